@@ -24,6 +24,7 @@ pub(crate) mod registry;
 pub(crate) mod slices;
 pub mod steady;
 pub mod tag;
+pub(crate) mod time_breakdown;
 pub(crate) mod timeline;
 
 #[cfg(test)]

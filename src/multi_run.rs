@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::metrics::metric::{MetricResult, Statistic};
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{Accumulator, MetricTag, Verdict};
 use crate::setting::InvalidSetting;
 use crate::units::Nanos;
@@ -282,6 +283,10 @@ pub(crate) struct RunResult {
     pub(crate) failure: Option<Failure>,
     /// The results of its measurement, in display units.
     pub(crate) results: Vec<MetricResult>,
+    /// The results of its steady state; empty without one.
+    pub(crate) steady_results: Vec<MetricResult>,
+    /// Its latencies divided by the server's times, if the server reports them.
+    pub(crate) time_breakdown: Option<TimeBreakdown>,
     /// The measured values; absent if they are not needed.
     pub(crate) values: Option<Accumulator>,
     /// Its throughput with an interval, or why there is none.
@@ -327,6 +332,8 @@ impl RunResult {
             random_seed: None,
             failure: Some(failure),
             results: Vec::new(),
+            steady_results: Vec::new(),
+            time_breakdown: None,
             values: None,
             throughput: Err("the run failed".to_owned()),
             verdict: None,

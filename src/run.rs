@@ -17,6 +17,7 @@ use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
 use crate::multi_run::{Failure, Member};
 use crate::record::{ErrorKind, RequestError};
@@ -26,7 +27,6 @@ use crate::server_metrics::report::ServerMetrics;
 use crate::setting::named;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
-use time_breakdown::TimeBreakdown;
 
 pub(crate) use provenance::Provenance;
 

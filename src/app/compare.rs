@@ -14,6 +14,7 @@ use crate::console;
 use crate::judge::Comparison;
 use crate::judge::compare::{Conclusion, Finding, Plan, Requests, Row, Side, Trial, differences};
 use crate::judge::reports::{Case, CaseOutcome, Suite};
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::multi_run::{Member, Variation};
 use crate::run::RunReport;
 use crate::server_metrics::snapshot::Kind;
@@ -222,8 +223,12 @@ fn side(cell: &Cell, plan: &Plan) -> Result<Read, ReportError> {
         let Rebuilt { report, .. } = rebuilt;
         let verdict = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
         side.verdict = side.verdict.max(verdict);
-        let RunReport { results, steady_state, .. } = report;
-        side.trials.push(Trial { results, steady_state, requests });
+        let RunReport { results, steady_state, outcome, .. } = report;
+        let time_breakdown = match outcome.time_breakdown {
+            Some(TimeBreakdown::Found(division)) => Some(division),
+            Some(TimeBreakdown::None { .. }) | None => None,
+        };
+        side.trials.push(Trial { results, steady_state, time_breakdown, requests });
     }
     Ok(read)
 }

@@ -15,10 +15,11 @@ use super::csv::Sections;
 use super::json::Entry;
 use super::{ArtifactError, WriteFailure, replace, write_whole};
 use crate::metrics::Verdict;
-use crate::multi_run::Estimate;
-use crate::multi_run::aggregate::Row;
+use crate::metrics::metric::MetricResult;
+use crate::multi_run::aggregate::{DividedRow, Row};
 use crate::multi_run::knee::{End, Saturation};
 use crate::multi_run::sweep::{Best, Cell, Results, plain};
+use crate::multi_run::{Estimate, RunResult};
 use crate::setting::Named as _;
 
 pub(crate) use plan::Plan;
@@ -219,7 +220,7 @@ fn combination(results: &Results, cell: &Cell) -> Value {
         "parameters": parameters(results, cell),
         "label": cell.variation.label,
         "directory": cell.variation.directory,
-        "metrics": metrics(results, cell),
+        "metrics": metrics(results, cell, &cell.rows, |run| &run.results),
         "runs": cell.trials.runs.iter().map(described).collect::<Vec<_>>(),
         "client_verdict": cell.verdict().map(Verdict::as_str),
         "pareto_optimal": cell.is_pareto,
@@ -228,21 +229,38 @@ fn combination(results: &Results, cell: &Cell) -> Value {
     if !results.sweep.filters.is_empty() {
         combination["feasible"] = json!(cell.is_feasible);
     }
+    let steady = metrics(results, cell, &cell.steady_rows, |run| &run.steady_results);
+    if !steady.is_empty() {
+        combination["steady_state"] = json!({ "metrics": steady });
+    }
+    match &cell.time_breakdown {
+        None => {}
+        Some(Err(reason)) => combination["time_breakdown"] = json!({ "reason": reason }),
+        Some(Ok(rows)) => {
+            let rows: Vec<Value> = rows.iter().map(divided).collect();
+            combination["time_breakdown"] = json!({ "metrics": rows });
+        }
+    }
     if let Some(convergence) = convergence(&cell.trials) {
         combination["convergence"] = convergence;
     }
     combination
 }
 
-/// Returns the statistics of a cell: by metric for a single trial, or else by metric and
-/// statistic.
-fn metrics(results: &Results, cell: &Cell) -> Map<String, Value> {
+/// Returns the statistics `rows` of a cell, computed from these results of each run: by metric for
+/// a single trial, or else by metric and statistic.
+fn metrics(
+    results: &Results,
+    cell: &Cell,
+    rows: &[Row],
+    of_run: fn(&RunResult) -> &Vec<MetricResult>,
+) -> Map<String, Value> {
     if results.config.runs > 1 {
-        return cell.rows.iter().map(|row| (row.key(), over_trials(row))).collect();
+        return rows.iter().map(|row| (row.key(), over_trials(row))).collect();
     }
-    let has_rows: BTreeSet<_> = cell.rows.iter().map(|row| row.metric.tag.name()).collect();
+    let has_rows: BTreeSet<_> = rows.iter().map(|row| row.metric.tag.name()).collect();
     let run = cell.trials.successful().next();
-    let all = run.into_iter().flat_map(|run| &run.results);
+    let all = run.into_iter().flat_map(of_run);
     let known = all.filter(|result| has_rows.contains(result.metric.tag.name()));
     known
         .map(|result| {
@@ -270,8 +288,35 @@ fn over_trials(row: &Row) -> Value {
     })
 }
 
-/// `profile_export_aiperf_sweep.csv`: the cells, the best of them, the Pareto front and the
-/// settings.
+/// Returns a mean latency with its parts, as in the summary of a run; with intervals over trials.
+fn divided(row: &DividedRow) -> Value {
+    let parts: Vec<Value> = row
+        .parts
+        .iter()
+        .map(|part| {
+            let mut entry = json!({
+                "stage": part.stage,
+                "mean_ms": part.mean_ms.mean,
+                "bound_ms": part.bound_ms,
+            });
+            if let Some(spread) = part.mean_ms.spread {
+                entry["std_ms"] = json!(spread.std);
+                entry["ci_low_ms"] = json!(spread.ci_low);
+                entry["ci_high_ms"] = json!(spread.ci_high);
+            }
+            entry
+        })
+        .collect();
+    json!({
+        "metric": row.metric,
+        "mean_ms": row.mean_ms.mean,
+        "num_runs": row.mean_ms.runs,
+        "parts": parts,
+    })
+}
+
+/// `profile_export_aiperf_sweep.csv`: the cells, the best of them, the Pareto front, the settings,
+/// and where the time went.
 fn write_csv(out: &mut dyn io::Write, results: &Results, cells: &[Value]) -> io::Result<()> {
     let names: Vec<String> = results.sweep.aiperf_names().into_iter().map(str::to_owned).collect();
     let values = |cell: &Cell| -> Vec<String> {
@@ -335,5 +380,24 @@ fn write_csv(out: &mut dyn io::Write, results: &Results, cells: &[Value]) -> io:
         ("Number of Successful Runs", successful(results).to_string()),
     ];
     let pair = |(name, value): (&str, String)| vec![name.to_owned(), value];
-    sections.write(with_title("Metadata"), facts.into_iter().map(pair))
+    sections.write(with_title("Metadata"), facts.into_iter().map(pair))?;
+
+    let mut parts: Vec<Vec<String>> = Vec::new();
+    for cell in &results.cells {
+        for row in cell.time_breakdown.iter().flatten().flatten() {
+            for part in &row.parts {
+                let mut line = values(cell);
+                line.extend([row.metric.name().to_owned(), part.stage.title().to_owned()]);
+                line.extend([part.mean_ms.mean, part.bound_ms].map(|ms| format!("{ms:.6}")));
+                parts.push(line);
+            }
+        }
+    }
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let mut header = names;
+    header.extend(["Metric", "Part", "Mean (ms)", "Bound (ms)"].map(str::to_owned));
+    let rows = std::iter::once(header).chain(parts);
+    sections.write(with_title("Time Breakdown"), rows)
 }

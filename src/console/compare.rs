@@ -7,7 +7,7 @@ use comfy_table::CellAlignment;
 use serde_json::Value;
 
 use super::{Style, printable, table};
-use crate::judge::compare::{Conclusion, Difference, Finding, Method, Row};
+use crate::judge::compare::{Conclusion, Difference, Finding, MIN_TRIALS, Method, PartRow, Row};
 use crate::judge::{Comparison, Reading};
 
 /// Maximum number of differences that are listed.
@@ -73,10 +73,12 @@ fn rows(cells: &[Comparison]) -> impl Iterator<Item = [String; 7]> {
     cells.iter().flat_map(|one| {
         let rows = one.compared.rows.iter();
         let rows = rows.filter(|row| row.decides || one.cell.is_none());
-        rows.map(|row| {
+        let parts = one.compared.time_breakdown.iter().filter(|_| one.cell.is_none());
+        let rows = rows.map(|row| {
             let mark = if row.decides { "*" } else { "" };
             row_cells(one.cell.as_deref().unwrap_or(mark), row)
-        })
+        });
+        rows.chain(parts.map(part_cells))
     })
 }
 
@@ -99,10 +101,6 @@ fn row_cells(first: &str, row: &Row) -> [String; 7] {
         value.map_or_else(|| "N/A".to_owned(), |value| Reading::Number(value).to_string())
     };
     let percent = |value: f64| format!("{value:+.1}%");
-    let signed = |value: f64| {
-        let sign = if value > 0.0 { "+" } else { "" };
-        format!("{sign}{}", Reading::Number(value))
-    };
     let difference = row.difference_percent.map(percent).or(row.difference.map(signed));
     let interval = match (row.interval_percent, row.interval) {
         (Some([low, high]), _) => format!("{} to {}", percent(low), percent(high)),
@@ -120,6 +118,39 @@ fn row_cells(first: &str, row: &Row) -> [String; 7] {
     ]
 }
 
+/// Returns the row of a part of a latency, which is only shown.
+fn part_cells(row: &PartRow) -> [String; 7] {
+    let value = |value: Option<f64>| {
+        value.map_or_else(|| "N/A".to_owned(), |value| Reading::Number(value).to_string())
+    };
+    let (interval, finding) = match row.interval_ms {
+        None => ("N/A".to_owned(), "not tested"),
+        Some([low, high]) => {
+            let finding = match (low > 0.0, high < 0.0) {
+                (true, _) => "longer",
+                (_, true) => "shorter",
+                _ => Finding::NoDifference.as_str(),
+            };
+            (format!("{} to {}", signed(low), signed(high)), finding)
+        }
+    };
+    [
+        String::new(),
+        format!("{}: {} (ms)", row.metric, row.stage.title()),
+        value(row.base_ms),
+        value(row.new_ms),
+        row.difference_ms.map_or_else(|| "N/A".to_owned(), signed),
+        interval,
+        finding.to_owned(),
+    ]
+}
+
+/// Formats a difference.
+fn signed(value: f64) -> String {
+    let sign = if value > 0.0 { "+" } else { "" };
+    format!("{sign}{}", Reading::Number(value))
+}
+
 fn notes(cells: &[Comparison]) -> Vec<String> {
     let mut notes: Vec<String> = cells.iter().map(intervals).collect();
     for comparison in cells {
@@ -128,6 +159,12 @@ fn notes(cells: &[Comparison]) -> Vec<String> {
             let note = row.note.as_ref()?;
             Some(of_cell(comparison, &format!("{}{gate}: {note}.", name(row))))
         };
+        let parts = &comparison.compared.time_breakdown;
+        if comparison.cell.is_none() && parts.iter().any(|row| row.interval_ms.is_none()) {
+            notes.push(format!(
+                "Parts of latencies that are not tested require {MIN_TRIALS} runs on both sides."
+            ));
+        }
         match &comparison.compared.obstacle {
             Some(why) => {
                 notes.push(of_cell(comparison, &format!("Nothing can be concluded: {why}.")));

@@ -1,10 +1,12 @@
 //! The results of several runs: a line for each, then a table over all of them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{Style, figures, number, printable};
 use crate::metrics::metric::Metric;
 use crate::metrics::tag;
+use crate::metrics::time_breakdown::Stage;
 use crate::metrics::{ConsoleGroup, MetricTag, Registry, Verdict};
 use crate::multi_run::aggregate::{Dispersion, Row};
 use crate::multi_run::convergence::Mode;
@@ -166,12 +168,10 @@ fn number_of_percent(share: f64) -> String {
 /// Renders the cells of a sweep, and why runs are missing from it.
 #[must_use]
 pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
-    let has = |tag| results.cells.iter().any(|cell| cell.value(tag, "avg").is_some());
-    let columns: Vec<_> = SWEEP_COLUMNS.into_iter().filter(|column| has(column.tag)).collect();
+    let has = |column: &SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
+    let columns: Vec<_> = SWEEP_COLUMNS.into_iter().filter(has).collect();
     let has_results = results.cells.iter().any(|cell| !cell.rows.is_empty());
-    let parameters = &results.sweep.parameters;
-    let mut header: Vec<String> =
-        parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect();
+    let mut header = settings(results);
     header.extend(columns.iter().map(|column| column.header.to_owned()));
     header.extend(["errors", "client", "Pareto"].map(str::to_owned));
     let has_conditions = !results.sweep.filters.is_empty();
@@ -179,10 +179,8 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     let converges = results.config.convergence.is_some();
     header.extend(converges.then(|| "converged".to_owned()));
     let rows = results.cells.iter().map(|cell| {
-        let value = |path| cell.variation.values.get(path).map(plain).unwrap_or_default();
-        let mut row: Vec<String> =
-            parameters.iter().map(|parameter| printable(&value(&parameter.path))).collect();
-        row.extend(columns.iter().map(|column| number(cell.value(column.tag, column.statistic))));
+        let mut row = settings_of(results, cell);
+        row.extend(columns.iter().map(|column| number(column.of(cell))));
         let errors = cell.value(tag::ERROR_REQUEST_COUNT, "avg").filter(|_| !cell.rows.is_empty());
         row.push(match (cell.rows.is_empty(), errors) {
             (true, _) => "N/A".to_owned(),
@@ -207,7 +205,14 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         text.push_str(&figures(&title, header, rows, style));
         text.push('\n');
     }
-    let notes: Vec<String> = results.cells.iter().filter_map(note).collect();
+    text.push_str(&times(results, style));
+    let undivided = |cell: &Cell| {
+        let reason = cell.time_breakdown.as_ref()?.as_ref().err()?;
+        let name = printable(&cell.variation.directory);
+        Some(format!("{name}: no time breakdown: {}", printable(reason)))
+    };
+    let notes = results.cells.iter().filter_map(note);
+    let notes: Vec<String> = notes.chain(results.cells.iter().filter_map(undivided)).collect();
     for note in &notes {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{note}");
@@ -280,6 +285,45 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
     }
 }
 
+/// Renders the parts of the mean request latency of each cell, if any is divided.
+fn times(results: &Results, style: Style) -> String {
+    let divided = |cell: &'_ Cell| cell.divided(tag::REQUEST_LATENCY).cloned();
+    let all = || results.cells.iter().filter_map(divided);
+    let stages: BTreeSet<Stage> =
+        all().flat_map(|row| row.parts.into_iter().map(|part| part.stage)).collect();
+    if stages.is_empty() {
+        return String::new();
+    }
+    let mut header = settings(results);
+    header.push("all".to_owned());
+    header.extend(stages.iter().map(|stage| stage.title().to_owned()));
+    let rows = results.cells.iter().map(|cell| {
+        let found = divided(cell);
+        let mut row = settings_of(results, cell);
+        row.push(number(found.as_ref().map(|found| found.mean_ms.mean)));
+        row.extend(stages.iter().map(|stage| {
+            let parts = found.iter().flat_map(|found| &found.parts);
+            number(
+                parts.into_iter().find(|part| part.stage == *stage).map(|part| part.mean_ms.mean),
+            )
+        }));
+        row
+    });
+    figures("aiperf | Time Breakdown (mean request latency in ms)", header, rows, style) + "\n"
+}
+
+/// Returns the names of the settings that are varied.
+fn settings(results: &Results) -> Vec<String> {
+    results.sweep.parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect()
+}
+
+/// Returns their values in a cell.
+fn settings_of(results: &Results, cell: &Cell) -> Vec<String> {
+    let value = |path| cell.variation.values.get(path).map(plain).unwrap_or_default();
+    let parameters = results.sweep.parameters.iter();
+    parameters.map(|parameter| printable(&value(&parameter.path))).collect()
+}
+
 /// Where throughput stops growing, with intervals at the `level` in percent.
 fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
     let name = range.dimension.name();
@@ -333,10 +377,13 @@ struct SweepColumn {
     header: &'static str,
     tag: MetricTag,
     statistic: &'static str,
+    /// Whether it is of the steady state, not of the whole phase.
+    is_steady: bool,
 }
 
-const SWEEP_COLUMNS: [SweepColumn; 7] = [
+const SWEEP_COLUMNS: [SweepColumn; 8] = [
     column("requests/s", tag::REQUEST_THROUGHPUT, "avg"),
+    SweepColumn { is_steady: true, ..column("steady req/s", tag::REQUEST_THROUGHPUT, "avg") },
     column("tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg"),
     column("TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50"),
     column("TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99"),
@@ -346,7 +393,15 @@ const SWEEP_COLUMNS: [SweepColumn; 7] = [
 ];
 
 const fn column(header: &'static str, tag: MetricTag, statistic: &'static str) -> SweepColumn {
-    SweepColumn { header, tag, statistic }
+    SweepColumn { header, tag, statistic, is_steady: false }
+}
+
+impl SweepColumn {
+    /// Returns its value in `cell`.
+    fn of(&self, cell: &Cell) -> Option<f64> {
+        let of = if self.is_steady { Cell::steady_value } else { Cell::value };
+        of(cell, self.tag, self.statistic)
+    }
 }
 
 /// Formats a count, or a mean of counts.

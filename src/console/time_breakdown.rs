@@ -3,8 +3,8 @@
 use super::table::{figures, label};
 use super::{Style, number};
 use crate::metrics::Registry;
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::run::RunReport;
-use crate::run::time_breakdown::TimeBreakdown;
 
 /// Renders the parts of each latency, or one line that states why they are not known; nothing if
 /// the server does not report times.

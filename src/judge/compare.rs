@@ -1,5 +1,7 @@
 //! Compares runs: which differences are larger than chance explains.
 
+mod parts;
+
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -8,10 +10,13 @@ use super::gate::{RelativeGate, Subject};
 use crate::metrics::metric::{Kind, Metric, MetricFlags, MetricResult, Observation, Statistic};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
+use crate::metrics::time_breakdown::Division;
 use crate::metrics::{Registry, Verdict};
 use crate::multi_run::student_t;
 use crate::schedule::PhaseKind;
 use crate::units::{Nanos, Unit};
+
+pub(crate) use parts::PartRow;
 
 /// Minimum number of runs on each side for a comparison of their means.
 pub(crate) const MIN_TRIALS: usize = 3;
@@ -146,6 +151,8 @@ pub(crate) struct Trial {
     pub(crate) results: Vec<MetricResult>,
     /// Its steady state, or why there is none.
     pub(crate) steady_state: Result<SteadyState, Unsteady>,
+    /// Its latencies divided by the server's times, if they are.
+    pub(crate) time_breakdown: Option<Division>,
     pub(crate) requests: Requests,
 }
 
@@ -338,6 +345,7 @@ impl Plan {
             interval_level: level,
             obstacle,
             rows,
+            time_breakdown: parts::compare(base, new, level),
             outcome,
         }
     }
@@ -403,6 +411,9 @@ pub(crate) struct Compared {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) obstacle: Option<String>,
     pub(crate) rows: Vec<Row>,
+    /// The parts of the mean latencies, which decide nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) time_breakdown: Vec<PartRow>,
     pub(crate) outcome: Conclusion,
 }
 

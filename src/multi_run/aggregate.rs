@@ -5,6 +5,7 @@ use super::student_t;
 use super::{RunResult, Trials};
 use crate::metrics::metric::{Kind, MetricResult, Statistic};
 use crate::metrics::percentile::exact_sum;
+use crate::metrics::time_breakdown::{Division, Stage, TimeBreakdown};
 use crate::metrics::{Metric, MetricTag, Registry};
 
 /// A statistic of a metric, over runs.
@@ -104,23 +105,83 @@ pub(crate) fn across(trials: &Trials, tag: MetricTag, statistic: &str) -> Option
 /// without instants, whose mean is meaningless.
 #[must_use]
 pub(crate) fn rows(trials: &Trials) -> Vec<Row> {
+    rows_of(trials, |run| &run.results)
+}
+
+/// Returns the same of the steady states of those runs that have one.
+#[must_use]
+pub(crate) fn steady_rows(trials: &Trials) -> Vec<Row> {
+    rows_of(trials, |run| &run.steady_results)
+}
+
+fn rows_of(trials: &Trials, results: fn(&RunResult) -> &Vec<MetricResult>) -> Vec<Row> {
     let is_instant = |metric: &Metric| matches!(metric.kind, Kind::Earliest(_) | Kind::Latest(_));
     let level = trials.config.confidence_level;
     let mut rows = Vec::new();
     for metric in Registry::catalogue().iter().filter(|metric| !is_instant(metric)) {
-        let results: Vec<&MetricResult> = trials
+        let found: Vec<&MetricResult> = trials
             .successful()
-            .filter_map(|run| run.results.iter().find(|found| found.metric.tag == metric.tag))
+            .filter_map(|run| results(run).iter().find(|found| found.metric.tag == metric.tag))
             .collect();
         let least = if metric.is_signed() { f64::NEG_INFINITY } else { 0.0 };
         for statistic in Statistic::ALL.iter().filter(|statistic| statistic.name != "count") {
-            let values = results.iter().filter_map(|result| statistic.of(&result.stats));
+            let values = found.iter().filter_map(|result| statistic.of(&result.stats));
             let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
             let across = Across::of(&values, level, least);
             rows.extend(across.map(|across| Row { metric, statistic: statistic.name, across }));
         }
     }
     rows
+}
+
+/// A mean latency as the sum of its parts, over runs.
+#[derive(Debug, Clone)]
+pub(crate) struct DividedRow {
+    pub(crate) metric: MetricTag,
+    /// Its mean in a run, in milliseconds.
+    pub(crate) mean_ms: Across,
+    /// Its parts, in order of time.
+    pub(crate) parts: Vec<PartRow>,
+}
+
+/// A part of a mean latency, over runs.
+#[derive(Debug, Clone)]
+pub(crate) struct PartRow {
+    pub(crate) stage: Stage,
+    /// Its mean in a run, in milliseconds.
+    pub(crate) mean_ms: Across,
+    /// Mean over the runs of the maximum error, in milliseconds.
+    pub(crate) bound_ms: f64,
+}
+
+/// Returns the division of the mean latencies of those runs in which it is known, or why it is not
+/// known in any; `None` if the server does not report its times.
+#[must_use]
+pub(crate) fn time_breakdown(trials: &Trials) -> Option<Result<Vec<DividedRow>, String>> {
+    let (mut divisions, mut why): (Vec<&Division>, _) = (Vec::new(), None);
+    for found in trials.successful().filter_map(|run| run.time_breakdown.as_ref()) {
+        match found {
+            TimeBreakdown::Found(division) => divisions.push(division),
+            TimeBreakdown::None { reason } => why = why.or_else(|| Some(reason.clone())),
+        }
+    }
+    let Some(first) = divisions.first() else { return why.map(Err) };
+    let across =
+        |values: &[f64]| Across::of(values, trials.config.confidence_level, f64::NEG_INFINITY);
+    let rows = first.metrics.iter().filter_map(|divided| {
+        let metric = divided.metric;
+        let of_runs = || divisions.iter().filter_map(move |division| division.of(metric));
+        let means: Vec<f64> = of_runs().map(|divided| divided.mean_ms).collect();
+        let parts = divided.parts.iter().filter_map(|part| {
+            let found = || of_runs().filter_map(|divided| divided.part(part.stage));
+            let means: Vec<f64> = found().map(|part| part.mean_ms).collect();
+            let bounds: f64 = found().map(|part| part.bound_ms).sum();
+            let bound_ms = bounds / means.len() as f64;
+            Some(PartRow { stage: part.stage, mean_ms: across(&means)?, bound_ms })
+        });
+        Some(DividedRow { metric, mean_ms: across(&means)?, parts: parts.collect() })
+    });
+    Some(Ok(rows.collect()))
 }
 
 #[cfg(test)]
@@ -163,6 +224,40 @@ mod tests {
             Across::of(&[-1.0, 1.0], 0.9, f64::NEG_INFINITY).unwrap().spread.unwrap().cv,
             None
         );
+    }
+
+    #[test]
+    fn parts_are_averaged_over_the_runs_that_have_them() {
+        use crate::metrics::tag;
+        use crate::metrics::time_breakdown::{Divided, Part};
+        use crate::multi_run::{Config, Member};
+        use uuid::Uuid;
+
+        let run = |time_breakdown: Option<TimeBreakdown>| {
+            let member = Member::new(Uuid::nil(), 0, None);
+            let failure = crate::multi_run::Failure::Client(String::new());
+            let failed = RunResult::failed(member, std::path::PathBuf::new(), failure);
+            RunResult { failure: None, time_breakdown, ..failed }
+        };
+        let found = |queue_ms: f64, bound_ms: f64| {
+            let parts = vec![Part { stage: Stage::Queue, mean_ms: queue_ms, bound_ms }];
+            let divided = Divided { metric: tag::REQUEST_LATENCY, mean_ms: queue_ms, parts };
+            run(Some(TimeBreakdown::Found(Division { request_count: 1, metrics: vec![divided] })))
+        };
+        let over = |runs: Vec<RunResult>| {
+            let mut trials = Trials::new(Config { runs: 3, ..Config::default() }, Uuid::nil());
+            trials.runs = runs;
+            time_breakdown(&trials)
+        };
+        let reason = "it restarted".to_owned();
+        let none = || run(Some(TimeBreakdown::None { reason: reason.clone() }));
+        let rows = over(vec![found(2.0, 0.5), none(), found(4.0, 1.5)]).unwrap().unwrap();
+        let [row] = rows.as_slice() else { panic!("{rows:?}") };
+        let [part] = row.parts.as_slice() else { panic!("{row:?}") };
+        assert_eq!((row.mean_ms.mean, row.mean_ms.runs), (3.0, 2));
+        assert_eq!((part.stage, part.mean_ms.mean, part.bound_ms), (Stage::Queue, 3.0, 1.0));
+        assert_eq!(over(vec![run(None), none()]).unwrap().unwrap_err(), reason);
+        assert!(over(vec![run(None)]).is_none());
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::aggregate::{self, Row};
+use super::aggregate::{self, DividedRow, Row};
 use super::curve::Evaluation;
 use super::knee::{Level, Saturation};
 use super::search::{self, History};
@@ -220,6 +220,11 @@ pub(crate) struct Cell {
     pub(crate) trials: Trials,
     /// The statistics of its successful runs.
     pub(crate) rows: Vec<Row>,
+    /// The statistics of their steady states.
+    pub(crate) steady_rows: Vec<Row>,
+    /// Their latencies divided by the server's times, or why they are not; `None` if the server
+    /// does not report them.
+    pub(crate) time_breakdown: Option<Result<Vec<DividedRow>, String>>,
     /// Whether it meets all conditions, and no run failed.
     pub(crate) is_feasible: bool,
     /// Whether no other cell is at least as good in throughput and latency, and better in one. Of
@@ -236,6 +241,18 @@ impl Cell {
     /// Returns the mean over the runs of a statistic of a metric.
     pub(crate) fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
         self.row(tag, statistic).map(|row| row.across.mean)
+    }
+
+    /// Returns the same of the steady state.
+    pub(crate) fn steady_value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
+        let is_it = |row: &&Row| row.metric.tag == tag && row.statistic == statistic;
+        self.steady_rows.iter().find(is_it).map(|row| row.across.mean)
+    }
+
+    /// Returns the latency `tag` with its parts, if it is divided.
+    pub(crate) fn divided(&self, tag: MetricTag) -> Option<&DividedRow> {
+        let rows = self.time_breakdown.as_ref()?.as_ref().ok()?;
+        rows.iter().find(|row| row.metric == tag)
     }
 
     /// Returns the worst verdict on client health.
@@ -286,6 +303,8 @@ impl Results {
         let cell = |(variation, trials): (Variation, Trials)| Cell {
             rows: aggregate::rows(&trials),
             is_feasible: filter::is_feasible(&sweep.filters, &trials),
+            steady_rows: aggregate::steady_rows(&trials),
+            time_breakdown: aggregate::time_breakdown(&trials),
             variation,
             trials,
             is_pareto: false,

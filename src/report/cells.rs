@@ -12,8 +12,9 @@ use super::document::{Document, Figure, Level, Notice, Section, ShownRequests, T
 use super::requests::Requests;
 use super::run::LATENCIES;
 use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::time_breakdown::Stage;
 use crate::metrics::{Registry, Verdict};
-use crate::multi_run::aggregate::{self, Row};
+use crate::multi_run::aggregate::{self, DividedRow, Row};
 use crate::multi_run::sweep::{self, Results};
 use crate::multi_run::{RunResult, Trials};
 
@@ -37,6 +38,8 @@ pub(super) struct Cell {
     /// The value of the only parameter, if it is a number.
     parameter: Option<f64>,
     rows: Vec<Row>,
+    /// Its mean request latency with its parts, if it is divided.
+    divided: Option<DividedRow>,
     /// The directories of its successful runs.
     runs: Vec<PathBuf>,
     is_pareto: bool,
@@ -65,6 +68,7 @@ impl Comparison {
                 label: cell.variation.directory().to_owned(),
                 parameter: only.and_then(Value::as_f64),
                 rows: cell.rows.clone(),
+                divided: cell.divided(tag::REQUEST_LATENCY).cloned(),
                 runs: directories(cell.trials.successful()),
                 is_pareto: cell.is_pareto,
                 verdict: cell.verdict(),
@@ -92,6 +96,10 @@ impl Comparison {
                 label: run.member.run_label.clone(),
                 parameter: None,
                 rows: aggregate::rows(&alone),
+                divided: aggregate::time_breakdown(&alone).and_then(|found| {
+                    let mut rows = found.ok()?.into_iter();
+                    rows.find(|row| row.metric == tag::REQUEST_LATENCY)
+                }),
                 runs: directories(alone.successful()),
                 is_pareto: false,
                 verdict: run.verdict,
@@ -269,7 +277,31 @@ impl Comparison {
                 is_timeline: false,
             });
         }
+        charts.push(Chart {
+            name: "time_breakdown_by_cell".to_owned(),
+            title: "Parts of the mean request latency".to_owned(),
+            note: "The parts of a cell add up to its mean request latency".to_owned(),
+            x: axis_of_cells,
+            y: Axis::new("Mean time", "ms"),
+            series: self.parts(x),
+            marks: Vec::new(),
+            is_timeline: false,
+        });
         charts
+    }
+
+    /// Returns the parts of the mean request latency of the cells, each of which is at `x`.
+    fn parts(&self, x: impl Fn(usize, &Cell) -> f64) -> Vec<Series> {
+        let mut of_stage: BTreeMap<Stage, Series> = BTreeMap::new();
+        for (at, cell) in self.cells.iter().enumerate() {
+            for part in cell.divided.iter().flat_map(|divided| &divided.parts) {
+                let new = || Series::new(part.stage.title(), Shape::Line, Vec::new());
+                let series = of_stage.entry(part.stage).or_insert_with(new);
+                series.points.push(Point::new(x(at, cell), part.mean_ms.mean));
+                series.labels.push(cell.label.clone());
+            }
+        }
+        of_stage.into_values().collect()
     }
 
     /// Returns the distributions of each latency, side by side.

@@ -4,94 +4,15 @@ mod servers;
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use self::servers::{Counted, ENGINES, FRONTEND, Server, Time};
 use super::RunReport;
 use crate::metrics::metric::{Distribution, MetricResult};
+use crate::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
 use crate::metrics::{MetricTag, tag};
 use crate::server_metrics::report::{MetricReport, Stats};
 use crate::server_metrics::store::{Labels, Values};
-
-/// The client's mean latencies by the server's times, or why they are not divided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum TimeBreakdown {
-    /// Each latency as the sum of its parts.
-    Found(Division),
-    /// The server's times are not those of the client's requests.
-    None {
-        /// Why.
-        reason: String,
-    },
-}
-
-/// The client's mean latencies, each as the sum of its parts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Division {
-    /// Number of requests, the same for client and server.
-    pub(crate) request_count: u64,
-    /// The latencies that were measured.
-    pub(crate) metrics: Vec<Divided>,
-}
-
-/// A mean latency of the client.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Divided {
-    /// Its tag.
-    pub(crate) metric: MetricTag,
-    /// The mean in milliseconds, which is the sum of the parts.
-    pub(crate) mean_ms: f64,
-    /// Its parts, in order of time; the last is what no one measures.
-    pub(crate) parts: Vec<Part>,
-}
-
-/// A part of a latency.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    /// Its name.
-    pub(crate) stage: Stage,
-    /// Its mean over all requests, in milliseconds.
-    pub(crate) mean_ms: f64,
-    /// Maximum error of the mean, in milliseconds.
-    pub(crate) bound_ms: f64,
-}
-
-/// What happens to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Stage {
-    /// The client waits for an established connection.
-    Connection,
-    /// The server has the request, but it is in none of the following stages.
-    FrontEnd,
-    /// It waits in the server's queue.
-    Queue,
-    /// The server computes the first token.
-    Prefill,
-    /// The server computes the other tokens.
-    Decode,
-    /// The server has the request, and does not report in which stage.
-    Server,
-    /// The rest: the network, and whatever the server does before it takes its first time.
-    Unattributed,
-}
-
-impl Stage {
-    /// Returns its name for people.
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Connection => "Connection",
-            Self::FrontEnd => "Front end",
-            Self::Queue => "Queue",
-            Self::Prefill => "Prefill",
-            Self::Decode => "Decode",
-            Self::Server => "Server, undivided",
-            Self::Unattributed => "Unattributed",
-        }
-    }
-}
 
 /// Why latencies are not divided, though the server reports times.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -165,18 +86,6 @@ impl Means {
         self.whole
             .zip(self.first_token)
             .map(|(whole, first)| whole.without(&[first], Stage::Decode))
-    }
-}
-
-impl Part {
-    /// Returns what remains of it without `parts`.
-    fn without(self, parts: &[Self], stage: Stage) -> Self {
-        let sum = |of: fn(&Self) -> f64| parts.iter().map(of).sum::<f64>();
-        Self {
-            stage,
-            mean_ms: self.mean_ms - sum(|part| part.mean_ms),
-            bound_ms: self.bound_ms + sum(|part| part.bound_ms),
-        }
     }
 }
 

@@ -75,6 +75,9 @@ fn a_grid_has_a_run_for_each_cell_and_can_be_reported_again() {
         assert_eq!(summary["run_info"]["random_seed"], 42 + index);
         assert_eq!(summary["request_count"]["avg"], 6.0);
         assert_eq!(cell["error"], Value::Null);
+        let steady =
+            |of: &Value| of["steady_state"]["metrics"]["request_throughput"]["avg"].clone();
+        assert_eq!(steady(cell), steady(&summary));
     }
     let stdout = run.stdout();
     assert!(stdout.contains("Run 4 of 4 (mean_20__concurrency_2): 6 requests"), "{stdout}");

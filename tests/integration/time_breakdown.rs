@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::load::mock;
 use crate::support::metrics_endpoint::{MetricsEndpoint, Reply};
-use crate::support::run::{Run, aiperf, profile, profile_command};
+use crate::support::run::{Run, aiperf, profile, profile_command, summary};
 
 /// An exposition of vLLM's histograms after `count` requests, with the given sums in seconds.
 fn exposition(count: u32, sums: [(&str, f64); 5]) -> String {
@@ -206,6 +206,68 @@ fn each_server_is_divided_by_its_own_times() {
         assert_divided(&found[0], "time_to_first_token", first, &summary);
         assert_divided(&found[1], "request_latency", whole, &summary);
     }
+}
+
+#[test]
+fn sweeps_and_comparisons_show_which_part_grows() {
+    // Two cells of 4 requests each, which wait 2 ms and then 6 ms in the queue.
+    let after = |count: u32, queue: f64| {
+        let sums = [queue, f64::from(count) * 5e-3, f64::from(count) * 10e-3];
+        let totals = [sums[0] + sums[1], sums[0] + sums[1] + sums[2]];
+        let sums: Vec<f64> = sums.into_iter().chain(totals).collect();
+        exposition(count, std::array::from_fn(|at| (NAMES[at], sums[at])))
+    };
+    let [start, middle, end] = [after(1, 2e-3), after(5, 10e-3), after(9, 34e-3)];
+    let endpoint = MetricsEndpoint::with(
+        [&start, &middle, &middle, &end].map(|text| Reply::text(text.as_str())),
+    );
+    let server = mock(Script { ttft: Nanos::from_millis(40.0), ..Script::default() });
+    let metrics = endpoint.url("/metrics");
+    let flags =
+        ["--request-count", "4", "--concurrency", "1,2", "--server-metrics", metrics.as_str()];
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&server.url(), directory.path(), &flags);
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "3600");
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    let aggregate =
+        |name: &str| run.text(&format!("sweep_aggregate/profile_export_aiperf_sweep.{name}"));
+    let found: Value = serde_json::from_str(&aggregate("json")).unwrap();
+    for (cell, queue) in found["per_combination_metrics"].as_array().unwrap().iter().zip([2.0, 6.0])
+    {
+        let place = run.path(cell["directory"].as_str().unwrap());
+        let own = &summary(&place)["time_breakdown"];
+        for (divided, own) in
+            [0, 1].map(|at| (&cell["time_breakdown"]["metrics"][at], &own["metrics"][at]))
+        {
+            for name in ["metric", "mean_ms", "parts"] {
+                assert_eq!(divided[name], own[name], "{cell}");
+            }
+            let part = &divided["parts"][2];
+            assert_eq!(part["stage"], "queue", "{divided}");
+            assert!((part["mean_ms"].as_f64().unwrap() - queue).abs() < 1e-6, "{divided}");
+        }
+    }
+    let csv = aggregate("csv").replace("\r\n", "\n");
+    let (_, section) = csv.split_once("Time Breakdown\n").unwrap();
+    let mut lines = section.lines();
+    assert_eq!(lines.next(), Some("concurrency,Metric,Part,Mean (ms),Bound (ms)"));
+    assert!(section.contains("\n2,request_latency,Queue,6.000000,"), "{section}");
+    assert!(run.stdout().contains("aiperf | Time Breakdown (mean request latency in ms)"));
+
+    let cells = [1, 2].map(|at| run.path(&format!("concurrency_{at}")));
+    let output = aiperf(&["compare", "--format", "json"]).args(&cells).output().unwrap();
+    let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let parts = compared["comparisons"][0]["time_breakdown"].as_array().unwrap();
+    let is_queue = |part: &&Value| part["stage"] == "queue" && part["metric"] == "request_latency";
+    let queue = parts.iter().find(is_queue).unwrap();
+    assert!((queue["difference_ms"].as_f64().unwrap() - 4.0).abs() < 1e-6, "{queue}");
+    assert_eq!(queue.get("interval_ms"), None);
+    let table = aiperf(&["compare"]).args(&cells).output().unwrap();
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(
+        table.contains("request_latency: Queue (ms)") && table.contains("not tested"),
+        "{table}"
+    );
 }
 
 #[test]

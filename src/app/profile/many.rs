@@ -478,6 +478,10 @@ impl Concluded {
             random_seed: report.run.random_seed,
             failure,
             results: report.results,
+            steady_results: report
+                .steady_state
+                .map_or_else(|_| Vec::new(), |steady| steady.results),
+            time_breakdown: report.outcome.time_breakdown,
             throughput: judge::throughput(&profiling, level),
             values: keeps_values.then_some(profiling),
             verdict: report.outcome.client_health.and_then(|health| health.verdict),

@@ -50,7 +50,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         single(tag::REQUEST_ERROR_RATE, 100.0 * (n as f64 - sum.1) / n as f64),
         single(tag::BENCHMARK_DURATION, seconds),
     ];
-    Trial { results, steady_state: Err(Unsteady::UnknownLoad), requests }
+    Trial { results, steady_state: Err(Unsteady::UnknownLoad), time_breakdown: None, requests }
 }
 
 /// Returns latencies of about `mean`, with a seed.

@@ -1,0 +1,59 @@
+use super::*;
+use crate::judge::compare::{Plan, Requests, Trial};
+use crate::metrics::steady::Unsteady;
+use crate::metrics::time_breakdown::Division;
+
+/// A run whose mean latency consists of these parts.
+fn run(parts: &[(Stage, f64)]) -> Trial {
+    let part =
+        |(stage, mean_ms): &(Stage, f64)| Part { stage: *stage, mean_ms: *mean_ms, bound_ms: 0.5 };
+    let mean_ms = parts.iter().map(|(_, mean_ms)| mean_ms).sum();
+    let metric = tag::REQUEST_LATENCY;
+    let divided = Divided { metric, mean_ms, parts: parts.iter().map(part).collect() };
+    Trial {
+        results: Vec::new(),
+        steady_state: Err(Unsteady::UnknownLoad),
+        time_breakdown: Some(Division { request_count: 9, metrics: vec![divided] }),
+        requests: Requests::new(&Plan::new(&[], 0.95, 1)),
+    }
+}
+
+fn side(trials: Vec<Trial>) -> Side {
+    Side { trials, ..Side::default() }
+}
+
+#[test]
+fn single_runs_have_differences_without_intervals() {
+    let base = side(vec![run(&[(Stage::Queue, 2.0), (Stage::Prefill, 5.0)])]);
+    let new = side(vec![run(&[(Stage::Queue, 6.0), (Stage::Server, 1.0)])]);
+    let row = |stage, base_ms: Option<f64>, new_ms, difference_ms| PartRow {
+        metric: tag::REQUEST_LATENCY,
+        stage,
+        base_ms,
+        new_ms,
+        difference_ms,
+        interval_ms: None,
+    };
+    let expected = [
+        row(Stage::Queue, Some(2.0), Some(6.0), Some(4.0)),
+        row(Stage::Prefill, Some(5.0), None, None),
+        row(Stage::Server, None, Some(1.0), None),
+    ];
+    assert_eq!(compare(&base, &new, 0.95), expected);
+    assert_eq!(compare(&side(Vec::new()), &side(Vec::new()), 0.95), []);
+}
+
+#[test]
+fn three_runs_have_the_interval_of_welch() {
+    let of = |values: [f64; 3]| side(values.map(|value| run(&[(Stage::Queue, value)])).into());
+    let rows = compare(&of([1.0, 2.0, 3.0]), &of([11.0, 12.0, 13.0]), 0.95);
+    assert_eq!((rows.len(), rows[0].difference_ms), (1, Some(10.0)));
+    // Variances of 1, so the standard error is the root of 2/3, with 4 degrees of freedom: t is
+    // 2.776 by the tables.
+    let half = 2.776_445_105 * (2.0_f64 / 3.0).sqrt();
+    let [low, high] = rows[0].interval_ms.unwrap();
+    assert!((low - (10.0 - half)).abs() < 1e-6 && (high - (10.0 + half)).abs() < 1e-6);
+    let two = side(vec![run(&[(Stage::Queue, 1.0)]), run(&[(Stage::Queue, 2.0)])]);
+    let rows = compare(&two, &of([11.0, 12.0, 13.0]), 0.95);
+    assert_eq!((rows[0].difference_ms, rows[0].interval_ms), (Some(10.5), None));
+}
