@@ -41,6 +41,7 @@ use crate::environment::Environment;
 use crate::interrupt::Interrupt;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::tag::MetricTag;
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, Metric};
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
@@ -267,6 +268,15 @@ impl Telemetry {
     pub fn steady_state(&self, results: &[MetricResult]) {
         if let Some(instruments) = &self.instruments {
             instruments.steady_state(results);
+        }
+    }
+
+    /// Exports the parts of the mean latencies of the profiling phase as gauges, if they are known.
+    pub(crate) fn time_breakdown(&self, found: Option<&TimeBreakdown>) {
+        if let (Some(instruments), Some(TimeBreakdown::Found(division))) =
+            (&self.instruments, found)
+        {
+            instruments.time_breakdown(division);
         }
     }
 

@@ -323,7 +323,7 @@ impl Run {
             .map(|(url, header)| Server::answering(url, header.as_deref()))
             .map(|server| server.known_by(measured.server_metrics.as_ref()))
             .collect();
-        let mut report = RunReport {
+        RunReport {
             run,
             outcome: RunOutcome {
                 start_wall_ns,
@@ -333,7 +333,7 @@ impl Run {
                 load: measured.load.clone(),
                 client_health: Some(measured.health.clone()),
                 telemetry: Some(measured.telemetry.clone()),
-                time_breakdown: None,
+                time_breakdown: measured.time_breakdown.clone(),
                 shards: None,
             },
             results: processed.profiling.results(),
@@ -344,9 +344,7 @@ impl Run {
             errors: error_counts(&processed.profiling),
             server_metrics: measured.server_metrics.clone(),
             phases: phases.clone(),
-        };
-        report.outcome.time_breakdown = report.time_breakdown();
-        report
+        }
     }
 }
 

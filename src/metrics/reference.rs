@@ -141,6 +141,7 @@ fn labels(spec: &MetricSpec) -> &'static str {
         "aiperf.client.queue.spilled" | "aiperf.client.traces.lost" => "phase",
         name if name.starts_with("aiperf.percentiles.") => "phase, `aiperf_percentile`",
         name if name.starts_with("aiperf.steady_state.") => "phase, `aiperf_statistic`",
+        name if name.starts_with("aiperf.time_breakdown.") => "phase, `aiperf_stage`",
         _ if of_requests => "request",
         _ => "phase",
     }

@@ -69,6 +69,19 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
+    /// Returns its name in files and in telemetry.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::FrontEnd => "front_end",
+            Self::Queue => "queue",
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
+            Self::Server => "server",
+            Self::Unattributed => "unattributed",
+        }
+    }
+
     /// Returns its name for people.
     pub(crate) const fn title(self) -> &'static str {
         match self {

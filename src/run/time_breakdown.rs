@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use self::servers::{Counted, ENGINES, FRONTEND, Server, Time};
-use super::RunReport;
+use super::RunDescription;
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
-use crate::metrics::{MetricTag, tag};
-use crate::server_metrics::report::{MetricReport, Stats};
+use crate::metrics::{ClientHealth, MetricTag, tag};
+use crate::server_metrics::report::{MetricReport, ServerMetrics, Stats};
 use crate::server_metrics::store::{Labels, Values};
 
 /// Why latencies are not divided, though the server reports times.
@@ -118,20 +118,33 @@ fn parts(
     parts
 }
 
-impl RunReport {
-    /// Returns the division of the client's mean latencies; `None` if the server does not report
-    /// the necessary times, or if it may have served other shards.
-    #[must_use]
-    pub fn time_breakdown(&self) -> Option<TimeBreakdown> {
-        let is_shard = self.run.shard.is_some_and(|shard| shard.count() > 1);
-        let servers = self.servers().filter(|_| !is_shard)?;
-        let (latency, _) = self.client(tag::REQUEST_LATENCY)?;
-        Some(match self.divided(servers, latency.count) {
-            Ok(division) => TimeBreakdown::Found(division),
-            Err(reason) => TimeBreakdown::None { reason: reason.to_string() },
-        })
-    }
+/// Returns the division of the client's mean latencies, which are among the `results` of the
+/// profiling phase; `None` if the server does not report the necessary times, or if it may have
+/// served other shards.
+pub(crate) fn time_breakdown(
+    run: &RunDescription,
+    results: &[MetricResult],
+    server_metrics: Option<&ServerMetrics>,
+    health: Option<&ClientHealth>,
+) -> Option<TimeBreakdown> {
+    let is_shard = run.shard.is_some_and(|shard| shard.count() > 1);
+    let sides = Sides { results, server_metrics: server_metrics.filter(|_| !is_shard)?, health };
+    let servers = sides.servers()?;
+    let (latency, _) = sides.client(tag::REQUEST_LATENCY)?;
+    Some(match sides.divided(servers, latency.count) {
+        Ok(division) => TimeBreakdown::Found(division),
+        Err(reason) => TimeBreakdown::None { reason: reason.to_string() },
+    })
+}
 
+/// What client and server measured.
+struct Sides<'a> {
+    results: &'a [MetricResult],
+    server_metrics: &'a ServerMetrics,
+    health: Option<&'a ClientHealth>,
+}
+
+impl Sides<'_> {
     /// Returns the frontend and the engine that processed the requests, as far as their metrics
     /// are known; `None` without any. The totals of an engine that reports no stages are of use
     /// only behind a frontend.
@@ -176,8 +189,7 @@ impl RunReport {
         totals: [Option<Part>; 2],
         stages: &[Option<Part>],
     ) -> Divided {
-        let arrival = self.outcome.client_health.as_ref();
-        let arrival = arrival.and_then(|health| health.arrival_error_ms.as_ref());
+        let arrival = self.health.and_then(|health| health.arrival_error_ms.as_ref());
         let arrival_ms = arrival.map_or(0.0, |error| error.avg);
         let mean_ms = result.stats.avg;
         let parts = parts(mean_ms, self.connection(), totals, stages, arrival_ms);
@@ -256,7 +268,7 @@ impl RunReport {
         digits: Option<i32>,
         requests: u64,
     ) -> Option<Observed> {
-        let metrics = self.server_metrics.as_ref()?;
+        let metrics = self.server_metrics;
         let reports = &metrics.report.metrics;
         let is_of = |report: &MetricReport, times: &[Time]| {
             times.iter().any(|time| *time.metric == *report.name)

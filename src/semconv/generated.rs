@@ -29,6 +29,8 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_SHARD_COUNT: &str = "aiperf.shard.count";
     /// `aiperf.shard.index`
     pub(crate) const AIPERF_SHARD_INDEX: &str = "aiperf.shard.index";
+    /// `aiperf.stage`
+    pub(crate) const AIPERF_STAGE: &str = "aiperf.stage";
     /// `aiperf.statistic`
     pub(crate) const AIPERF_STATISTIC: &str = "aiperf.statistic";
     /// `aiperf.sweep.id`
@@ -379,8 +381,26 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
+    /// Mean time to first token, divided by the times that the server reports. `s`, gauge.
+    pub(crate) const AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN: Definition = Definition {
+        name: "aiperf.time_breakdown.time_to_first_token",
+        kind: InstrumentKind::Gauge,
+        unit: "s",
+        brief: "Mean time to first token, divided by the times that the server reports",
+        boundaries: &[],
+    };
+
+    /// Mean request latency, divided by the times that the server reports. `s`, gauge.
+    pub(crate) const AIPERF_TIME_BREAKDOWN_REQUEST_LATENCY: Definition = Definition {
+        name: "aiperf.time_breakdown.request_latency",
+        kind: InstrumentKind::Gauge,
+        unit: "s",
+        brief: "Mean request latency, divided by the times that the server reports",
+        boundaries: &[],
+    };
+
     /// All of them.
-    pub(crate) const ALL: [&Definition; 30] = [
+    pub(crate) const ALL: [&Definition; 32] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -411,5 +431,7 @@ pub(crate) mod metric {
         &AIPERF_CLIENT_WORKER_CPU_UTILIZATION,
         &AIPERF_CLIENT_RATE_RATIO,
         &AIPERF_CLIENT_VERDICT,
+        &AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN,
+        &AIPERF_TIME_BREAKDOWN_REQUEST_LATENCY,
     ];
 }

@@ -13,11 +13,12 @@ use super::{InstrumentKind, metric};
 const CONVENTIONS: &str = "tests/golden/semconv-1.41.1/gen-ai-metrics.yaml";
 
 /// The hand-written files of the registry, in the order of the constants.
-const REGISTRY: [&str; 5] = [
+const REGISTRY: [&str; 6] = [
     "gen-ai.yaml",
     "aiperf-attributes.yaml",
     "aiperf-timing.yaml",
     "aiperf-client.yaml",
+    "aiperf-time-breakdown.yaml",
     "aiperf-spans.yaml",
 ];
 

@@ -12,9 +12,10 @@ use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
 use crate::metrics::otel::Instrument;
 use crate::metrics::tag::{self, MetricTag, TagMap};
+use crate::metrics::time_breakdown::Division;
 use crate::record::SseEvent;
 use crate::schedule::PhaseKind;
-use crate::semconv::{InstrumentKind, MetricSpec, attribute, metric};
+use crate::semconv::{Definition, InstrumentKind, MetricSpec, attribute, metric};
 
 /// Indices of the columns that are not in the catalogue.
 const DURATION: usize = 0;
@@ -35,6 +36,12 @@ const GEN_AI: [(MetricTag, usize); 5] = [
     (tag::INPUT_SEQUENCE_LENGTH, INPUT_TOKENS),
     // Reasoning is billed and counted as output, so it is included here.
     (tag::OUTPUT_SEQUENCE_LENGTH, OUTPUT_TOKENS),
+];
+
+/// The latencies that are divided.
+const TIME_BREAKDOWN: [(MetricTag, Definition); 2] = [
+    (tag::TIME_TO_FIRST_TOKEN, metric::AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN),
+    (tag::REQUEST_LATENCY, metric::AIPERF_TIME_BREAKDOWN_REQUEST_LATENCY),
 ];
 
 /// The instruments for requests and results.
@@ -215,6 +222,19 @@ impl Instruments {
                 let which = KeyValue::new(attribute::AIPERF_STATISTIC, statistic);
                 let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
                 self.gauge(&spec.name, &spec, own_unit(value) * scale, &attributes);
+            }
+        }
+    }
+
+    /// Records the parts of the mean latencies of the profiling phase as gauges.
+    pub(super) fn time_breakdown(&self, division: &Division) {
+        let attributes = self.phases.of(PhaseKind::Profiling);
+        for (tag, definition) in TIME_BREAKDOWN {
+            let spec = MetricSpec::from(&definition);
+            for part in division.of(tag).iter().flat_map(|divided| &divided.parts) {
+                let which = KeyValue::new(attribute::AIPERF_STAGE, part.stage.name());
+                let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
+                self.gauge(&spec.name, &spec, part.mean_ms / 1e3, &attributes);
             }
         }
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::support::load::mock;
 use crate::support::metrics_endpoint::{MetricsEndpoint, Reply};
+use crate::support::otlp_receiver::OtlpReceiver;
 use crate::support::run::{Run, aiperf, profile, profile_command, summary};
 
 /// An exposition of vLLM's histograms after `count` requests, with the given sums in seconds.
@@ -30,12 +31,17 @@ const NAMES: [&str; 5] = [
 
 /// Four requests of 40 ms or more, with the expositions before and after them.
 fn run_between(before: String, after: String) -> Run {
+    run_with(before, after, &[])
+}
+
+fn run_with(before: String, after: String, more: &[&str]) -> Run {
     let endpoint = MetricsEndpoint::with([Reply::text(before), Reply::text(after)]);
     let server = mock(Script { ttft: Nanos::from_millis(40.0), ..Script::default() });
     let metrics = endpoint.url("/metrics");
     let flags =
         ["--request-count", "4", "--concurrency", "2", "--server-metrics", metrics.as_str()];
     let directory = tempfile::tempdir().unwrap();
+    let flags = [&flags, more].concat();
     let mut command = profile_command(&server.url(), directory.path(), &flags);
     // Only the first scrape is before the phase, however long that takes.
     command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "3600");
@@ -268,6 +274,25 @@ fn sweeps_and_comparisons_show_which_part_grows() {
         table.contains("request_latency: Queue (ms)") && table.contains("not tested"),
         "{table}"
     );
+}
+
+#[test]
+fn the_parts_are_exported() {
+    let collector = OtlpReceiver::http();
+    let [sglang, ..] = SERVERS;
+    let (before, after) = (of_series(sglang.0, 3), of_series(sglang.0, 4));
+    let run = run_with(before, after, &["--otel-url", &collector.otel_url()]);
+    let (summary, received) = (run.summary(), collector.last());
+    for divided in summary["time_breakdown"]["metrics"].as_array().unwrap() {
+        let name = format!("aiperf.time_breakdown.{}", divided["metric"].as_str().unwrap());
+        for part in divided["parts"].as_array().unwrap() {
+            let which = [("aiperf.stage", part["stage"].as_str().unwrap())];
+            let expected = part["mean_ms"].as_f64().unwrap() / 1e3;
+            let gauge = received.number(&name, &which);
+            assert!((gauge - expected).abs() <= 1e-12, "{name} {part} {gauge}");
+        }
+    }
+    assert_eq!(summary["telemetry"]["reconciled"], true, "{}", summary["telemetry"]);
 }
 
 #[test]

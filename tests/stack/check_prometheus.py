@@ -22,6 +22,7 @@ MORE_LABELS = {
     "server_port": 1,
     "aiperf_percentile": len(PERCENTILES),
     "aiperf_statistic": len(STEADY_STATISTICS),
+    "aiperf_stage": 7,
     "service_name": 1,
     "service_instance_id": 1,
     "job": 1,

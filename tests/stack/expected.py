@@ -47,6 +47,7 @@ def of(run, registry):
         _add_results(expected, registry, phase, results)
     _add_percentiles(expected)
     _add_steady_state(expected, registry, run.summary.get("steady_state", {}))
+    _add_time_breakdown(expected, run.summary.get("time_breakdown", {}))
     _add_health(expected, run.summary["client_health"])
     if "aiperf.client.traces.lost" in registry:
         traces = run.summary["telemetry"].get("traces", {})
@@ -170,6 +171,15 @@ def _add_steady_state(expected, registry, steady):
             if statistic in result:
                 key = name, "profiling", ("aiperf_statistic", statistic)
                 expected.gauges[key] = result[statistic] * scale
+
+
+def _add_time_breakdown(expected, breakdown):
+    """The parts of the mean latencies in the summary; another check adds them up."""
+    for latency in breakdown.get("metrics", []):
+        for part in latency["parts"]:
+            name = f"aiperf.time_breakdown.{latency['metric']}"
+            key = name, "profiling", ("aiperf_stage", part["stage"])
+            expected.gauges[key] = part["mean_ms"] / 1e3
 
 
 def interpolated(ordered, share):

@@ -19,10 +19,12 @@ use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::steady::{SteadyState, Unsteady};
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{
     Accumulator, ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry,
 };
 use crate::processing::{Processed, Processing, ProcessingParts, RecordSink};
+use crate::run::time_breakdown::time_breakdown;
 use crate::runner::{self, Counters, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
@@ -49,6 +51,8 @@ pub(super) struct Measured {
     pub(super) health: ClientHealth,
     /// The steady state of the measurement, or why there is none.
     pub(super) steady_state: Result<SteadyState, Unsteady>,
+    /// Its latencies divided by the server's times, if the server reports them.
+    pub(super) time_breakdown: Option<TimeBreakdown>,
     pub(super) telemetry: TelemetryReport,
     pub(super) server_metrics: Option<ServerMetrics>,
     pub(super) failure: Option<anyhow::Error>,
@@ -122,11 +126,7 @@ impl Run {
             telemetry: Arc::clone(&telemetry),
             progress: Arc::clone(&progress),
             is_sliced: self.description.slice_duration().is_some(),
-            breakdowns: Breakdowns::new(
-                &self.registry,
-                self.config.dataset.models.len(),
-                self.config.server.urls.len(),
-            ),
+            breakdowns: self.breakdowns(),
         };
         let processors = self.config.runner.processors.unwrap_or(1);
         let processing = Processing::start(parts, files, processors)?;
@@ -182,6 +182,9 @@ impl Run {
             health: health.clone(),
         };
         let steady_state = self.steady_state(&processed.profiling, &phases);
+        let servers = server_metrics.as_ref();
+        let time_breakdown = time_breakdown(&self.description, &results, servers, Some(&health));
+        telemetry.time_breakdown(time_breakdown.as_ref());
         let telemetry = finish_export(&telemetry, &processed, &steady_state, &totals, interrupt);
         Ok(Measured {
             processed,
@@ -189,11 +192,18 @@ impl Run {
             load,
             health,
             steady_state,
+            time_breakdown,
             telemetry,
             server_metrics,
             failure,
             is_cut_short,
         })
+    }
+
+    /// Results by model and by URL.
+    fn breakdowns(&self) -> Breakdowns {
+        let (models, urls) = (&self.config.dataset.models, &self.config.server.urls);
+        Breakdowns::new(&self.registry, models.len(), urls.len())
     }
 
     /// Finds the steady state of the measurement.

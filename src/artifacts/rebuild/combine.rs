@@ -21,6 +21,7 @@ use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::artifacts::{WriteFailure, open, replace};
 use crate::judge::Gate;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
+use crate::run::time_breakdown::time_breakdown;
 use crate::run::{Combination, Part, RunOutcome};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
@@ -120,7 +121,12 @@ pub fn combine(
         shards: Some(combination),
     };
     let mut report = gathered.report(run, outcome, server_metrics, &mut notes);
-    report.outcome.time_breakdown = report.time_breakdown();
+    report.outcome.time_breakdown = time_breakdown(
+        &report.run,
+        &report.results,
+        report.server_metrics.as_ref(),
+        report.outcome.client_health.as_ref(),
+    );
     notes.extend(missing_note(report.outcome.shards.as_ref()));
     Manifest::finished(&report, prefix, &kept)
         .write(&layout.manifest)
