@@ -6,6 +6,7 @@ mod gates;
 mod interrupt;
 mod logging;
 mod page;
+mod plot;
 mod profile;
 mod readiness;
 mod rehearsal;
@@ -152,6 +153,7 @@ fn execute(
         Command::SelfCheck(asked) => selfcheck::run(&asked, out),
         Command::Report(asked) => report::report(&asked, out),
         Command::Compare(asked) => compare::compare(&asked, out),
+        Command::Plot(asked) => plot::plot(&asked, out),
         Command::Metrics { json } => {
             out.write_all(
                 if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),

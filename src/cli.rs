@@ -18,6 +18,7 @@ mod media_args;
 mod mock;
 mod multi_run;
 mod page;
+mod plot;
 mod profile;
 mod rankings;
 mod resolve;
@@ -47,6 +48,7 @@ use sweep::{CellOf, Sweep};
 pub use compare::{Compare, CompareFormat};
 pub use generated::ManPage;
 pub use mock::Demo;
+pub use plot::Plot;
 pub use selfcheck::SelfCheck;
 
 /// What the user asked the program to do.
@@ -64,6 +66,8 @@ pub enum Command {
     Report(Report),
     /// Compare runs with another one.
     Compare(Compare),
+    /// Draw the charts of runs.
+    Plot(Plot),
     /// List the metric catalogue.
     Metrics {
         /// Whether to print JSON instead of a table.
@@ -190,6 +194,8 @@ enum Action {
     },
     /// Compare runs with another one, to find regressions
     Compare(Compare),
+    /// Draw charts of runs as PNG and SVG files
+    Plot(Plot),
     /// List every metric that aiperf computes
     Metrics {
         /// Print JSON instead of a table
@@ -311,6 +317,7 @@ fn parse_one(
             Command::Report(Report { directories, artifact_dir, overwrite, judge, page, tables })
         }
         Action::Compare(compare) => Command::Compare(compare),
+        Action::Plot(plot) => Command::Plot(plot),
         Action::Metrics { json } => Command::Metrics { json },
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),
         Action::Man { dir: Some(directory), .. } => {

@@ -25,6 +25,8 @@ pub mod semconv;
 
 pub mod tokenizer;
 
+mod png;
+
 pub mod dataset;
 
 pub mod schedule;

@@ -1,32 +1,38 @@
-//! Pictures of runs: the HTML page.
+//! Pictures of runs: the HTML page, and files of charts.
 //!
-//! `run` and `cells` describe the charts of a run and of several; `page` draws the descriptions without knowing a metric.
+//! `run` and `cells` describe the charts of a run and of several; `page` and `plot` draw the descriptions without knowing
+//! a metric.
 
 mod cells;
 mod chart;
 mod distribution;
 mod document;
 mod page;
+pub mod plot;
 mod requests;
 mod run;
 mod sample;
 mod server;
+mod theme;
 mod timeline;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+use parquet::errors::ParquetError;
+
 use crate::artifacts::WriteFailure;
 use crate::artifacts::layout::Layout;
-use crate::artifacts::rebuild;
 use crate::multi_run::Trials;
 use crate::multi_run::sweep::Results;
 use crate::platform::replace::replace;
 use crate::run::RunReport;
 
-use cells::Comparison;
+pub(crate) use cells::Comparison;
 use document::Document;
+use plot::Charts;
 use run::Run;
+pub use theme::ThemeName;
 
 /// The file of the page (`--html`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,13 +70,18 @@ pub(crate) fn write_run(
     }
 }
 
+/// Returns the charts of a run whose table of requests is `table`.
+pub(crate) fn plots(report: &RunReport, table: &Path) -> Result<Charts, ParquetError> {
+    Ok(Run::read(report, table)?.plots())
+}
+
 /// Writes the page of a sweep in `directory`; returns its path.
 pub(crate) fn write_sweep(
     file: &PageFile,
     directory: &Path,
     results: &Results,
 ) -> Result<PathBuf, WriteFailure> {
-    write_cells(file, directory, &Comparison::of_sweep(results))
+    write_cells(file, directory, &Comparison::of_sweep(directory, results))
 }
 
 /// Writes the page of the runs of one load in `directory`; returns its path.
@@ -79,7 +90,7 @@ pub(crate) fn write_trials(
     directory: &Path,
     trials: &Trials,
 ) -> Result<PathBuf, WriteFailure> {
-    write_cells(file, directory, &Comparison::of_trials(trials))
+    write_cells(file, directory, &Comparison::of_trials(directory, trials))
 }
 
 fn write_cells(
@@ -88,11 +99,7 @@ fn write_cells(
     cells: &Comparison,
 ) -> Result<PathBuf, WriteFailure> {
     let path = file.or(&Layout::new(directory, None).page);
-    let table = |run: &PathBuf| {
-        let layout = rebuild::layout(&directory.join(run)).ok()?;
-        layout.table.exists().then_some(layout.table)
-    };
-    match cells.document(table) {
+    match cells.document() {
         Ok(document) => write(path, &document),
         Err(error) => Err(WriteFailure { path, error: error.to_string() }),
     }

@@ -4,12 +4,9 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const main = document.querySelector("main");
-  const palette = {
-    light: ["#0868ac", "#d95f02", "#1b9e77", "#7570b3", "#a6761d", "#c51b7d", "#4d4d4d", "#66a61e", "#2ca8c2"],
-    dark: ["#6baed6", "#fdae6b", "#66c2a5", "#b3a8e0", "#e0c070", "#f48cc0", "#c0c0c0", "#a6d854", "#7fdbea"],
-  };
   const preferred = matchMedia("(prefers-color-scheme: dark)");
   let theme = preferred.matches ? "dark" : "light";
+  let isPrinting = false;
   const drawn = [];
 
   function element(name, properties = {}, ...children) {
@@ -54,7 +51,7 @@
 
   function colour(series, at) {
     if (series.tone === "bad") return css("--bad");
-    return palette[theme][at % palette[theme].length];
+    return css(`--series-${at % 9}`);
   }
 
   function seriesOption(chart, series, at) {
@@ -71,7 +68,7 @@
       lineStyle: { color: tint, width: 1.5 },
       step: series.shape === "line" ? false : "end",
       areaStyle: series.shape === "area" ? { color: tint, opacity: 0.35 } : undefined,
-      showSymbol: isFew && series.shape === "line",
+      showSymbol: (isFew && series.shape === "line") || series.points.length === 1,
       symbolSize: 5,
       label: series.labels
         ? { show: true, position: "top", color: css("--faint"), formatter: (item) => series.labels[item.dataIndex] }
@@ -111,6 +108,9 @@
     if (series.length > 0) series[0].markLine = markLine(chart);
     const scatter = isScatter(chart);
     const x = axisOption(chart.x, 28);
+    const y = axisOption(chart.y, 58);
+    // Areas and steps are compared by their height.
+    y.scale = chart.series.every((series) => series.shape === "line" || series.shape === "points");
     if (chart.is_timeline) {
       Object.assign(x, { min: 0, max: lastTime || 1, scale: false });
       // The end of the run is not a round number.
@@ -121,7 +121,6 @@
       textStyle: { fontFamily: "inherit" },
       grid: { left: 78, right: 18, top: 34, bottom: 48 },
       legend: {
-        show: series.length > 1,
         type: "scroll",
         top: 4,
         left: 60,
@@ -130,6 +129,7 @@
         pageTextStyle: { color: css("--text") },
       },
       toolbox: {
+        show: !isPrinting,
         right: 8,
         iconStyle: { borderColor: css("--faint") },
         feature: {
@@ -147,14 +147,15 @@
         formatter: (found) => tooltip(chart, found),
       },
       xAxis: x,
-      yAxis: axisOption(chart.y, 58),
+      yAxis: y,
       series,
     };
   }
 
   function draw(entry) {
     if (entry.instance) return;
-    entry.instance = echarts.init(entry.place, null, { renderer: "canvas" });
+    // Paper has a higher resolution than the screen.
+    entry.instance = echarts.init(entry.place, null, isPrinting ? { devicePixelRatio: 3 } : {});
     entry.instance.setOption(entry.option());
     if (entry.chart && entry.chart.is_timeline && !isScatter(entry.chart)) {
       entry.instance.group = "time";
@@ -251,12 +252,12 @@
       },
       series: [
         { type: "bar", stack: "a", silent: true, itemStyle: { color: "transparent" }, data: offsets },
-        { type: "bar", stack: "a", barMinHeight: 1, itemStyle: { color: palette[theme][0] }, data: lengths },
+        { type: "bar", stack: "a", barMinHeight: 1, itemStyle: { color: css("--series-0") }, data: lengths },
         {
           type: "scatter",
           symbol: "rect",
           symbolSize: [1, 14],
-          itemStyle: { color: palette[theme][1] },
+          itemStyle: { color: css("--series-1") },
           data: arrivals.map((time) => [time, "tokens"]),
         },
       ],
@@ -370,11 +371,19 @@
   preferred.addEventListener("change", () => setTheme(preferred.matches ? "dark" : "light"));
   addEventListener("resize", () => drawn.forEach((entry) => entry.instance && entry.instance.resize()));
   let before = theme;
+  function setPrinting(prints) {
+    isPrinting = prints;
+    document.documentElement.classList.toggle("printing", prints);
+  }
+
   addEventListener("beforeprint", () => {
     before = theme;
+    setPrinting(true);
     setTheme("light");
     drawn.forEach(draw);
-    drawn.forEach((entry) => entry.instance.resize());
   });
-  addEventListener("afterprint", () => setTheme(before));
+  addEventListener("afterprint", () => {
+    setPrinting(false);
+    setTheme(before);
+  });
 })();

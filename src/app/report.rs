@@ -221,7 +221,7 @@ fn write(rebuilt: &mut Rebuilt) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files?)
 }
 
-fn warn(notes: &[String]) -> io::Result<()> {
+pub(super) fn warn(notes: &[String]) -> io::Result<()> {
     let said = |note: &String| writeln!(Stderr, "warning: {}", redact::printable(note));
     notes.iter().try_for_each(said)
 }

@@ -4,7 +4,6 @@
 const COMMANDS: &[(&str, &str)] = &[
     ("analyze speed-bench-report", "use jq, DuckDB or pandas on the files of the runs"),
     ("analyze-trace", "use jq, DuckDB or pandas on the trace file"),
-    ("plot", "use aiperf report DIR --html for a page with charts"),
     (
         "chat",
         "use aiperf profile --request-count 1 --export-level raw, which writes the response and \
@@ -18,6 +17,8 @@ const COMMANDS: &[(&str, &str)] = &[
         "service proxy",
         "aiperf is a single process; use --shard and --start-at to split a run across several",
     ),
+    ("--dashboard", "use aiperf report DIR --html for an interactive page"),
+    ("--mlflow-upload", "upload the files with the MLflow client"),
     ("--install-completion", "aiperf completions bash prints the script to install"),
 ];
 

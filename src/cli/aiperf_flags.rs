@@ -47,8 +47,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("--trace-session-sample-ratio", "sample the file before the run"),
     // Output
-    ("--auto-plot", "use --html for a page with charts"),
-    ("--plot-required", "use --html for a page with charts"),
+    ("--auto-plot --plot-required", "use aiperf plot DIR after the run, or --html for a page"),
     ("--export-outputs-json", "use --export-level raw, which writes the responses"),
     (
         "--mlflow-tracking-uri --mlflow-experiment --mlflow-run-name --mlflow-tag \

@@ -1,7 +1,7 @@
 //! The page of several runs: the cells of a sweep, or the runs of one load.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use serde_json::{Value, json};
@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 use super::chart::{Axis, Chart, Point, Series, Shape, Tone, axis};
 use super::distribution::{cumulative, sorted};
 use super::document::{Document, Figure, Level, Notice, Section, ShownRequests, Table};
+use super::plot::Charts;
 use super::requests::Requests;
 use super::run::LATENCIES;
+use crate::artifacts::rebuild;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::time_breakdown::Stage;
 use crate::metrics::{Registry, Verdict};
@@ -48,7 +50,7 @@ pub(super) struct Cell {
 }
 
 /// The cells of a page, and what it says of all.
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     title: String,
     facts: Vec<(&'static str, String)>,
     /// What distinguishes the cells.
@@ -57,8 +59,8 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// The cells of a sweep.
-    pub(super) fn of_sweep(results: &Results) -> Self {
+    /// The cells of the sweep in `directory`.
+    pub(crate) fn of_sweep(directory: &Path, results: &Results) -> Self {
         let names: Vec<&str> =
             results.sweep.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
         let cell = |cell: &sweep::Cell| {
@@ -69,7 +71,7 @@ impl Comparison {
                 parameter: only.and_then(Value::as_f64),
                 rows: cell.rows.clone(),
                 divided: cell.divided(tag::REQUEST_LATENCY).cloned(),
-                runs: directories(cell.trials.successful()),
+                runs: directories(directory, cell.trials.successful()),
                 is_pareto: cell.is_pareto,
                 verdict: cell.verdict(),
                 error: cell.error().map(str::to_owned),
@@ -87,38 +89,72 @@ impl Comparison {
         }
     }
 
-    /// The runs of one load.
-    pub(super) fn of_trials(trials: &Trials) -> Self {
-        let cell = |run: &RunResult| {
-            let mut alone = Trials::new(trials.config.clone(), trials.sweep_id);
-            alone.runs.push(run.clone());
-            Cell {
-                label: run.member.run_label.clone(),
-                parameter: None,
-                rows: aggregate::rows(&alone),
-                divided: aggregate::time_breakdown(&alone).and_then(|found| {
-                    let mut rows = found.ok()?.into_iter();
-                    rows.find(|row| row.metric == tag::REQUEST_LATENCY)
-                }),
-                runs: directories(alone.successful()),
-                is_pareto: false,
-                verdict: run.verdict,
-                error: run.failure.as_ref().map(|failure| failure.message().to_owned()),
-            }
-        };
-        Self {
+    /// The runs of one load in `directory`.
+    pub(crate) fn of_trials(directory: &Path, trials: &Trials) -> Self {
+        let mut comparison = Self {
             title: format!("{} runs | aiperf", trials.runs.len()),
             facts: vec![("Runs", trials.runs.len().to_string())],
             axis: Axis::new("Run", ""),
-            cells: trials.runs.iter().map(cell).collect(),
+            cells: Vec::new(),
+        };
+        for run in &trials.runs {
+            let mut alone = Trials::new(trials.config.clone(), trials.sweep_id);
+            alone.runs.push(run.clone());
+            comparison.add(run.member.run_label.clone(), None, directory, &alone);
+        }
+        comparison
+    }
+
+    /// Runs of different commands, whose cells are added.
+    pub(crate) fn of_others() -> Self {
+        Self {
+            title: "Several runs | aiperf".to_owned(),
+            facts: Vec::new(),
+            axis: Axis::new("Concurrency", ""),
+            cells: Vec::new(),
         }
     }
 
-    /// Returns the page. `table` returns the table of requests of a run's directory.
-    pub(super) fn document(
-        &self,
-        table: impl Fn(&PathBuf) -> Option<PathBuf>,
-    ) -> Result<Document, ParquetError> {
+    /// Adds the runs of one load in `directory` as a cell; `parameter` distinguishes it from others,
+    /// if each has one.
+    pub(crate) fn add(
+        &mut self,
+        label: String,
+        parameter: Option<f64>,
+        directory: &Path,
+        trials: &Trials,
+    ) {
+        self.cells.push(Cell {
+            label,
+            parameter,
+            rows: aggregate::rows(trials),
+            divided: aggregate::time_breakdown(trials).and_then(|found| {
+                let mut rows = found.ok()?.into_iter();
+                rows.find(|row| row.metric == tag::REQUEST_LATENCY)
+            }),
+            runs: directories(directory, trials.successful()),
+            is_pareto: false,
+            verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
+            error: trials
+                .runs
+                .iter()
+                .find_map(|run| Some(run.failure.as_ref()?.message().to_owned())),
+        });
+    }
+
+    /// Adds the cells of `other`, with `label` before theirs.
+    pub(crate) fn join(&mut self, label: &str, other: Self) {
+        let cells = other.cells.into_iter();
+        self.cells.extend(cells.map(|cell| Cell {
+            label: format!("{label}/{}", cell.label),
+            parameter: None,
+            is_pareto: false,
+            ..cell
+        }));
+    }
+
+    /// Returns the page.
+    pub(super) fn document(&self) -> Result<Document, ParquetError> {
         let mut sections = vec![
             Section::new(
                 "Throughput and latency",
@@ -130,7 +166,7 @@ impl Comparison {
             Section::new(
                 "Distributions",
                 "Successful requests of all successful runs of a cell.",
-                self.distributions(table)?,
+                self.distributions()?,
             ),
             Section {
                 tables: vec![self.table()],
@@ -150,6 +186,40 @@ impl Comparison {
             sections,
             requests: ShownRequests::default(),
         })
+    }
+
+    /// Returns the charts that are drawn as pictures.
+    pub(crate) fn plots(&self) -> Result<Charts, ParquetError> {
+        let charts =
+            [self.trade_offs(), vec![self.by_first_token()], self.curves(), self.distributions()?];
+        let charts = charts.into_iter().flatten().filter(|chart| !chart.is_empty());
+        let (title, version) = (self.title.replace(" | aiperf", ""), env!("CARGO_PKG_VERSION"));
+        let subject = format!("{title} | {} cells | aiperf {version}", self.cells.len());
+        Ok(Charts { subject, charts: charts.collect() })
+    }
+
+    /// Returns the throughput by the mean time to first token, as AIPerf draws it.
+    fn by_first_token(&self) -> Chart {
+        let (x, y) = (tag::TIME_TO_FIRST_TOKEN, tag::REQUEST_THROUGHPUT);
+        let mut series = Series::new("cells", Shape::Line, Vec::new());
+        for cell in &self.cells {
+            if let (Some(x), Some(y)) = (value(cell, x, "avg"), value(cell, y, "avg")) {
+                series.points.push(Point::new(x, y));
+                series.labels.push(cell.label.clone());
+            }
+        }
+        let axis = |tag| Registry::row(tag).map_or_else(|| Axis::new("", ""), axis);
+        Chart {
+            name: "ttft_vs_throughput".to_owned(),
+            title: "Request throughput by mean time to first token".to_owned(),
+            note: "Means over the successful runs of a cell, joined in the order of the cells"
+                .to_owned(),
+            x: axis(x),
+            y: axis(y),
+            series: vec![series],
+            marks: Vec::new(),
+            is_timeline: false,
+        }
     }
 
     fn notices(&self) -> Vec<Notice> {
@@ -215,10 +285,10 @@ impl Comparison {
                 }
             }
             front.sort_by(|a, b| a.0.x.total_cmp(&b.0.x));
-            let (points, labels) = front.into_iter().unzip();
+            let (points, labels): (Vec<_>, Vec<_>) = front.into_iter().unzip();
             let mut series = vec![all];
             // The front is that of the latency by which the sweep compares its cells.
-            if tag == self.latency() {
+            if tag == self.latency() && !points.is_empty() {
                 let front = Series { labels, ..Series::new("Pareto front", Shape::Line, points) };
                 series.push(front.toned(Tone::Own));
             }
@@ -247,7 +317,9 @@ impl Comparison {
 
     /// Returns a chart of each metric by cell.
     fn curves(&self) -> Vec<Chart> {
-        let is_numeric = self.cells.iter().all(|cell| cell.parameter.is_some());
+        let parameters = self.cells.iter().filter_map(|cell| cell.parameter);
+        let distinct: BTreeSet<u64> = parameters.map(f64::to_bits).collect();
+        let is_numeric = distinct.len() == self.cells.len();
         let x = |at: usize, cell: &Cell| {
             cell.parameter.filter(|_| is_numeric).unwrap_or(at as f64 + 1.0)
         };
@@ -305,14 +377,11 @@ impl Comparison {
     }
 
     /// Returns the distributions of each latency, side by side.
-    fn distributions(
-        &self,
-        table: impl Fn(&PathBuf) -> Option<PathBuf>,
-    ) -> Result<Vec<Chart>, ParquetError> {
+    fn distributions(&self) -> Result<Vec<Chart>, ParquetError> {
         let mut of_latency: BTreeMap<usize, Vec<Series>> = BTreeMap::new();
         for cell in self.cells.iter().take(MAX_DISTRIBUTIONS) {
             let mut values: [Vec<f64>; LATENCIES.len()] = Default::default();
-            for table in cell.runs.iter().filter_map(&table) {
+            for table in cell.runs.iter().filter_map(|run| table(run)) {
                 let requests = Requests::read(&table, 0)?;
                 for ((_, value_of), values) in LATENCIES.iter().zip(&mut values) {
                     values.extend(requests.all.iter().filter_map(value_of));
@@ -393,8 +462,14 @@ impl Comparison {
     }
 }
 
-fn directories<'a>(runs: impl Iterator<Item = &'a RunResult>) -> Vec<PathBuf> {
-    runs.map(|run| run.directory.clone()).collect()
+fn directories<'a>(of: &Path, runs: impl Iterator<Item = &'a RunResult>) -> Vec<PathBuf> {
+    runs.map(|run| of.join(&run.directory)).collect()
+}
+
+/// Returns the table of requests of the run in `directory`, if it exists.
+fn table(directory: &Path) -> Option<PathBuf> {
+    let table = rebuild::layout(directory).ok()?.table;
+    table.exists().then_some(table)
 }
 
 fn row<'a>(cell: &'a Cell, tag: MetricTag, statistic: &str) -> Option<&'a Row> {

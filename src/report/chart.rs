@@ -130,3 +130,14 @@ impl Chart {
 pub(super) fn axis(metric: &Metric) -> Axis {
     Axis::new(metric.header, metric.display_unit.label())
 }
+
+/// Formats a value with four significant digits, or as a whole number.
+pub(crate) fn rounded(value: f64) -> String {
+    let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
+    let decimals = usize::try_from(4 - digits).unwrap_or(0).min(6);
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    text
+}

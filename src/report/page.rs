@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::digest;
 
 use super::document::Document;
+use super::theme;
 
 const STYLE: &str = include_str!("../../assets/report/page.css");
 /// Apache `ECharts`, whose licence is beside it.
@@ -15,13 +16,14 @@ const SCRIPT: &str = include_str!("../../assets/report/page.js");
 
 /// Writes the page with `document`.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {
+    let style = theme::style_sheet() + STYLE;
     // Only these scripts run, whatever a model or a server is called, and nothing is loaded.
     let policy = format!(
         "default-src 'none'; script-src {} {}; style-src {}; img-src data: blob:; \
          base-uri 'none'; form-action 'none'",
         hash(CHARTS),
         hash(SCRIPT),
-        hash(STYLE)
+        hash(&style)
     );
     write!(
         out,
@@ -29,7 +31,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <link rel=\"icon\" href=\"data:,\">\n<title>aiperf</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n\
+         <style>{style}</style>\n</head>\n<body>\n\
          <noscript>This page needs JavaScript to draw its charts.</noscript>\n<main></main>\n\
          <script type=\"application/json\" id=\"data\">"
     )?;

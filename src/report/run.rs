@@ -10,6 +10,7 @@ use std::path::Path;
 use parquet::errors::ParquetError;
 
 use super::document::{Document, Section};
+use super::plot::Charts;
 use super::requests::{Request, Requests};
 use super::sample::Sample;
 use super::timeline::Intervals;
@@ -56,15 +57,11 @@ impl<'a> Run<'a> {
             Section::new("Latency", "", self.latencies()),
             Section::new(
                 "Over time",
-                format!(
-                    "All charts share the time axis. Values are those of intervals of {}, each \
-                     drawn from its start.",
-                    self.intervals.described()
-                ),
+                "All charts share the time axis. A value is drawn from the start of its interval.",
                 self.timelines(),
             ),
             Section::new("Server", "Gauges that the server exposes.", self.server()),
-            Section::new("Requests", self.about_sample(shown.has_all_arrivals), self.scatters()),
+            Section::new("Requests", about_requests(shown.has_all_arrivals), self.scatters()),
         ];
         if let Some(requests) = sections.last_mut() {
             requests.tables = self.request_tables();
@@ -84,18 +81,30 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Returns the charts that are drawn as pictures.
+    pub(super) fn plots(&self) -> Charts {
+        let charts = [
+            self.latencies(),
+            self.timelines(),
+            self.server(),
+            self.scatters(),
+            self.first_tokens(),
+            self.slices(),
+        ];
+        let charts = charts.into_iter().flatten().filter(|chart| !chart.is_empty());
+        Charts { subject: self.subject(), charts: charts.collect() }
+    }
+
     fn result(&self, tag: MetricTag) -> Option<&MetricResult> {
         self.report.results.iter().find(|result| result.metric.tag == tag)
     }
 }
 
-/// Formats a value with four significant digits, or as a whole number.
-pub(super) fn rounded(value: f64) -> String {
-    let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
-    let decimals = usize::try_from(4 - digits).unwrap_or(0).min(6);
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') {
-        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+fn about_requests(has_all_arrivals: bool) -> String {
+    let mut text = "Select a point or a row to see the phases of the request.".to_owned();
+    if !has_all_arrivals {
+        text += " The arrivals of tokens are shown for some requests only, to limit the size of the \
+                 page.";
     }
     text
 }

@@ -35,6 +35,7 @@ mod metrics;
 mod mock_server;
 mod modes;
 mod phases;
+mod plots;
 mod profile;
 mod provenance;
 mod readiness;

@@ -34,7 +34,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("schema_version", Only(&["2.0"])),
     ("random_seed", Flag("random-seed")),
     ("no_sweep_table", Flag("no-sweep-table")),
-    ("plot", Refused("remove it, and use --html for a page with charts")),
+    ("plot", Refused("remove it, and draw the run with aiperf plot afterwards")),
     ("variables", Refused("templates are not supported; write the values")),
     ("multi_run.num_runs", Flag("num-profile-runs")),
     ("multi_run.cooldown_seconds", Flag("profile-run-cooldown-seconds")),

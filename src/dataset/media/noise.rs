@@ -1,5 +1,6 @@
 //! Generated media: images and audio of noise.
 
+use flate2::Compression;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
@@ -7,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
 use super::{image, mp3, wave};
 use crate::dataset::{DatasetError, NormalDistribution, Seed};
+use crate::png;
 use crate::setting::{InvalidSetting, named};
 use serde::Serialize;
 
@@ -171,7 +173,7 @@ impl MediaMaker {
         self.make_room("--image-width-mean", bytes)?;
         let pixels = noise_of(&mut self.pixels, bytes);
         let (media_type, file) = if is_png {
-            ("image/png", image::png(&pixels, width, height))
+            ("image/png", png::file(&pixels, width, height, Compression::none()))
         } else {
             ("image/jpeg", image::jpeg(&pixels, width, height))
         };

@@ -2,7 +2,7 @@
 
 use super::{LATENCIES, Run, ValueOf};
 use crate::metrics::Registry;
-use crate::metrics::metric::Metric;
+use crate::metrics::metric::{Metric, MetricResult, Statistic};
 use crate::metrics::tag;
 use crate::report::chart::{Axis, Chart, Mark, Point, Series, Shape, Tone, axis};
 use crate::report::distribution::{Bins, cumulative, sorted};
@@ -109,7 +109,10 @@ impl Run<'_> {
             over_time(
                 "request_rate_over_time",
                 "Request rate",
-                "Requests by their start, and by their end",
+                &format!(
+                    "Requests by their start, and by their end, in intervals of {}",
+                    seconds()
+                ),
                 Axis::new("Requests", "requests/s"),
                 vec![
                     steps("started", intervals.rate(all.iter().map(|request| request.start))),
@@ -119,7 +122,11 @@ impl Run<'_> {
             over_time(
                 "output_tokens_over_time",
                 "Output token throughput",
-                "The output tokens of each request, spread evenly from its first token to its end",
+                &format!(
+                    "The output tokens of each request, spread evenly from its first token to its \
+                     end, in intervals of {}",
+                    seconds()
+                ),
                 Axis::new("Output tokens", "tokens/s"),
                 vec![steps(
                     "output tokens",
@@ -132,7 +139,7 @@ impl Run<'_> {
             over_time(
                 "in_flight_over_time",
                 "Requests in flight",
-                "Mean number in each interval",
+                &format!("Mean number in each interval of {}", seconds()),
                 Axis::new("Requests", ""),
                 vec![steps("in flight", intervals.in_flight(all.iter()))],
             ),
@@ -172,8 +179,11 @@ impl Run<'_> {
         charts.push(over_time(
             "client_delays_over_time",
             "Delays by the client",
-            "The longest in each interval: from due to started, and from the arrival of an event to \
-             its read",
+            &format!(
+                "The longest in each interval of {}: from due to started, and from the arrival of an \
+                 event to its read",
+                seconds()
+            ),
             Axis::new("Delay", "ms"),
             vec![
                 Series::new("schedule slip", Shape::Line, worst(|request| request.slip)),
@@ -225,6 +235,64 @@ impl Run<'_> {
         vec![over_time, isl, osl]
     }
 
+    /// Returns the time to first token of each request, as AIPerf draws it.
+    pub(super) fn first_tokens(&self) -> Vec<Chart> {
+        let Some(metric) = Registry::row(tag::TIME_TO_FIRST_TOKEN) else { return Vec::new() };
+        let by_start = self.scatter(
+            "ttft_timeline",
+            "Time to first token by start",
+            Axis::time(),
+            axis(metric),
+            |request| Some(request.start / 1e3),
+            |request| request.ttft,
+        );
+        let mut by_number = self.scatter(
+            "ttft_over_time",
+            "Time to first token by number of the request",
+            Axis::new("Number of the request, by start", ""),
+            axis(metric),
+            |_| None,
+            |request| request.ttft,
+        );
+        let shown = self.sample.shown.iter();
+        let points =
+            shown.filter_map(|at| Some(Point::new(*at as f64 + 1.0, self.requests.all[*at].ttft?)));
+        by_number.series = vec![Series::new("successful", Shape::Points, points.collect())];
+        vec![by_number, Chart { is_timeline: true, ..by_start }]
+    }
+
+    /// Returns the latencies of each time slice (`--slice-duration`).
+    pub(super) fn slices(&self) -> Vec<Chart> {
+        let Some(slices) = &self.report.slices else { return Vec::new() };
+        let start = self.report.outcome.start_wall_ns;
+        let seconds = |wall_ns: u64| wall_ns.saturating_sub(start) as f64 / 1e9;
+        let slices: Vec<_> = slices.iter().collect();
+        let named = [("ttft", tag::TIME_TO_FIRST_TOKEN), ("itl", tag::INTER_TOKEN_LATENCY)];
+        let chart = |(name, tag)| {
+            let metric = Registry::row(tag)?;
+            let series = ["avg", "p50", "p99"].map(|name| {
+                let statistic = Statistic::named(name);
+                let value = |results: &[MetricResult]| {
+                    let result = results.iter().find(|result| result.metric.tag == tag)?;
+                    statistic?.of(&result.stats).filter(|value| value.is_finite())
+                };
+                let starts = slices.iter().map(|(slice, results)| Point {
+                    x: seconds(slice.start_ns),
+                    y: value(results),
+                });
+                let end = slices
+                    .last()
+                    .map(|(slice, results)| Point { x: seconds(slice.end_ns), y: value(results) });
+                Series::new(name, Shape::Steps, starts.chain(end).collect())
+            });
+            let header = metric.header;
+            let (name, title) = (format!("timeslices_{name}"), format!("{header} by time slice"));
+            let note = "Of the requests that started in each slice";
+            Some(over_time(&name, &title, note, axis(metric), series.into()))
+        };
+        named.into_iter().filter_map(chart).collect()
+    }
+
     fn scatter(
         &self,
         name: &str,
@@ -255,7 +323,7 @@ impl Run<'_> {
         Chart {
             name: name.to_owned(),
             title: title.to_owned(),
-            note: String::new(),
+            note: self.about_sample(),
             x,
             y,
             series,

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Run, rounded};
+use super::Run;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::tag::{self, MetricTag};
+use crate::report::chart::rounded;
 use crate::report::document::{Figure, Table};
 use crate::run::RunReport;
 
@@ -25,6 +26,19 @@ impl Run<'_> {
             [] => "aiperf".to_owned(),
             names => format!("{} | aiperf", names.join(", ")),
         }
+    }
+
+    /// Returns what was run, in one line.
+    pub(super) fn subject(&self) -> String {
+        let RunReport { run, outcome, .. } = self.report;
+        let start = crate::artifacts::local_time(outcome.start_wall_ns);
+        let second = start.split('.').next().unwrap_or_default().replace('T', " ");
+        let program = &run.provenance.program;
+        let models = run.models().join(", ");
+        let parts = [models, run.endpoint.name.to_owned(), outcome.load.to_string(), second];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        let parts = parts.chain([format!("{} {}", program.name, program.version)]);
+        parts.collect::<Vec<_>>().join(" | ")
     }
 
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {

@@ -17,22 +17,15 @@ pub(super) struct Shown {
 }
 
 impl Run<'_> {
-    pub(super) fn about_sample(&self, has_all_arrivals: bool) -> String {
-        let mut text = "Select a point or a row to see the phases of the request.".to_owned();
-        if let Some(group) = self.sample.group {
-            let sample = format!(
-                " {} of {} requests are shown: of each {group} consecutive ones the first, the \
-                 fastest, the slowest and the first failed one, and those of the tables.",
-                self.sample.shown.len(),
-                self.requests.all.len(),
-            );
-            text.push_str(&sample);
-        }
-        if !has_all_arrivals {
-            text += " The arrivals of tokens are shown for some requests only, to limit the size of \
-                     the page.";
-        }
-        text
+    /// Describes which requests the charts of single requests show, unless they show all.
+    pub(super) fn about_sample(&self) -> String {
+        let Some(group) = self.sample.group else { return String::new() };
+        format!(
+            "{} of {} requests: of each {group} consecutive ones the first, the fastest, the slowest \
+             and the first failed one, and those of the tables",
+            self.sample.shown.len(),
+            self.requests.all.len(),
+        )
     }
 
     pub(super) fn shown(&self) -> Result<Shown, ParquetError> {

@@ -120,7 +120,6 @@ fn commands_of_aiperf_are_refused_with_what_the_migration_page_says() {
         "analyze-trace",
         "chat",
         "kube",
-        "plot",
         "plugins",
         "proxy",
         "service",

@@ -192,7 +192,7 @@ fn what_is_not_supported_is_named() {
     }
     let search = of("", "sweep: {type: sobol}").unwrap_err();
     assert!(search.contains("grid, zip and scenarios"), "{search}");
-    assert!(of("", "plot: x.yaml").unwrap_err().contains("use --html"));
+    assert!(of("", "plot: x.yaml").unwrap_err().contains("with aiperf plot"));
 }
 
 #[test]

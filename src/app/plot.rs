@@ -1,0 +1,216 @@
+//! `aiperf plot`: draws the charts of runs.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use uuid::Uuid;
+
+use super::report::warn;
+use super::{Outcome, terminal_style};
+use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
+use crate::artifacts::sweep::Plan;
+use crate::cli::Plot;
+use crate::console;
+use crate::multi_run::sweep::Results;
+use crate::multi_run::{Config, Member, Trials};
+use crate::report::plot::{self, Charts};
+use crate::report::{self, Comparison};
+
+/// How deep below a directory runs are searched for.
+const MAX_DEPTH: usize = 4;
+
+/// Draws the charts of the runs in the directories that `asked` names.
+pub(super) fn plot(asked: &Plot, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let mut sources = Vec::new();
+    for directory in &asked.directories {
+        let before = sources.len();
+        find(directory, directory, 0, &mut sources)?;
+        if sources.len() == before {
+            let shown = directory.display();
+            if !directory.is_dir() {
+                bail!("{shown} is not a directory; specify one that `aiperf profile` wrote");
+            }
+            bail!(
+                "{shown} does not contain a run with the records of its requests; specify a \
+                 directory that `aiperf profile` wrote with --export-level records or raw"
+            );
+        }
+    }
+    let charts = match sources.as_slice() {
+        [only] => only.charts()?,
+        several => compare(several)?,
+    };
+    if charts.is_empty() {
+        bail!("there is nothing to draw: the runs do not have any values");
+    }
+    let place = asked.output.clone().or_else(|| Some(asked.directories.first()?.join("plots")));
+    let place = place.unwrap_or_default();
+    let mut formats = Vec::new();
+    for format in &asked.format {
+        if !formats.contains(format) {
+            formats.push(*format);
+        }
+    }
+    let written = charts.write(&place, &plot::Config { theme: asked.theme, formats })?;
+    out.write_all(console::render_files(&place, &written, terminal_style()).as_bytes())?;
+    Ok(Outcome::Done)
+}
+
+/// Runs to draw.
+struct Source {
+    /// Its name among others.
+    label: String,
+    directory: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    Run,
+    Trials(Group),
+    Sweep(Plan),
+}
+
+/// Adds the runs in `directory`, which is below `root` or the same.
+fn find(
+    root: &Path,
+    directory: &Path,
+    depth: usize,
+    sources: &mut Vec<Source>,
+) -> anyhow::Result<()> {
+    let kind = match (Plan::read(directory)?, Group::find(directory)?) {
+        (Some(plan), _) => Some(Kind::Sweep(plan)),
+        (None, Some(group)) => Some(Kind::Trials(group)),
+        (None, None) => rebuild::layout(directory)?.records.exists().then_some(Kind::Run),
+    };
+    if let Some(kind) = kind {
+        let below = directory.strip_prefix(root).ok().filter(|rest| !rest.as_os_str().is_empty());
+        let label = below.map_or_else(|| name(root), |rest| rest.display().to_string());
+        sources.push(Source { label, directory: directory.to_owned(), kind });
+        return Ok(());
+    }
+    if depth == MAX_DEPTH {
+        return Ok(());
+    }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    // Links could form a cycle.
+    let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut below: Vec<PathBuf> = entries.filter(is_directory).map(|entry| entry.path()).collect();
+    below.sort();
+    below.iter().try_for_each(|path| find(root, path, depth + 1, sources))
+}
+
+/// Returns the last name in `path`, or else all of it.
+fn name(path: &Path) -> String {
+    let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    last.unwrap_or_else(|| path.display().to_string())
+}
+
+impl Source {
+    /// Returns the charts of these runs only.
+    fn charts(&self) -> anyhow::Result<Charts> {
+        let directory = &self.directory;
+        match &self.kind {
+            Kind::Run => {
+                let Rebuilt { report, layout, .. } = read(directory)?;
+                let failed = || format!("cannot read {}", layout.table.display());
+                report::plots(&report, &layout.table).with_context(failed)
+            }
+            Kind::Trials(group) => {
+                Ok(Comparison::of_trials(directory, &trials(directory, group)?).plots()?)
+            }
+            Kind::Sweep(plan) => {
+                Ok(Comparison::of_sweep(directory, &results(directory, plan)?).plots()?)
+            }
+        }
+    }
+}
+
+/// Returns the charts that compare all of `sources`. Those that cannot be read are left out.
+fn compare(sources: &[Source]) -> anyhow::Result<Charts> {
+    let mut comparison = Comparison::of_others();
+    let mut failures = Vec::new();
+    for source in sources {
+        if let Err(error) = add(source, &mut comparison) {
+            failures.push(format!("{}: {error:#}", source.directory.display()));
+        }
+    }
+    if failures.len() == sources.len() {
+        bail!("none of the runs can be read: {}", failures.join("; "));
+    }
+    let notes: Vec<String> = failures.iter().map(|why| format!("{why}; it is left out")).collect();
+    warn(&notes)?;
+    Ok(comparison.plots()?)
+}
+
+fn add(source: &Source, comparison: &mut Comparison) -> anyhow::Result<()> {
+    let directory = &source.directory;
+    let label = source.label.clone();
+    match &source.kind {
+        Kind::Run => {
+            let rebuilt = read(directory)?;
+            let concurrency = rebuilt.report.outcome.load.requested_concurrency;
+            let member = Member::new(Uuid::nil(), 0, None);
+            let mut alone = Trials::new(Config::default(), Uuid::nil());
+            alone.add(rebuilt.into_result(member, PathBuf::new(), None));
+            comparison.add(label, concurrency.map(|limit| limit as f64), directory, &alone);
+        }
+        Kind::Trials(group) => {
+            comparison.add(label, None, directory, &trials(directory, group)?);
+        }
+        Kind::Sweep(plan) => {
+            comparison.join(&label, Comparison::of_sweep(directory, &results(directory, plan)?));
+        }
+    }
+    Ok(())
+}
+
+/// Reads the run in `directory`.
+fn read(directory: &Path) -> anyhow::Result<Rebuilt> {
+    let wanted = Wanted { needs_server_metrics: true, ..Wanted::default() };
+    let rebuilt = rebuild::rebuild_with(directory, wanted)?;
+    if !rebuilt.layout.table.exists() {
+        let (table, place) = (rebuilt.layout.table.display(), directory.display());
+        bail!("{table} does not exist; write it with `aiperf report {place}`");
+    }
+    Ok(rebuilt)
+}
+
+/// Reads the runs of one load.
+fn trials(directory: &Path, group: &Group) -> anyhow::Result<Trials> {
+    let mut trials = Trials::new(group.config.clone(), group.sweep_id);
+    for (member, place) in &group.runs {
+        // A run that failed before its first request has no files.
+        if let Ok(rebuilt) = rebuild::rebuild(&directory.join(place)) {
+            trials.add(rebuilt.into_result(member.clone(), place.clone(), None));
+        }
+    }
+    some(directory, trials.runs.len())?;
+    Ok(trials)
+}
+
+/// Reads the runs of a sweep.
+fn results(directory: &Path, plan: &Plan) -> anyhow::Result<Results> {
+    let config = &plan.multi_run;
+    let sweep = plan.sweep().context("the plan does not list the settings of the sweep")?;
+    let mut count = 0;
+    let cells = plan.cells.iter().map(|cell| {
+        let mut trials = Trials::new(config.clone(), plan.sweep_id);
+        for run in plan.rebuilt(directory, &cell.variation) {
+            trials.add(run.rebuilt.into_result(run.member, run.directory, None));
+            count += 1;
+        }
+        (cell.variation.clone(), trials)
+    });
+    let results = Results::of(config, sweep, plan.sweep_id, cells);
+    some(directory, count)?;
+    Ok(results)
+}
+
+fn some(directory: &Path, runs: usize) -> anyhow::Result<()> {
+    if runs == 0 {
+        bail!("none of the runs in {} can be read", directory.display());
+    }
+    Ok(())
+}

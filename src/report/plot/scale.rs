@@ -1,0 +1,163 @@
+//! The range and the ticks of an axis.
+
+/// An axis of a picture. Its ends are ticks, except for the end of a run.
+#[derive(Debug, PartialEq)]
+pub(super) struct Scale {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) ticks: Vec<f64>,
+    /// Number of decimals of the ticks.
+    decimals: usize,
+}
+
+/// Where an axis starts and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// At ticks around the values, and at zero if that is near.
+    Near,
+    /// At zero, or below it.
+    FromZero,
+    /// At zero and the last value.
+    Timeline,
+}
+
+/// Largest value of an axis, so that differences are finite.
+const MOST: f64 = 1e300;
+/// Smallest step of an axis, as a share of its values, so that ticks differ.
+const LEAST_STEP: f64 = 1e-12;
+/// Values that are at smallest this share of the largest one do not need zero.
+const FAR_FROM_ZERO: f64 = 0.7;
+
+impl Scale {
+    /// Returns the axis of `values`, with about `count` ticks.
+    pub(super) fn of(values: impl Iterator<Item = f64> + Clone, ends: Ends, count: usize) -> Self {
+        let finite = values.filter(|value| value.abs() <= MOST);
+        let whole = finite.clone().all(|value| value.fract() == 0.0);
+        let mut low = finite.clone().fold(f64::INFINITY, f64::min);
+        let mut high = finite.fold(f64::NEG_INFINITY, f64::max);
+        if low > high {
+            (low, high) = (0.0, 1.0);
+        }
+        let is_near = low > 0.0 && low < high * FAR_FROM_ZERO;
+        if is_near || ends != Ends::Near {
+            low = low.min(0.0);
+            high = high.max(0.0);
+        }
+        if low == high {
+            let room = if low == 0.0 { 1.0 } else { low.abs() * 0.1 };
+            high += room;
+            low -= if low == 0.0 { 0.0 } else { room };
+        }
+        let smallest = low.abs().max(high.abs()) * LEAST_STEP;
+        let mut step = step(((high - low) / count.max(1) as f64).max(smallest));
+        if whole {
+            step = step.max(1.0);
+        }
+        let (first, last) = ((low / step).floor(), (high / step).ceil());
+        let ticks = (0..=(last - first) as usize).map(|at| (first + at as f64) * step);
+        let decimals = (-step.log10().floor()).clamp(0.0, 12.0) as usize;
+        let (low, end) = (first * step, last * step);
+        let high = if ends == Ends::Timeline { high } else { end };
+        let ticks = ticks.filter(|tick| *tick <= high + step * 1e-9).collect();
+        Self { low, high, ticks, decimals }
+    }
+
+    /// Returns the place of `value`: 0 at the low end, 1 at the high one.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        (value - self.low) / (self.high - self.low)
+    }
+
+    /// Formats a tick, with a comma between thousands.
+    pub(super) fn label(&self, tick: f64) -> String {
+        if tick.abs() >= 1e15 {
+            return format!("{tick:e}");
+        }
+        // Not -0.
+        let text = format!("{:.*}", self.decimals, tick + 0.0);
+        let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+        let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+        let mut grouped = String::new();
+        for (at, digit) in whole.chars().enumerate() {
+            if at > 0 && (whole.len() - at) % 3 == 0 {
+                grouped.push(',');
+            }
+            grouped.push(digit);
+        }
+        format!("{sign}{grouped}{fraction}")
+    }
+}
+
+/// Returns the smallest of 1, 2 or 5 times a power of ten that is at smallest `length`.
+fn step(length: f64) -> f64 {
+    let power = 10_f64.powf(length.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
+    let fits = |step: &&f64| **step >= length * (1.0 - 1e-9);
+    let step = steps.iter().find(fits).copied().unwrap_or(power);
+    if step > 0.0 && step.is_finite() { step } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scale(values: &[f64], ends: Ends) -> Scale {
+        Scale::of(values.iter().copied(), ends, 5)
+    }
+
+    fn labels(scale: &Scale) -> Vec<String> {
+        scale.ticks.iter().map(|tick| scale.label(*tick)).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_around_the_values() {
+        assert_eq!(labels(&scale(&[3.0, 97.5], Ends::Near)), ["0", "20", "40", "60", "80", "100"]);
+        assert_eq!(
+            labels(&scale(&[20.1, 20.9], Ends::Near)),
+            ["20.0", "20.2", "20.4", "20.6", "20.8", "21.0"]
+        );
+        assert_eq!(
+            labels(&scale(&[20.1, 20.9], Ends::FromZero)),
+            ["0", "5", "10", "15", "20", "25"]
+        );
+        assert_eq!(labels(&scale(&[-4.0, 4.0], Ends::Near)), ["-4", "-2", "0", "2", "4"]);
+        assert_eq!(labels(&scale(&[0.0, 2_400_000.0], Ends::Near)).last().unwrap(), "2,500,000");
+        assert_eq!(labels(&scale(&[1.0, 2.0], Ends::Near)), ["0", "1", "2"]);
+    }
+
+    #[test]
+    fn a_timeline_ends_with_its_last_value() {
+        let time = scale(&[0.5, 9.7], Ends::Timeline);
+        assert_eq!((time.low, time.high), (0.0, 9.7));
+        assert_eq!(labels(&time), ["0", "2", "4", "6", "8"]);
+        assert_eq!(time.place(9.7), 1.0);
+    }
+
+    #[test]
+    fn any_values_have_an_axis() {
+        for values in [
+            &[][..],
+            &[0.0],
+            &[7.5],
+            &[-3.0],
+            &[f64::NAN, f64::INFINITY],
+            &[1e300, 1.5e300],
+            &[1e-300],
+            &[5e-324, 0.5],
+            &[1e300, -1e300],
+            &[f64::MAX, f64::MIN],
+            &[1e10, 1e10 + 1e-5],
+            &[1e16, 1e16 + 2.0],
+        ] {
+            for ends in [Ends::Near, Ends::FromZero, Ends::Timeline] {
+                let scale = scale(values, ends);
+                let count = scale.ticks.len();
+                assert!((1..=20).contains(&count), "{values:?} {ends:?}: {scale:?}");
+                assert!(scale.low < scale.high, "{values:?} {ends:?}: {scale:?}");
+                for value in values.iter().filter(|value| value.abs() <= MOST) {
+                    let place = scale.place(*value);
+                    assert!((-1e-9..=1.0 + 1e-9).contains(&place), "{value} {ends:?}: {scale:?}");
+                }
+            }
+        }
+    }
+}

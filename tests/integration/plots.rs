@@ -1,0 +1,121 @@
+//! `aiperf plot`: pictures of whole runs, compared with their files.
+
+use std::path::Path;
+use std::process::Output;
+
+use aiperf::mock_server::{Jitter, Script};
+use aiperf::units::Nanos;
+
+use crate::support::load::{faults, mock};
+use crate::support::python::run_python;
+use crate::support::run::{aiperf, profile};
+
+fn plot(directories: &[&Path], flags: &[&str]) -> Output {
+    aiperf(&["plot"]).args(directories).args(flags).output().unwrap()
+}
+
+/// Returns the names of the files in `directory`.
+fn files(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn pictures_show_what_the_files_contain() {
+    let server = mock(Script {
+        ttft: Nanos::from_millis(10.0),
+        itl: Nanos::from_millis(2.0),
+        jitter: Jitter::Fraction(0.5),
+        faults: faults(&["every=7:status=503"]),
+        ..Script::default()
+    });
+    let flags = ["--concurrency", "4", "--request-count", "120", "--slice-duration", "0.2"];
+    let run = profile(&server.url(), &flags).succeeded();
+    let before = files(run.directory.path());
+    let output = plot(&[run.directory.path()], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    run_python("tests/read_plots.py", run.directory.path());
+    // Nothing else is written.
+    let after: Vec<String> =
+        files(run.directory.path()).into_iter().filter(|name| name != "plots").collect();
+    assert_eq!(after, before);
+    let names = files(&run.directory.path().join("plots"));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    for name in &names {
+        assert!(printed.contains(name.as_str()), "{name}: {printed}");
+    }
+    for name in ["ttft_over_time", "ttft_timeline", "timeslices_ttft", "errors_over_time"] {
+        assert!(names.contains(&format!("{name}.png")), "{name}: {names:?}");
+    }
+    let dark = run.directory.path().join("dark");
+    let flags = ["--theme", "dark", "--format", "svg", "--output", dark.to_str().unwrap()];
+    assert!(plot(&[run.directory.path()], &flags).status.success());
+    let drawn: Vec<&String> = names.iter().filter(|name| name.contains(".svg")).collect();
+    assert_eq!(files(&dark).iter().collect::<Vec<_>>(), drawn);
+    let svg = std::fs::read_to_string(dark.join("ttft_timeline.svg")).unwrap();
+    assert!(svg.contains("fill=\"#1b2026\""), "{svg}");
+}
+
+#[test]
+fn pictures_of_several_runs_compare_them() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    let flags = ["--concurrency", "1,2,4", "--request-count", "12"];
+    let sweep = profile(&server.url(), &flags).succeeded();
+    let directory = sweep.directory.path();
+    let output = plot(&[directory], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    run_python("tests/read_plots.py", directory);
+    // The same runs, given one by one.
+    let cells =
+        ["concurrency_4", "concurrency_1", "concurrency_2"].map(|name| directory.join(name));
+    let cells = cells.each_ref().map(std::path::PathBuf::as_path);
+    let output = plot(&cells, &["--format", "svg"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let svg = |place: &Path| {
+        let svg =
+            std::fs::read_to_string(place.join("plots/request_throughput_by_cell.svg")).unwrap();
+        let from = svg.find("<g class=\"series\">").unwrap();
+        let mut circles: Vec<String> = svg[from..]
+            .lines()
+            .filter(|line| line.starts_with("<circle"))
+            .map(str::to_owned)
+            .collect();
+        circles.sort();
+        circles
+    };
+    assert_eq!(svg(cells[0]).len(), 3);
+    assert_eq!(svg(cells[0]), svg(directory));
+}
+
+#[test]
+fn what_cannot_be_drawn_is_an_error() {
+    let server = mock(Script { faults: faults(&["every=1:status=503"]), ..Script::default() });
+    let failed = profile(&server.url(), &["--request-count", "3"]);
+    // Failures are drawn.
+    let output = plot(&[failed.directory.path()], &["--format", "svg"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let names = files(&failed.directory.path().join("plots"));
+    assert!(names.contains(&"errors_over_time.svg".to_owned()), "{names:?}");
+    assert!(!names.contains(&"ttft_timeline.svg".to_owned()), "{names:?}");
+
+    let server = mock(Script::default());
+    let summary = profile(&server.url(), &["--request-count", "3", "--export-level", "summary"]);
+    let killed = profile(&server.url(), &["--request-count", "3"]).succeeded();
+    std::fs::remove_file(killed.directory.path().join("profile_export.parquet")).unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    for (directory, why) in [
+        (empty.path().join("nothing"), "is not a directory"),
+        (empty.path().to_owned(), "does not contain a run with the records of its requests"),
+        (summary.directory.path().to_owned(), "does not contain a run with the records"),
+        (killed.directory.path().to_owned(), "write it with `aiperf report"),
+    ] {
+        let output = plot(&[&directory], &[]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+        assert!(!directory.join("plots").exists());
+    }
+}
