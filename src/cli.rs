@@ -25,6 +25,7 @@ mod resolve;
 mod search;
 mod selfcheck;
 mod server_metrics;
+mod short_help;
 mod sweep;
 mod switches;
 mod value;
@@ -356,7 +357,8 @@ fn configure(action: ConfigAction, environment: Environment<'_>) -> Result<Comma
 /// The definition of the command line, including the flags accepted without effect.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command().mut_subcommand("profile", aiperf_flags::accept)
+    Cli::command()
+        .mut_subcommand("profile", |profile| short_help::limit(aiperf_flags::accept(profile)))
 }
 
 /// Converts an error of clap's; an unknown flag or command that AIPerf has gets advice.

@@ -63,7 +63,25 @@ pub(super) struct MockServerArgs {
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     max_concurrent: Option<u64>,
     /// Fault to inject, such as every=9:status=500
-    #[arg(long, value_name = "SELECTOR:FAULT", value_parser = fault)]
+    ///
+    /// Selectors number the requests in order of arrival, from 1:
+    /// all, every=N, first=N, requests=N,N,...
+    ///
+    /// Faults:
+    ///   status=CODE         respond at once with this status; status=CODE,BODY with this body
+    ///   cut=EVENTS          close the connection after this number of content events
+    ///   cut-mid=EVENTS      the same, but also send half of the next event
+    ///   garbage=EVENT       break the JSON of the content event with this index (from 0)
+    ///   empty               send a stream with status 200 and only its end marker
+    ///   no-done             send a stream without its end marker
+    ///   error=EVENTS        send an error event after this number of content events
+    ///   hang                never respond
+    ///   close               close the connection without a response
+    ///   drip=DURATION       send one byte at a time, with this pause between two bytes
+    ///   close-after-each    announce keep-alive, but close the connection after the response
+    ///   job=failed|never|odd  a job fails, never ends, or has an unknown status
+    ///   stall=EVENT,DURATION  delay this step of the schedule (from 0) and later ones
+    #[arg(long, value_name = "SELECTOR:FAULT", value_parser = fault, verbatim_doc_comment)]
     fault: Vec<FaultRule>,
 }
 

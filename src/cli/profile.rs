@@ -65,37 +65,35 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) endpoint: EndpointArgs,
     #[command(flatten)]
+    pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) warmup: WarmupArgs,
+    #[command(flatten)]
+    pub(super) prompt: PromptArgs,
+    #[command(flatten)]
     pub(super) input: InputArgs,
     #[command(flatten)]
-    pub(super) replay: ReplayArgs,
+    pub(super) conversation: ConversationArgs,
+    #[command(flatten)]
+    pub(super) tokenizer: TokenizerArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) gates: GateArgs,
     #[command(flatten)]
-    pub(super) tokenizer: TokenizerArgs,
+    pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
-    pub(super) tls: TlsArgs,
+    pub(super) multi_run: MultiRunArgs,
     #[command(flatten)]
-    pub(super) load: LoadArgs,
+    pub(super) sweep: SweepArgs,
     #[command(flatten)]
-    pub(super) warmup: WarmupArgs,
+    pub(super) search: SearchArgs,
+    #[command(flatten)]
+    pub(super) replay: ReplayArgs,
     #[command(flatten)]
     pub(super) users: UserCentricArgs,
     #[command(flatten)]
     pub(super) cancellation: CancellationArgs,
-    #[command(flatten)]
-    pub(super) distributed: DistributedArgs,
-    #[command(flatten)]
-    pub(super) multi_run: MultiRunArgs,
-    #[command(flatten)]
-    pub(super) search: SearchArgs,
-    #[command(flatten)]
-    pub(super) sweep: SweepArgs,
-    #[command(flatten)]
-    pub(super) conversation: ConversationArgs,
-    #[command(flatten)]
-    pub(super) prompt: PromptArgs,
     #[command(flatten)]
     pub(super) rankings: RankingsArgs,
     #[command(flatten)]
@@ -103,7 +101,9 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) video: VideoArgs,
     #[command(flatten)]
-    pub(super) server_metrics: ServerMetricsArgs,
+    pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    pub(super) distributed: DistributedArgs,
     #[command(flatten)]
     pub(super) service: ServiceArgs,
 }
@@ -123,22 +123,25 @@ pub(super) struct EndpointArgs {
     #[arg(long = "model", short = 'm', visible_alias = "model-names", value_name = "NAME",
           required = true, num_args = 1.., value_delimiter = ',', value_parser = non_empty)]
     pub(super) models: Vec<String>,
-    /// Strategy for choosing the model of each request if there are several [default: round-robin]
-    #[arg(long, value_name = "STRATEGY", value_parser = choice::<ModelSelection>())]
-    pub(super) model_selection_strategy: Option<ModelSelection>,
-    /// API path to use instead of the endpoint type's default
-    #[arg(long, visible_alias = "custom-endpoint", value_name = "PATH")]
-    pub(super) endpoint: Option<String>,
+    /// Base URLs of the servers; sessions are assigned to them round-robin
+    #[arg(long, short, value_name = "URL", num_args = 1.., value_delimiter = ',',
+          default_value = "http://localhost:8000")]
+    pub(super) url: Vec<String>,
     /// API that the server implements
     #[arg(long, value_name = "TYPE", value_parser = choice::<EndpointType>(), default_value = "chat")]
     pub(super) endpoint_type: EndpointType,
     /// Request streamed responses; required to measure time to first token
     #[arg(long)]
     pub(super) streaming: bool,
-    /// Base URLs of the servers; sessions are assigned to them round-robin
-    #[arg(long, short, value_name = "URL", num_args = 1.., value_delimiter = ',',
-          default_value = "http://localhost:8000")]
-    pub(super) url: Vec<String>,
+    /// API key, sent as a bearer token or as the API expects it [env: AIPERF_API_KEY]
+    #[arg(long, value_name = "KEY")]
+    pub(super) api_key: Option<String>,
+    /// API path to use instead of the endpoint type's default
+    #[arg(long, visible_alias = "custom-endpoint", value_name = "PATH")]
+    pub(super) endpoint: Option<String>,
+    /// Strategy for choosing the model of each request if there are several [default: round-robin]
+    #[arg(long, value_name = "STRATEGY", value_parser = choice::<ModelSelection>())]
+    pub(super) model_selection_strategy: Option<ModelSelection>,
     /// Timeout of each request, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, default_value = "21600")]
     pub(super) request_timeout_seconds: f64,
@@ -153,9 +156,6 @@ pub(super) struct EndpointArgs {
     /// Seconds between checks that the model is available
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, default_value = "5")]
     pub(super) wait_for_model_interval: f64,
-    /// API key, sent as a bearer token or as the API expects it [env: AIPERF_API_KEY]
-    #[arg(long, value_name = "KEY")]
-    pub(super) api_key: Option<String>,
     /// Requests that share a connection: any (pooled), none (never), or those of one session
     #[arg(long, value_name = "STRATEGY", value_parser = choice::<ConnectionReuse>(), default_value = "pooled")]
     pub(super) connection_reuse_strategy: ConnectionReuse,

@@ -28,6 +28,7 @@ fn help_of_every_command() {
         ] {
             insta::assert_snapshot!(format!("help_{command}"), printed(&[command, "--help"]));
         }
+        insta::assert_snapshot!("short_help_profile", printed(&["profile", "-h"]));
     });
 }
 
