@@ -25,7 +25,7 @@ pub(super) enum Ends {
 const MOST: f64 = 1e300;
 /// Smallest step of an axis, as a share of its values, so that ticks differ.
 const LEAST_STEP: f64 = 1e-12;
-/// Values that are at smallest this share of the largest one do not need zero.
+/// Values that are at least this share of the largest one do not need zero.
 const FAR_FROM_ZERO: f64 = 0.7;
 
 impl Scale {
@@ -87,7 +87,7 @@ impl Scale {
     }
 }
 
-/// Returns the smallest of 1, 2 or 5 times a power of ten that is at smallest `length`.
+/// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `length`.
 fn step(length: f64) -> f64 {
     let power = 10_f64.powf(length.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
