@@ -50,7 +50,7 @@ pub(super) fn run_config(
         metrics: settings(flags, environment)?,
         telemetry: telemetry(&flags.output, environment)?,
         artifacts: artifacts(flags, &server_metrics, environment)?,
-        page: page(&flags.output, &multi_run)?,
+        page: page(&flags.output)?,
         ui: flags.service.ui,
         tables: Tables {
             trace_timing: flags.output.show_trace_timing,
@@ -416,16 +416,8 @@ fn artifacts(
     })
 }
 
-fn page(
-    output: &OutputArgs,
-    multi_run: &crate::multi_run::Config,
-) -> Result<Option<PageFile>, ConfigError> {
+fn page(output: &OutputArgs) -> Result<Option<PageFile>, ConfigError> {
     let page = output.page.html.clone();
-    if page.is_some() && multi_run.is_many() {
-        let why = "the page of several runs is written afterwards; use `aiperf report DIR --html` with \
-                   the directory of the runs";
-        return Err(ConfigError::flag("--html", why));
-    }
     if page.is_some() && output.export_level == artifacts::ExportLevel::Summary {
         let why = "the page needs the records of requests; use --export-level records or raw";
         return Err(ConfigError::flag("--html", why));

@@ -102,25 +102,34 @@ fn names_and_errors_of_others_are_only_text() {
 }
 
 #[test]
-fn a_page_without_the_records_of_one_run_is_rejected() {
-    for (flags, why) in [
-        (["--export-level", "summary", "--html"], "the page needs the records of requests"),
-        (["--num-profile-runs", "2", "--html"], "the page of several runs is written afterwards"),
-    ] {
-        let run = profile("http://localhost:1", &flags);
-        assert_eq!(run.exit_code(), Some(2));
-        assert!(run.stderr().contains(why), "{}", run.stderr());
-    }
+fn a_page_without_records_is_rejected() {
+    let run = profile("http://localhost:1", &["--export-level", "summary", "--html"]);
+    assert_eq!(run.exit_code(), Some(2));
+    assert!(run.stderr().contains("the page needs the records of requests"), "{}", run.stderr());
+}
+
+#[test]
+fn the_page_of_repeated_runs_compares_them() {
+    let server = mock(Script::default());
+    let flags = ["--num-profile-runs", "2", "--request-count", "4", "--html"];
+    let run = profile(&server.url(), &flags).succeeded();
+    let data = data(&page(&run));
+    assert!(charts(&data).contains(&"time_to_first_token_cdf"), "{data}");
+    assert_eq!(data["facts"][0], serde_json::json!(["Runs", "2"]));
+    // The runs do not have pages of their own.
+    assert!(!run.directory.path().join("profile_runs/run_0001/report.html").exists());
 }
 
 #[test]
 fn the_page_of_a_sweep_compares_its_cells() {
     let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
-    let flags = ["--concurrency", "1,2,4", "--request-count", "12"];
+    let flags = ["--concurrency", "1,2,4", "--request-count", "12", "--html"];
     let run = profile(&server.url(), &flags).succeeded();
+    let at_once = data(&page(&run));
     let output = aiperf(&["report", "--html", "--"]).arg(run.directory.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let data = data(&page(&run));
+    assert_eq!(at_once, data);
     let sweep: Value =
         serde_json::from_str(&run.text("sweep_aggregate/profile_export_aiperf_sweep.json"))
             .unwrap();

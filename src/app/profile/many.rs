@@ -28,6 +28,7 @@ use crate::multi_run::sweep::{self, Results, Step};
 use crate::multi_run::{
     Failure, Load, Member, Planner, RunResult, Trials, Variation, aggregate, search,
 };
+use crate::report;
 use crate::run::RunReport;
 use crate::runner::RunnerError;
 use crate::units::{Clock, Nanos};
@@ -205,7 +206,10 @@ impl Group {
         self.perform(&mut cells, &mut progress)?;
         let Some(Cell { trials, .. }) = cells.pop() else { return Ok(Outcome::Done) };
         let rows = aggregate::rows(&trials);
-        let written = files.write(&trials, &rows)?;
+        let mut written = files.write(&trials, &rows)?;
+        if let Some(page) = &self.config.page {
+            written.push(report::write_trials(page, &directory, &trials)?);
+        }
         shown.say(&console::runs::render(&trials, &rows, terminal_style()));
         shown.say(&console::gates::render_runs(&self.judged, terminal_style()));
         shown.say(&gates::annotations(&self.judged));
@@ -277,6 +281,9 @@ impl Group {
             (Err(error), ..) => return Err(error),
         };
         let mut written = files.write(&results)?;
+        if let Some(page) = &self.config.page {
+            written.push(report::write_sweep(page, &directory, &results)?);
+        }
         match (&results.search, history) {
             (Some(found), Some(file)) => {
                 written.insert(0, file.write(found, true)?);
