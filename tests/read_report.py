@@ -82,21 +82,23 @@ def check_timelines(charts, rows):
     def series(chart):
         return {one["name"]: one["points"] for one in charts[chart]["series"]}
 
-    rates = series("request_rate_over_time")
-    times = [time for time, _ in rates["started"]]
-    length = times[1] - times[0] if len(times) > 1 else None
-    if length is None:
-        return
+    def steps(chart):
+        """The values of the intervals; the last one ends with another point."""
+        return {name: points[:-1] for name, points in series(chart).items()}
+
+    times = [time for time, _ in series("request_rate_over_time")["started"]]
+    length = times[1] - times[0]
+    rates = steps("request_rate_over_time")
     succeeded = [row for row in rows if not row["failed"]]
-    started = numpy.bincount([int(row["start"] / 1e3 / length) for row in rows], minlength=len(times))
+    started = numpy.bincount([int(row["start"] / 1e3 / length) for row in rows], minlength=len(times) - 1)
     expect([y for _, y in rates["started"]], started / length, "request rate")
     completed = rates.get("completed", [])
     expect(sum(y for _, y in completed) * length, len(succeeded), "completed requests")
-    in_flight = sum(y for _, y in series("in_flight_over_time")["in flight"]) * length
+    in_flight = sum(y for _, y in steps("in_flight_over_time")["in flight"]) * length
     expect(in_flight, sum(row["duration"] for row in rows) / 1e3, "requests in flight")
     tokens = sum(row.get("output_sequence_length") or 0 for row in succeeded)
     if tokens:
-        flow = sum(y for _, y in series("output_tokens_over_time")["output tokens"]) * length
+        flow = sum(y for _, y in steps("output_tokens_over_time")["output tokens"]) * length
         expect(flow, tokens, "output tokens")
     for tag in LATENCIES:
         if f"{tag}_over_time" not in charts:
@@ -113,7 +115,7 @@ def check_timelines(charts, rows):
                 expect(value, expected, f"{tag} {name} at {time} s")
     failures = sum(row["failed"] for row in rows)
     if failures:
-        counted = sum(y for points in series("errors_over_time").values() for _, y in points)
+        counted = sum(y for points in steps("errors_over_time").values() for _, y in points)
         expect(counted, failures, "failed requests over time")
 
 

@@ -50,31 +50,41 @@ impl Intervals {
         values.enumerate().map(|(at, y)| Point { x: start(at), y }).collect()
     }
 
+    /// Returns the value of each interval at its start, and that of the last one at its end too, in
+    /// seconds.
+    fn steps(self, values: impl Iterator<Item = f64>) -> Vec<Point> {
+        let mut steps = self.points(values.map(Some));
+        let end = self.count as f64 * self.length / 1e3;
+        let last = steps.last().map(|last| Point { x: end, ..*last });
+        steps.extend(last);
+        steps
+    }
+
     /// Returns the number of `times` per second.
     pub(super) fn rate(self, times: impl Iterator<Item = f64>) -> Vec<Point> {
         let mut counts = vec![0.0; self.count];
         times.for_each(|time| counts[self.at(time)] += 1.0);
         let seconds = self.length / 1e3;
-        self.points(counts.into_iter().map(|count| Some(count / seconds)))
+        self.steps(counts.into_iter().map(|count| count / seconds))
     }
 
     /// Returns the number of `times`.
     pub(super) fn count(self, times: impl Iterator<Item = f64>) -> Vec<Point> {
         let mut counts = vec![0.0; self.count];
         times.for_each(|time| counts[self.at(time)] += 1.0);
-        self.points(counts.into_iter().map(Some))
+        self.steps(counts.into_iter())
     }
 
     /// Returns the sum of amounts that each arrive evenly between two times, per second.
     pub(super) fn flow(self, amounts: impl Iterator<Item = (f64, f64, f64)>) -> Vec<Point> {
         let seconds = self.length / 1e3;
-        self.points(self.spread(amounts).into_iter().map(|sum| Some(sum / seconds)))
+        self.steps(self.spread(amounts).into_iter().map(|sum| sum / seconds))
     }
 
     /// Returns the mean number of `requests` in flight.
     pub(super) fn in_flight<'a>(self, requests: impl Iterator<Item = &'a Request>) -> Vec<Point> {
         let spans = requests.map(|request| (request.start, request.end(), request.duration));
-        self.points(self.spread(spans).into_iter().map(|ms| Some(ms / self.length)))
+        self.steps(self.spread(spans).into_iter().map(|ms| ms / self.length))
     }
 
     /// Divides each amount among the intervals between its two times.
@@ -136,10 +146,11 @@ mod tests {
         let seconds = Intervals { length: 1e3, count: 3 };
         assert_eq!(
             values(&seconds.rate([0.0, 999.9, 1000.0, 9000.0].into_iter())),
-            [2.0, 1.0, 1.0]
+            [2.0, 1.0, 1.0, 1.0]
         );
         let flow = seconds.flow([(500.0, 2500.0, 8.0), (100.0, 100.0, 1.0)].into_iter());
-        assert_eq!(values(&flow), [3.0, 4.0, 2.0]);
+        assert_eq!(values(&flow), [3.0, 4.0, 2.0, 2.0]);
+        assert_eq!(flow.last(), Some(&Point::new(3.0, 2.0)));
     }
 
     #[test]
