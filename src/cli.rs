@@ -33,12 +33,15 @@ mod video_args;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::{Cell, ConfigError, Environment, RunConfig};
+use crate::config::{Cell, ConfigError, Environment, Maker, RunConfig};
 use crate::multi_run::Variation;
+use crate::multi_run::space::Range;
+use crate::multi_run::sweep::Choice;
 use crate::report::PageFile;
 use crate::run::ClientTables;
 use crate::{judge, mock_server, redact};
@@ -254,7 +257,12 @@ pub fn parse_with(
     let command = command();
     let merged = config_file::merged(&arguments, &command, environment)?.arguments;
     let parsed = match Sweep::of(&merged, &command)? {
-        None => parse_one(&merged, command, &arguments, environment, None),
+        None => {
+            let first = sweep::lower_bounds(&merged, &command)?;
+            let first: Vec<OsString> = merged.iter().cloned().chain(first).collect();
+            parse_one(&first, command.clone(), &arguments, environment, None)
+                .and_then(|parsed| with_maker(parsed, &merged, &command, &arguments))
+        }
         Some(sweep) => parse_sweep(&sweep, &command, &arguments, environment),
     };
     parsed.map_err(|error| error.without_secrets_of(&merged))
@@ -288,6 +296,40 @@ fn parse_sweep(
     };
     let config = RunConfig { cells: cells.clone(), ..first.config.clone() };
     Ok(Command::Profile(Box::new(config)))
+}
+
+/// Adds what makes the cells of a search over several settings, whose common arguments are
+/// `merged`; `shown` are those of the command. The bounds are checked.
+fn with_maker(
+    parsed: Command,
+    merged: &[OsString],
+    command: &clap::Command,
+    shown: &[OsString],
+) -> Result<Command, CliError> {
+    let Command::Profile(mut config) = parsed else { return Ok(parsed) };
+    let Some(sweep) = config.multi_run.sweep.clone() else { return Ok(Command::Profile(config)) };
+    let Choice::Space(space) = sweep.choice.clone() else { return Ok(Command::Profile(config)) };
+    let (merged, shown) = (merged.to_vec(), shown.to_vec());
+    let command = command.clone().mut_subcommand("profile", |it| it.args_override_self(true));
+    let names = sweep.parameters.iter().map(|parameter| parameter.name.replace('_', "-"));
+    let flags: Vec<String> = names.collect();
+    let make = move |index: u64, values: &[serde_json::Value]| {
+        let set = flags.iter().zip(values).map(|(flag, value)| format!("--{flag}={value}").into());
+        let arguments: Vec<OsString> = merged.iter().cloned().chain(set).collect();
+        let cell = CellOf { index, parameters: &sweep.parameters, chosen: Some(&sweep) };
+        let environment = Environment::process();
+        match parse_one(&arguments, command.clone(), &shown, environment, Some(cell)) {
+            Ok(Command::Profile(config)) => Ok(*config),
+            Ok(_) => Err("not a benchmark".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    for end in [|range: &Range| range.lo, |range: &Range| range.hi] {
+        let values: Vec<_> = space.ranges.iter().map(|it| it.json(end(it))).collect();
+        make(0, &values).map_err(CliError::Usage)?;
+    }
+    config.maker = Maker(Arc::new(make));
+    Ok(Command::Profile(config))
 }
 
 /// Parses the arguments of a single command, or of a cell of a sweep, including those of a

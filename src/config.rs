@@ -14,6 +14,7 @@ pub(crate) mod url;
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ::url::Url;
 use serde::{Serialize, Serializer};
@@ -86,6 +87,9 @@ pub struct RunConfig {
     /// configuration is that of the first.
     #[serde(skip)]
     pub cells: Vec<Cell>,
+    /// Makes the cells of a search over several settings.
+    #[serde(skip)]
+    pub maker: Maker,
     /// This run's position, if it is one of several.
     #[serde(skip)]
     pub member: Option<Member>,
@@ -95,6 +99,28 @@ pub struct RunConfig {
     /// Warnings to print before the run starts.
     #[serde(skip)]
     pub warnings: Vec<String>,
+}
+
+/// Returns the configuration of a cell with an index and values of the parameters of the sweep, or
+/// why it is not valid.
+pub(crate) type MakeCell =
+    dyn Fn(u64, &[serde_json::Value]) -> Result<RunConfig, String> + Send + Sync;
+
+/// Makes the cells of a search over several settings.
+#[derive(Clone)]
+pub struct Maker(pub(crate) Arc<MakeCell>);
+
+impl Default for Maker {
+    /// Returns one for commands that do not have such cells.
+    fn default() -> Self {
+        Self(Arc::new(|_, _| Err("the command does not choose its cells".to_owned())))
+    }
+}
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Maker")
+    }
 }
 
 /// A cell of a sweep.

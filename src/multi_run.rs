@@ -15,6 +15,7 @@ mod planner;
 pub(crate) mod pooled;
 pub mod recipe;
 pub mod search;
+pub mod space;
 pub(crate) mod student_t;
 pub mod sweep;
 
@@ -96,7 +97,8 @@ impl Config {
     /// Returns the number of runs of `cells` cells; `None` if it depends on their results.
     #[must_use]
     pub(crate) fn planned(&self, cells: usize) -> Option<u64> {
-        let is_known = self.range().is_none() && self.convergence.is_none();
+        let is_open = self.sweep.as_ref().is_some_and(|sweep| sweep.choice.is_open());
+        let is_known = !is_open && self.convergence.is_none();
         is_known.then_some(self.runs * cells as u64)
     }
 
@@ -107,13 +109,12 @@ impl Config {
         is_needed.then_some(self.confidence_level)
     }
 
-    /// Returns the cell with the index `index` and this load.
+    /// Returns the cell with the index `index` and these values of the parameters.
     #[must_use]
-    pub(crate) fn cell(&self, index: u64, load: Load) -> Variation {
-        match &self.sweep {
-            Some(sweep) if sweep.search().is_none() => sweep.cell(index, &[load.value()]),
-            _ => Variation::of_search(index, load),
-        }
+    pub(crate) fn cell(&self, index: u64, values: &[Value]) -> Variation {
+        let Some(sweep) = &self.sweep else { return Variation::of_search(index, Map::new()) };
+        let cell = sweep.cell(index, values);
+        if sweep.is_search() { Variation::of_search(index, cell.values) } else { cell }
     }
 
     /// Returns whether there can be more than one run.
@@ -126,7 +127,7 @@ impl Config {
     #[must_use]
     pub(crate) fn directory(&self, variation: Option<&Variation>, trial: u64) -> PathBuf {
         let cell = variation.map_or(Path::new(""), |variation| Path::new(&variation.directory));
-        let Some(sweep) = self.sweep.as_ref().filter(|sweep| sweep.search().is_none()) else {
+        let Some(sweep) = self.sweep.as_ref().filter(|sweep| !sweep.is_search()) else {
             return cell.join(Member::place(trial));
         };
         let trial = PathBuf::from(Member::PLACES).join(label(trial));
@@ -235,11 +236,10 @@ impl Variation {
     /// Prefix of the directories of a search.
     pub(crate) const LABEL: &str = "search_iter_";
 
-    /// Creates the load that a search tries next; `search_iter_0000` is the first.
+    /// Creates the cell that a search tries next; `search_iter_0000` is the first.
     #[must_use]
-    pub(crate) fn of_search(index: u64, load: Load) -> Self {
+    pub(crate) fn of_search(index: u64, values: Map<String, Value>) -> Self {
         let label = format!("{}{index:04}", Self::LABEL);
-        let values = Map::from_iter([(load.dimension().path().to_owned(), load.value())]);
         Self { directory: label.clone(), label, index, values }
     }
 }

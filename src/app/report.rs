@@ -159,12 +159,14 @@ fn sweep(
     if let Some(page) = page {
         written.push(report::write_sweep(page, directory, &results)?);
     }
-    let text = match &results.search {
-        Some(found) => {
-            written.insert(0, SearchFile::create(directory)?.write(found, true)?);
-            console::runs::render_search(found, terminal_style())
-        }
-        None => console::runs::render_sweep(&results, terminal_style()),
+    if let Some(found) = &results.space {
+        written.insert(0, SearchFile::create(directory)?.write_space(found, true)?);
+    }
+    let text = if let Some(found) = &results.search {
+        written.insert(0, SearchFile::create(directory)?.write(found, true)?);
+        console::runs::render_search(found, terminal_style())
+    } else {
+        console::runs::render_sweep(&results, terminal_style())
     };
     out.write_all(text.as_bytes())?;
     conclude(directory, &judged_runs, judge, &written, out)

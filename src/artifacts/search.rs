@@ -8,7 +8,8 @@ use super::aggregate::{make, pretty};
 use super::{ArtifactError, WriteFailure, layout, replace, write_whole};
 use crate::metrics::Verdict;
 use crate::multi_run::search::{self, End, History, Point};
-use crate::multi_run::{Dimension, Filter};
+use crate::multi_run::{Dimension, Filter, space};
+use crate::setting::Named as _;
 
 /// The path of the file.
 #[derive(Debug)]
@@ -32,6 +33,90 @@ impl SearchFile {
         let end = has_ended.then(|| history.end());
         write_whole(&self.0, |out| pretty(out, &found(history, end)))
     }
+
+    /// Like [`SearchFile::write`], for a search over several settings.
+    pub(crate) fn write_space(
+        &self,
+        history: &space::History,
+        has_ended: bool,
+    ) -> Result<PathBuf, WriteFailure> {
+        let end = has_ended.then(|| history.end());
+        write_whole(&self.0, |out| pretty(out, &found_in_space(history, end)))
+    }
+}
+
+fn found_in_space(history: &space::History, end: Option<space::End>) -> Value {
+    let config = &history.config;
+    let summary = |point: &space::Point| {
+        json!({
+            "iteration_idx": point.variation.index,
+            "variation_values": point.variation.values,
+            "objective_values": point.objectives,
+            "feasible": point.is_feasible,
+        })
+    };
+    let iteration = |point: &space::Point| {
+        let mut iteration = summary(point);
+        let observed = history.filters.iter().map(Filter::key).zip(&point.observed);
+        let observed: Map<String, Value> =
+            observed.map(|(key, value)| (key, json!(value))).collect();
+        iteration["non_monotonic_warning"] = json!(false);
+        iteration["observed"] = json!(observed);
+        iteration["client_verdict"] = json!(point.verdict.map(Verdict::as_str));
+        iteration["error"] = json!(point.error);
+        iteration["directory"] = json!(point.variation.directory);
+        iteration
+    };
+    let feasible = history.points.iter().filter(|point| point.is_feasible).count();
+    let best: Vec<Value> = history
+        .best()
+        .into_iter()
+        .map(|point| {
+            let mut best = summary(point);
+            best["feasible_count"] = json!(feasible);
+            best["pareto_rank"] = json!(0);
+            best
+        })
+        .collect();
+    let objectives: Vec<Value> = config
+        .objectives
+        .iter()
+        .map(|it| {
+            json!({
+                "metric": it.metric, "stat": it.statistic, "direction": it.direction.name().to_uppercase(),
+                "threshold": null,
+            })
+        })
+        .collect();
+    let space: Vec<Value> = history
+        .parameters
+        .iter()
+        .zip(&config.ranges)
+        .map(|(parameter, range)| {
+            json!({
+                "path": parameter.path, "lo": range.json(range.lo), "hi": range.json(range.hi),
+                "kind": if range.is_whole { "int" } else { "real" },
+            })
+        })
+        .collect();
+    json!({
+        "config": {
+            "planner": "bayesian",
+            "objectives": objectives,
+            "outcome_constraints": [],
+            "max_iterations": config.iterations,
+            "n_initial_points": config.initial,
+            "random_seed": config.seed,
+            "search_space": space,
+            "sla_filters": history.filters,
+        },
+        "iterations": history.points.iter().map(iteration).collect::<Vec<_>>(),
+        "best_trials": if best.is_empty() { Value::Null } else { json!(best) },
+        "boundary_summary": null,
+        "recipe": null,
+        "convergence_reason": end.map(space::End::as_str),
+        "error": history.failure,
+    })
 }
 
 fn found(history: &History, end: Option<End>) -> Value {

@@ -6,9 +6,6 @@
 
 use clap::{Arg, ArgAction, Command};
 
-const SWEEP: &str = "sweep the values with a list such as --concurrency 1,2,4, find where throughput \
-                     stops growing with --sweep-auto, or use a --search-recipe";
-
 /// Flags that are rejected, separated by spaces, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
     // Endpoint
@@ -120,11 +117,6 @@ const REFUSED: &[(&str, &str)] = &[
         "responses are not graded; use --export-level raw to write them, and grade them yourself",
     ),
     // Multi-Run
-    (
-        "--search-space --search-metric --search-stat --search-direction --search-max-iterations \
-         --search-initial-points --search-random-seed --search-planner",
-        SWEEP,
-    ),
     (
         "--optuna-sampler --optuna-acquisition --optuna-terminator --bo-constraint-mode",
         "aiperf does not use Optuna; remove the flag",

@@ -108,8 +108,13 @@ pub(super) fn config(
         varies_seed: args.vary_seed_per_trial,
         convergence: args.convergence_metric.map(|metric| convergence(args, metric)).transpose()?,
         sweep: match cell {
+            Some(CellOf { chosen: Some(chosen), .. }) => Some(chosen.clone()),
             Some(_) if flags.sweep.sweep_auto || search::chooses(flags) => {
-                let flag = if flags.sweep.sweep_auto { "--sweep-auto" } else { "--search-recipe" };
+                let flag = match (flags.sweep.sweep_auto, flags.search.search_recipe) {
+                    (true, _) => "--sweep-auto",
+                    (false, Some(_)) => "--search-recipe",
+                    (false, None) => "--search-space",
+                };
                 let why =
                     "cannot be combined with a list of values or --variant; remove one of the two";
                 return Err(ConfigError::flag(flag, why));

@@ -7,8 +7,8 @@ use super::profile::{Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs,
 use super::sweep::CellOf;
 use super::{connections, load, multi_run, rankings, search, server_metrics, value};
 use crate::config::{
-    ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret, ServerConfig,
-    WaitForModel, selfcheck, tokenizer, url,
+    ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, Secret,
+    ServerConfig, WaitForModel, selfcheck, tokenizer, url,
 };
 use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic, TraceSettings};
 use crate::endpoint::EndpointType;
@@ -62,6 +62,7 @@ pub(super) fn run_config(
         log_level: log_level(flags),
         multi_run,
         cells: Vec::new(),
+        maker: Maker::default(),
         member: None,
         cli_command: redact::command_line(arguments),
         warnings: Vec::new(),

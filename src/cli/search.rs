@@ -4,9 +4,9 @@ use clap::{ArgAction, ArgGroup, Args};
 
 use super::given::Given;
 use super::profile::ProfileArgs;
-use super::sweep::MAX_CELLS;
+use super::sweep::{MAX_CELLS, parameter, swept};
 use super::value::{
-    self, above_zero, concurrency, count, millis_above_zero, positive, rate, share,
+    self, above_zero, concurrency, count, millis_above_zero, number, positive, rate, share,
 };
 use crate::config::ConfigError;
 use crate::metrics::metric::{MetricFlags, Objective};
@@ -15,8 +15,9 @@ use crate::multi_run::curve::{Evaluation, logarithmic};
 use crate::multi_run::filter::{Comparison, statistic_of};
 use crate::multi_run::recipe::Recipe;
 use crate::multi_run::search::Config;
-use crate::multi_run::sweep::Choice;
-use crate::multi_run::{Dimension, Filter, Range};
+use crate::multi_run::space::Direction;
+use crate::multi_run::sweep::{Choice, Parameter};
+use crate::multi_run::{Dimension, Filter, Range, space};
 use crate::setting::{Named as _, named};
 
 /// Default bounds of a load that is varied, as in AIPerf.
@@ -58,6 +59,35 @@ pub(super) struct SearchArgs {
     #[arg(long, value_name = "STYLE", value_parser = style, requires = "search_recipe",
           group = "of_highest")]
     pub(super) search_style: Option<Style>,
+    /// Setting to vary in a search for the best values, as PATH:LOWER,UPPER with :int or :real, such
+    /// as concurrency:1,64; may be repeated for several settings
+    #[arg(long, value_name = "RANGE", value_parser = variable, action = ArgAction::Append,
+          requires = "search_metric", conflicts_with_all = ["search_recipe", "sweep_auto"])]
+    pub(super) search_space: Vec<Variable>,
+    /// Metric to optimize with --search-space; may be repeated for several
+    #[arg(long, value_name = "METRIC", requires = "search_space", action = ArgAction::Append)]
+    pub(super) search_metric: Vec<String>,
+    /// Statistic of the metric to optimize; once, or once for each metric [default: avg]
+    #[arg(long, value_name = "STATISTIC", requires = "search_space", action = ArgAction::Append)]
+    pub(super) search_stat: Vec<String>,
+    /// Whether the largest or the smallest value of the metric is the best; once, or once for each
+    /// metric [default: by the metric]
+    #[arg(long, value_name = "DIRECTION", value_parser = value::choice::<Direction>(),
+          requires = "search_space", action = ArgAction::Append)]
+    pub(super) search_direction: Vec<Direction>,
+    /// Number of combinations that a search over --search-space tries, from 2 to 200 [default: 30]
+    #[arg(long, value_name = "COUNT", value_parser = iterations, requires = "search_space")]
+    pub(super) search_max_iterations: Option<u64>,
+    /// Number of these that are spread evenly before the others are chosen from their results
+    /// [default: 5]
+    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "search_space")]
+    pub(super) search_initial_points: Option<u64>,
+    /// Seed of the choice of combinations [default: 42]
+    #[arg(long, value_name = "SEED", value_parser = count, requires = "search_space")]
+    pub(super) search_random_seed: Option<u64>,
+    /// How combinations are chosen [default: bayesian]
+    #[arg(long, value_name = "PLANNER", value_parser = planner, requires = "search_space")]
+    pub(super) search_planner: Option<&'static str>,
     /// Condition that a load must meet, as METRIC:STATISTIC:OPERATOR:THRESHOLD with the operator lt,
     /// le, gt or ge, such as ttft:p95:lt:200; may be repeated
     #[arg(long, value_name = "CONDITION", value_parser = Filter::parse, action = ArgAction::Append,
@@ -157,6 +187,59 @@ impl SearchArgs {
     }
 }
 
+/// A setting to vary.
+#[derive(Debug, Clone)]
+pub(super) struct Variable {
+    pub(super) flag: &'static str,
+    pub(super) parameter: Parameter,
+    pub(super) range: space::Range,
+}
+
+/// Parses `PATH:LO,HI[:int|real]`.
+pub(super) fn variable(text: &str) -> Result<Variable, String> {
+    let wrong = || "expected PATH:LOWER,UPPER, such as concurrency:1,64 or request-rate:1,20:real";
+    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let (name, bounds, kind) = match parts[..] {
+        [name, bounds] => (name, bounds, None),
+        [name, bounds, kind] => (name, bounds, Some(kind)),
+        _ => return Err(wrong().to_owned()),
+    };
+    let (flag, path, takes_whole) = swept(name)?;
+    let is_whole = match kind {
+        None => takes_whole,
+        Some("int") => true,
+        Some("real") if !takes_whole => false,
+        Some("real") => return Err(format!("{name} is a whole number; use :int")),
+        Some(other) => return Err(format!("unknown kind {other:?}; use int or real")),
+    };
+    let (lo, hi) = bounds.split_once(',').ok_or_else(|| wrong().to_owned())?;
+    let bound = |text: &str| if is_whole { count(text).map(|it| it as f64) } else { number(text) };
+    let (lo, hi) = (bound(lo)?, bound(hi)?);
+    if lo >= hi {
+        return Err(format!("the lower bound {lo} must be less than the upper bound {hi}"));
+    }
+    let range = space::Range { lo, hi, is_whole };
+    Ok(Variable { flag, parameter: parameter(flag, path), range })
+}
+
+fn planner(text: &str) -> Result<&'static str, String> {
+    match text.trim().to_ascii_lowercase().replace('_', "-").as_str() {
+        "bayesian" => Ok("bayesian"),
+        "monotonic-sla" | "smooth-isotonic" => {
+            Err("use --search-recipe max-concurrency-under-sla to find the highest load".to_owned())
+        }
+        _ => Err("bayesian is the only supported value".to_owned()),
+    }
+}
+
+/// A number of combinations.
+fn iterations(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        number if (2..=200).contains(&number) => Ok(number),
+        _ => Err("must be from 2 to 200".to_owned()),
+    }
+}
+
 fn style(text: &str) -> Result<Style, String> {
     if let Some(style) = Style::named(text) {
         return Ok(style);
@@ -219,14 +302,15 @@ pub(super) fn lists(
 /// Whether the flags ask for a search, which chooses its loads.
 pub(super) fn chooses(flags: &ProfileArgs) -> bool {
     let given = &flags.search;
-    given.search_recipe.is_some_and(|recipe| match recipe {
-        Recipe::MaxGoodput | Recipe::MaxThroughputTtft | Recipe::MaxThroughputItl => true,
-        Recipe::MaxConcurrency => given.search_style != Some(Style::Grid),
-        Recipe::ConcurrencyRamp
-        | Recipe::PrefillCurve
-        | Recipe::DecodeCurve
-        | Recipe::ParetoSweep => false,
-    })
+    !given.search_space.is_empty()
+        || given.search_recipe.is_some_and(|recipe| match recipe {
+            Recipe::MaxGoodput | Recipe::MaxThroughputTtft | Recipe::MaxThroughputItl => true,
+            Recipe::MaxConcurrency => given.search_style != Some(Style::Grid),
+            Recipe::ConcurrencyRamp
+            | Recipe::PrefillCurve
+            | Recipe::DecodeCurve
+            | Recipe::ParetoSweep => false,
+        })
 }
 
 /// How the loads are chosen, if they are not known before the first run.
@@ -241,9 +325,63 @@ pub(super) fn choice(flags: &ProfileArgs) -> Result<Option<Choice>, ConfigError>
             },
             slos: objectives(flags)?,
         }))),
+        None if !flags.search.search_space.is_empty() => combinations(flags).map(Some),
         None if flags.sweep.sweep_auto => Ok(Some(Choice::Knee(range(flags)?))),
         None => Ok(None),
     }
+}
+
+/// The search for the best combination of values.
+fn combinations(flags: &ProfileArgs) -> Result<Choice, ConfigError> {
+    let given = &flags.search;
+    let names = &given.search_metric;
+    let refuse = |flag: &str, why: String| Err(ConfigError::flag(flag, why));
+    for (flag, number) in [
+        ("--search-stat", given.search_stat.len()),
+        ("--search-direction", given.search_direction.len()),
+    ] {
+        if number > 1 && number != names.len() {
+            return refuse(flag, "must be given once, or once for each --search-metric".to_owned());
+        }
+    }
+    let mut objectives: Vec<space::Objective> = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let statistic = given.search_stat.get(at).or_else(|| given.search_stat.first());
+        let statistic = statistic.map_or("avg", String::as_str).trim().to_ascii_lowercase();
+        let metric = statistic_of(name, &statistic)
+            .map_err(|why| ConfigError::flag("--search-metric", why))?;
+        if metric.flags.contains(MetricFlags::GOODPUT) && self::objectives(flags)?.is_empty() {
+            return refuse("--search-metric", format!("{} requires --goodput", metric.tag));
+        }
+        let by_metric = if metric.flags.contains(MetricFlags::LARGER_IS_BETTER) {
+            Direction::Maximize
+        } else {
+            Direction::Minimize
+        };
+        let direction = given.search_direction.get(at).or_else(|| given.search_direction.first());
+        let direction = direction.copied().unwrap_or(by_metric);
+        objectives.push(space::Objective { metric: metric.tag, statistic, direction });
+    }
+    check_streaming(flags, "--search-metric", objectives.iter().map(|it| it.metric))?;
+    let variables = &given.search_space;
+    for (at, variable) in variables.iter().enumerate() {
+        if variables[..at].iter().any(|other| other.flag == variable.flag) {
+            return refuse("--search-space", format!("varies --{} twice", variable.flag));
+        }
+    }
+    let iterations = given.search_max_iterations.unwrap_or(30);
+    let initial = given.search_initial_points.unwrap_or_else(|| 5.min(iterations - 1));
+    if initial >= iterations {
+        let why = format!("must be less than the number of combinations ({iterations})");
+        return refuse("--search-initial-points", why);
+    }
+    Ok(Choice::Space(space::Config {
+        ranges: variables.iter().map(|variable| variable.range).collect(),
+        objectives,
+        iterations: iterations as usize,
+        initial: initial as usize,
+        seed: given.search_random_seed.unwrap_or(42),
+    }))
 }
 
 /// Checks what the recipe requires, and that it uses each flag that was given.
@@ -292,12 +430,13 @@ pub(super) fn check(flags: &ProfileArgs, command_line: Given<'_>) -> Result<(), 
     let evaluated = evaluation(flags)?;
     let evaluated = evaluated.iter().filter_map(|it| Some(it.subject()?.0));
     let limited = filters(flags).into_iter().map(|filter| filter.metric);
-    check_streaming(flags, limited.chain(evaluated))
+    check_streaming(flags, "--search-recipe", limited.chain(evaluated))
 }
 
 /// Returns an error if one of the `metrics` requires streaming, and there is none.
 fn check_streaming(
     flags: &ProfileArgs,
+    flag: &str,
     mut metrics: impl Iterator<Item = MetricTag>,
 ) -> Result<(), ConfigError> {
     let is_streamed = |metric: MetricTag| {
@@ -306,7 +445,7 @@ fn check_streaming(
     match metrics.find(|metric| is_streamed(*metric)).filter(|_| !flags.endpoint.streaming) {
         Some(metric) => {
             let why = format!("{metric} requires --streaming; add it");
-            Err(ConfigError::flag("--search-recipe", why))
+            Err(ConfigError::flag(flag, why))
         }
         None => Ok(()),
     }

@@ -12,8 +12,8 @@ use super::profile::ProfileArgs;
 use super::search;
 use super::value::{choice, count, members, number, seconds, seconds_above_zero};
 use crate::config::ConfigError;
+use crate::multi_run::Variation;
 use crate::multi_run::sweep::{Choice, Config, Mode, Parameter};
-use crate::multi_run::{Dimension, Variation};
 use crate::redact;
 use crate::setting::{Named as _, named};
 use crate::units::Nanos;
@@ -145,6 +145,8 @@ pub(super) struct Sweep {
 pub(super) struct CellOf<'a> {
     pub(super) index: u64,
     pub(super) parameters: &'a [Parameter],
+    /// The settings of the sweep, if its cells are chosen from results.
+    pub(super) chosen: Option<&'a Config>,
 }
 
 /// Settings that are varied together.
@@ -293,13 +295,30 @@ impl Sweep {
         (0..).zip(&self.cells).map(|(index, (variation, flags))| {
             let flags = flags.iter().map(OsString::from);
             let arguments = self.common.iter().cloned().chain(flags).collect();
-            (variation, CellOf { index, parameters: &self.parameters }, arguments)
+            (variation, CellOf { index, parameters: &self.parameters, chosen: None }, arguments)
         })
     }
 }
 
-fn parameter(flag: &str, path: &str) -> Parameter {
+pub(super) fn parameter(flag: &str, path: &str) -> Parameter {
     Parameter { name: flag.replace('-', "_"), path: path.to_owned() }
+}
+
+/// Returns the flag, the path and whether it takes whole numbers, of the setting that `name`
+/// denotes: a flag, or a path in AIPerf's files.
+pub(super) fn swept(name: &str) -> Result<(&'static str, &'static str, bool), String> {
+    let wanted = name.trim_start_matches('-').replace('-', "_");
+    let is_it = |(flag, path, _): &&(&'static str, &'static str, Kind)| {
+        let names = [*path, path.trim_end_matches(".mean")];
+        flag.replace('-', "_") == wanted
+            || names.contains(&&*wanted)
+            || path.strip_prefix("phases.profiling.") == Some(&*wanted)
+    };
+    let found = LISTS.iter().find(is_it);
+    found.map(|(flag, path, kind)| (*flag, *path, matches!(kind, Kind::Whole))).ok_or_else(|| {
+        let flags: Vec<&str> = LISTS.iter().map(|(flag, ..)| *flag).collect();
+        format!("{name:?} cannot be varied; use one of {}", flags.join(", "))
+    })
 }
 
 /// A flag that a scenario sets.
@@ -448,6 +467,29 @@ fn zipped(axes: &[Axis]) -> Result<Vec<Combined<'_>>, ConfigError> {
     Ok((0..length).map(|at| axes.iter().map(|axis| axis.values[at].as_slice()).collect()).collect())
 }
 
+/// The flags that set what `--search-space` varies to its lower bounds.
+pub(super) fn lower_bounds(
+    arguments: &[OsString],
+    command: &Command,
+) -> Result<Vec<OsString>, ConfigError> {
+    let Some(profile) = command.find_subcommand("profile") else { return Ok(Vec::new()) };
+    let mut rest = arguments.to_vec();
+    let ranges = take(&mut rest, profile, "search-space", |_| true);
+    let mut flags: Vec<OsString> = Vec::new();
+    // What cannot be parsed is an error of the flag itself.
+    for variable in ranges.iter().filter_map(|text| search::variable(text).ok()) {
+        if !take(&mut rest, profile, variable.flag, |_| true).is_empty() {
+            let why = "--search-space varies it; remove one of the two";
+            return Err(ConfigError::flag(format!("--{}", variable.flag), why));
+        }
+        let flag = format!("--{}={}", variable.flag, variable.range.json(variable.range.lo));
+        if !flags.contains(&OsString::from(&flag)) {
+            flags.push(flag.into());
+        }
+    }
+    Ok(flags)
+}
+
 /// Removes the flag with the long name `name`, or one of its aliases, and returns the values for
 /// which `is_wanted` is true.
 fn take(
@@ -506,12 +548,15 @@ pub(super) fn chosen(flags: &ProfileArgs, choice: Choice) -> Result<Config, Conf
         let why = "combines lists, of which there are none; remove the flag";
         return Err(ConfigError::flag("--sweep-type", why));
     }
-    let (name, path) = match choice.range().map(|range| range.dimension) {
-        Some(Dimension::RequestRate) => ("request-rate", Dimension::RequestRate.path()),
-        _ => ("concurrency", Dimension::Concurrency.path()),
+    let parameters: Vec<Parameter> = if let Some(range) = choice.range() {
+        let path = range.dimension.path();
+        let known = LISTS.iter().filter(|(_, it, _)| *it == path);
+        known.map(|(flag, path, _)| parameter(flag, path)).collect()
+    } else {
+        flags.search.search_space.iter().map(|variable| variable.parameter.clone()).collect()
     };
-    let common = config(flags, &[parameter(name, path)])?;
-    let is_search = matches!(choice, Choice::Search(_));
+    let common = config(flags, &parameters)?;
+    let is_search = matches!(choice, Choice::Search(_) | Choice::Space(_));
     // Loads are compared with the same prompts.
     let same_seed = common.same_seed || is_search;
     Ok(Config { mode: Mode::Independent, same_seed, choice, ..common })

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use super::{Cell, RunConfig};
 use crate::dataset::Seed;
-use crate::multi_run::{Load, Member};
+use crate::multi_run::{Dimension, Load, Member};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{Limit, LoadPattern, PhaseConfig, RatePoint};
 use crate::units::Nanos;
@@ -64,7 +66,28 @@ impl RunConfig {
             let seed = &mut config.dataset.random_seed;
             *seed = seed.map(|seed| seed.wrapping_add(index));
         }
-        Cell { variation: self.multi_run.cell(index, load), config }
+        Cell { variation: self.multi_run.cell(index, &[load.value()]), config }
+    }
+
+    /// The cell with the index `index` and these values of the parameters, if it is valid.
+    pub(crate) fn cell_of(&self, index: u64, values: &[Value]) -> Result<Cell, String> {
+        let load = self.multi_run.range().zip(values.first().and_then(Value::as_f64));
+        if let Some((range, amount)) = load {
+            return Ok(self.cell_at(index, range.dimension.load(amount)));
+        }
+        let mut config = (self.maker.0)(index, values)?;
+        let variation = self.multi_run.cell(index, values);
+        let dimensions = [Dimension::Concurrency, Dimension::RequestRate];
+        let loads = dimensions.into_iter().filter_map(|dimension| {
+            Some(dimension.load(variation.values.get(dimension.path())?.as_f64()?))
+        });
+        let least = loads.map(|load| least_requests(load, false)).max().unwrap_or(0);
+        let is_measurement = |phase: &&mut PhaseConfig| phase.kind == PhaseKind::Profiling;
+        for phase in config.schedule.phases.iter_mut().filter(is_measurement) {
+            phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
+        }
+        config.artifacts.directory.clone_from(&self.artifacts.directory);
+        Ok(Cell { variation, config })
     }
 }
 

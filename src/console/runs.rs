@@ -14,7 +14,7 @@ use crate::multi_run::curve::{self, Evaluation, Fit, GOOD_FIT};
 use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::search::{End, History, Point};
 use crate::multi_run::sweep::{Cell, Choice, Results, plain};
-use crate::multi_run::{Dimension, Estimate, Filter, Range, RunResult, Trials};
+use crate::multi_run::{Dimension, Estimate, Filter, Range, RunResult, Trials, space};
 use crate::setting::Named as _;
 use crate::units::Unit;
 
@@ -224,10 +224,42 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         let level = number_of_percent(results.config.confidence_level);
         let _ = writeln!(text, "{}\n", saturated(saturation, range, &level));
     }
+    if let Some(found) = &results.space {
+        let _ = writeln!(text, "{}\n", best_combinations(found));
+    }
     if let Some(finding) = results.sweep.evaluation.as_ref().and_then(|it| evaluated(results, it)) {
         let _ = writeln!(text, "{finding}\n");
     }
     text
+}
+
+/// The best combinations of a search over several settings.
+fn best_combinations(found: &space::History) -> String {
+    let best: Vec<&space::Point> = found.best().into_iter().filter(|it| it.is_feasible).collect();
+    let described = |point: &&space::Point| {
+        let values = found.parameters.iter().filter_map(|parameter| {
+            let value = point.variation.values.get(&parameter.path)?;
+            Some(format!("{} {}", parameter.name.replace('_', " "), plain(value)))
+        });
+        let objectives = found.config.objectives.iter().zip(&point.objectives);
+        let objectives = objectives.filter_map(|(objective, value)| {
+            let row = Registry::row(objective.metric)?;
+            Some(format!("{} {} {}", row.header, objective.statistic, measured(row, *value)))
+        });
+        let values: Vec<String> = values.collect();
+        let objectives: Vec<String> = objectives.collect();
+        format!("{} ({})", values.join(", "), objectives.join(", "))
+    };
+    let list: Vec<String> = best.iter().map(described).collect();
+    match list.as_slice() {
+        [] => "No combination tried meets the conditions.".to_owned(),
+        [only] => format!("Best of {} combinations: {only}.", found.points.len()),
+        _ => format!(
+            "Of {} combinations, no other is better in all objectives than: {}.",
+            found.points.len(),
+            list.join("; ")
+        ),
+    }
 }
 
 /// What a recipe computes from the cells, unless it is a table.
@@ -593,7 +625,7 @@ mod tests {
     fn history(points: &[(u64, f64, bool)]) -> History {
         let point =
             |(index, (concurrency, goodput, is_feasible)): (u64, &(u64, f64, bool))| Point {
-                variation: Variation::of_search(index, Load::Concurrency(*concurrency)),
+                variation: Variation::of_search(index, Load::Concurrency(*concurrency).values()),
                 load: Load::Concurrency(*concurrency),
                 objective: Some(*goodput),
                 observed: vec![(Some(if *is_feasible { 1.0 } else { 0.5 }), *is_feasible)],

@@ -41,6 +41,12 @@ impl Load {
         }
     }
 
+    /// Returns it as the settings of a cell.
+    #[cfg(test)]
+    pub(crate) fn values(self) -> Map<String, Value> {
+        Map::from_iter([(self.dimension().path().to_owned(), self.value())])
+    }
+
     /// Returns the amount as JSON: an integer if it is a count.
     #[must_use]
     pub(crate) fn value(self) -> Value {

@@ -1,8 +1,10 @@
 //! Which run is next: the one way in which the runs of a command are chosen.
 
+use serde_json::Value;
+
 use super::search::{self, History};
 use super::sweep::{self, Choice, Mode, Step};
-use super::{Config, Filter, Load, Range, Trials, Variation, knee};
+use super::{Config, Filter, Range, Trials, Variation, knee, space};
 
 /// The choice of the runs of a command from the results of those before.
 #[derive(Debug, Clone, Copy)]
@@ -11,6 +13,8 @@ pub(crate) enum Planner<'a> {
     Known(Mode),
     /// Loads that approach the best one that meets all conditions.
     Search(&'a search::Config, &'a [Filter]),
+    /// Combinations that approach the best ones.
+    Space(&'a space::Config, &'a sweep::Config),
     /// Loads that approach the one at which throughput stops growing.
     Knee(&'a Range),
 }
@@ -23,6 +27,7 @@ impl<'a> Planner<'a> {
         match &sweep.choice {
             Choice::Known => Self::Known(sweep.mode),
             Choice::Search(search) => Self::Search(search, &sweep.filters),
+            Choice::Space(space) => Self::Space(space, sweep),
             Choice::Knee(range) => Self::Knee(range),
         }
     }
@@ -45,20 +50,28 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the load of the cell after `cells`, which are complete; `None` if there is none.
+    /// Returns the values of the parameters of the cell after `cells`, which are complete; `None` if
+    /// there is none.
     #[must_use]
-    pub(crate) fn load<'b>(
+    pub(crate) fn values<'b>(
         &self,
         cells: impl Iterator<Item = (&'b Variation, &'b Trials)>,
-    ) -> Option<Load> {
-        match self {
-            Self::Known(_) => None,
-            Self::Search(config, filters) => History::of(config, filters, cells).next().ok(),
+    ) -> Option<Vec<Value>> {
+        let load = match self {
+            Self::Known(_) => return None,
+            Self::Space(config, sweep) => {
+                let history = space::History::of(config, &sweep.parameters, &sweep.filters, cells);
+                let values = history.next().ok()?;
+                let pairs = config.ranges.iter().zip(values);
+                return Some(pairs.map(|(range, value)| range.json(value)).collect());
+            }
+            Self::Search(config, filters) => History::of(config, filters, cells).next().ok()?,
             Self::Knee(range) => {
                 let levels: Vec<_> =
                     cells.filter_map(|(cell, trials)| knee::Level::of(cell, trials)).collect();
-                knee::next(range, &levels).ok()
+                knee::next(range, &levels).ok()?
             }
-        }
+        };
+        Some(vec![load.value()])
     }
 }

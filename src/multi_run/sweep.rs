@@ -9,7 +9,7 @@ use super::aggregate::{self, DividedRow, Row};
 use super::curve::Evaluation;
 use super::knee::{Level, Saturation};
 use super::search::{self, History};
-use super::{Failure, Filter, Load, Range, RunResult, Trials, Variation, filter};
+use super::{Failure, Filter, Load, Range, RunResult, Trials, Variation, filter, space};
 use crate::metrics::tag;
 use crate::metrics::{MetricTag, Verdict};
 use crate::setting::{Named as _, named};
@@ -57,13 +57,20 @@ pub enum Choice {
     Knee(Range),
     /// Loads that approach the best one that meets all conditions.
     Search(search::Config),
+    /// Combinations that approach the best ones.
+    Space(space::Config),
 }
 
 impl Choice {
+    /// Returns whether the cells are chosen from the results of those before them.
+    pub(crate) const fn is_open(&self) -> bool {
+        !matches!(self, Self::Known)
+    }
+
     /// Returns the loads among which the next one is chosen, if it is.
     pub(crate) const fn range(&self) -> Option<Range> {
         match self {
-            Self::Known => None,
+            Self::Known | Self::Space(_) => None,
             Self::Knee(range) => Some(*range),
             Self::Search(search) => Some(search.range),
         }
@@ -124,6 +131,12 @@ impl Config {
         if let Choice::Search(search) = &self.choice { Some(search) } else { None }
     }
 
+    /// Returns whether it is a search, whose cells have numbers for names.
+    #[must_use]
+    pub const fn is_search(&self) -> bool {
+        matches!(self.choice, Choice::Search(_) | Choice::Space(_))
+    }
+
     /// Returns whether the pause between these two runs is one between cells, not between trials.
     pub(crate) const fn is_between_cells(&self, last: Step, next: Step) -> bool {
         match self.mode {
@@ -138,8 +151,9 @@ impl Config {
         if let Some(search) = self.search() {
             return format!("-{}", search.recipe.name().replace('-', "_"));
         }
+        let kind = if self.is_search() { "search" } else { "sweep" };
         let names: Vec<&str> = self.parameters.iter().map(|it| it.name.as_str()).collect();
-        format!("-sweep-{}", names.join("-"))
+        format!("-{kind}-{}", names.join("-"))
     }
 
     /// Returns the name of each parameter in AIPerf's files: the last part of its path, or the
@@ -283,6 +297,8 @@ pub(crate) struct Results {
     pub(crate) saturation: Option<Saturation>,
     /// What a search has found.
     pub(crate) search: Option<History>,
+    /// What a search over several settings has found.
+    pub(crate) space: Option<space::History>,
 }
 
 /// A best cell.
@@ -316,6 +332,7 @@ impl Results {
             cells: cells.into_iter().map(cell).collect(),
             saturation: None,
             search: None,
+            space: None,
         };
         match &sweep.choice {
             Choice::Known => {}
@@ -327,6 +344,11 @@ impl Results {
             Choice::Search(search) => {
                 let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
                 results.search = Some(History::of(search, &sweep.filters, cells));
+            }
+            Choice::Space(space) => {
+                let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
+                let found = space::History::of(space, &sweep.parameters, &sweep.filters, cells);
+                results.space = Some(found);
             }
         }
         let latency = results.latency();

@@ -9,6 +9,7 @@ use aiperf::config::{
 };
 use aiperf::dataset::{NormalDistribution, Source};
 use aiperf::endpoint::EndpointType;
+use aiperf::multi_run::space::Direction;
 use aiperf::multi_run::sweep::Choice;
 use aiperf::multi_run::{Dimension, Filter, Load};
 use aiperf::schedule::PhaseKind;
@@ -94,7 +95,7 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
         "error: --gpu-telemetry is an AIPerf flag that aiperf does not support yet: scrape the \
          GPU exporter with --server-metrics localhost:9400"
     );
-    for flags in ["--no-open-loop-replay", "--search-space=x", "--prompt-corpus x"] {
+    for flags in ["--no-open-loop-replay", "--search-sla-tier=x", "--prompt-corpus x"] {
         assert!(refusal(flags).contains("does not support yet"), "{flags}");
     }
     let sharegpt = refusal("--public-dataset sharegpt");
@@ -336,6 +337,62 @@ fn recipes_and_what_they_need() {
         assert!(refusal(&flags).contains(said), "{flags}: {}", refusal(&flags));
     }
     assert!(refusal("--search-sla request_latency:p99:lt:5").contains("requires a sweep"));
+}
+
+#[test]
+fn a_search_over_several_settings() {
+    let search = "--search-space phases.profiling.concurrency:1,64:int --search-space \
+                  isl:100,200 --search-metric request_throughput --streaming";
+    let config = profile(search);
+    let sweep = config.multi_run.sweep.as_ref().unwrap();
+    let Choice::Space(space) = &sweep.choice else { panic!("{sweep:?}") };
+    assert_eq!((space.iterations, space.initial, space.seed), (30, 5, 42));
+    let paths: Vec<&str> = sweep.parameters.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(paths, ["phases.profiling.concurrency", "datasets.main.prompts.isl.mean"]);
+    assert_eq!(space.objectives[0].direction, Direction::Maximize);
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-search-concurrency-isl");
+    let two = profile(&format!(
+        "{search} --search-metric ttft --search-stat avg --search-stat p99 --search-random-seed 7"
+    ));
+    let Choice::Space(space) = two.multi_run.sweep.unwrap().choice else { panic!() };
+    assert_eq!(space.objectives[1].direction, Direction::Minimize);
+    assert_eq!((space.objectives[1].statistic.as_str(), space.seed), ("p99", 7));
+    for (flags, said) in [
+        ("--search-space concurrency:1,9", "--search-metric"),
+        ("--search-space concurrency:1 --search-metric ttft", "expected PATH:LOWER,UPPER"),
+        ("--search-space concurrency:9,1 --search-metric ttft", "must be less than"),
+        ("--search-space concurrency:1,9:real --search-metric ttft", "use :int"),
+        ("--search-space nothing:1,9 --search-metric ttft", "use one of benchmark-duration"),
+        ("--search-space concurrency:0,9 --search-metric request_latency", "at least 1"),
+        ("--search-space concurrency:1,9 --search-metric ttft", "requires --streaming"),
+        ("--search-space concurrency:1,9 --search-metric goodput", "requires --goodput"),
+        ("--search-space concurrency:1,9 --search-metric nothing", "unknown metric"),
+        (
+            "--search-space concurrency:1,9 --search-metric request_latency --concurrency 3",
+            "--search-space varies it",
+        ),
+        (
+            "--search-space concurrency:1,9 --search-metric request_latency --isl 1,2",
+            "--search-space: cannot be combined with a list",
+        ),
+        (
+            "--search-space isl:1,9 --search-space isl:1,5 --search-metric request_latency",
+            "varies --isl twice",
+        ),
+        (
+            "--search-space isl:1,9 --search-metric request_latency --search-max-iterations 5 \
+             --search-initial-points 5",
+            "less than the number",
+        ),
+        (
+            "--search-space isl:1,9 --search-metric request_latency --search-planner optuna",
+            "bayesian",
+        ),
+        ("--search-space isl:1,9 --search-metric request_latency --sweep-auto", "cannot be used"),
+    ] {
+        assert!(refusal(flags).contains(said), "{flags}: {}", refusal(flags));
+    }
 }
 
 #[test]

@@ -646,6 +646,58 @@ fn a_search_is_continued_and_reported_again() {
 }
 
 #[test]
+fn the_best_of_several_settings_is_found() {
+    let server = mock(Script { ttft: Nanos::from_millis(10.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let search = |more: &[&str]| {
+        let mut command = aiperf(&["profile", "--model", "m", "--tokenizer", "builtin"]);
+        command.args(["--url", &server.url(), "--ui", "none", "--request-count", "12"]);
+        command.args(["--search-space", "concurrency:1,3", "--search-space", "osl:2,3"]);
+        command.args(["--search-metric", "effective_concurrency", "--search-stat", "max"]);
+        command.args(["--search-metric", "output_sequence_length", "--search-stat", "max"]);
+        command.args(["--search-direction", "maximize", "--search-direction", "minimize"]);
+        command.args(["--search-sla", "effective_concurrency:max:le:2", "--osl-stddev", "0"]);
+        command.args(["--search-initial-points", "3", "--artifact-dir"]).arg(directory.path());
+        let output = command.args(more).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let found = || json(&directory.path().join("search_history.json"));
+    search(&["--sweep-max-duration", "0.1"]);
+    assert_eq!(found()["convergence_reason"], "cancelled");
+    let stdout = search(&["--resume"]);
+    let history = found();
+    assert_eq!(history["convergence_reason"], "search_space_exhausted");
+    let tried: BTreeSet<String> = history["iterations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|iteration| iteration["variation_values"].to_string())
+        .collect();
+    assert_eq!(tried.len(), 6, "{history:#}");
+    let best = &history["best_trials"][0];
+    assert_eq!(best["variation_values"]["phases.profiling.concurrency"], 2, "{history:#}");
+    assert_eq!(best["variation_values"]["datasets.main.prompts.osl.mean"], 2, "{history:#}");
+    assert_eq!(best["objective_values"], json!([2.0, 2.0]));
+    assert_eq!((&best["feasible_count"], &best["pareto_rank"]), (&json!(4), &json!(0)));
+    assert_eq!(
+        history["config"]["search_space"][0],
+        json!({"path": "phases.profiling.concurrency", "lo": 1, "hi": 3, "kind": "int"})
+    );
+    assert!(stdout.contains("Best of 6 combinations: concurrency 2, osl 2"), "{stdout}");
+    let place = directory.path().join("search_iter_0005/profile_runs/run_0001");
+    let summary = json(&place.join("profile_export_aiperf.json"));
+    assert_eq!(
+        summary["run_info"]["variation_values"],
+        history["iterations"][5]["variation_values"]
+    );
+    fs::remove_file(directory.path().join("search_history.json")).unwrap();
+    let report = aiperf(&["report"]).arg(directory.path()).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    assert_eq!(found(), history);
+}
+
+#[test]
 fn the_search_finds_the_rate_that_is_borne() {
     // Two at a time, 50 ms each: 40 requests per second. Beyond that a queue grows: in two seconds
     // at 60 requests per second, more than half of the requests wait for over 350 ms, and at 48.75

@@ -24,9 +24,9 @@ use crate::interrupt::Interrupt;
 use crate::judge::{self, JudgedRun};
 use crate::multi_run::knee::Saturation;
 use crate::multi_run::search::{End, History};
-use crate::multi_run::sweep::{self, Results, Step};
+use crate::multi_run::sweep::{self, Choice, Results, Step};
 use crate::multi_run::{
-    Failure, Load, Member, Planner, RunResult, Trials, Variation, aggregate, search,
+    Failure, Member, Planner, RunResult, Trials, Variation, aggregate, search, space,
 };
 use crate::report;
 use crate::run::RunReport;
@@ -55,11 +55,14 @@ fn perform_sweep(
     let directory = &config.artifacts.directory;
     let earlier = if sweep.resumes { Some(interrupted(directory)?) } else { None };
     let sweep_id = earlier.as_ref().map_or_else(Uuid::new_v4, |plan| plan.sweep_id);
-    if sweep.choice.range().is_some() {
-        // The loads chosen so far, as they are with the settings of this command.
+    if sweep.choice.is_open() {
+        // The cells chosen so far, as they are with the settings of this command.
         let known = earlier.iter().flat_map(|plan| &plan.cells);
-        let loads = (0..).zip(known.filter_map(|cell| Load::of(&cell.variation.values)));
-        cells = loads.map(|(index, load)| config.cell_at(index, load)).collect();
+        for (index, cell) in (0..).zip(known) {
+            let value = |it: &sweep::Parameter| cell.variation.values.get(&it.path).cloned();
+            let values: Vec<_> = sweep.parameters.iter().filter_map(value).collect();
+            cells.push(config.cell_of(index, &values).map_err(anyhow::Error::msg)?);
+        }
     }
     let mut plan = Plan::new(sweep_id, &config.cli_command, &config.multi_run);
     cells.iter().try_for_each(|cell| plan.add(&cell.variation, &cell.config))?;
@@ -118,14 +121,15 @@ struct Progress<'a, 'b, W> {
     all: Option<u64>,
     /// The plan of a sweep that chooses its cells, to be replaced with each.
     plan: Option<Plan>,
-    /// A search, which prints a line for each load instead of each run, and its file.
-    search: Option<(&'a sweep::Config, &'a search::Config, SearchFile)>,
+    /// A search and its file.
+    search: Option<(&'a sweep::Config, SearchFile)>,
 }
 
 impl<W: Write> Progress<'_, '_, W> {
     /// The run with this number, from 1, has ended.
     fn ended(&mut self, number: u64, run: &RunResult) {
-        if self.search.is_none() {
+        // A search for a load prints a line for each load instead.
+        if self.search.as_ref().is_none_or(|(sweep, _)| sweep.search().is_none()) {
             self.shown.say(&console::runs::render_run(run, number, self.all));
         }
     }
@@ -147,13 +151,23 @@ impl<W: Write> Progress<'_, '_, W> {
 
     /// All cells so far are complete.
     fn complete(&mut self, cells: &[Cell]) -> anyhow::Result<()> {
-        let Some((sweep, search, file)) = &self.search else { return Ok(()) };
-        let history = History::of(search, &sweep.filters, varied(cells));
+        let Some((sweep, file)) = &self.search else { return Ok(()) };
         let last = cells.last().and_then(|cell| cell.variation.as_ref());
-        let is_last = |point: &&search::Point| Some(&point.variation) == last;
-        if let Some(point) = history.points.last().filter(is_last) {
-            self.shown.say(&console::runs::render_point(&history, point));
-            file.write(&history, false)?;
+        match &sweep.choice {
+            Choice::Search(search) => {
+                let history = History::of(search, &sweep.filters, varied(cells));
+                let is_last = |point: &&search::Point| Some(&point.variation) == last;
+                if let Some(point) = history.points.last().filter(is_last) {
+                    self.shown.say(&console::runs::render_point(&history, point));
+                    file.write(&history, false)?;
+                }
+            }
+            Choice::Space(space) => {
+                let (parameters, filters) = (&sweep.parameters, &sweep.filters);
+                let history = space::History::of(space, parameters, filters, varied(cells));
+                file.write_space(&history, false)?;
+            }
+            Choice::Known | Choice::Knee(_) => {}
         }
         Ok(())
     }
@@ -250,19 +264,17 @@ impl Group {
         if sweep.resumes {
             shown.say(&console::runs::render_finished(finished as u64, all));
         }
-        let search = match sweep.search() {
-            Some(search) => Some((sweep, search, SearchFile::create(&directory)?)),
-            None => None,
-        };
+        let search =
+            if sweep.is_search() { Some((sweep, SearchFile::create(&directory)?)) } else { None };
         let mut progress = Progress {
             shown: &mut *shown,
             directory: &directory,
             all,
-            plan: sweep.choice.range().map(|_| plan),
+            plan: sweep.choice.is_open().then_some(plan),
             search,
         };
         let performed = self.perform(&mut cells, &mut progress);
-        let history = progress.search.map(|(.., file)| file);
+        let history = progress.search.map(|(_, file)| file);
         if performed.is_ok() {
             for cell in cells.iter().filter(|_| asked.runs > 1) {
                 let place = directory.join(asked.aggregate_directory(cell.variation.as_ref()));
@@ -289,10 +301,15 @@ impl Group {
                 written.insert(0, file.write(found, true)?);
                 shown.say(&console::runs::render_search(found, terminal_style()));
             }
-            _ if sweep.shows_table => {
-                shown.say(&console::runs::render_sweep(&results, terminal_style()));
+            (None, file) => {
+                if let Some((found, file)) = results.space.as_ref().zip(file) {
+                    written.insert(0, file.write_space(found, true)?);
+                }
+                if sweep.shows_table {
+                    shown.say(&console::runs::render_sweep(&results, terminal_style()));
+                }
             }
-            _ => {}
+            (Some(_), None) => {}
         }
         shown.say(&console::gates::render_runs(&self.judged, terminal_style()));
         shown.say(&gates::annotations(&self.judged));
@@ -309,6 +326,9 @@ impl Group {
         }
         if let Some(why) = results.saturation.as_ref().and_then(Saturation::obstacle) {
             bail!("the sweep could not continue: {why}");
+        }
+        if let Some(why) = results.space.as_ref().and_then(|found| found.failure.as_ref()) {
+            bail!("the search could not continue at {why}");
         }
         match &results.search {
             Some(found) => searched(found),
@@ -353,8 +373,9 @@ impl Group {
                 (step, None)
             } else {
                 progress.complete(cells)?;
-                let Some(load) = planner.load(varied(cells)) else { return Ok(true) };
-                let cell = self.config.cell_at(cells.len() as u64, load);
+                let Some(values) = planner.values(varied(cells)) else { return Ok(true) };
+                let cell = self.config.cell_of(cells.len() as u64, &values);
+                let cell = cell.map_err(anyhow::Error::msg)?;
                 let step = Step { cell: cells.len(), trial: 0 };
                 (step, Some(self.known(Some(cell.variation), cell.config)))
             };

@@ -54,7 +54,7 @@ fn rates_are_found_between_whole_numbers() {
 
 fn point(index: u64, sessions: u64, goodput: Option<f64>, is_feasible: bool) -> Point {
     Point {
-        variation: Variation::of_search(index, Load::Concurrency(sessions)),
+        variation: Variation::of_search(index, Load::Concurrency(sessions).values()),
         load: Load::Concurrency(sessions),
         objective: goodput,
         observed: Vec::new(),
