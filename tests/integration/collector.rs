@@ -52,13 +52,16 @@ impl Notes {
     }
 }
 
+/// The nice value of work with deadlines.
+const TIMELY: i32 = 5;
+
 impl ScrapeSink for Notes {
     fn scrape(&mut self, scrape: &Scrape<'_>) {
         #[cfg(target_os = "linux")]
         let priority =
             rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
         #[cfg(not(target_os = "linux"))]
-        let priority = 19;
+        let priority = TIMELY;
         let sample = |sample: &aiperf::server_metrics::exposition::Sample<'_>| {
             (sample.name.to_string(), format!("{} {:?}", sample.value, sample.timestamp))
         };
@@ -754,7 +757,7 @@ fn the_scrape_at_a_phases_end_lies_between_the_phases() {
         assert!(marked(Some(WARMUP)).all(|seen| seen.times.last_byte_ns <= wall(began)));
         assert!(marked(Some(PROFILING)).all(|seen| seen.times.first_byte_ns >= wall(began)));
         assert!(seen.is_sorted_by_key(|seen| seen.times.first_byte_ns));
-        assert!(seen.iter().all(|seen| seen.priority == 19), "{seen:?}");
+        assert!(seen.iter().all(|seen| seen.priority == TIMELY), "{seen:?}");
         assert_eq!(store.endpoints()[index].scrapes().len(), seen.len());
     }
 }

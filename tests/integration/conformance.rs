@@ -29,14 +29,16 @@ mod specification;
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 2] = [
+const UNSEEN: [(&str, &str); 4] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
+    ("aiperf.time_breakdown.request_latency", "checked where a server reports its times"),
+    ("aiperf.time_breakdown.time_to_first_token", "checked where a server reports its times"),
 ];
 
 /// Describes everything in `export` that does not conform to the registry. Adds the names of its
 /// metrics to `seen`.
-fn differences(
+pub(crate) fn differences(
     export: &ExportMetricsServiceRequest,
     registry: &Registry,
     seen: &mut BTreeSet<String>,

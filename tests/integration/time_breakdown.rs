@@ -1,9 +1,13 @@
 //! The division of the client's latencies by the server's own times.
 
+use std::collections::BTreeSet;
+
 use aiperf::mock_server::Script;
 use aiperf::units::Nanos;
 use serde_json::Value;
 
+use crate::conformance::differences;
+use crate::conformance::registry::Registry;
 use crate::support::load::mock;
 use crate::support::metrics_endpoint::{MetricsEndpoint, Reply};
 use crate::support::otlp_receiver::OtlpReceiver;
@@ -293,6 +297,8 @@ fn the_parts_are_exported() {
         }
     }
     assert_eq!(summary["telemetry"]["reconciled"], true, "{}", summary["telemetry"]);
+    let problems = differences(&received.0, &Registry::read(), &mut BTreeSet::new());
+    assert!(problems.is_empty(), "{problems:#?}");
 }
 
 #[test]
