@@ -1,11 +1,17 @@
-"""Counts how often `aiperf compare` finds a regression between runs of the same server.
+"""Counts how often `aiperf compare` finds a regression between runs of the same server, or of a
+slower one.
 
     python3 tests/bench/compare_aa.py --aiperf target/release/aiperf --pairs 200
+    python3 tests/bench/compare_aa.py --aiperf target/release/aiperf --pairs 100 --slower 5 \\
+        --requests 800
 
 Each pair is two runs against one mock server with random delays. Of the pairs that are compared, at
 most 5% may show a regression, apart from chance: 200 pairs with a true share of 5% show more than 15
 with a probability of 4%. A run whose client was invalid cannot be compared and is counted separately,
 unless `--any-client` is given: then the verdicts in the manifests are replaced.
+
+With `--slower PERCENT`, the second run of each pair is against a server whose tokens all take that
+much longer; the regressions should then be found.
 """
 
 import argparse
@@ -24,20 +30,25 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--requests", default="200")
     parser.add_argument("--concurrency", default="8")
+    parser.add_argument("--slower", type=float, default=0.0, metavar="PERCENT")
     parser.add_argument("--any-client", action="store_true")
     given = parser.parse_args()
-    server = subprocess.Popen(
-        [given.aiperf, "mock-server", "--port", "0", "--ttft", "20ms", "--itl", "1ms",
-         "--jitter", "30%"],
-        stdout=subprocess.PIPE, text=True,
-    )
+    factors = (1.0, 1.0 + given.slower / 100)
+    servers = [
+        subprocess.Popen(
+            [given.aiperf, "mock-server", "--port", "0", "--ttft", f"{20 * factor}ms",
+             "--itl", f"{factor}ms", "--jitter", "30%"],
+            stdout=subprocess.PIPE, text=True,
+        )
+        for factor in factors
+    ]  # fmt: skip
     try:
-        url = server.stdout.readline().strip()
+        urls = [server.stdout.readline().strip() for server in servers]
         counts: collections.Counter[str] = collections.Counter()
         for _ in range(given.pairs):
             with tempfile.TemporaryDirectory() as directory:
                 runs = [Path(directory) / name for name in ("base", "new")]
-                for run in runs:
+                for run, url in zip(runs, urls):
                     subprocess.run(
                         [given.aiperf, "profile", "--model", "m", "--tokenizer", "builtin",
                          "--url", url, "--streaming", "--isl", "20", "--osl", "8",
@@ -55,7 +66,8 @@ def main() -> None:
                 )
                 counts[OUTCOMES[compared.returncode]] += 1
     finally:
-        server.terminate()
+        for server in servers:
+            server.terminate()
     decided = given.pairs - counts["cannot tell"]
     print(f"{counts['regression']} regressions in {decided} of {given.pairs} pairs: {dict(counts)}")
 
