@@ -125,6 +125,30 @@ fn number(value: Option<f64>) -> String {
     format!("{sign}{}.{fraction}", grouped(whole))
 }
 
+/// Formats a number with four significant digits and thousands separators, whole numbers without
+/// decimals; `N/A` if it is not finite.
+fn four_digits(value: f64) -> String {
+    if !value.is_finite() {
+        return "N/A".to_owned();
+    }
+    let size = value.abs();
+    if size >= 1e15 || (size < 1e-4 && size > 0.0) {
+        return format!("{value:.3e}");
+    }
+    if size >= 1000.0 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", grouped(&format!("{size:.0}")));
+    }
+    let decimals = match size {
+        _ if value.fract() == 0.0 => 0,
+        ..1.0 => 3 - size.log10().floor() as i32,
+        ..10.0 => 3,
+        ..100.0 => 2,
+        _ => 1,
+    };
+    format!("{value:.*}", usize::try_from(decimals).unwrap_or(0))
+}
+
 /// Formats a whole number with thousands separators.
 fn count(value: u64) -> String {
     grouped(&value.to_string())

@@ -119,7 +119,7 @@ pub(super) fn warning(flags: &ProfileArgs, schedule: &Config) -> Option<String> 
     let pattern = flags.load.arrival_pattern?;
     let has_rate = schedule.phases.iter().any(|phase| matches!(phase.load, LoadPattern::Rate(_)));
     (pattern != Pattern::ConcurrencyBurst && !has_rate).then(|| {
-        "--arrival-pattern has no effect without --request-rate: each request follows a response"
+        "--arrival-pattern is ignored without --request-rate: each request follows a response"
             .to_owned()
     })
 }

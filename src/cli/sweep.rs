@@ -545,7 +545,7 @@ pub(super) fn chosen(flags: &ProfileArgs, choice: Choice) -> Result<Config, Conf
         return Err(ConfigError::flag("--parameter-sweep-mode", why));
     }
     if given.sweep_type.is_some() {
-        let why = "combines lists, of which there are none; remove the flag";
+        let why = "combines lists of values, but none are given; remove the flag";
         return Err(ConfigError::flag("--sweep-type", why));
     }
     let parameters: Vec<Parameter> = if let Some(range) = choice.range() {

@@ -1,6 +1,6 @@
 //! The first screen of a run: what was measured, and one table of the metrics that people name.
 
-use super::{Style, count, grouped, panel, printable};
+use super::{Style, count, four_digits, panel, printable};
 use crate::metrics::SteadyState;
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::tag::{self, MetricTag};
@@ -48,7 +48,7 @@ pub(super) fn header(report: &RunReport, style: Style) -> String {
         run.endpoint.name,
         outcome.load,
         requests(sent(report)),
-        figure(seconds, false),
+        four_digits(seconds),
     ));
     lines.extend(tokenizer(report));
     lines.retain(|line| !line.trim().is_empty());
@@ -80,11 +80,11 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
     let mut rows: Vec<(&str, Vec<String>, String)> = Vec::new();
     for (tag, label) in DISTRIBUTIONS {
         let Some(values) = result(tag).and_then(of_distribution) else { continue };
-        rows.push((label, figures(values).into(), String::new()));
+        rows.push((label, values.map(four_digits).into(), String::new()));
     }
     for (tag, label) in TOTALS {
         let Some(value) = result(tag).map(|result| result.stats.avg) else { continue };
-        rows.push((label, figures([value]).into(), String::new()));
+        rows.push((label, vec![four_digits(value)], String::new()));
     }
     let (sent, failed) = (sent(report), failed(report));
     let errors = if sent == 0 { String::new() } else { format!("  of {}", requests(sent)) };
@@ -121,7 +121,7 @@ pub(super) fn steady_state(steady: &SteadyState, report: &RunReport, style: Styl
     let throughputs = TOTALS.iter().filter_map(|(tag, label)| {
         let result = steady.results.iter().find(|result| result.metric.tag == *tag)?;
         let value = result.stats.avg;
-        Some(format!("{} {}", figure(value, false), lowered(label)))
+        Some(format!("{} {}", four_digits(value), lowered(label)))
     });
     let line = format!(
         "Steady state from {} to {} ({:.0}% of the requests): {}",
@@ -159,35 +159,4 @@ fn failed(report: &RunReport) -> u64 {
 
 fn total(report: &RunReport, tag: MetricTag) -> u64 {
     report.average(tag).map_or(0, |value| value as u64)
-}
-
-/// Returns whether all of a row's numbers are whole, as counts are.
-fn are_whole(values: &[f64]) -> bool {
-    values.iter().all(|value| !value.is_finite() || value.fract() == 0.0)
-}
-
-/// Formats the numbers of a row: whole numbers as such, others with about four digits.
-fn figures<const N: usize>(values: [f64; N]) -> [String; N] {
-    let is_whole = are_whole(&values);
-    values.map(|value| figure(value, is_whole))
-}
-
-/// Formats a number with thousands separators; `-` if there is none.
-fn figure(value: f64, is_whole: bool) -> String {
-    if !value.is_finite() {
-        return "-".to_owned();
-    }
-    let decimals = match value.abs() {
-        _ if is_whole => 0,
-        ..1.0 => 3,
-        ..100.0 => 2,
-        ..1000.0 => 1,
-        _ => 0,
-    };
-    let text = format!("{value:.decimals$}");
-    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
-    match digits.split_once('.') {
-        Some((whole, fraction)) => format!("{sign}{}.{fraction}", grouped(whole)),
-        None => format!("{sign}{}", grouped(digits)),
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use comfy_table::CellAlignment;
 
-use super::{Style, count, grouped, printable, table};
+use super::{Style, count, four_digits, printable, table};
 use crate::server_metrics::report::{Edges, EndpointInfo, SeriesReport, ServerMetricsReport};
 use crate::server_metrics::watch::{self, Found, Statistic};
 
@@ -172,28 +172,10 @@ fn unit(statistic: Statistic, unit: Option<&str>) -> String {
     }
 }
 
-/// Formats a number with four significant digits and thousands separators.
+/// Formats a number with up to four significant digits and thousands separators.
 fn figure(value: f64) -> String {
-    if !value.is_finite() {
-        return "N/A".to_owned();
-    }
-    let size = value.abs();
-    if size >= 1e15 || (size < 1e-4 && size > 0.0) {
-        return format!("{value:.3e}");
-    }
-    if size >= 1000.0 {
-        let sign = if value < 0.0 { "-" } else { "" };
-        return format!("{sign}{}", grouped(&format!("{size:.0}")));
-    }
-    let decimals = match size {
-        0.0 => 0,
-        ..1.0 => 3 - size.log10().floor() as i32,
-        ..10.0 => 3,
-        ..100.0 => 2,
-        _ => 1,
-    };
-    let text = format!("{value:.*}", usize::try_from(decimals).unwrap_or(0));
-    if !text.contains('.') {
+    let text = four_digits(value);
+    if !text.contains('.') || text.contains('e') {
         return text;
     }
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

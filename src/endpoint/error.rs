@@ -111,9 +111,11 @@ pub(super) fn cut_stream(events: usize) -> RequestError {
 /// that have no text, but then there is still no first token to time.
 pub(super) fn empty_response(completion_tokens: Option<u64>) -> RequestError {
     let message = match completion_tokens {
-        None => "the response has no content".to_owned(),
+        None => "the response does not have any content".to_owned(),
         Some(count) => {
-            format!("the response has no content, but the server reports {count} completion tokens")
+            format!(
+                "the response does not have any content, but the server reports {count} completion tokens"
+            )
         }
     };
     RequestError::new(ErrorKind::Other, "EmptyResponse", message)

@@ -32,10 +32,10 @@ pub(crate) fn throughput(phase: &Accumulator, level: Option<f64>) -> Result<Esti
     resampled.sort_unstable_by(f64::total_cmp);
     let tail = 50.0 * (1.0 - level);
     let ends_of = percentile(&resampled, tail).zip(percentile(&resampled, 100.0 - tail));
-    let (low, high) = ends_of.ok_or("it has no interval")?;
+    let (low, high) = ends_of.ok_or("its interval is not known")?;
     let half_width = ((high - low) / 2.0).hypot(value / ends.len() as f64);
     if !half_width.is_finite() {
-        return Err("it has no interval".to_owned());
+        return Err("its interval is not known".to_owned());
     }
     Ok(Estimate { value, half_width })
 }

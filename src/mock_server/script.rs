@@ -70,24 +70,7 @@ impl Default for Script {
 impl Script {
     /// Parses a rule of the form `SELECTOR:FAULT`.
     ///
-    /// Selectors number the inference requests in order of arrival, from 1:
-    /// `all`, `every=N`, `first=N`, `requests=N,N,…`.
-    ///
-    /// | fault | effect |
-    /// |---|---|
-    /// | `status=CODE[,BODY]` | responds at once with this status |
-    /// | `cut=EVENTS` | closes the connection after this number of content events |
-    /// | `cut-mid=EVENTS` | the same, but also sends half of the next event |
-    /// | `garbage=EVENT` | the content event with this index (from 0) is broken JSON |
-    /// | `empty` | a stream with status 200 and only its end marker, such as `[DONE]` |
-    /// | `no-done` | a stream without its end marker, such as `[DONE]` |
-    /// | `error=EVENTS` | an `error` event after this number of content events |
-    /// | `hang` | never responds |
-    /// | `close` | closes the connection without a response |
-    /// | `drip=DURATION` | sends one byte at a time, with this pause between two bytes |
-    /// | `close-after-each` | announces keep-alive, but closes the connection after the response |
-    /// | `job=failed`, `job=never`, `job=odd` | a job fails, never ends, or has an unknown status |
-    /// | `stall=EVENT,DURATION` | delays this step of the schedule (from 0) and later ones |
+    /// `docs/mock-server.md` has the selectors and faults.
     pub fn parse_fault(rule: &str) -> Result<FaultRule, MockServerError> {
         rule.parse()
     }

@@ -49,7 +49,7 @@ fn over_trials(trials: &Trials) -> Result<Estimate, String> {
                     value,
                     half_width: spread.t_critical * spread.se,
                 })
-                .ok_or_else(|| "its runs have no throughput".to_owned())
+                .ok_or_else(|| "the throughput of its runs is not known".to_owned())
         }
     }
 }

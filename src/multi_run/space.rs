@@ -2,7 +2,7 @@
 //!
 //! The first combinations are spread evenly; each further one is drawn by the tree-structured Parzen
 //! estimator (Bergstra et al., 2011) from where the better ones of those before it are. The
-//! estimator is filled from the results for each choice, so that it has no state of its own.
+//! estimator is filled from the results for each choice, so it does not keep a state of its own.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;

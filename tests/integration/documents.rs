@@ -67,6 +67,27 @@ fn play(page: &Page) -> Vec<String> {
     failures
 }
 
+/// The selectors and faults of the page are those of the help, with the same arguments.
+#[test]
+fn the_help_of_faults_lists_what_the_page_lists() {
+    let page = read("docs/mock-server.md");
+    let table = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: BTreeSet<&str> =
+        table.filter_map(|row| row.split(['=', '`', '[']).next()).collect();
+    let command = command();
+    let server = command.find_subcommand("mock-server").unwrap();
+    let flag = server.get_arguments().find(|flag| flag.get_long() == Some("fault")).unwrap();
+    let help = flag.get_long_help().unwrap().to_string();
+    let (selectors, faults) = help.split_once("Faults:").unwrap();
+    let selectors = selectors.lines().filter_map(|line| line.strip_prefix("all, "));
+    let selectors = selectors.flat_map(|line| line.split(", ")).chain(["all"]);
+    let faults = faults.lines().filter_map(|line| line.trim().split(' ').next());
+    let listed = selectors.chain(faults).filter_map(|word| word.split('=').next());
+    let listed: BTreeSet<&str> = listed.filter(|word| !word.is_empty()).collect();
+    assert_eq!(listed, documented);
+    assert_eq!(listed.len(), 17);
+}
+
 #[test]
 fn every_block_of_every_page_runs() {
     let failures: Vec<_> = page::all().iter().flat_map(play).collect();

@@ -341,7 +341,7 @@ fn broken_http_is_a_record_of_its_class() {
                 Some(("_OTHER", "Switching Protocols")),
             ),
             sends(
-                "no content",
+                "any content",
                 "HTTP/1.1 204 No Content\r\n\r\n",
                 Some(("_OTHER", "EmptyResponse")),
             ),

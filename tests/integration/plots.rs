@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Output;
 
-use aiperf::mock_server::{Jitter, Script};
+use aiperf::mock_server::Script;
 use aiperf::units::Nanos;
 
-use crate::support::load::{faults, mock};
+use crate::support::load::{faults, mock, varied};
 use crate::support::python::run_python;
 use crate::support::run::{aiperf, profile};
 
@@ -25,13 +25,7 @@ fn files(directory: &Path) -> Vec<String> {
 
 #[test]
 fn pictures_show_what_the_files_contain() {
-    let server = mock(Script {
-        ttft: Nanos::from_millis(10.0),
-        itl: Nanos::from_millis(2.0),
-        jitter: Jitter::Fraction(0.5),
-        faults: faults(&["every=7:status=503"]),
-        ..Script::default()
-    });
+    let server = mock(varied());
     let flags = ["--concurrency", "4", "--request-count", "120", "--slice-duration", "0.2"];
     let run = profile(&server.url(), &flags).succeeded();
     let before = files(run.directory.path());

@@ -1,10 +1,10 @@
 //! The page of a run: its data, and what it may not contain.
 
-use aiperf::mock_server::{Jitter, Script};
+use aiperf::mock_server::Script;
 use aiperf::units::Nanos;
 use serde_json::Value;
 
-use crate::support::load::{faults, mock};
+use crate::support::load::{mock, varied};
 use crate::support::python::run_python;
 use crate::support::run::{Run, aiperf, profile, profile_command};
 
@@ -35,13 +35,7 @@ fn charts(data: &Value) -> Vec<&str> {
 
 #[test]
 fn the_page_shows_what_the_files_contain() {
-    let server = mock(Script {
-        ttft: Nanos::from_millis(10.0),
-        itl: Nanos::from_millis(2.0),
-        jitter: Jitter::Fraction(0.5),
-        faults: faults(&["every=7:status=503"]),
-        ..Script::default()
-    });
+    let server = mock(varied());
     let directory = tempfile::tempdir().unwrap();
     let flags =
         ["--concurrency", "4", "--request-count", "160", "--warmup-request-count", "3", "--html"];

@@ -122,7 +122,7 @@ impl FromStr for FaultRule {
 
     fn from_str(rule: &str) -> Result<Self, Self::Err> {
         let parse = || {
-            let (selector, fault) = rule.split_once(':').ok_or("has no `:`")?;
+            let (selector, fault) = rule.split_once(':').ok_or("does not contain `:`")?;
             Ok(Self { selector: parse_selector(selector)?, fault: parse_fault(fault)? })
         };
         parse().map_err(|problem| MockServerError::Fault { rule: rule.to_owned(), problem })
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn wrong_rules_name_the_problem() {
         let problem = |text: &str| text.parse::<FaultRule>().unwrap_err().to_string();
-        assert!(problem("hang").contains("has no `:`"));
+        assert!(problem("hang").contains("does not contain `:`"));
         assert!(problem("every=0:hang").contains("whole number of at least 1"));
         assert!(problem("some:hang").contains("unknown selector"));
         assert!(problem("all:explode").contains("unknown fault"));

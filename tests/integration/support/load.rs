@@ -7,7 +7,7 @@ use aiperf::dataset::seed::Seed;
 use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
 use aiperf::endpoint::{self, Endpoint, EndpointType};
 use aiperf::interrupt::Interrupter;
-use aiperf::mock_server::{self, FaultRule, MockServer, RequestLog, Script};
+use aiperf::mock_server::{self, FaultRule, Jitter, MockServer, RequestLog, Script};
 use aiperf::record::RequestRecord;
 use aiperf::runner::{
     Config, CpuShares, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
@@ -197,6 +197,17 @@ pub(crate) fn served<'l>(log: &'l [RequestLog], record: &RequestRecord) -> &'l R
 
 pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
+}
+
+/// Streams of varying speed, of which one in seven fails.
+pub(crate) fn varied() -> Script {
+    Script {
+        ttft: Nanos::from_millis(10.0),
+        itl: Nanos::from_millis(2.0),
+        jitter: Jitter::Fraction(0.5),
+        faults: faults(&["every=7:status=503"]),
+        ..Script::default()
+    }
 }
 
 /// Parses faults in the format of `--fault`.
