@@ -111,17 +111,17 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Returns every page of the documentation.
+/// Returns every page of the documentation: those in the root, and all in `docs`.
 pub(crate) fn all() -> Vec<Page> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut paths = vec![PathBuf::from("README.md")];
-    let mut directories = vec![PathBuf::from("docs")];
+    let mut paths = Vec::new();
+    let mut directories = vec![PathBuf::new()];
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(root.join(&directory)).unwrap() {
             let entry = entry.unwrap();
             let path = directory.join(entry.file_name());
             if entry.file_type().unwrap().is_dir() {
-                directories.push(path);
+                directories.extend(path.starts_with("docs").then_some(path));
             } else if path.extension().is_some_and(|extension| extension == "md") {
                 paths.push(path);
             }

@@ -1,0 +1,21 @@
+# shellcheck shell=bash
+# Sourced by the scripts next to it: they stop at the first failure and run in the root of the
+# repository.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Installs packages of Debian or Ubuntu.
+apt_install() {
+  as_root apt-get update -qq && as_root apt-get install -y -qq "$@"
+}
+
+# Prints a member of the package in Cargo.toml, such as `version`.
+package() {
+  cargo metadata --locked --no-deps --format-version 1 | jq -r ".packages[0].$1"
+}
