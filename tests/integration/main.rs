@@ -11,6 +11,8 @@ mod ci_recipe;
 mod cli;
 mod collector;
 mod combination;
+#[cfg(unix)]
+mod commit_messages;
 mod compare;
 mod conformance;
 mod connections;
