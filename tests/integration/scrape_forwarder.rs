@@ -297,7 +297,10 @@ fn a_grpc_collector_has_every_line_of_vllm() {
     assert_eq!(with("url.scheme").as_deref(), Some("http"));
     assert_eq!(with("aiperf.benchmark.id"), Some(Uuid::from_u128(7).to_string()));
     let scope = received[0].scope_metrics[0].scope.as_ref().unwrap();
-    assert_eq!((scope.name.as_str(), scope.version.as_str()), ("aiperf", "0.1.0"));
+    assert_eq!(
+        (scope.name.as_str(), scope.version.as_str()),
+        ("aiperf", env!("CARGO_PKG_VERSION"))
+    );
     // The server's gauges next to its counters contain their start times.
     let started = metrics(&received).into_iter().find_map(|metric| match &metric.data {
         Some(Data::Sum(sum)) if metric.name == "vllm:estimated_flops_per_gpu_total" => {
