@@ -13,7 +13,7 @@ use crate::platform::host;
 use crate::run::RunReport;
 use crate::schedule::PhaseKind;
 use crate::server_metrics::FetchTimes;
-use crate::server_metrics::report::{EndpointInfo, ServerMetrics, Windows};
+use crate::server_metrics::report::{EndpointInfo, ServerMetrics, Window, Windows};
 use crate::server_metrics::snapshot::Kind;
 
 /// Version of the columns and of this metadata.
@@ -89,14 +89,19 @@ impl ReportMetadata {
 
 impl EndpointMetadata {
     /// Returns the times of the scrape with the response at `time`. The request's time is known for
-    /// two scrapes; the others were in the same order.
-    pub(in crate::artifacts) fn times(&self, time: u64) -> FetchTimes {
+    /// two scrapes; the others were in the same order. The final scrape is the first one that was
+    /// sent after the `phase`, so those before it were sent in the phase, even if their responses
+    /// came after it.
+    pub(in crate::artifacts) fn times(&self, time: u64, phase: Option<Window>) -> FetchTimes {
         let is = |at: Option<u64>| at == Some(time);
         let last = self.final_sent_ns.filter(|_| self.final_ns.is_some_and(|last| time <= last));
         let request_sent_ns = match (self.reference_sent_ns, last) {
             (Some(sent), _) if is(self.reference_ns) => sent,
             (_, Some(sent)) if is(self.final_ns) => sent,
-            (_, Some(sent)) => time.min(sent.saturating_sub(1)),
+            (_, Some(sent)) => {
+                let end = phase.map_or(sent, |phase| phase.end_ns.min(sent));
+                time.min(end.saturating_sub(1))
+            }
             (_, None) => time,
         };
         FetchTimes { request_sent_ns, first_byte_ns: time, last_byte_ns: time }
@@ -170,4 +175,36 @@ pub(super) fn of(
 fn utc(wall_ns: u64) -> String {
     let at = Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or_default();
     at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server_metrics::span::Span;
+
+    /// A request is sent before the end of the phase, and its response comes after it.
+    #[test]
+    fn a_scrape_across_the_end_of_the_phase_is_not_its_final_one() {
+        let fetched = |request_sent_ns, first_byte_ns| FetchTimes {
+            request_sent_ns,
+            first_byte_ns,
+            last_byte_ns: first_byte_ns,
+        };
+        let scrapes = [fetched(0, 10), fetched(90, 150), fetched(160, 170), fetched(180, 190)];
+        let window = Window { start_ns: 20, end_ns: 100 };
+        let windows = Windows { warmup: None, profiling: Some(window) };
+        let span = Span::of(&scrapes, &windows, PhaseKind::Profiling).unwrap();
+        assert_eq!((span.reference, span.samples.clone()), (Some(0), 1..3));
+        let endpoint = EndpointMetadata {
+            configured_url: "http://localhost/metrics".into(),
+            url: "http://localhost/metrics".into(),
+            reference_ns: Some(10),
+            reference_sent_ns: Some(0),
+            final_ns: Some(170),
+            final_sent_ns: Some(160),
+            info: None,
+        };
+        let again = scrapes.map(|scrape| endpoint.times(scrape.first_byte_ns, Some(window)));
+        assert_eq!(Span::of(&again, &windows, PhaseKind::Profiling), Some(span));
+    }
 }

@@ -111,7 +111,9 @@ impl<'a> SampleReader<'a> {
             if endpoint.url != endpoint.configured_url {
                 store.moved(number, endpoint.url.clone());
             }
-            let at = times.iter().map(|time| endpoint.times((*time).try_into().unwrap_or(0)));
+            let phase = about.windows.profiling;
+            let at =
+                times.iter().map(|time| endpoint.times((*time).try_into().unwrap_or(0), phase));
             store.scraped(number, at.collect());
         }
         Ok(Self { about, labels, store, times, histogram: None })
