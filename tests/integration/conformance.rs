@@ -205,9 +205,13 @@ fn is_text(value: &AnyValue) -> bool {
 }
 
 fn server(faulty: &[&str]) -> MockServer {
+    server_with(Nanos::from_millis(1.0), faulty)
+}
+
+fn server_with(itl: Nanos, faulty: &[&str]) -> MockServer {
     mock(Script {
         ttft: Nanos::from_millis(20.0),
-        itl: Nanos::from_millis(1.0),
+        itl,
         reasoning_tokens: 1,
         models: vec!["mock-model".into(), "other".into()],
         faults: faults(faulty),
@@ -327,13 +331,16 @@ fn what_a_collector_receives_is_what_the_registry_says() {
         server(&[]),
         server(&["every=3:status=503,busy", "every=4:status=400,prompt is too long"]),
     ];
+    // On a busy machine, all tokens of a fast response can arrive together.
+    let slow = server_with(Nanos::from_millis(50.0), &[]);
+    let slow = slow.url();
     let [one, two, failing] = servers.each_ref().map(MockServer::url);
     let hanging = server(&["every=2:hang"]);
     let (hanging, strange) = (hanging.url(), format!("http://{}", provoked::strange_server()));
     let runs: [(&[&str], &str); 15] = [
         (
-            &[&one],
-            "--request-count 8 --warmup-request-count 2 --goodput request_latency:60000 --steady-state-fraction 0.01",
+            &[&slow],
+            "--request-count 8 --concurrency 4 --warmup-request-count 2 --goodput request_latency:60000 --steady-state-fraction 0.01",
         ),
         (&[&one], "--request-count 4 --export-http-trace --otel-histograms exponential"),
         (&[&failing], "--request-count 12 --session-turns-mean 2"),
