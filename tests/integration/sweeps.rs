@@ -125,6 +125,15 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
     let other = sweep(&["--resume", "--random-seed", "7"]);
     assert!(String::from_utf8_lossy(&other.stderr).contains("not the sweep"), "{other:?}");
     fs::write(directory.path().join("server.json"), described).unwrap();
+    // Killed before its first cell, it only has the settings of all.
+    let plan = directory.path().join("sweep_plan.json");
+    let whole = fs::read(&plan).unwrap();
+    let mut early: Value = serde_json::from_slice(&whole).unwrap();
+    early["cells"] = json!([]);
+    fs::write(&plan, early.to_string()).unwrap();
+    let other = sweep(&["--resume", "--random-seed", "7"]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("not the sweep"), "{other:?}");
+    fs::write(&plan, whole).unwrap();
     let output = sweep(&["--resume"]);
     let run = Run { output, directory }.succeeded();
     let directory = run.directory.path();

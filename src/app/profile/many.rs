@@ -64,7 +64,7 @@ fn perform_sweep(
             cells.push(config.cell_of(index, &values).map_err(anyhow::Error::msg)?);
         }
     }
-    let mut plan = Plan::new(sweep_id, &config.cli_command, &config.multi_run);
+    let mut plan = Plan::new(sweep_id, &config.cli_command, &config.multi_run, &config)?;
     cells.iter().try_for_each(|cell| plan.add(&cell.variation, &cell.config))?;
     let differences = earlier.map(|earlier| earlier.differences(&plan)).unwrap_or_default();
     if !differences.is_empty() {

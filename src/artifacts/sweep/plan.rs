@@ -39,6 +39,8 @@ pub(crate) struct Plan {
     pub(crate) sweep_id: Uuid,
     cli_command: String,
     pub(crate) multi_run: Config,
+    /// The settings of the sweep, as those of a cell.
+    config: Value,
     pub(crate) cells: Vec<PlannedCell>,
 }
 
@@ -60,16 +62,22 @@ pub(crate) struct PlannedRun {
 }
 
 impl Plan {
-    /// Creates the plan of a sweep without cells.
-    pub(crate) fn new(sweep_id: Uuid, cli_command: &str, multi_run: &Config) -> Self {
-        Self {
+    /// Creates the plan of a sweep with the configuration `config`, without cells.
+    pub(crate) fn new(
+        sweep_id: Uuid,
+        cli_command: &str,
+        multi_run: &Config,
+        config: &impl Serialize,
+    ) -> serde_json::Result<Self> {
+        Ok(Self {
             schema_version: SCHEMA_VERSION.to_owned(),
             aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
             sweep_id,
             cli_command: cli_command.to_owned(),
             multi_run: multi_run.clone(),
+            config: material(config)?,
             cells: Vec::new(),
-        }
+        })
     }
 
     /// Adds a cell with its configuration.
@@ -78,10 +86,7 @@ impl Plan {
         variation: &Variation,
         config: &impl Serialize,
     ) -> serde_json::Result<()> {
-        let mut config = serde_json::to_value(config)?;
-        for pointer in IMMATERIAL {
-            remove(&mut config, pointer);
-        }
+        let config = material(config)?;
         self.cells.push(PlannedCell { variation: variation.clone(), config });
         Ok(())
     }
@@ -122,10 +127,13 @@ impl Plan {
             found.push(changed("cells", &labels(self), &labels(other)));
             return found;
         }
-        for (cell, other) in self.cells.iter().zip(&other.cells) {
-            let mut of_cell = Vec::new();
-            compare("", &cell.config, &other.config, &mut of_cell);
-            found.extend(of_cell);
+        let cells = self.cells.iter().zip(&other.cells);
+        let cells = cells.map(|(cell, other)| (&cell.config, &other.config));
+        // Before the first cell of a search, there are only the settings of the sweep.
+        for (config, other) in cells.chain([(&self.config, &other.config)]) {
+            let mut differences = Vec::new();
+            compare("", config, other, &mut differences);
+            found.extend(differences);
         }
         let mut seen = std::collections::BTreeSet::new();
         found.retain(|difference| seen.insert(difference.clone()));
@@ -163,6 +171,15 @@ impl Plan {
         let names = cells.iter().map(|cell| &cell.directory).filter(is_name);
         names.map(|name| directory.join(name)).collect()
     }
+}
+
+/// Returns the settings in `config` that affect results.
+fn material(config: &impl Serialize) -> serde_json::Result<Value> {
+    let mut config = serde_json::to_value(config)?;
+    for pointer in IMMATERIAL {
+        remove(&mut config, pointer);
+    }
+    Ok(config)
 }
 
 /// Removes the member at `pointer`, if it exists.
