@@ -14,7 +14,9 @@ runs = plan["multi_run"]["runs"]
 is_repeated = plan["multi_run"]["sweep"]["mode"] == "repeated"
 place = base / "aggregate/sweep_aggregate" if runs > 1 and is_repeated else base / "sweep_aggregate"
 sweep = json.loads((place / "profile_export_aiperf_sweep.json").read_text())
-rows = pq.read_table(place / "profile_export_aiperf_sweep.parquet").to_pylist()
+table = pq.read_table(place / "profile_export_aiperf_sweep.parquet").to_pylist()
+rows = [row for row in table if row["stage"] is None]
+parts = [row for row in table if row["stage"] is not None]
 
 
 def directory(cell, trial):
@@ -46,6 +48,14 @@ for cell in plan["cells"]:
         assert summary["run_info"]["sweep_id"] == plan["sweep_id"] == sweep["sweep_id"]
         if summary.get("request_count", {}).get("avg", 0) > 0:
             summaries.append(summary)
+    divided = [
+        (f"time_breakdown.{it['metric']}", part["stage"], part["mean_ms"])
+        for it in combination.get("time_breakdown", {}).get("metrics", [])
+        for part in it["parts"]
+    ]
+    of_cell = [part for part in parts if part["cell_index"] == cell["index"]]
+    assert divided == [(part["metric"], part["stage"], part["value"]) for part in of_cell]
+    assert all((part["statistic"], part["unit"]) == ("avg", "ms") for part in of_cell)
     of_cell = [row for row in rows if row["cell_index"] == cell["index"]]
     assert bool(of_cell) == bool(summaries), combination
     for row in of_cell:

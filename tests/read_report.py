@@ -150,6 +150,24 @@ def check_requests(data, charts, rows):
                 expect(y, row[y_of] if y_of else latency, f"{name}: y")
 
 
+def check_time_breakdown(data, summary):
+    """Compares the parts of the latencies with those of the summary."""
+    tables = {table["title"]: table for part in data["sections"] for table in part["tables"]}
+    shown = tables.get("Where the time went", {"rows": []})["rows"]
+    titles = {"server": "Server, undivided", "front_end": "Front end"}
+    wanted = []
+    for divided in summary.get("time_breakdown", {}).get("metrics", []):
+        for part in divided["parts"]:
+            title = titles.get(part["stage"], part["stage"].capitalize())
+            share = part["mean_ms"] / divided["mean_ms"] * 100
+            wanted.append([divided["metric"], title, part["mean_ms"], part["bound_ms"], share])
+    expect(len(shown), len(wanted), "time breakdown: rows")
+    for row, want in zip(shown, wanted):
+        name = f"time breakdown: {want[0]}, {want[1]}"
+        for column, value in zip(row, want):
+            expect(column, value, name)
+
+
 def main():
     try:
         data, rows, summary = read(Path(sys.argv[1]))
@@ -165,6 +183,7 @@ def main():
         check_distribution(charts, rows, tag, summary)
     check_timelines(charts, rows)
     check_requests(data, charts, rows)
+    check_time_breakdown(data, summary)
     statistics = data["sections"][-1]["tables"][0]
     names = statistics["columns"]
     for row in statistics["rows"]:

@@ -96,6 +96,11 @@ impl Section {
         Self { title, text: text.into(), charts, tables: Vec::new() }
     }
 
+    pub(crate) fn with(mut self, tables: Vec<Table>) -> Self {
+        self.tables.extend(tables);
+        self
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.charts.is_empty() && self.tables.iter().all(|table| table.rows.is_empty())
     }

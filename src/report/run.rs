@@ -60,16 +60,12 @@ impl<'a> Run<'a> {
                 "All charts share the time axis. A value is drawn from the start of its interval.",
                 self.timelines(),
             ),
-            Section::new("Server", "Gauges that the server exposes.", self.server()),
-            Section::new("Requests", about_requests(shown.has_all_arrivals), self.scatters()),
+            Section::new("Server", "What the server reports about itself.", self.server())
+                .with(self.time_breakdown().into_iter().collect()),
+            Section::new("Requests", about_requests(shown.has_all_arrivals), self.scatters())
+                .with(self.request_tables()),
+            Section::new("Statistics", "", vec![]).with(vec![self.statistics()]),
         ];
-        if let Some(requests) = sections.last_mut() {
-            requests.tables = self.request_tables();
-        }
-        sections.push(Section {
-            tables: vec![self.statistics()],
-            ..Section::new("Statistics", "", vec![])
-        });
         sections.retain(|section| !section.is_empty());
         Ok(Document {
             title: self.title(),

@@ -11,6 +11,7 @@ use crate::conformance::registry::Registry;
 use crate::support::load::mock;
 use crate::support::metrics_endpoint::{MetricsEndpoint, Reply};
 use crate::support::otlp_receiver::OtlpReceiver;
+use crate::support::python::run_python;
 use crate::support::run::{Run, aiperf, profile, profile_command, summary};
 
 /// An exposition of vLLM's histograms after `count` requests, with the given sums in seconds.
@@ -155,9 +156,10 @@ fn of_series(series: &[Series], share: u32) -> String {
 /// Rebuilds the summary and returns the breakdown, which must be the same.
 fn breakdown(run: &Run) -> Value {
     let found = run.summary()["time_breakdown"].clone();
-    let output = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
+    let output = aiperf(&["report"]).arg(run.directory.path()).arg("--html").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(run.summary()["time_breakdown"], found);
+    run_python("tests/read_report.py", run.directory.path());
     found
 }
 
@@ -263,6 +265,7 @@ fn sweeps_and_comparisons_show_which_part_grows() {
     assert_eq!(lines.next(), Some("concurrency,Metric,Part,Mean (ms),Bound (ms)"));
     assert!(section.contains("\n2,request_latency,Queue,6.000000,"), "{section}");
     assert!(run.stdout().contains("aiperf | Time Breakdown (mean request latency in ms)"));
+    run_python("tests/check_sweep.py", run.directory.path());
 
     let cells = [1, 2].map(|at| run.path(&format!("concurrency_{at}")));
     let output = aiperf(&["compare", "--format", "json"]).args(&cells).output().unwrap();

@@ -1,4 +1,5 @@
-//! `profile_export_aiperf_sweep.parquet`: a row for each cell, metric and statistic.
+//! `profile_export_aiperf_sweep.parquet`: a row for each cell, metric and statistic, and for each part
+//! of a latency.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,23 @@ use tempfile::NamedTempFile;
 use super::super::WriteFailure;
 use super::super::parquet::properties;
 use super::super::replace;
-use crate::multi_run::aggregate::{Dispersion, Row};
+use crate::metrics::time_breakdown::Stage;
+use crate::multi_run::aggregate::{Across, Dispersion};
 use crate::multi_run::sweep::{Cell, Results, plain};
 
 /// Version of the columns.
-const SCHEMA_VERSION: &str = "1.0";
+const SCHEMA_VERSION: &str = "1.1";
+
+/// A row of the table.
+struct Line<'a> {
+    cell: &'a Cell,
+    metric: String,
+    statistic: &'static str,
+    /// The part of the latency, if it is divided.
+    stage: Option<Stage>,
+    unit: &'static str,
+    across: &'a Across,
+}
 
 /// The optional values of a column.
 enum Column {
@@ -97,43 +110,62 @@ impl Column {
     }
 }
 
+/// Returns the rows of a cell: its statistics, and the parts of its latencies.
+fn lines(cell: &Cell) -> impl Iterator<Item = Line<'_>> {
+    let statistics = cell.rows.iter().map(move |row| Line {
+        cell,
+        metric: row.metric.tag.name().to_owned(),
+        statistic: row.statistic,
+        stage: None,
+        unit: row.metric.display_unit.label(),
+        across: &row.across,
+    });
+    let parts = cell.time_breakdown.iter().flatten().flatten().flat_map(move |divided| {
+        divided.parts.iter().map(move |part| Line {
+            cell,
+            metric: format!("time_breakdown.{}", divided.metric.name()),
+            statistic: "avg",
+            stage: Some(part.stage),
+            unit: "ms",
+            across: &part.mean_ms,
+        })
+    });
+    statistics.chain(parts)
+}
+
 /// Returns the columns: the cell, its settings, the statistic, and its values.
 fn columns(results: &Results) -> Vec<(String, Column)> {
-    let rows: Vec<(&Cell, &Row)> = results
-        .cells
-        .iter()
-        .flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)))
-        .collect();
-    let int = |of: &dyn Fn(&Cell, &Row) -> u64| {
-        Column::Int(rows.iter().map(|(cell, row)| i64::try_from(of(cell, row)).ok()).collect())
+    let lines: Vec<Line<'_>> = results.cells.iter().flat_map(lines).collect();
+    let int = |of: &dyn Fn(&Line<'_>) -> u64| {
+        Column::Int(lines.iter().map(|line| i64::try_from(of(line)).ok()).collect())
     };
-    let text = |of: &dyn Fn(&Cell, &Row) -> String| {
-        Column::Text(rows.iter().map(|(cell, row)| Some(of(cell, row))).collect())
+    let text =
+        |of: &dyn Fn(&Line<'_>) -> Option<String>| Column::Text(lines.iter().map(of).collect());
+    let double = |of: &dyn Fn(&Across) -> Option<f64>| {
+        Column::Double(lines.iter().map(|line| of(line.across)).collect())
     };
-    let double = |of: &dyn Fn(&Row) -> Option<f64>| {
-        Column::Double(rows.iter().map(|(_, row)| of(row)).collect())
-    };
-    let spread = |of: fn(&Dispersion) -> f64| double(&|row| row.across.spread.as_ref().map(of));
+    let spread = |of: fn(&Dispersion) -> f64| double(&|across| across.spread.as_ref().map(of));
     let parameters = results.sweep.parameters.iter().map(|parameter| {
         let values: Vec<Option<&Value>> =
-            rows.iter().map(|(cell, _)| cell.variation.values.get(&parameter.path)).collect();
+            lines.iter().map(|line| line.cell.variation.values.get(&parameter.path)).collect();
         (parameter.name.clone(), of_parameter(&values))
     });
     let mut columns = vec![
-        ("cell_index".to_owned(), int(&|cell, _| cell.variation.index)),
-        ("cell".to_owned(), text(&|cell, _| cell.variation.directory.clone())),
+        ("cell_index".to_owned(), int(&|line| line.cell.variation.index)),
+        ("cell".to_owned(), text(&|line| Some(line.cell.variation.directory.clone()))),
     ];
     columns.extend(parameters);
     columns.extend(
         [
-            ("metric", text(&|_, row| row.metric.tag.name().to_owned())),
-            ("statistic", text(&|_, row| row.statistic.to_owned())),
-            ("unit", text(&|_, row| row.metric.display_unit.label().to_owned())),
-            ("trials", int(&|_, row| row.across.runs as u64)),
-            ("value", double(&|row| Some(row.across.mean))),
+            ("metric", text(&|line| Some(line.metric.clone()))),
+            ("statistic", text(&|line| Some(line.statistic.to_owned()))),
+            ("stage", text(&|line| line.stage.map(|stage| stage.name().to_owned()))),
+            ("unit", text(&|line| Some(line.unit.to_owned()))),
+            ("trials", int(&|line| line.across.runs as u64)),
+            ("value", double(&|across| Some(across.mean))),
             ("trials_std", spread(|spread| spread.std)),
-            ("trials_min", double(&|row| Some(row.across.min))),
-            ("trials_max", double(&|row| Some(row.across.max))),
+            ("trials_min", double(&|across| Some(across.min))),
+            ("trials_max", double(&|across| Some(across.max))),
             ("ci_low", spread(|spread| spread.ci_low)),
             ("ci_high", spread(|spread| spread.ci_high)),
         ]

@@ -3,6 +3,7 @@
 use super::Run;
 use crate::judge::Judged;
 use crate::metrics::Verdict;
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::report::document::{Level, Notice};
 
 impl Run<'_> {
@@ -38,6 +39,12 @@ impl Run<'_> {
             add(
                 Level::Bad,
                 format!("{failed} of {all} requests failed; latencies are those of the others."),
+            );
+        }
+        if let Some(TimeBreakdown::None { reason }) = &outcome.time_breakdown {
+            add(
+                Level::Doubtful,
+                format!("The latencies are not divided by the server's times: {reason}."),
             );
         }
         if self.requests.all.is_empty() {
