@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::dataset::Seed;
 use crate::multi_run::{self, Member, Variation};
 use crate::report::PageFile;
+use crate::report::plot::AutoPlot;
 use crate::run::Tables;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
@@ -67,6 +68,9 @@ pub struct RunConfig {
     /// The page to write, if any (`--html`).
     #[serde(skip)]
     pub page: Option<PageFile>,
+    /// Whether charts are drawn after the run.
+    #[serde(skip)]
+    pub auto_plot: AutoPlot,
     /// Path of this machine's saved self-check, if known.
     #[serde(skip)]
     pub selfcheck_file: Option<PathBuf>,

@@ -9,13 +9,14 @@ use uuid::Uuid;
 
 use super::report::warn;
 use super::{Outcome, terminal_style};
+use crate::artifacts::layout::PLOTS;
 use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
 use crate::artifacts::sweep::Plan;
 use crate::cli::Plot;
 use crate::console;
 use crate::multi_run::sweep::Results;
 use crate::multi_run::{Config, Member, Trials};
-use crate::report::plot::{self, Charts};
+use crate::report::plot::{self, AutoPlot, Charts};
 use crate::report::{self, Comparison};
 
 /// How deep below a directory runs are searched for.
@@ -23,6 +24,30 @@ const MAX_DEPTH: usize = 4;
 
 /// Draws the charts of the runs in the directories that `asked` names.
 pub(super) fn plot(asked: &Plot, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    out.write_all(draw(asked)?.as_bytes())?;
+    Ok(Outcome::Done)
+}
+
+/// Draws the charts of a finished run in `directory`; returns what to print about it. A failure is
+/// a warning, unless they are required.
+pub(super) fn after(auto_plot: AutoPlot, directory: &Path) -> anyhow::Result<String> {
+    if auto_plot == AutoPlot::Off {
+        return Ok(String::new());
+    }
+    match draw(&Plot::of(directory)) {
+        Ok(text) => Ok(text),
+        Err(error) if auto_plot == AutoPlot::Required => {
+            Err(error.context("the charts were not drawn"))
+        }
+        Err(error) => {
+            warn(&[format!("the charts were not drawn: {error:#}")])?;
+            Ok(String::new())
+        }
+    }
+}
+
+/// Draws the charts; returns the list of their files.
+fn draw(asked: &Plot) -> anyhow::Result<String> {
     let mut sources = Vec::new();
     for directory in &asked.directories {
         let before = sources.len();
@@ -45,7 +70,7 @@ pub(super) fn plot(asked: &Plot, out: &mut impl Write) -> anyhow::Result<Outcome
     if charts.is_empty() {
         bail!("there is nothing to draw: the runs do not have any values");
     }
-    let place = asked.output.clone().or_else(|| Some(asked.directories.first()?.join("plots")));
+    let place = asked.output.clone().or_else(|| Some(asked.directories.first()?.join(PLOTS)));
     let place = place.unwrap_or_default();
     let mut formats = Vec::new();
     for format in &asked.format {
@@ -54,8 +79,7 @@ pub(super) fn plot(asked: &Plot, out: &mut impl Write) -> anyhow::Result<Outcome
         }
     }
     let written = charts.write(&place, &plot::Config { theme: asked.theme, formats })?;
-    out.write_all(console::render_files(&place, &written, terminal_style()).as_bytes())?;
-    Ok(Outcome::Done)
+    Ok(console::render_files(&place, &written, terminal_style()))
 }
 
 /// Runs to draw.

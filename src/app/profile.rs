@@ -12,7 +12,7 @@ use self::measure::{Measured, profiling};
 use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
-use super::{Outcome, explained, gates, interrupt, page, terminal_style};
+use super::{Outcome, explained, gates, interrupt, page, plot, terminal_style};
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
 use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
@@ -58,7 +58,10 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
         run.clock = Clock::start();
     }
     let measured = run.measure(&interrupt, None)?;
-    run.conclude(measured).show(out)
+    let (auto_plot, directory) = (run.config.auto_plot, run.config.artifacts.directory.clone());
+    let outcome = run.conclude(measured).show(out)?;
+    out.write_all(plot::after(auto_plot, &directory)?.as_bytes())?;
+    Ok(outcome)
 }
 
 /// Returns an error for a directory with the files of another run, before any slow work.

@@ -40,7 +40,13 @@ impl Wanted<'_> {
         }
         files.extend(layout::of_many_runs(self.directory));
         // The name of a dangling link is in use, too.
-        files.into_iter().filter(|path| fs::symlink_metadata(path).is_ok()).collect()
+        let exists = |path: &PathBuf| fs::symlink_metadata(path).is_ok();
+        files.retain(&exists);
+        // Pictures do not make a directory one of a run, but belong to its run.
+        if !files.is_empty() {
+            files.extend(Some(self.directory.join(layout::PLOTS)).filter(&exists));
+        }
+        files.into_iter().collect()
     }
 
     fn taken(self, file: &Path) -> ArtifactError {

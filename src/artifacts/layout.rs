@@ -146,6 +146,8 @@ pub(super) const SEARCH_HISTORY: &str = "search_history.json";
 
 /// The page of a run without a prefix, and of several runs.
 const PAGE: &str = "report.html";
+/// The directory of the pictures of runs (`aiperf plot`).
+pub(crate) const PLOTS: &str = "plots";
 
 /// Iterates over what a command with several runs leaves in its directory.
 pub(super) fn of_many_runs(directory: &Path) -> impl Iterator<Item = PathBuf> {

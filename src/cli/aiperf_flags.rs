@@ -44,7 +44,6 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("--trace-session-sample-ratio", "sample the file before the run"),
     // Output
-    ("--auto-plot --plot-required", "use aiperf plot DIR after the run, or --html for a page"),
     ("--export-outputs-json", "use --export-level raw, which writes the responses"),
     (
         "--mlflow-tracking-uri --mlflow-experiment --mlflow-run-name --mlflow-tag \
@@ -134,14 +133,13 @@ const REFUSED_SWITCHES: &str = "\
     --reset-kv-cache --server-profiler --per-chunk-usage --uuid-and-strip \
     --tokenizer-trust-remote-code --use-think-time-only \
     --allow-dataset-wrap --omit-kv-hints --force-min-tokens --burst-phase-starts \
-    --unsafe-override --auto-plot --plot-required --export-outputs-json \
+    --unsafe-override --export-outputs-json \
     --network-latency-automatic --accuracy-enable-cot \
     --accuracy-no-enable-cot --accuracy-verbose --no-open-loop-replay --zmq-dual-bind";
 
 /// Switches accepted without effect: they turn off what is never on here, or turn on what
 /// always is.
 pub const OFF_SWITCHES: &[&str] = &[
-    "--no-auto-plot",
     "--no-allow-dataset-wrap",
     "--open-loop-replay",
     "--no-force-min-tokens",

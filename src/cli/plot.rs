@@ -1,6 +1,6 @@
 //! The flags of `aiperf plot`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -25,4 +25,16 @@ pub struct Plot {
     #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), value_delimiter = ',',
           default_value = "png,svg")]
     pub(crate) format: Vec<Format>,
+}
+
+impl Plot {
+    /// Returns the command for the runs in `directory`, with the default of each flag.
+    pub(crate) fn of(directory: &Path) -> Self {
+        Self {
+            directories: vec![directory.to_owned()],
+            output: None,
+            theme: ThemeName::default(),
+            format: vec![Format::Png, Format::Svg],
+        }
+    }
 }

@@ -243,6 +243,16 @@ pub(super) struct OutputArgs {
     pub(super) export_level: ExportLevel,
     #[command(flatten)]
     pub(super) page: PageArgs,
+    /// Draw charts of the results after the run, as `aiperf plot` does, in the subdirectory plots
+    /// [default: on with the recipes concurrency-ramp, prefill-ttft-curve and decode-itl-curve]
+    #[arg(long, overrides_with = "no_auto_plot")]
+    pub(super) auto_plot: bool,
+    /// Do not draw charts after the run
+    #[arg(long, overrides_with = "auto_plot")]
+    pub(super) no_auto_plot: bool,
+    /// Fail if the charts cannot be drawn, instead of printing a warning
+    #[arg(long)]
+    pub(super) plot_required: bool,
     /// OTLP endpoint of a collector: HOST:PORT selects gRPC; port 4318 or a URL with a path selects
     /// HTTP, with /v1/metrics and /v1/traces appended
     #[arg(long, value_name = "URL")]

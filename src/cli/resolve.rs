@@ -14,7 +14,9 @@ use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
+use crate::multi_run::recipe::Recipe;
 use crate::report::PageFile;
+use crate::report::plot::AutoPlot;
 use crate::run::Tables;
 use crate::setting::Named;
 use crate::units::Nanos;
@@ -51,6 +53,7 @@ pub(super) fn run_config(
         telemetry: telemetry(&flags.output, environment)?,
         artifacts: artifacts(flags, &server_metrics, environment)?,
         page: page(&flags.output)?,
+        auto_plot: auto_plot(flags)?,
         ui: flags.service.ui,
         tables: Tables {
             trace_timing: flags.output.show_trace_timing,
@@ -424,6 +427,29 @@ fn page(output: &OutputArgs) -> Result<Option<PageFile>, ConfigError> {
         return Err(ConfigError::flag("--html", why));
     }
     Ok(page)
+}
+
+/// Whether charts are drawn after the run: as the flags say, or else as the recipe has it.
+fn auto_plot(flags: &ProfileArgs) -> Result<AutoPlot, ConfigError> {
+    let output = &flags.output;
+    let is_asked = match (output.auto_plot, output.no_auto_plot) {
+        (false, false) => flags.search.search_recipe.is_some_and(Recipe::draws_charts),
+        (is_asked, _) => is_asked,
+    };
+    if !is_asked && output.plot_required {
+        let why = "no charts are drawn; add --auto-plot";
+        return Err(ConfigError::flag("--plot-required", why));
+    }
+    if is_asked && output.export_level == artifacts::ExportLevel::Summary {
+        let why = "charts need the records of requests; use --export-level records or raw, or \
+                   --no-auto-plot";
+        return Err(ConfigError::flag("--auto-plot", why));
+    }
+    Ok(match (is_asked, output.plot_required) {
+        (false, _) => AutoPlot::Off,
+        (true, false) => AutoPlot::On,
+        (true, true) => AutoPlot::Required,
+    })
 }
 
 /// The gates; neither a search, which judges loads by objectives, nor a shard can have any.

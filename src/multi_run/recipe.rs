@@ -24,6 +24,14 @@ pub enum Recipe {
     ParetoSweep,
 }
 
+impl Recipe {
+    /// Returns whether charts of its results are drawn unless the user decides otherwise.
+    #[must_use]
+    pub(crate) const fn draws_charts(self) -> bool {
+        matches!(self, Self::ConcurrencyRamp | Self::PrefillCurve | Self::DecodeCurve)
+    }
+}
+
 named! {
     Recipe {
         "max-goodput-under-slo" => MaxGoodput,

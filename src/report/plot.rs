@@ -28,6 +28,18 @@ pub enum Format {
     Svg,
 }
 
+/// Whether charts are drawn after a run (`--auto-plot`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AutoPlot {
+    /// No.
+    #[default]
+    Off,
+    /// Yes; a failure is a warning.
+    On,
+    /// Yes; a failure is an error (`--plot-required`).
+    Required,
+}
+
 named! { Format { "png" => Png, "svg" => Svg } }
 
 /// How pictures are made.

@@ -8,9 +8,10 @@ use crate::setting::named;
 pub(super) type Colour = &'static str;
 
 /// The theme of a picture (`--theme`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ThemeName {
     /// Dark text on white.
+    #[default]
     Light,
     /// Light text on a dark ground.
     Dark,

@@ -12,6 +12,7 @@ use aiperf::endpoint::EndpointType;
 use aiperf::multi_run::space::Direction;
 use aiperf::multi_run::sweep::Choice;
 use aiperf::multi_run::{Dimension, Filter, Load};
+use aiperf::report::plot::AutoPlot;
 use aiperf::schedule::PhaseKind;
 use aiperf::schedule::config::{
     ArrivalPattern, Cancellation, Limit, LoadPattern, Rate, StopCondition, UseOfTimestamps, Zero,
@@ -521,8 +522,15 @@ fn one_value_flags_take_aiperfs_spellings_and_say_what_to_do_instead_of_another(
 fn switches_take_a_value() {
     assert!(profile("--streaming=true").endpoint.streaming);
     assert!(!profile("--streaming=False").endpoint.streaming);
-    profile("--auto-plot=false --no-gpu-telemetry=true --plot-required=no --fixed-schedule=false");
-    assert!(refusal("--no-auto-plot=false").contains("--auto-plot"));
+    let run = profile(
+        "--auto-plot=false --no-gpu-telemetry=true --plot-required=no --fixed-schedule=false",
+    );
+    assert_eq!(run.auto_plot, AutoPlot::Off);
+    assert_eq!(profile("--no-auto-plot=false").auto_plot, AutoPlot::On);
+    assert_eq!(profile("--auto-plot=true --plot-required=1").auto_plot, AutoPlot::Required);
+    let ramp = "--streaming --search-recipe concurrency-ramp";
+    assert_eq!(profile(ramp).auto_plot, AutoPlot::On);
+    assert_eq!(profile(&format!("{ramp} --no-auto-plot")).auto_plot, AutoPlot::Off);
     assert!(refusal("--per-chunk-usage=true").contains("--per-chunk-usage"));
     assert!(refusal("--streaming=on").contains("--streaming"));
     assert!(refusal("--streaming true").contains("'true'"));

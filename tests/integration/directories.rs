@@ -144,6 +144,8 @@ fn many_runs_are_moved_aside_together() {
     let place = directory();
     let many = [&FEW[..], &["--num-profile-runs", "3", "--overwrite"]].concat();
     succeeded(&server.url(), place.path(), &many);
+    fs::create_dir(place.path().join("plots")).unwrap();
+    fs::write(place.path().join("plots/requests.svg"), "of these runs").unwrap();
     let first = files(place.path());
     assert!(first.contains_key(Path::new("profile_runs/run_0003/profile_export.jsonl")));
     let fewer = [&FEW[..], &["--num-profile-runs", "2"]].concat();

@@ -8,7 +8,7 @@ use aiperf::units::Nanos;
 
 use crate::support::load::{faults, mock, varied};
 use crate::support::python::run_python;
-use crate::support::run::{aiperf, profile};
+use crate::support::run::{Run, aiperf, profile, profile_command};
 
 fn plot(directories: &[&Path], flags: &[&str]) -> Output {
     aiperf(&["plot"]).args(directories).args(flags).output().unwrap()
@@ -56,12 +56,15 @@ fn pictures_show_what_the_files_contain() {
 #[test]
 fn pictures_of_several_runs_compare_them() {
     let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
-    let flags = ["--concurrency", "1,2,4", "--request-count", "12"];
+    let flags = ["--concurrency", "1,2,4", "--request-count", "12", "--auto-plot"];
     let sweep = profile(&server.url(), &flags).succeeded();
     let directory = sweep.directory.path();
+    let at_once = files(&directory.join("plots"));
+    assert!(sweep.stdout().contains(&at_once[0]), "{}", sweep.stdout());
     let output = plot(&[directory], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     run_python("tests/read_plots.py", directory);
+    assert_eq!(files(&directory.join("plots")), at_once);
     // The same runs, given one by one.
     let cells =
         ["concurrency_4", "concurrency_1", "concurrency_2"].map(|name| directory.join(name));
@@ -82,6 +85,29 @@ fn pictures_of_several_runs_compare_them() {
     };
     assert_eq!(svg(cells[0]).len(), 3);
     assert_eq!(svg(cells[0]), svg(directory));
+}
+
+#[test]
+fn pictures_that_cannot_be_drawn_after_a_run_are_a_warning_unless_they_are_required() {
+    let server = mock(Script::default());
+    let run = |more: &[&str]| {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("plots"), "a file in the way").unwrap();
+        let flags = [&["--request-count", "3", "--auto-plot"], more].concat();
+        let mut command = profile_command(&server.url(), directory.path(), &flags);
+        Run { output: command.output().unwrap(), directory }
+    };
+    for (more, code, said) in [
+        (&[][..], 0, "warning: the charts were not drawn: "),
+        (&["--plot-required"], 1, "error: the charts were not drawn: "),
+        (&["--no-auto-plot", "--plot-required"], 2, "no charts are drawn; add --auto-plot"),
+        (&["--export-level", "summary"], 2, "charts need the records of requests"),
+    ] {
+        let run = run(more);
+        assert_eq!(run.exit_code(), Some(code), "{}", run.stderr());
+        assert!(run.stderr().contains(said), "{}", run.stderr());
+        assert_eq!(run.path("profile_export.jsonl").exists(), code < 2);
+    }
 }
 
 #[test]

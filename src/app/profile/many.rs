@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{Concluded, Material, Run, claim};
 use crate::app::report::judged;
-use crate::app::{Outcome, explained, gates, interrupt, terminal_style};
+use crate::app::{Outcome, explained, gates, interrupt, plot, terminal_style};
 use crate::artifacts::Claim;
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::search::SearchFile;
@@ -229,6 +229,7 @@ impl Group {
         shown.say(&gates::annotations(&self.judged));
         let gates = gates::finish(&self.judged, self.config.judge.junit.as_deref());
         shown.say(&console::render_files(&directory, &written, terminal_style()));
+        shown.say(&plot::after(self.config.auto_plot, &directory)?);
         if trials.was_cancelled() {
             return Ok(Outcome::Interrupted);
         }
@@ -315,6 +316,7 @@ impl Group {
         shown.say(&gates::annotations(&self.judged));
         let gates = gates::finish(&self.judged, self.config.judge.junit.as_deref());
         shown.say(&console::render_files(&directory, &written, terminal_style()));
+        shown.say(&plot::after(self.config.auto_plot, &directory)?);
         let is_cancelled =
             |(_, _, failure): (_, _, &Failure)| matches!(failure, Failure::Cancelled(_));
         if results.failed().any(is_cancelled) || (!is_whole && self.interrupt.is_draining()) {
