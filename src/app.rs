@@ -15,6 +15,7 @@ mod selfcheck;
 mod server_metrics;
 mod start;
 mod stderr;
+mod view;
 
 use std::ffi::OsString;
 use std::fs;
@@ -190,7 +191,7 @@ fn run_demo(demo: &Demo, out: &mut impl Write) -> anyhow::Result<Outcome> {
 /// Serves scripted responses until interrupted.
 fn serve(config: mock_server::Config, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let server = MockServer::start(config).context("cannot start the mock server")?;
-    let interrupt = interrupt::listen()?;
+    let interrupt = interrupt::listen()?.interrupt();
     writeln!(out, "{}", server.url())?;
     out.flush()?;
     interrupt.wait();
@@ -206,5 +207,5 @@ fn terminal_style() -> Style {
 
 /// Width of the terminal `stream`; `None` if it is not a terminal.
 fn terminal_width(stream: &impl Terminal) -> Option<u16> {
-    stream.is_terminal().then(|| stream.columns().unwrap_or(Style::FILE.width))
+    stream.is_terminal().then(|| stream.size().map_or(Style::FILE.width, |(columns, _)| columns))
 }

@@ -1,13 +1,13 @@
 //! Tables, progress and warnings for the terminal.
 //!
 //! All output is plain text and means the same without colour. Nothing here prints: callers
-//! write what [`render`] returns, and pass the live view its output stream.
+//! write what [`render`] returns, and pass the progress line its output stream.
 
 pub(crate) mod compare;
 pub(crate) mod gates;
 mod headline;
 mod health;
-mod live;
+pub(crate) mod live;
 mod panel;
 pub(crate) mod runs;
 mod server_metrics;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use crate::redact::printable;
 use crate::run::{ClientTables, RunReport};
 
-pub(crate) use live::LiveView;
+pub(crate) use live::ProgressLine;
 pub use live::Ui;
 pub(crate) use table::{SummaryTable, figures};
 pub(crate) use warning::Warning;

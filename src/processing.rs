@@ -13,8 +13,9 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::metrics::breakdown::Breakdowns;
-use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{Accumulator, Health, Measurer, MetricTag, Registry};
+use crate::metrics::live::Live;
+use crate::metrics::metric::{MeasuredRecord, MetricResult};
+use crate::metrics::{Accumulator, ClientHealth, Health, Measurer, MetricTag, Registry};
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::record::RequestRecord;
@@ -66,6 +67,8 @@ pub(crate) struct ProcessingParts {
     pub(crate) is_sliced: bool,
     /// The groups of the measurement's requests.
     pub(crate) breakdowns: Breakdowns,
+    /// What the live view shows, if there is one.
+    pub(crate) live: Option<Arc<Live>>,
 }
 
 /// Running processor threads.
@@ -133,6 +136,16 @@ impl<S: RecordSink> Processing<S> {
         Ok(Self { shared, threads, ended })
     }
 
+    /// Returns the queue of records.
+    pub(crate) fn queue(&self) -> &RecordQueue {
+        &self.shared.parts.queue
+    }
+
+    /// Returns client health in the measurement so far, relative to the `results` so far.
+    pub(crate) fn health_so_far(&self, results: &[MetricResult]) -> ClientHealth {
+        self.shared.lock().health.so_far(&self.shared.parts.queue.stats(), results)
+    }
+
     /// Processes the records left in the queue, which must be closed, and returns the results. The
     /// calling thread soon helps: the load has ended, so the rest need not wait for an idle
     /// processor. Remaining records are discarded once `gives_up` returns true, which is called
@@ -180,6 +193,9 @@ impl<S: RecordSink> Shared<S> {
         let aggregates: Vec<(MetricTag, f64)> =
             self.parts.registry.aggregates(observation).collect();
         self.parts.telemetry.record(&measured, &aggregates);
+        if let Some(live) = &self.parts.live {
+            live.observe(measured.record.phase_index, observation);
+        }
         let mut readers = self.lock();
         match observation.phase {
             PhaseKind::Warmup => readers.warmup.observe(observation),

@@ -4,13 +4,13 @@
 use std::io;
 use std::thread;
 
-use crate::interrupt::{Interrupt, Interrupter};
+use crate::interrupt::Interrupter;
 use crate::platform::signals::Signals;
 
 /// Listens for the rest of the program's life. No signal is missed after this returns.
-pub(super) fn listen() -> io::Result<Interrupt> {
+pub(super) fn listen() -> io::Result<Interrupter> {
     let interrupter = Interrupter::default();
-    let interrupt = interrupter.interrupt();
+    let signalled = interrupter.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let mut signals = {
         let _context = runtime.enter();
@@ -19,9 +19,9 @@ pub(super) fn listen() -> io::Result<Interrupt> {
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async {
             while signals.next().await {
-                interrupter.signal();
+                signalled.signal();
             }
         });
     })?;
-    Ok(interrupt)
+    Ok(interrupter)
 }

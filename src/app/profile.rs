@@ -12,6 +12,7 @@ use self::measure::{Measured, profiling};
 use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
+use super::view::View;
 use super::{Outcome, explained, gates, interrupt, page, plot, terminal_style};
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
@@ -50,14 +51,17 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     let start = Start::of(&config)?;
     let mut run = Run::prepare(config)?;
     // Until here there is nothing to drain or write, so a signal ends the process.
-    let interrupt = interrupt::listen()?;
+    let interrupter = interrupt::listen()?;
+    let interrupt = interrupter.interrupt();
     run.wait_until_ready(&interrupt)?;
     if let Some(start) = start {
         start.come_close(&interrupt)?;
         // The wait may have been long, so the wall clock is read again.
         run.clock = Clock::start();
     }
-    let measured = run.measure(&interrupt, None)?;
+    let mut view = View::start(run.config.ui, &interrupter);
+    let measured = run.measure(&interrupt, None, &mut view)?;
+    view.end();
     let (auto_plot, directory) = (run.config.auto_plot, run.config.artifacts.directory.clone());
     let outcome = run.conclude(measured).show(out)?;
     out.write_all(plot::after(auto_plot, &directory)?.as_bytes())?;
@@ -85,7 +89,7 @@ pub(super) fn observed(
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(config)?;
-    let measured = run.measure(interrupt, Some(observer))?;
+    let measured = run.measure(interrupt, Some(observer), &mut View::none())?;
     run.conclude(measured).show(out)
 }
 

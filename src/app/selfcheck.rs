@@ -41,7 +41,7 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
     // Before this thread is restricted to some of the cores.
     let machine = selfcheck::machine();
     let cores = Cores::split();
-    let interrupt = interrupt::listen()?;
+    let interrupt = interrupt::listen()?.interrupt();
     let mut check = Check { asked, cores: &cores, interrupt, interrupted: false };
     let streams = check.rising(asked.streams.iter().map(|n| Level::Concurrency(*n)))?;
     let rates = check.rising(asked.rates.iter().map(|n| Level::RequestRate(*n)))?;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use super::view::{Screen, View};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::server_metrics::ScrapeLines;
 use crate::artifacts::{ArtifactSet, WriteFailure};
@@ -11,6 +12,7 @@ use crate::runner::PhaseListener;
 use crate::server_metrics::conservation::{self, ClientCounts, Comparison};
 use crate::server_metrics::report::{self, ServerMetrics};
 use crate::server_metrics::store::Store;
+use crate::server_metrics::watch::LiveGauge;
 use crate::server_metrics::{Collected, Collector, Scrape, ScrapeSink};
 use crate::telemetry::Telemetry;
 use crate::units::{Clock, Nanos};
@@ -30,6 +32,7 @@ struct Sink {
     /// The file writer; it ends with the run even if the last scrape was not written.
     telemetry: Weak<Telemetry>,
     lines: Option<ScrapeLines>,
+    screen: Option<Arc<Screen>>,
 }
 
 impl ScrapeSink for Sink {
@@ -39,6 +42,9 @@ impl ScrapeSink for Sink {
         }
         if let Some(lines) = &mut self.lines {
             lines.append(scrape);
+        }
+        if let Some(screen) = &self.screen {
+            screen.scraped(scrape.index, LiveGauge::all(scrape.snapshot));
         }
     }
 
@@ -58,13 +64,15 @@ impl Collection {
         telemetry: &Arc<Telemetry>,
         interrupt: &Interrupt,
         files: &mut ArtifactSet,
+        view: &View,
     ) -> anyhow::Result<Option<Self>> {
         let lines = files.open_scrapes()?;
         if interrupt.is_draining() || config.server_metrics.endpoints.is_empty() {
             return Ok(None);
         }
         let has_lines = lines.is_some();
-        let sink = Sink { telemetry: Arc::downgrade(telemetry), lines };
+        let screen = view.screen().cloned();
+        let sink = Sink { telemetry: Arc::downgrade(telemetry), lines, screen };
         let connections = &config.transport.connections;
         let collector =
             Collector::start(config.server_metrics.clone(), connections, clock, sink, interrupt)?;

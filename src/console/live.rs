@@ -1,20 +1,13 @@
-//! Progress during a run: a bar on a terminal, periodic lines elsewhere.
+//! Progress during a run: the live view on a terminal, a bar, or periodic lines.
 
-use std::fmt;
-use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+pub(crate) mod draw;
+mod line;
+pub(crate) mod snapshot;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+pub(crate) use line::ProgressLine;
 
-use super::count;
-use crate::schedule::{PhaseKind, PhaseStats};
+use crate::schedule::PhaseStats;
 use crate::setting::named;
-use crate::units::Nanos;
-
-/// Interval between lines without a terminal.
-const LINE_INTERVAL: Nanos = Nanos(10_000_000_000);
-/// Width of the bar in characters.
-const BAR_STEPS: f64 = 1000.0;
 
 /// How a run shows its progress (`--ui`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,182 +16,21 @@ pub enum Ui {
     None,
     /// A progress bar, or lines without a terminal.
     Simple,
-    /// The same as `Simple`, the only dashboard.
+    /// The live view; the same as `Simple` if the terminal cannot show it.
     #[default]
     Dashboard,
 }
 
 named! { Ui { "dashboard" => Dashboard, "simple" => Simple, "none" => None } }
 
-/// Shows the progress of a run. It may be updated often: it limits its own output.
-pub(crate) struct LiveView {
-    output: Output,
-    /// The phase shown last.
-    phase: Option<(PhaseKind, u32)>,
-    next_line: Nanos,
-    /// The line written last.
-    last_line: String,
-}
-
-enum Output {
-    Nothing,
-    Bar(ProgressBar),
-    Lines(Box<dyn Write + Send>),
-}
-
-impl fmt::Debug for LiveView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LiveView").field("phase", &self.phase).finish_non_exhaustive()
-    }
-}
-
-impl LiveView {
-    /// Creates a view on `out` for the mode `ui`: a bar if `out` is a terminal of `width` columns,
-    /// otherwise lines.
-    #[must_use]
-    pub(crate) fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
-        let output = match (ui, width) {
-            (Ui::None, _) => Output::Nothing,
-            (Ui::Simple | Ui::Dashboard, Some(width)) => {
-                Output::Bar(bar(Screen { width, out: Mutex::new(out) }))
-            }
-            (Ui::Simple | Ui::Dashboard, None) => Output::Lines(out),
-        };
-        Self { output, phase: None, next_line: Nanos::ZERO, last_line: String::new() }
-    }
-
-    /// Shows `stats`, and whether the client `is_behind` with processing records. Lines are
-    /// written when a phase begins and every ten seconds.
-    pub(crate) fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
-        let phase = Some((stats.phase, stats.phase_index));
-        let is_new = self.phase != phase;
-        self.phase = phase;
-        match &mut self.output {
-            Output::Nothing => {}
-            Output::Bar(bar) => {
-                bar.set_prefix(stats.phase.as_str());
-                bar.set_position((stats.progress_percent() / 100.0 * BAR_STEPS) as u64);
-                bar.set_message(status(stats, is_behind));
-            }
-            Output::Lines(lines) => {
-                if is_new || stats.now >= self.next_line {
-                    self.next_line = stats.now + LINE_INTERVAL;
-                    write_line(lines.as_mut(), stats, is_behind, &mut self.last_line);
-                }
-            }
-        }
-    }
-
-    /// Shows the end of a phase and removes the bar.
-    pub(crate) fn finish(&mut self, stats: &PhaseStats) {
-        match &mut self.output {
-            Output::Nothing => {}
-            Output::Bar(bar) => bar.finish_and_clear(),
-            Output::Lines(lines) => write_line(lines.as_mut(), stats, false, &mut self.last_line),
-        }
-    }
-}
-
-/// A terminal, written to through `out`.
-struct Screen {
-    width: u16,
-    out: Mutex<Box<dyn Write + Send>>,
-}
-
-impl fmt::Debug for Screen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Screen").field("width", &self.width).finish_non_exhaustive()
-    }
-}
-
-impl Screen {
-    fn put(&self, text: fmt::Arguments<'_>) -> io::Result<()> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).write_fmt(text)
-    }
-
-    /// An ECMA-48 control sequence with a count; empty if the count is 0.
-    fn control(&self, count: usize, letter: char) -> io::Result<()> {
-        if count == 0 { Ok(()) } else { self.put(format_args!("\x1b[{count}{letter}")) }
-    }
-}
-
-impl TermLike for Screen {
-    fn width(&self) -> u16 {
-        self.width
-    }
-
-    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
-        self.control(lines, 'A')
-    }
-
-    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
-        self.control(lines, 'B')
-    }
-
-    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
-        self.control(columns, 'C')
-    }
-
-    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
-        self.control(columns, 'D')
-    }
-
-    fn write_line(&self, line: &str) -> io::Result<()> {
-        self.put(format_args!("{line}\n"))
-    }
-
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.put(format_args!("{text}"))
-    }
-
-    fn clear_line(&self) -> io::Result<()> {
-        self.put(format_args!("\r\x1b[2K"))
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).flush()
-    }
-}
-
-fn bar(screen: Screen) -> ProgressBar {
-    let target = ProgressDrawTarget::term_like(Box::new(screen));
-    let bar = ProgressBar::with_draw_target(Some(BAR_STEPS as u64), target);
-    let style = ProgressStyle::with_template("{prefix:>9} [{bar:30}] {percent:>3}% {msg}");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-/// Writes a line unless it repeats `last`. Errors are ignored, so that a closed standard
-/// error does not stop a run.
-fn write_line(lines: &mut dyn Write, stats: &PhaseStats, is_behind: bool, last: &mut String) {
+/// Returns the estimated seconds until the end of the phase, if its progress is known.
+fn seconds_left(stats: &PhaseStats) -> Option<f64> {
     let percent = stats.progress_percent();
-    let line = format!("{} {percent:.0}%: {}", stats.phase.as_str(), status(stats, is_behind));
-    if line != *last {
-        let _ = writeln!(lines, "{line}");
-        let _ = lines.flush();
-        *last = line;
-    }
+    (percent > 0.0 && percent < 100.0)
+        .then(|| stats.elapsed_seconds() * (100.0 - percent) / percent)
 }
 
-/// `1,200 done, 98.5 req/s, 10 in flight, 3 errors, 12 s left, client behind`
-fn status(stats: &PhaseStats, is_behind: bool) -> String {
-    let elapsed = stats.elapsed_seconds();
-    let rate = if elapsed > 0.0 { stats.requests_returned as f64 / elapsed } else { 0.0 };
-    let percent = stats.progress_percent();
-    let left = if percent > 0.0 && percent < 100.0 {
-        format!(", {} left", duration(elapsed * (100.0 - percent) / percent))
-    } else {
-        String::new()
-    };
-    format!(
-        "{} done, {rate:.1} req/s, {} in flight, {} errors{left}{}",
-        count(stats.requests_returned),
-        count(stats.requests_in_flight()),
-        count(stats.request_errors),
-        if is_behind { ", client behind: records are waiting to be processed" } else { "" },
-    )
-}
-
-/// `12 s`, `3 min 20 s`, `2 h 5 min`
+/// Formats a time as `12 s`, `3 min 20 s` or `2 h 5 min`, rounded up.
 fn duration(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     match seconds {
@@ -209,67 +41,4 @@ fn duration(seconds: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn stats(seconds: u64, completed: u64) -> PhaseStats {
-        PhaseStats {
-            start: Nanos(5_000_000_000),
-            now: Nanos((5 + seconds) * 1_000_000_000),
-            total_expected_requests: Some(4000),
-            requests_sent: completed + 10,
-            requests_returned: completed,
-            request_errors: 3,
-            ..PhaseStats::default()
-        }
-    }
-
-    #[test]
-    fn lines_come_at_the_start_and_then_every_ten_seconds() {
-        let shared = Shared::default();
-        let mut view = LiveView::new(Ui::Dashboard, None, Box::new(shared.clone()));
-        for seconds in 0..=20 {
-            view.update(&stats(seconds, seconds * 100), seconds == 10);
-        }
-        view.finish(&stats(20, 2000));
-        let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
-        let expected = "\
-profiling 0%: 0 done, 0.0 req/s, 10 in flight, 3 errors
-profiling 25%: 1,000 done, 100.0 req/s, 10 in flight, 3 errors, 30 s left, client behind: records are waiting to be processed
-profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
-";
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn none_is_silent() {
-        let shared = Shared::default();
-        let mut view = LiveView::new(Ui::None, None, Box::new(shared.clone()));
-        view.update(&stats(1, 5), true);
-        view.finish(&stats(2, 10));
-        assert!(shared.0.lock().unwrap().is_empty());
-    }
-
-    #[test]
-    fn durations_are_rounded_up() {
-        assert_eq!(duration(11.2), "12 s");
-        assert_eq!(duration(200.0), "3 min 20 s");
-        assert_eq!(duration(7500.0), "2 h 5 min");
-    }
-}
+mod tests;

@@ -18,12 +18,22 @@ use crate::multi_run::{Dimension, Estimate, Filter, Range, RunResult, Trials, sp
 use crate::setting::Named as _;
 use crate::units::Unit;
 
+/// Renders the title of the run `nth` with a `label`; `all` is the number of runs, if it is known.
+#[must_use]
+pub(crate) fn name(nth: u64, all: Option<u64>, label: &str) -> String {
+    format!("{}: {label}", numbered(nth, all))
+}
+
+fn numbered(nth: u64, all: Option<u64>) -> String {
+    let of = all.map(|all| format!(" of {all}")).unwrap_or_default();
+    format!("Run {nth}{of}")
+}
+
 /// Renders the line about the run `nth`, printed when it ends; `all` is the number of runs, if it
 /// is known.
 #[must_use]
 pub(crate) fn render_run(run: &RunResult, nth: u64, all: Option<u64>) -> String {
-    let of = all.map(|all| format!(" of {all}")).unwrap_or_default();
-    let name = format!("Run {nth}{of}");
+    let name = numbered(nth, all);
     let directory = printable(&run.directory.display().to_string());
     if let Some(failure) = &run.failure {
         let why = printable(failure.message());

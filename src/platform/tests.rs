@@ -135,7 +135,7 @@ fn a_file_is_replaced_as_a_whole_or_left() {
 fn a_file_is_neither_a_device_nor_a_terminal() {
     let file = tempfile::tempfile().unwrap();
     assert!(!is_device(file.metadata().unwrap().file_type()));
-    assert!(!file.is_terminal() && file.columns().is_none());
+    assert!(!file.is_terminal() && file.size().is_none());
 }
 
 #[test]

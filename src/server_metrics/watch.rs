@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::report::{MetricReport, SeriesReport, ServerMetricsReport, Stats};
-use super::snapshot::Kind;
+use super::snapshot::{Family, Kind, Snapshot, Value};
 
 /// A server whose metrics are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +103,58 @@ pub(crate) fn servers(report: &ServerMetricsReport) -> Vec<(&'static Server, Vec
         (!found.is_empty()).then_some((server, found))
     };
     SERVERS.iter().filter_map(found).collect()
+}
+
+/// The latest value of an important gauge.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LiveGauge {
+    /// The entry in the list of metrics.
+    pub(crate) watched: &'static Watched,
+    /// The highest value of its series.
+    pub(crate) value: f64,
+    pub(crate) series: usize,
+}
+
+impl LiveGauge {
+    /// Returns the important gauges of a scrape, in the order in which to read them.
+    #[must_use]
+    pub(crate) fn all(snapshot: &Snapshot<'_>) -> Vec<Self> {
+        let metrics = SERVERS.iter().flat_map(|server| server.metrics);
+        let gauges = metrics.filter(|watched| watched.kind == Kind::Gauge);
+        let named = |name: &str| {
+            let mut families = snapshot.families.iter();
+            families.find(|family| *family.name == *name && family.kind == Kind::Gauge)
+        };
+        let found = |watched: &'static Watched| {
+            let family = named(watched.name).or_else(|| named(watched.earlier?))?;
+            Some(Self { watched, value: highest(family)?, series: family.series.len() })
+        };
+        gauges.filter_map(found).collect()
+    }
+
+    /// Combines the gauges of several servers.
+    #[must_use]
+    pub(crate) fn combined<'a>(servers: impl Iterator<Item = &'a Vec<Self>>) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for gauge in servers.flatten() {
+            match all.iter_mut().find(|known| known.watched == gauge.watched) {
+                Some(known) => {
+                    known.value = known.value.max(gauge.value);
+                    known.series += gauge.series;
+                }
+                None => all.push(*gauge),
+            }
+        }
+        all
+    }
+}
+
+fn highest(family: &Family<'_>) -> Option<f64> {
+    let value = |value: &Value<'_>| match value {
+        Value::Number(number) => Some(*number),
+        _ => None,
+    };
+    family.series.iter().filter_map(|point| value(&point.value)).reduce(f64::max)
 }
 
 fn find<'a>(report: &'a ServerMetricsReport, watched: &'static Watched) -> Option<Found<'a>> {

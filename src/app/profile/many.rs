@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::{Concluded, Material, Run, claim};
 use crate::app::report::judged;
+use crate::app::view::View;
 use crate::app::{Outcome, explained, gates, interrupt, plot, terminal_style};
 use crate::artifacts::Claim;
 use crate::artifacts::aggregate::AggregateFiles;
@@ -20,7 +21,7 @@ use crate::artifacts::search::SearchFile;
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::config::{self, RunConfig};
 use crate::console;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupter};
 use crate::judge::{self, JudgedRun};
 use crate::multi_run::knee::Saturation;
 use crate::multi_run::search::{End, History};
@@ -36,7 +37,7 @@ use crate::units::{Clock, Nanos};
 /// Performs the runs that `config` describes, and writes the results to `out`.
 pub(super) fn profile(mut config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let cells = std::mem::take(&mut config.cells);
-    let mut shown = Shown { out, outcome: Ok(()) };
+    let mut shown = Shown { out, outcome: Ok(()), view: View::none() };
     let outcome = match config.multi_run.sweep.clone() {
         Some(sweep) => perform_sweep(config, &sweep, cells, &mut shown)?,
         None => Group::prepare(config, Uuid::new_v4())?.repeat(&mut shown)?,
@@ -94,11 +95,13 @@ fn interrupted(directory: &Path) -> anyhow::Result<Plan> {
 struct Shown<'a, W> {
     out: &'a mut W,
     outcome: io::Result<()>,
+    /// The progress of the current run.
+    view: View,
 }
 
 impl<W: Write> Shown<'_, W> {
     fn say(&mut self, text: &str) {
-        if self.outcome.is_ok() {
+        if self.outcome.is_ok() && !self.view.takes(text) {
             self.outcome = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         }
     }
@@ -178,6 +181,7 @@ struct Group {
     config: RunConfig,
     sweep_id: Uuid,
     material: Material,
+    interrupter: Interrupter,
     interrupt: Interrupt,
     /// The directory that contains the directories of all runs.
     _claim: Claim,
@@ -199,9 +203,20 @@ impl Group {
         let config = RunConfig { dataset: config.dataset, ..settled };
         let claim = claim(&config)?;
         // Until here there is nothing to drain or write, so a signal ends the process.
-        let interrupt = interrupt::listen()?;
+        let interrupter = interrupt::listen()?;
+        let interrupt = interrupter.interrupt();
         let (last, deadline, judged) = (None, None, Vec::new());
-        Ok(Self { config, sweep_id, material, interrupt, _claim: claim, last, deadline, judged })
+        Ok(Self {
+            config,
+            sweep_id,
+            material,
+            interrupter,
+            interrupt,
+            _claim: claim,
+            last,
+            deadline,
+            judged,
+        })
     }
 
     /// Performs the same run several times, and computes statistics over all.
@@ -367,6 +382,17 @@ impl Group {
         cells: &mut Vec<Cell>,
         progress: &mut Progress<'_, '_, impl Write>,
     ) -> anyhow::Result<bool> {
+        progress.shown.view = View::start(self.config.ui, &self.interrupter);
+        let outcome = self.perform_all(cells, progress);
+        progress.shown.view.end();
+        outcome
+    }
+
+    fn perform_all(
+        &mut self,
+        cells: &mut Vec<Cell>,
+        progress: &mut Progress<'_, '_, impl Write>,
+    ) -> anyhow::Result<bool> {
         let asked = self.config.multi_run.clone();
         let (planner, runs) = (Planner::of(&asked), asked.runs);
         loop {
@@ -388,9 +414,10 @@ impl Group {
                 cells.push(next);
                 cells.last().map_or(Ok(()), |cell| progress.begun(cell))?;
             }
+            let number = planner.number(step, runs, cells.len());
             let Some(cell) = cells.get_mut(step.cell) else { continue };
-            let run = self.one(cell, step.trial);
-            progress.ended(planner.number(step, runs, cells.len()), &run);
+            let run = self.one(cell, step.trial, number, progress);
+            progress.ended(number, &run);
             if let Some(cell) = cells.get_mut(step.cell) {
                 cell.trials.add(run);
             }
@@ -412,14 +439,25 @@ impl Group {
         !self.interrupt.is_draining() && !is_late(Clock::now())
     }
 
-    fn one(&mut self, cell: &Cell, trial: u64) -> RunResult {
+    fn one(
+        &mut self,
+        cell: &Cell,
+        trial: u64,
+        number: u64,
+        progress: &mut Progress<'_, '_, impl Write>,
+    ) -> RunResult {
         let asked = &self.config.multi_run;
         let directory = asked.directory(cell.variation.as_ref(), trial);
         let place = self.config.artifacts.directory.join(&directory);
         let (keeps_values, level) = (asked.runs > 1, asked.throughput_level());
         let member = Member::new(self.sweep_id, trial, cell.variation.clone());
-        let label = Some(member.label(asked));
-        match self.make(cell.config.run_of_many(member.clone(), place)) {
+        let label = member.label(asked);
+        if let Some(screen) = progress.shown.view.screen() {
+            screen.name(console::runs::name(number, progress.all, &label));
+        }
+        let label = Some(label);
+        let view = &mut progress.shown.view;
+        match self.make(cell.config.run_of_many(member.clone(), place), view) {
             Ok(concluded) => {
                 self.judged.push(concluded.judged(label));
                 concluded.result(member, directory, keeps_values, level)
@@ -436,7 +474,7 @@ impl Group {
         }
     }
 
-    fn make(&mut self, mut config: RunConfig) -> anyhow::Result<Concluded> {
+    fn make(&mut self, mut config: RunConfig, view: &mut View) -> anyhow::Result<Concluded> {
         // The first run's data was loaded before, even if it has no seed.
         let is_first = config.member.as_ref().is_some_and(Member::is_first);
         if is_first || self.material.fits(&config)? {
@@ -447,7 +485,7 @@ impl Group {
         }
         let mut run = Run::new(config, self.material.clone())?;
         run.wait_until_ready(&self.interrupt)?;
-        let measured = run.measure(&self.interrupt, None)?;
+        let measured = run.measure(&self.interrupt, None, view)?;
         Ok(run.conclude(measured))
     }
 }

@@ -1,22 +1,21 @@
 //! Runs the load, processes its records and collects server metrics.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
-use std::{io, mem};
 
 use anyhow::Context;
 
 use super::{Observer, Run};
 use crate::app::logging;
 use crate::app::server_metrics::Collection;
-use crate::app::stderr::Stderr;
-use crate::app::terminal_width;
+use crate::app::view::{Screen, View};
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
-use crate::console::LiveView;
 use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::live::Live;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -95,7 +94,9 @@ impl Run {
         &mut self,
         interrupt: &Interrupt,
         observer: Option<Observer>,
+        view: &mut View,
     ) -> anyhow::Result<Measured> {
+        let live = view.screen().map(|screen| self.show_on(screen));
         let measurer = self.measurer();
         let servers = Vec::new();
         let set = self.open_files(interrupt)?;
@@ -112,8 +113,14 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let collection =
-            Collection::start(&self.config, self.clock, &telemetry, interrupt, &mut files.set)?;
+        let collection = Collection::start(
+            &self.config,
+            self.clock,
+            &telemetry,
+            interrupt,
+            &mut files.set,
+            view,
+        )?;
         let bodies = Arc::clone(self.workload.first_bodies());
         let queue = RecordQueue::new(QUEUE_BUDGET)
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
@@ -127,6 +134,7 @@ impl Run {
             progress: Arc::clone(&progress),
             is_sliced: self.description.slice_duration().is_some(),
             breakdowns: self.breakdowns(),
+            live,
         };
         let processors = self.config.runner.processors.unwrap_or(1);
         let processing = Processing::start(parts, files, processors)?;
@@ -144,22 +152,10 @@ impl Run {
             Arc::clone(&progress),
         )
         .with_listener(collection.as_ref().map(Collection::listener));
-        let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
+        let failure = drive(runner, interrupt, &progress, &telemetry, &processing, view).err();
         // Not closed yet if the runner could not start or panicked.
         queue.close();
-        // A first signal from now on is answered with a warning; a second one ends the processing.
-        let since_load = interrupt.since_now();
-        let mut has_warned = false;
-        let mut processed = processing.finish(|| {
-            if since_load.is_draining() && !mem::replace(&mut has_warned, true) {
-                tracing::warn!(
-                    "the load has ended and its records are being processed; interrupt again to \
-                     skip the rest"
-                );
-            }
-            since_load.is_aborted()
-        })?;
-        let is_cut_short = since_load.is_aborted();
+        let (mut processed, is_cut_short) = process_rest(processing, interrupt)?;
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
         let counts = knows_all.then(counts);
@@ -231,44 +227,13 @@ impl Run {
         }
     }
 
-    /// Runs the load on its own thread and shows its progress.
-    fn drive(
-        &self,
-        runner: Runner,
-        interrupt: &Interrupt,
-        progress: &Progress,
-        queue: &RecordQueue,
-        telemetry: &Telemetry,
-    ) -> anyhow::Result<()> {
-        let interrupt = interrupt.clone();
-        // Closed when the load ends; nothing is sent.
-        let (running, ended) = mpsc::channel::<()>();
-        let load = thread::Builder::new().name("runner".to_owned()).spawn(move || {
-            let _running = running;
-            runner.run(&interrupt)
-        })?;
-        let width = terminal_width(&io::stderr());
-        let mut view = LiveView::new(self.config.ui, width, Box::new(Stderr));
-        let mut is_running = true;
-        while is_running {
-            is_running = ended.recv_timeout(REFRESH) == Err(RecvTimeoutError::Timeout);
-            let phases = progress.snapshots();
-            for stats in &phases {
-                telemetry.phase(stats);
-            }
-            if let Some(stats) = phases.last() {
-                let waiting = queue.stats();
-                telemetry.queue(stats.phase, &waiting);
-                view.update(stats, waiting.is_behind());
-            }
-        }
-        if let Some(stats) = progress.snapshots().last() {
-            view.finish(stats);
-        }
-        match load.join() {
-            Ok(outcome) => outcome.context("the load ended with an error"),
-            Err(_) => anyhow::bail!("the runner ended unexpectedly; the run is incomplete"),
-        }
+    /// Shows this run in the live view, and returns the statistics for it.
+    fn show_on(&self, screen: &Screen) -> Arc<Live> {
+        let live = Arc::new(Live::new(Arc::clone(&self.registry)));
+        let (models, servers) = (self.description.models(), self.description.servers());
+        let title = format!("{} at {}", models.join(", "), servers.join(", "));
+        screen.begin(title, Arc::clone(&live), self.clock);
+        live
     }
 
     fn open_files(&self, interrupt: &Interrupt) -> anyhow::Result<ArtifactSet> {
@@ -346,6 +311,67 @@ impl Run {
             urls: self.config.server.urls.iter().map(ToString::to_string).collect(),
         }
     }
+}
+
+/// Runs the load on its own thread and shows its progress.
+fn drive(
+    runner: Runner,
+    interrupt: &Interrupt,
+    progress: &Progress,
+    telemetry: &Telemetry,
+    processing: &Processing<Files>,
+    view: &mut View,
+) -> anyhow::Result<()> {
+    let interrupt = interrupt.clone();
+    // Closed when the load ends; nothing is sent.
+    let (running, ended) = mpsc::channel::<()>();
+    let load = thread::Builder::new().name("runner".to_owned()).spawn(move || {
+        let _running = running;
+        runner.run(&interrupt)
+    })?;
+    let mut is_running = true;
+    while is_running {
+        is_running = ended.recv_timeout(REFRESH) == Err(RecvTimeoutError::Timeout);
+        let phases = progress.snapshots();
+        for stats in &phases {
+            telemetry.phase(stats);
+        }
+        if let Some(stats) = phases.last() {
+            let waiting = processing.queue().stats();
+            telemetry.queue(stats.phase, &waiting);
+            view.update(stats, waiting.is_behind());
+        }
+        if let Some(screen) = view.screen() {
+            screen.health(|medians| processing.health_so_far(medians));
+        }
+    }
+    if let Some(stats) = progress.snapshots().last() {
+        view.finish(stats);
+    }
+    match load.join() {
+        Ok(outcome) => outcome.context("the load ended with an error"),
+        Err(_) => anyhow::bail!("the runner ended unexpectedly; the run is incomplete"),
+    }
+}
+
+/// Processes the records that are left after the load, and returns whether the user cut that short.
+/// A first signal from now on is answered with a warning; a second one ends the processing.
+fn process_rest(
+    processing: Processing<Files>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(Processed<Files>, bool)> {
+    let since_load = interrupt.since_now();
+    let mut has_warned = false;
+    let processed = processing.finish(|| {
+        if since_load.is_draining() && !mem::replace(&mut has_warned, true) {
+            tracing::warn!(
+                "the load has ended and its records are being processed; interrupt again to skip \
+                 the rest"
+            );
+        }
+        since_load.is_aborted()
+    })?;
+    Ok((processed, since_load.is_aborted()))
 }
 
 /// Exports the final values, and compares the last export with the `totals`.

@@ -1,15 +1,35 @@
 //! The terminal.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 /// A stream that may be a terminal.
 pub(crate) trait Terminal: IsTerminal {
-    /// Returns nothing: the number of columns is not available.
-    fn columns(&self) -> Option<u16>;
+    /// Returns nothing: the number of columns and rows is not available.
+    fn size(&self) -> Option<(u16, u16)>;
 }
 
 impl<S: IsTerminal> Terminal for S {
-    fn columns(&self) -> Option<u16> {
+    fn size(&self) -> Option<(u16, u16)> {
         None
     }
+}
+
+/// The keys of the terminal, which are not available.
+#[derive(Debug)]
+pub(crate) struct Keyboard;
+
+impl Keyboard {
+    /// Fails: the terminal cannot be changed.
+    pub(crate) fn take() -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns no keys.
+    pub(crate) fn wait(&self, _timeout: Duration) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Does nothing.
+    pub(crate) fn give_back(&self) {}
 }

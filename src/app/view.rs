@@ -1,0 +1,414 @@
+//! The progress of runs on the terminal: the live view, or a line.
+//!
+//! The live view has a thread of low priority that draws and reads keys. Meanwhile all other
+//! output on standard error is held back ([`stderr`]), shown in the view, and written after it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
+use std::{panic, thread};
+
+use ratatui_core::buffer::{Buffer, Cell};
+use ratatui_core::style::{Color, Modifier};
+
+use super::stderr::{self, Stderr};
+use super::terminal_width;
+use crate::config::Ui;
+use crate::console::ProgressLine;
+use crate::console::live::draw::{Choice, Page, SMALLEST, draw};
+use crate::console::live::snapshot::{Silence, Snapshot, Stage};
+use crate::interrupt::{Interrupt, Interrupter};
+use crate::metrics::ClientHealth;
+use crate::metrics::live::Live;
+use crate::metrics::metric::MetricResult;
+use crate::platform::Background;
+use crate::platform::process::yield_to_measurement;
+use crate::platform::terminal::{Keyboard, Terminal};
+use crate::schedule::PhaseStats;
+use crate::server_metrics::watch::LiveGauge;
+use crate::units::{Clock, Nanos, Unit};
+
+/// Interval between two frames.
+const FRAME: Duration = Duration::from_millis(250);
+
+/// Interval between two computations of client health.
+const HEALTH_INTERVAL: Nanos = Nanos(1_000_000_000);
+
+/// Silence that is shown.
+const SILENCE: Nanos = Nanos(1_000_000_000);
+
+/// Size of the log's end that a frame may need.
+const LOG_BYTES: usize = 16 << 10;
+
+/// Switches to the alternate screen, and hides the cursor.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
+
+/// Undoes [`ENTER`].
+const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
+
+/// The keyboard while the live view has the terminal, to be given back.
+static TAKEN: Mutex<Option<Arc<Keyboard>>> = Mutex::new(None);
+
+/// Shows the progress of one or more runs.
+pub(super) struct View {
+    ui: Ui,
+    line: Option<ProgressLine>,
+    screen: Option<Arc<Screen>>,
+}
+
+/// The live view.
+pub(super) struct Screen {
+    interrupter: Interrupter,
+    interrupt: Interrupt,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    choice: Choice,
+    /// What is known of the run, without statistics and log.
+    run: Snapshot,
+    live: Option<(Arc<Live>, Clock)>,
+    /// By endpoint.
+    gauges: BTreeMap<usize, Vec<LiveGauge>>,
+    next_health: Nanos,
+    /// The responses so far, and since when there were no more while requests were in flight.
+    responses: (u64, Nanos),
+    /// What is shown while the view is paused.
+    frozen: Option<Snapshot>,
+    /// The screen's content.
+    painted: Buffer,
+}
+
+impl View {
+    /// Starts the view that `ui` specifies: the live view if standard error is a terminal that is
+    /// large enough, the program is in its foreground, and the threads can be started.
+    pub(super) fn start(ui: Ui, interrupter: &Interrupter) -> Self {
+        let screen = (ui == Ui::Dashboard).then(|| Screen::start(interrupter)).flatten();
+        Self { ui, line: None, screen }
+    }
+
+    /// Shows no progress.
+    pub(super) const fn none() -> Self {
+        Self { ui: Ui::None, line: None, screen: None }
+    }
+
+    /// Returns the live view, if it is shown.
+    pub(super) fn screen(&self) -> Option<&Arc<Screen>> {
+        self.screen.as_ref()
+    }
+
+    /// Shows `stats`, and whether the client `is_behind` with processing records.
+    pub(super) fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
+        if let Some(screen) = &self.screen {
+            screen.update(stats, is_behind);
+            return;
+        }
+        let ui = self.ui;
+        let line = self.line.get_or_insert_with(|| {
+            ProgressLine::new(ui, terminal_width(&io::stderr()), Box::new(Stderr))
+        });
+        line.update(stats, is_behind);
+    }
+
+    /// Shows the end of the load.
+    pub(super) fn finish(&mut self, stats: &PhaseStats) {
+        if let Some(screen) = &self.screen {
+            screen.lock().run.stage = Stage::Finishing;
+        }
+        if let Some(mut line) = self.line.take() {
+            line.finish(stats);
+        }
+    }
+
+    /// Shows a line for standard output in the live view. Returns whether the caller need not
+    /// write it, since it will be written after the view.
+    pub(super) fn takes(&self, text: &str) -> bool {
+        if self.screen.is_none() {
+            return false;
+        }
+        let is_same_terminal = io::stdout().is_terminal();
+        if is_same_terminal {
+            // An error means that the terminal is gone; there is nowhere to report it.
+            let _ = io::Write::write_all(&mut Stderr, text.as_bytes());
+        } else {
+            stderr::note(text);
+        }
+        is_same_terminal
+    }
+
+    /// Gives the terminal back, after a last frame.
+    pub(super) fn end(&mut self) {
+        if let Some(screen) = self.screen.take() {
+            {
+                let mut state = screen.lock();
+                state.frozen = None;
+                state.choice.is_paused = false;
+            }
+            stderr::finish();
+            screen.draw();
+            leave();
+            // What follows on standard output belongs to the normal screen.
+            stderr::finish();
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Gives the terminal back, if the live view has it.
+fn leave() {
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(keyboard) = taken {
+        keyboard.give_back();
+        stderr::release(LEAVE.as_bytes());
+    }
+}
+
+impl Screen {
+    /// Takes the terminal; `None` if it is not fit for the view.
+    fn start(interrupter: &Interrupter) -> Option<Arc<Self>> {
+        if !io::stderr().is_terminal() || std::env::var_os("TERM").is_none_or(|it| it == "dumb") {
+            return None;
+        }
+        let (columns, rows) = io::stderr().size()?;
+        if columns < SMALLEST.0 || rows < SMALLEST.1 {
+            return None;
+        }
+        let keyboard = Arc::new(Keyboard::take().ok()?);
+        let choice = Choice {
+            has_colour: std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty()),
+            ..Choice::default()
+        };
+        let screen = Arc::new(Self {
+            interrupter: interrupter.clone(),
+            interrupt: interrupter.interrupt(),
+            state: Mutex::new(State { choice, ..State::default() }),
+        });
+        let (drawing, keys) = (Arc::clone(&screen), Arc::clone(&keyboard));
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(keyboard);
+        leave_before_panics();
+        let is_held = stderr::hold(ENTER.as_bytes());
+        let thread = thread::Builder::new().name("view".to_owned());
+        let started = thread.spawn(move || {
+            yield_to_measurement(Background::Timely);
+            drawing.run(&keys);
+        });
+        if !is_held || started.is_err() {
+            leave();
+            return None;
+        }
+        Some(screen)
+    }
+
+    /// Shows a new run: what is measured, where, and which of several runs it is.
+    pub(super) fn begin(&self, title: String, live: Arc<Live>, clock: Clock) {
+        let mut state = self.lock();
+        let member = state.run.member.take();
+        state.run = Snapshot { title, member, ..Snapshot::default() };
+        state.live = Some((live, clock));
+        state.gauges.clear();
+        state.responses = (0, Nanos::ZERO);
+        state.frozen = None;
+        state.choice.is_paused = false;
+    }
+
+    /// Shows which of several runs is next.
+    pub(super) fn name(&self, member: String) {
+        self.lock().run.member = Some(member);
+    }
+
+    /// Shows the gauges that were scraped from the endpoint number `index`.
+    pub(super) fn scraped(&self, index: usize, gauges: Vec<LiveGauge>) {
+        self.lock().gauges.insert(index, gauges);
+    }
+
+    /// Shows client health, which `so_far` computes from the medians so far, if that is due.
+    pub(super) fn health(&self, so_far: impl FnOnce(&[MetricResult]) -> ClientHealth) {
+        let mut state = self.lock();
+        let now = Clock::now();
+        if now < state.next_health {
+            return;
+        }
+        state.next_health = now + HEALTH_INTERVAL;
+        let medians = state.statistics().statistics.medians();
+        drop(state);
+        let health = so_far(&medians);
+        self.lock().run.health = Some(health);
+    }
+
+    fn update(&self, phase: &PhaseStats, is_behind: bool) {
+        let mut state = self.lock();
+        let is_silent = state.responses.0 == phase.requests_returned
+            && phase.requests_in_flight() > 0
+            && state.run.phase.is_some_and(|last| last.phase_index == phase.phase_index);
+        if !is_silent {
+            state.responses = (phase.requests_returned, phase.now);
+        }
+        state.run.phase = Some(*phase);
+        state.run.is_behind = is_behind;
+        let drains = self.interrupt.is_draining();
+        state.run.stage = if drains { Stage::Draining } else { Stage::Sending };
+    }
+
+    /// Draws and reads keys until the terminal is given back.
+    fn run(&self, keyboard: &Keyboard) {
+        let mut has_keys = true;
+        let mut next = Instant::now();
+        while stderr::is_held() {
+            let wait = next.saturating_duration_since(Instant::now());
+            let keys = if has_keys {
+                keyboard.wait(wait)
+            } else {
+                thread::sleep(wait);
+                Ok(Vec::new())
+            };
+            match keys {
+                Ok(keys) => keys.iter().for_each(|key| self.press(*key)),
+                Err(error) => has_keys = error.kind() == io::ErrorKind::Interrupted,
+            }
+            if Instant::now() >= next {
+                next = Instant::now() + FRAME;
+                self.draw();
+            }
+        }
+    }
+
+    fn press(&self, key: u8) {
+        let mut state = self.lock();
+        let choice = &mut state.choice;
+        match key {
+            b'q' if !self.interrupt.is_draining() => self.interrupter.signal(),
+            b'Q' => {
+                self.interrupter.signal();
+                self.interrupter.signal();
+            }
+            b'p' | b' ' => {
+                choice.is_paused = !choice.is_paused;
+                state.frozen = None;
+            }
+            b'\t' => choice.page = choice.page.next(),
+            b'?' | b'h' => choice.shows_help = !choice.shows_help,
+            // Escape.
+            0x1b => choice.shows_help = false,
+            // Ctrl-L.
+            0x0c => state.painted = Buffer::default(),
+            b'1'..=b'3' => {
+                choice.page = Page::ALL[usize::from(key - b'1')];
+                choice.shows_help = false;
+            }
+            _ => {}
+        }
+    }
+
+    /// Draws a frame, unless the terminal has not taken the last one.
+    fn draw(&self) {
+        let Some(log) = stderr::ready(LOG_BYTES) else { return };
+        let Some(size) = io::stderr().size() else { return };
+        let mut state = self.lock();
+        let snapshot = match state.frozen.take() {
+            Some(frozen) => frozen,
+            None => state.statistics(),
+        };
+        if state.choice.is_paused {
+            state.frozen = Some(snapshot.clone());
+        }
+        let buffer = draw(&Snapshot { log, ..snapshot }, state.choice, size);
+        let text = changes(&mut state.painted, buffer);
+        stderr::frame(text.as_bytes());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns what is known now, without the log.
+    fn statistics(&self) -> Snapshot {
+        let mut snapshot = self.run.clone();
+        snapshot.gauges = LiveGauge::combined(self.gauges.values());
+        let Some((live, clock)) = &self.live else { return snapshot };
+        let (index, ended) = snapshot
+            .phase
+            .map_or((0, false), |stats| (stats.phase_index, stats.requests_end.is_some()));
+        let now = Clock::now();
+        snapshot.statistics = live.statistics(index, clock.wall_ns(now), ended);
+        let silence = now.since(self.responses.1);
+        let is_silent = snapshot.phase.is_some_and(|stats| stats.requests_in_flight() > 0);
+        if is_silent && silence >= SILENCE {
+            let latency = snapshot.statistics.times.last().and_then(|time| {
+                let unit = time.metric.display_unit;
+                Some(Nanos(unit.convert(time.whole?.p99, Unit::Nanoseconds) as u64))
+            });
+            let is_unusual = latency.is_some_and(|usual| silence > usual);
+            snapshot.silence = Some(Silence { seconds: silence.as_seconds(), is_unusual });
+        }
+        snapshot
+    }
+}
+
+/// Returns what turns the screen's content into `next`, which replaces it.
+fn changes(painted: &mut Buffer, next: Buffer) -> String {
+    let mut text = String::new();
+    if painted.area != next.area {
+        text.push_str("\x1b[0m\x1b[2J");
+        *painted = Buffer::empty(next.area);
+    }
+    let mut cursor = None;
+    let mut style = None;
+    for (x, y, cell) in painted.diff(&next) {
+        if cursor != Some((x, y)) {
+            let _ = write!(text, "\x1b[{};{}H", y + 1, x + 1);
+        }
+        if style != Some((cell.fg, cell.modifier)) {
+            style = Some((cell.fg, cell.modifier));
+            text.push_str(&rendition(cell));
+        }
+        text.push_str(cell.symbol());
+        // The width of other characters depends on the terminal.
+        cursor = cell.symbol().is_ascii().then_some((x + 1, y));
+    }
+    text.push_str("\x1b[0m");
+    *painted = next;
+    text
+}
+
+/// The control sequence for the style of `cell` (ECMA-48 SGR).
+fn rendition(cell: &Cell) -> String {
+    let mut text = "\x1b[0".to_owned();
+    if cell.modifier.contains(Modifier::BOLD) {
+        text.push_str(";1");
+    }
+    if cell.modifier.contains(Modifier::DIM) {
+        text.push_str(";2");
+    }
+    text.push_str(match cell.fg {
+        Color::Red => ";31",
+        Color::Green => ";32",
+        Color::Yellow => ";33",
+        Color::Cyan => ";36",
+        _ => "",
+    });
+    text.push('m');
+    text
+}
+
+/// Has the message of a panic written to the normal screen.
+fn leave_before_panics() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            leave();
+            stderr::finish();
+            before(info);
+        }));
+    });
+}

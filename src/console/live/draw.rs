@@ -1,0 +1,523 @@
+//! Draws the live view: plain text in the terminal's own colours.
+
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::text::{Line, Span};
+
+use super::snapshot::{Snapshot, Stage};
+use super::{duration, seconds_left};
+use crate::console::panel::wrapped;
+use crate::console::{count, four_digits};
+use crate::metrics::live::{LiveError, LiveRate, LiveTime, Percentiles, RECENT};
+use crate::metrics::metric::Metric;
+use crate::metrics::{ClientHealth, Verdict};
+use crate::redact::printable;
+use crate::schedule::PhaseStats;
+use crate::server_metrics::watch::LiveGauge;
+use crate::units::Unit;
+
+/// The smallest terminal that the view is made for: columns and rows.
+pub(crate) const SMALLEST: (u16, u16) = (80, 24);
+
+/// Width of a column of numbers.
+const NUMBER: usize = 8;
+/// Maximum number of seconds in a chart.
+const MOST_SECONDS: usize = 120;
+/// Heights of a chart's bars.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// What the user chose to see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) page: Page,
+    /// Whether the numbers stand still.
+    pub(crate) is_paused: bool,
+    /// Whether the keys are explained.
+    pub(crate) shows_help: bool,
+    /// Whether colours are used.
+    pub(crate) has_colour: bool,
+}
+
+/// A page of the view.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Page {
+    #[default]
+    Overview,
+    Errors,
+    Server,
+}
+
+impl Page {
+    /// All pages, in the order of their numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Overview, Self::Errors, Self::Server];
+
+    /// Returns its title.
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Errors => "Errors and log",
+            Self::Server => "Server and client",
+        }
+    }
+
+    /// Returns the page after this one.
+    pub(crate) fn next(self) -> Self {
+        let mut pages = Self::ALL.into_iter().cycle().skip_while(|page| *page != self);
+        pages.nth(1).unwrap_or_default()
+    }
+}
+
+/// Draws `snapshot` on a terminal of `width` columns and `height` rows.
+#[must_use]
+pub(crate) fn draw(snapshot: &Snapshot, choice: Choice, (width, height): (u16, u16)) -> Buffer {
+    let mut sheet = Sheet {
+        buffer: Buffer::empty(Rect::new(0, 0, width, height)),
+        row: 0,
+        has_colour: choice.has_colour,
+    };
+    head(&mut sheet, snapshot, choice);
+    if choice.shows_help {
+        help(&mut sheet);
+    } else {
+        match choice.page {
+            Page::Overview => overview(&mut sheet, snapshot),
+            Page::Errors => errors_and_log(&mut sheet, snapshot),
+            Page::Server => server_and_client(&mut sheet, snapshot),
+        }
+    }
+    sheet.foot(&foot(choice));
+    sheet.buffer
+}
+
+/// A screen that is filled from the top. What does not fit is left out.
+struct Sheet {
+    buffer: Buffer,
+    row: u16,
+    has_colour: bool,
+}
+
+impl Sheet {
+    fn width(&self) -> usize {
+        self.buffer.area.width.into()
+    }
+
+    /// Rows that are still free; the last row of the screen is not among them.
+    fn left(&self) -> usize {
+        self.buffer.area.height.saturating_sub(1).saturating_sub(self.row).into()
+    }
+
+    fn line<'a>(&mut self, spans: impl IntoIterator<Item = Span<'a>>) {
+        if self.left() > 0 {
+            let line = Line::from_iter(spans);
+            let width = self.buffer.area.width;
+            self.buffer.set_line(0, self.row, &line, width);
+            if line.width() > width.into() && width > 0 {
+                self.buffer.set_string(width - 1, self.row, "…", Style::new());
+            }
+            self.row += 1;
+        }
+    }
+
+    fn skip(&mut self) {
+        self.line([]);
+    }
+
+    fn foot(&mut self, text: &str) {
+        if let Some(row) = self.buffer.area.height.checked_sub(1) {
+            self.buffer.set_line(0, row, &Line::from(dim(text)), self.buffer.area.width);
+        }
+    }
+
+    fn coloured<'a>(&self, text: impl Into<String>, colour: Color) -> Span<'a> {
+        let style = Style::new().add_modifier(Modifier::BOLD);
+        Span::styled(text.into(), if self.has_colour { style.fg(colour) } else { style })
+    }
+
+    fn good<'a>(&self, text: impl Into<String>) -> Span<'a> {
+        self.coloured(text, Color::Green)
+    }
+
+    fn warning<'a>(&self, text: impl Into<String>) -> Span<'a> {
+        self.coloured(text, Color::Yellow)
+    }
+
+    fn bad<'a>(&self, text: impl Into<String>) -> Span<'a> {
+        self.coloured(text, Color::Red)
+    }
+
+    fn chart<'a>(&self, text: String) -> Span<'a> {
+        let style = Style::new();
+        Span::styled(text, if self.has_colour { style.fg(Color::Cyan) } else { style })
+    }
+}
+
+fn plain<'a>(text: impl Into<String>) -> Span<'a> {
+    Span::raw(text.into())
+}
+
+fn bold<'a>(text: impl Into<String>) -> Span<'a> {
+    Span::styled(text.into(), Style::new().add_modifier(Modifier::BOLD))
+}
+
+fn dim<'a>(text: impl Into<String>) -> Span<'a> {
+    Span::styled(text.into(), Style::new().add_modifier(Modifier::DIM))
+}
+
+/// The title, the position among several runs, and the progress.
+fn head(sheet: &mut Sheet, snapshot: &Snapshot, choice: Choice) {
+    let page = format!("{} ", choice.page.title());
+    let name = " aiperf  ";
+    let room = sheet.width().saturating_sub(name.len() + page.len() + 1);
+    let title = shortened(&printable(&snapshot.title), room);
+    let gap = room.saturating_sub(title.chars().count()) + 1;
+    sheet.line([bold(name), plain(title), plain(" ".repeat(gap)), dim(page)]);
+    if let Some(member) = &snapshot.member {
+        sheet.line([plain(format!(" {}", printable(member)))]);
+    }
+    let progress = match &snapshot.phase {
+        None => vec![plain(" starting")],
+        Some(stats) => progress(sheet, stats),
+    };
+    sheet.line(progress);
+    let stage = match snapshot.stage {
+        Stage::Draining => Some("draining; Q quits at once"),
+        Stage::Finishing => Some("load ended, finishing"),
+        _ => None,
+    };
+    let behind = snapshot.is_behind.then_some("client behind: records are waiting");
+    let paused = choice.is_paused.then_some("view paused");
+    let notes: Vec<&str> = [stage, behind, paused].into_iter().flatten().collect();
+    sheet.line([sheet.warning(format!(" {}", notes.join(", ")))]);
+}
+
+fn progress<'a>(sheet: &Sheet, stats: &PhaseStats) -> Vec<Span<'a>> {
+    let percent = stats.progress_percent();
+    let width = (sheet.width() / 4).min(40);
+    let done = (percent / 100.0 * width as f64) as usize;
+    let elapsed = duration(stats.elapsed_seconds().floor());
+    let left = seconds_left(stats).filter(|_| stats.requests_end.is_none());
+    let left = left.map(|left| format!(", {} left", duration(left)));
+    vec![
+        bold(format!(" {:9} ", stats.phase.as_str())),
+        sheet.chart("█".repeat(done)),
+        dim("░".repeat(width.saturating_sub(done))),
+        plain(format!("{percent:4.0}%  {elapsed}{}", left.unwrap_or_default())),
+    ]
+}
+
+fn overview(sheet: &mut Sheet, snapshot: &Snapshot) {
+    load(sheet, snapshot);
+    sheet.skip();
+    times(sheet, snapshot);
+    sheet.skip();
+    if !snapshot.gauges.is_empty() {
+        sheet.line(gauges_in_line(&snapshot.gauges));
+    }
+    let client = client_in_line(sheet, snapshot);
+    sheet.line(client);
+    let errors = &snapshot.statistics.errors;
+    for error in errors.iter().take(3) {
+        let line = error_in_line(sheet, error);
+        sheet.line(line);
+    }
+    if errors.len() > 3 {
+        sheet.line([dim(format!(" and {} more on page 2", errors.len() - 3))]);
+    }
+    if !snapshot.log.is_empty() && sheet.left() > 2 {
+        sheet.skip();
+        log(sheet, &snapshot.log);
+    }
+}
+
+/// Width of the first column.
+fn label_width(sheet: &Sheet) -> usize {
+    if sheet.width() < 100 { 18 } else { 28 }
+}
+
+fn label(sheet: &Sheet, metric: &Metric) -> String {
+    let is_rate = matches!(metric.display_unit, Unit::RequestsPerSecond | Unit::TokensPerSecond);
+    match (sheet.width() < 100, is_rate) {
+        (true, true) => metric.short_header.to_owned(),
+        (true, false) => format!("{} ({})", metric.short_header, metric.display_unit.label()),
+        (false, true) => format!("{} (/s)", metric.header),
+        (false, false) => format!("{} ({})", metric.header, metric.display_unit.label()),
+    }
+}
+
+/// Seconds in the charts, which are right of `columns` columns of numbers.
+fn chart_width(sheet: &Sheet, columns: usize) -> usize {
+    let used = 1 + label_width(sheet) + columns * NUMBER + 2;
+    sheet.width().saturating_sub(used + 1).min(MOST_SECONDS)
+}
+
+/// Columns of numbers in the wider table.
+const COLUMNS: usize = 6;
+
+fn load(sheet: &mut Sheet, snapshot: &Snapshot) {
+    let width = label_width(sheet);
+    let seconds = chart_width(sheet, 2);
+    sheet.line([
+        bold(format!(" {:width$}", "Load")),
+        dim(format!("{:>NUMBER$}{:>NUMBER$}  ", format!("{RECENT} s"), "whole")),
+        dim("each second"),
+    ]);
+    let statistics = &snapshot.statistics;
+    for LiveRate { metric, recent, whole, by_second } in &statistics.rates {
+        let by_second: Vec<_> = by_second.iter().copied().map(Some).collect();
+        sheet.line([
+            plain(format!(" {:width$}", shortened(&label(sheet, metric), width))),
+            bold(format!("{:>NUMBER$}", value(*recent))),
+            plain(format!("{:>NUMBER$}  ", value(*whole))),
+            sheet.chart(bars(&by_second, seconds)),
+        ]);
+    }
+    let done = statistics.succeeded + statistics.failed;
+    sheet.line([
+        plain(format!(" {:width$}{:NUMBER$}", "Succeeded", "")),
+        plain(format!("{:>NUMBER$}", count(statistics.succeeded))),
+    ]);
+    let failed = format!("{:>NUMBER$}", count(statistics.failed_recently));
+    let mut line = vec![
+        plain(format!(" {:width$}", "Failed")),
+        if statistics.failed_recently > 0 { sheet.bad(failed) } else { plain(failed) },
+        plain(format!("{:>NUMBER$}", count(statistics.failed))),
+    ];
+    if statistics.failed > 0 {
+        let share = 100.0 * statistics.failed as f64 / done as f64;
+        line.push(plain(format!("  {share:.2}% of the requests")));
+    }
+    sheet.line(line);
+    let in_flight = snapshot.phase.map_or(0, |stats| stats.requests_in_flight());
+    let mut line = vec![
+        plain(format!(" {:width$}", "In flight")),
+        bold(format!("{:>NUMBER$}", count(in_flight))),
+    ];
+    if let Some(silence) = snapshot.silence {
+        let text = format!("no response for {:.1} s", silence.seconds);
+        line.push(plain(format!("{:NUMBER$}  ", "")));
+        line.push(if silence.is_unusual { sheet.warning(text) } else { plain(text) });
+    }
+    sheet.line(line);
+}
+
+fn times(sheet: &mut Sheet, snapshot: &Snapshot) {
+    let width = label_width(sheet);
+    let seconds = chart_width(sheet, COLUMNS);
+    let group = NUMBER * COLUMNS / 2;
+    sheet.line([
+        bold(format!(" {:width$}", "Latency")),
+        dim(format!("{:>group$}{:>group$}", format!("last {RECENT} s"), "whole phase")),
+    ]);
+    let titles: Vec<_> = ["p50", "p90", "p99"].map(|title| format!("{title:>NUMBER$}")).into();
+    let titles = titles.concat();
+    sheet.line([dim(format!(" {:width$}{titles}{titles}  p99 each s", ""))]);
+    for LiveTime { metric, recent, whole, by_second } in &snapshot.statistics.times {
+        sheet.line([
+            plain(format!(" {:width$}", shortened(&label(sheet, metric), width))),
+            bold(percentiles(*recent)),
+            plain(percentiles(*whole) + "  "),
+            sheet.chart(bars(by_second, seconds)),
+        ]);
+    }
+}
+
+fn percentiles(values: Option<Percentiles>) -> String {
+    let of = |part: fn(Percentiles) -> f64| format!("{:>NUMBER$}", value(values.map(part)));
+    [of(|it| it.p50), of(|it| it.p90), of(|it| it.p99)].concat()
+}
+
+fn value(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), four_digits)
+}
+
+/// Draws the last `width` values as bars up to the largest of them; blank without a value.
+fn bars(values: &[Option<f64>], width: usize) -> String {
+    let shown = &values[values.len().saturating_sub(width)..];
+    let most = shown.iter().flatten().copied().fold(0.0, f64::max);
+    let bar = |value: &Option<f64>| match value {
+        Some(value) if most > 0.0 => {
+            let height = (value / most * BARS.len() as f64).ceil() as usize;
+            BARS[height.clamp(1, BARS.len()) - 1]
+        }
+        Some(_) => BARS[0],
+        None => ' ',
+    };
+    shown.iter().map(bar).collect()
+}
+
+fn gauges_in_line<'a>(gauges: &[LiveGauge]) -> Vec<Span<'a>> {
+    let mut line = vec![bold(" Server  ")];
+    for gauge in gauges {
+        line.push(plain(format!("{} ", short_meaning(gauge))));
+        line.push(bold(format!("{}   ", four_digits(gauge.value))));
+    }
+    line
+}
+
+/// The meaning of a gauge, without the advice that follows a semicolon.
+fn short_meaning(gauge: &LiveGauge) -> &'static str {
+    gauge.watched.meaning.split(';').next().unwrap_or_default()
+}
+
+fn client_in_line<'a>(sheet: &Sheet, snapshot: &Snapshot) -> Vec<Span<'a>> {
+    let mut line = vec![bold(" Client  ")];
+    match snapshot.health.as_ref().and_then(|health| Some((health.verdict?, health))) {
+        Some((verdict, health)) => {
+            line.push(verdict_of(sheet, verdict));
+            line.push(plain(" so far"));
+            if let Some(reason) = health.reasons.first() {
+                line.push(plain(format!(": {}", reason.finding)));
+            }
+        }
+        None => line.push(plain("not known yet")),
+    }
+    line
+}
+
+fn verdict_of<'a>(sheet: &Sheet, verdict: Verdict) -> Span<'a> {
+    match verdict {
+        Verdict::Valid => sheet.good(verdict.as_str()),
+        Verdict::Suspect => sheet.warning(verdict.as_str()),
+        Verdict::Invalid => sheet.bad(verdict.as_str()),
+    }
+}
+
+/// `12 × 503 Service Unavailable: the queue is full`
+fn error_in_line<'a>(sheet: &Sheet, error: &LiveError) -> Vec<Span<'a>> {
+    let name = error_name(error);
+    vec![
+        sheet.bad(format!(" {} × {name}", count(error.count))),
+        plain(format!(": {}", printable(&error.message))),
+    ]
+}
+
+fn error_name(error: &LiveError) -> String {
+    let code = error.code.map(|code| format!("{code} ")).unwrap_or_default();
+    printable(&format!("{code}{}", error.name))
+}
+
+/// The latest lines, as many as fit.
+fn log(sheet: &mut Sheet, lines: &[String]) {
+    sheet.line([bold(" Log")]);
+    let most = sheet.width().saturating_sub(2);
+    let rows: Vec<String> = lines.iter().flat_map(|line| wrapped(&printable(line), most)).collect();
+    for row in &rows[rows.len().saturating_sub(sheet.left())..] {
+        sheet.line([plain(format!(" {row}"))]);
+    }
+}
+
+fn errors_and_log(sheet: &mut Sheet, snapshot: &Snapshot) {
+    let statistics = &snapshot.statistics;
+    let all = statistics.succeeded + statistics.failed;
+    sheet.line([
+        bold(" Errors"),
+        plain(format!("  {} of {} requests failed", count(statistics.failed), count(all))),
+    ]);
+    let most = sheet.width().saturating_sub(4);
+    let limit = sheet.left() / 2;
+    let mut used = 0;
+    for error in &statistics.errors {
+        let message = wrapped(&printable(&error.message), most);
+        if used + 1 + message.len() > limit {
+            break;
+        }
+        used += 1 + message.len();
+        sheet.line([sheet.bad(format!(" {} × {}", count(error.count), error_name(error)))]);
+        for row in message {
+            sheet.line([plain(format!("   {row}"))]);
+        }
+    }
+    sheet.skip();
+    log(sheet, &snapshot.log);
+}
+
+fn server_and_client(sheet: &mut Sheet, snapshot: &Snapshot) {
+    sheet.line([bold(" Server metrics")]);
+    if snapshot.gauges.is_empty() {
+        sheet.line([plain(" none: no known gauge was scraped")]);
+    }
+    for gauge in &snapshot.gauges {
+        let series = match gauge.series {
+            1 => String::new(),
+            several => format!(" (highest of {several} series)"),
+        };
+        sheet.line([
+            bold(format!(" {:>10}  ", four_digits(gauge.value))),
+            plain(format!("{}{series}  ", gauge.watched.meaning)),
+            dim(gauge.watched.name),
+        ]);
+    }
+    sheet.skip();
+    let client = client_in_line(sheet, snapshot);
+    sheet.line(client);
+    for (title, value) in snapshot.health.iter().flat_map(details) {
+        sheet.line([plain(format!(" {title:40}{value:>12}"))]);
+    }
+    let reasons = snapshot.health.iter().flat_map(|health| &health.reasons);
+    let most = sheet.width().saturating_sub(3);
+    for reason in reasons {
+        for row in wrapped(&format!("{}; {}", reason.finding, reason.advice), most) {
+            sheet.line([plain(format!("   {row}"))]);
+        }
+    }
+}
+
+fn details(health: &ClientHealth) -> Vec<(&'static str, String)> {
+    let times = [
+        ("Schedule slip p99 (ms)", health.schedule_slip_ms),
+        ("Read lag p99 (ms)", health.read_lag_ms),
+        ("Arrival error p99 (ms)", health.arrival_error_ms),
+    ];
+    let mut rows: Vec<_> = times
+        .into_iter()
+        .filter_map(|(title, times)| Some((title, four_digits(times?.p99))))
+        .collect();
+    if let Some(queue) = &health.queue {
+        rows.push(("Sends delayed by the record queue", count(queue.pauses)));
+        rows.push(("Records spilled to a file", count(queue.spilled_records)));
+    }
+    rows.extend(health.retries.map(|retries| ("Retries on dead connections", count(retries))));
+    rows
+}
+
+/// The keys and what they do.
+pub(crate) const KEYS: [(&str, &str); 6] = [
+    ("q", "end the run: requests in flight may finish (like the first Ctrl-C)"),
+    ("Q", "end the run at once (like the second Ctrl-C)"),
+    ("p", "pause the view, or continue it; the run goes on"),
+    ("tab", "next page"),
+    ("1 2 3", "overview; errors and log; server and client"),
+    ("?", "this help, or back"),
+];
+
+fn help(sheet: &mut Sheet) {
+    sheet.line([bold(" Keys")]);
+    for (key, meaning) in KEYS {
+        sheet.line([bold(format!("   {key:7}")), plain(meaning)]);
+    }
+    sheet.skip();
+    let notes = [
+        "Recent numbers cover the last 10 seconds, or the phase if it is shorter.",
+        "A request counts in the second in which it ended, with all of its tokens.",
+        "Percentiles are at most 0.8% too high; the tables at the end are exact.",
+        "The server's gauges are those of its last scrape.",
+    ];
+    for note in notes {
+        sheet.line([plain(format!(" {note}"))]);
+    }
+}
+
+fn foot(choice: Choice) -> String {
+    let pause = if choice.is_paused { "continue" } else { "pause" };
+    format!(" q quit   Q quit at once   p {pause}   tab, 1-3 pages   ? help")
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}

@@ -1,0 +1,51 @@
+//! What the live view shows at one moment.
+
+use crate::metrics::ClientHealth;
+use crate::metrics::live::LiveStatistics;
+use crate::schedule::PhaseStats;
+use crate::server_metrics::watch::LiveGauge;
+
+/// Everything that is drawn.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Snapshot {
+    /// The models and servers.
+    pub(crate) title: String,
+    /// Which of several runs this is.
+    pub(crate) member: Option<String>,
+    /// The current phase, or the last one; absent before the first.
+    pub(crate) phase: Option<PhaseStats>,
+    pub(crate) stage: Stage,
+    /// Whether records wait to be processed because there is no room.
+    pub(crate) is_behind: bool,
+    /// How long no response has arrived, if requests are in flight.
+    pub(crate) silence: Option<Silence>,
+    pub(crate) statistics: LiveStatistics,
+    /// The server's gauges, in the order in which to read them.
+    pub(crate) gauges: Vec<LiveGauge>,
+    /// Client health so far.
+    pub(crate) health: Option<ClientHealth>,
+    /// Warnings and other lines, the latest last.
+    pub(crate) log: Vec<String>,
+}
+
+/// What the program is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No phase has started.
+    #[default]
+    Starting,
+    /// Requests are sent.
+    Sending,
+    /// The user interrupted the run, and requests are in flight.
+    Draining,
+    /// The load has ended; its records are processed and the server's counts awaited.
+    Finishing,
+}
+
+/// The time since the last response.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Silence {
+    pub(crate) seconds: f64,
+    /// Whether it is longer than almost every response took.
+    pub(crate) is_unusual: bool,
+}
