@@ -28,6 +28,8 @@ mod gates;
 mod histogram_estimate;
 mod hostile;
 mod layout;
+#[cfg(target_os = "linux")]
+mod live_view;
 mod load;
 mod many_runs;
 mod media;
