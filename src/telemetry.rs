@@ -49,7 +49,7 @@ use crate::semconv::SCHEMA_URL;
 use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
 
-pub use self::config::{Config, Identity, Streams};
+pub use self::config::{Config, Identity, RunSettings, Streams};
 pub(crate) use self::error::TelemetryError;
 pub use self::reconcile::RunTotals;
 pub use self::report::TelemetryReport;
@@ -172,8 +172,11 @@ impl Telemetry {
 
         let timing =
             config.streams.timing.then(|| Mutex::new(Timing::new(&meter, describe.of_phases())));
-        let client =
-            config.streams.metrics.then(|| Mutex::new(Client::new(&meter, describe.of_phases())));
+        let client = config.streams.metrics.then(|| {
+            let client = Client::new(&meter, describe.of_phases());
+            client.run(identity);
+            Mutex::new(client)
+        });
         let instruments =
             config.streams.metrics.then(|| Instruments::new(meter, catalogue, describe));
         let provider = Mutex::new(Some(provider));

@@ -2,11 +2,14 @@
 
 from . import shared
 from .grafana import (
-    good_until, PLAIN, VERDICTS, YES_NO, bars, coloured, heat, lines, now, query, row, stat,
-    table,
+    COUNT, PLAIN, SECONDS, VERDICTS, YES_NO, bars, coloured, good_until, heat, lines, now, query,
+    row, stat, table,
 )
 from .grafana import dashboard as whole
-from .queries import PHASE, REQUEST, RUN, by_shard, last, of, or_none, or_zero, quantile, rate, speed, total
+from .queries import (
+    PHASE, REQUEST, RUN, by_shard, filled, last, of, or_none, or_zero, quantile, rate, speed, total,
+    while_active,
+)
 
 BY_SHARD = "{{shard}}"
 AT_END = "at the phase's end"
@@ -16,6 +19,7 @@ OUTPUT = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="output"')
 INPUT = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="input"')
 ELAPSED = f'max({last(of("aiperf_timing_phase_elapsed_sec_seconds", PHASE))})'
 REQUESTS_IN_FLIGHT = of("aiperf_timing_requests_in_flight", PHASE)
+OBJECTIVES = 'aiperf_run_objectives!=""'
 FROM_BUCKETS = "Estimated from the histogram's buckets, over all shards."
 EXACT = (
     "Computed from all values, not from buckets; exported at the end of a phase by each shard, since "
@@ -30,9 +34,12 @@ def exact(metric, percentile):
 
 
 def exact_stat(title, description, metric, percentile, unit="s", **more):
-    """An exact percentile in large letters."""
-    queries = [now(exact(metric, percentile), BY_SHARD)]
-    return stat(title, f"{description} {EXACT}", unit, *queries, none=AT_END, **more)
+    """An exact percentile in large letters, and an estimate until there is one."""
+    known = exact(metric, percentile)
+    estimate = quantile(percentile / 100, f"aiperf_{metric}", over=last)
+    queries = [now(known, BY_SHARD), now(f"{estimate} unless on () {known}", "estimate so far")]
+    text = f"{description} {EXACT} Until then, an estimate from the buckets so far."
+    return stat(title, text, unit, *queries, none="–", **more)
 
 
 def percentiles(title, description, metric, unit="s", **more):
@@ -46,8 +53,8 @@ def percentiles(title, description, metric, unit="s", **more):
 
 def heat_map(title, description, metric, unit="s", **more):
     """How many values fell into which bucket."""
-    expr = f"sum by (le) (increase({of(metric + '_bucket')}[$__rate_interval]))"
-    return heat(title, f"{description} A second band indicates two kinds of requests.", unit, expr, **more)
+    text = f"{description} A second band indicates two kinds of requests."
+    return heat(title, text, unit, filled(metric), **more)
 
 
 def exact_bars(title, description, metric, unit="s", **more):
@@ -62,17 +69,32 @@ def exact_bars(title, description, metric, unit="s", **more):
 def header():
     """The run at a glance, while it goes and after."""
     final = lambda name: f"sum({last(of(name, PHASE))})"
-    failed = or_zero(total(FAILED))
+    failed, good = or_zero(total(FAILED)), total(of("aiperf_good_request_count_total"))
+    verdict = f'max({last(of("aiperf_client_verdict_ratio", RUN))})'
+    finding = "aiperf_client_finding"
+    reasons = f'max by ({finding}) ({last(of("aiperf_client_verdict_reason", RUN))})'
+    fine = f'label_replace({verdict} == 0, "{finding}", "none: the client kept up", "", "")'
+    kept = ", ".join(["aiperf_run_name", *shared.SETTINGS])
+    info = last(of("aiperf_run_info", RUN))
+    # A run with objectives, in which no request has met them yet.
+    no_good = f'0 * max({last(of("aiperf_run_info", RUN, OBJECTIVES))})'
+    good = f"({good} or {no_good})"
     return row(
         "At a glance",
+        table("Run", "What is run, as exported by the run itself; the URL is the first one.",
+              [("Elapsed", SECONDS, f"max by ({kept}) ({info}) * scalar({ELAPSED})", [("decimals", 1)])],
+              {"aiperf_run_name": "Name", **shared.SETTINGS}, height=4),
         stat("Client verdict", "Whether the client kept up. If suspect or invalid, latencies are "
              "partly caused by the client. The worst of all shards, exported at the end.",
-             "none", now(f'max({last(of("aiperf_client_verdict_ratio", RUN))})', "verdict"),
-             mappings=VERDICTS, none=AT_END),
-        stat("Succeeded", "Successful requests of the phase.", "short",
+             "none", now(verdict, "verdict"), mappings=VERDICTS, none=AT_END, height=5),
+        table("Reasons for the verdict", "Why the verdict is not valid, exported at the end.",
+              [("Severity", "none", f"{reasons} or {fine}",
+                [("mappings", VERDICTS), ("custom.cellOptions", {"type": "color-text"}), ("custom.width", 90)])],
+              {finding: "Finding"}, width=20, height=5),
+        stat("Succeeded", "Successful requests of the phase.", COUNT,
              now(or_zero(total(OK)), "succeeded")),
         stat("Failed", "Fraction of ended requests that failed or were cancelled; see Errors for the reasons.",
-             "percentunit", now(f"({failed}) / {total(ENDED)}", "failed"),
+             "percentunit", now(f"({failed}) / {total(ENDED)}", "fraction"),
              steps=good_until(0.001, 0.01), decimals=2),
         stat("Requests per second", "Successful requests per second: the final result, or until the "
              "end the average so far.", "reqps",
@@ -82,16 +104,20 @@ def header():
              "result, or until the end the average so far.", "suffix: tokens/s",
              now(f"{final('aiperf_output_token_throughput_per_second')} or {total(OUTPUT)} / {ELAPSED}",
                  "tokens"), decimals=1),
-        stat("Goodput", "Requests per second that met every objective of --goodput; absent "
-             "without objectives.", "reqps",
-             now(final("aiperf_goodput_per_second"), "goodput"), decimals=2, none="no objectives"),
-        exact_stat("TTFT p50", "Median time to first token.",
+        stat("Goodput", "Requests per second that met every objective of --goodput: the final result, "
+             "or until the end the average so far.", "reqps",
+             now(f"{final('aiperf_goodput_per_second')} or {good} / {ELAPSED}", "goodput"),
+             decimals=2, none="no objectives"),
+        stat("Good requests", "Fraction of all ended requests, failed ones included, that met every "
+             "objective of --goodput.", "percentunit",
+             now(f"{good} / {total(ENDED)}", "fraction"), decimals=2, none="no objectives"),
+        exact_stat("TTFT p50", "Median time to first token, of streamed responses.",
                    "time_to_first_token_seconds", 50),
-        exact_stat("TTFT p99", "99th percentile of the time to first token.",
+        exact_stat("TTFT p99", "99th percentile of the time to first token, of streamed responses.",
                    "time_to_first_token_seconds", 99),
-        exact_stat("ITL p50", "Median inter-token latency.",
+        exact_stat("ITL p50", "Median inter-token latency, of streamed responses.",
                    "inter_token_latency_seconds", 50),
-        exact_stat("ITL p99", "99th percentile of the inter-token latency.",
+        exact_stat("ITL p99", "99th percentile of the inter-token latency, of streamed responses.",
                    "inter_token_latency_seconds", 99),
         exact_stat("Latency p50", "Median request latency.",
                    "request_latency_seconds", 50),
@@ -102,26 +128,35 @@ def header():
 
 def throughput():
     """How much was done."""
-    tokens = lambda kind: of("gen_ai_client_token_usage_sum", extra=f'gen_ai_token_type="{kind}"')
-    good = of("aiperf_good_request_count_total")
+    active = lambda expr, name: query(while_active(expr), name)
     return row(
         "Throughput",
         lines("Requests per second", "Ended requests, by outcome. If the rate is constant while latency grows, "
-              "the server is saturated.", "reqps", query(speed(OK), "completed"),
-              query(or_zero(speed(FAILED)), "errors"), stack=True),
+              "the server is saturated.", "reqps", active(speed(OK), "succeeded"),
+              active(or_zero(speed(FAILED)), "failed")),
         lines("Tokens per second", "Tokens of successful requests, counted when a request ends. "
               "Long requests make the curve uneven.", "suffix: tokens/s",
-              query(speed(tokens("input")), "input"), query(speed(tokens("output")), "output")),
+              active(speed(INPUT), "input"), active(speed(OUTPUT), "output")),
         lines("In flight", "Requests awaiting a response, and sessions with a turn in progress. In "
-              "an open loop a steady rise means that the server cannot keep up.", "short",
-              query(f"sum({REQUESTS_IN_FLIGHT})", "requests in flight"),
-              query(f'sum({of("aiperf_timing_sessions_in_flight", PHASE)})', "sessions in flight")),
+              "an open loop a steady rise means that the server cannot keep up.", COUNT,
+              active(f"sum({REQUESTS_IN_FLIGHT})", "requests in flight"),
+              active(f'sum({of("aiperf_timing_sessions_in_flight", PHASE)})', "sessions in flight")),
+    )
+
+
+def goodput():
+    """Objectives; empty without."""
+    good = of("aiperf_good_request_count_total")
+    active = lambda expr, name: query(while_active(expr), name)
+    return row(
+        "Objectives (--goodput)",
         lines("Goodput", "Successful requests per second that met every objective of --goodput, "
               "and all successful ones. A gap means that objectives are missed.", "reqps",
-              query(speed(good), "good"), query(speed(OK), "completed"), width=12),
-        lines("Good requests", "Fraction of successful requests that met every objective of "
-              "--goodput.", "percentunit", query(f"{speed(good)} / {speed(OK)}", "good"), width=12,
-              max=1),
+              active(speed(good), "good"), active(speed(OK), "succeeded"), width=12),
+        lines("Good requests", "Fraction of all ended requests, failed ones included, that met every "
+              "objective of --goodput.", "percentunit",
+              active(f"{speed(good)} / {speed(ENDED)}", "good"), width=12, max=1),
+        collapsed=True,
     )
 
 
@@ -171,13 +206,20 @@ def tokens():
     )
     return row(
         "Tokens",
-        bars("Tokens so far", "Tokens of the successful requests; output without reasoning.", "short",
+        bars("Tokens so far", "Tokens of the successful requests; output without reasoning.", COUNT,
              *(now(total(of(metric)), name) for name, metric in totals), width=8),
         percentiles("Input length", "Tokens of a prompt, including its context. A drift means that the load "
                     "changes.", "aiperf_input_sequence_length", "suffix: tokens"),
         percentiles("Output length", "Tokens generated for a request, including reasoning. If shorter "
                     "than requested, the model ends its output early.", "aiperf_output_sequence_length",
                     "suffix: tokens"),
+    )
+
+
+def reported():
+    """What only some servers report."""
+    return row(
+        "Reasoning, and the server's own counts of tokens",
         lines("Reasoning tokens per second", "Reasoning tokens and the rest of the output; absent "
               "if the server does not send reasoning separately.", "suffix: tokens/s",
               query(speed(of("aiperf_reasoning_token_count_sum")), "reasoning"),
@@ -190,6 +232,7 @@ def tokens():
               "its cache, from its usage; absent if it does not report this.", "percentunit",
               query(f'{speed(of("aiperf_usage_prompt_cache_read_tokens_sum"))} / '
                     f'{speed(of("aiperf_usage_prompt_tokens_sum"))}', "read from cache"), max=1),
+        collapsed=True,
     )
 
 
@@ -200,9 +243,8 @@ def errors():
     return row(
         "Errors",
         lines("Errors per second", "Failed requests, by error type; _OTHER is a connection that broke "
-              "or was refused.", "reqps", query(or_none(speed(FAILED, "error_type"), "error_type"), "{{error_type}}"),
-              stack=True),
-        bars("Errors so far", "Failed requests of the phase, by error type.", "short",
+              "or was refused.", "reqps", query(or_none(speed(FAILED, "error_type"), "error_type"), "{{error_type}}")),
+        bars("Errors so far", "Failed requests of the phase, by error type.", COUNT,
              now(or_none(total(FAILED, "error_type"), "error_type"), "{{error_type}}"),
              steps=[("green", None), ("red", 1)]),
         lines("Time until failure", "Median duration of failed requests, by error type. Near 0, requests "
@@ -219,18 +261,18 @@ def phases():
     zero = f" or 0 * {count('requests_sent_total')}"
     flag = lambda name: f"max by ({phase}) ({last(timing(name))}){zero}"
     columns = [
-        ("Elapsed", "s", f"max by ({phase}) ({last(timing('phase_elapsed_sec_seconds'))})", []),
-        ("Sent", "short", count("requests_sent_total"), []),
-        ("Completed", "short", count("requests_completed_total") + zero, []),
-        ("Errors", "short", count("requests_errors_total") + zero,
+        ("Elapsed", SECONDS, f"max by ({phase}) ({last(timing('phase_elapsed_sec_seconds'))})", [("decimals", 1)]),
+        ("Sent", COUNT, count("requests_sent_total"), []),
+        ("Succeeded", COUNT, count("requests_completed_total") + zero, []),
+        ("Failed", COUNT, count("requests_errors_total") + zero,
          coloured([("green", None), ("red", 1)])),
-        ("Cancelled", "short", count("requests_cancelled_total") + zero, []),
-        ("Sessions sent", "short", count("sessions_sent_total") + zero, []),
-        ("Sessions completed", "short", count("sessions_completed_total") + zero, []),
-        ("Sessions failed", "short", count("sessions_failed_total") + zero,
+        ("Cancelled", COUNT, count("requests_cancelled_total") + zero, []),
+        ("Sessions sent", COUNT, count("sessions_sent_total") + zero, []),
+        ("Sessions completed", COUNT, count("sessions_completed_total") + zero, []),
+        ("Sessions failed", COUNT, count("sessions_failed_total") + zero,
          coloured([("green", None), ("red", 1)])),
-        ("Sessions cancelled", "short", count("sessions_cancelled_total") + zero, []),
-        ("Turns", "short", count("sessions_turns_total") + zero, []),
+        ("Sessions cancelled", COUNT, count("sessions_cancelled_total") + zero, []),
+        ("Turns", COUNT, count("sessions_turns_total") + zero, []),
     ] + [
         (name, "none", flag(metric), [("mappings", YES_NO), *coloured(PLAIN)])
         for name, metric in (
@@ -246,15 +288,16 @@ def phases():
               "--benchmark-duration; after the grace period requests in flight are cancelled.",
               columns, {phase: "Phase"}, height=6),
         lines("Requests sent and ended", "Counts of the phase. A growing distance means that requests accumulate "
-              "in the server.", "short", query(progress("requests_sent_total"), "sent"),
-              query(progress("requests_completed_total"), "completed"),
-              query(or_zero(progress("requests_errors_total")), "errors")),
-        lines("Sessions", "Sessions started and completed; a session of one turn is one request.",
-              "short", query(progress("sessions_sent_total"), "sent"),
-              query(or_zero(progress("sessions_completed_total")), "completed")),
-        lines("Elapsed", "Time since the start of each phase; constant after its end.", "s",
+              "in the server.", COUNT, query(progress("requests_sent_total"), "sent"),
+              query(or_zero(progress("requests_completed_total")), "succeeded"),
+              query(or_zero(progress("requests_errors_total")), "failed"), calcs=["lastNotNull"]),
+        lines("Sessions", "Sessions started, and those whose turns all succeeded; a session of one turn "
+              "is one request.",
+              COUNT, query(progress("sessions_sent_total"), "sent"),
+              query(or_zero(progress("sessions_completed_total")), "succeeded"), calcs=["lastNotNull"]),
+        lines("Elapsed", "Time since the start of each phase; constant after its end.", SECONDS,
               query(f"max by ({phase}) ({timing('phase_elapsed_sec_seconds')})",
-                    "{{aiperf_benchmark_phase}}")),
+                    "{{aiperf_benchmark_phase}}"), calcs=["lastNotNull"]),
     )
 
 
@@ -269,38 +312,36 @@ def health():
         percentiles("Read lag", "From the kernel's receive timestamp of an event until the program "
                     "read it. Absent without kernel timestamps.",
                     "aiperf_client_read_lag_seconds"),
-        percentiles("Arrival uncertainty", "How much earlier than its timestamp an event may have arrived; an "
-                    "upper bound, not an error.", "aiperf_client_stamp_uncertainty_seconds"),
         lines("CPU usage", "CPU time of the program over the phase, where 1 is one core, and of the "
               "busiest worker, where 1 is fully busy. Near 1 the client is the limit.", "percentunit",
               query(each("cpu_utilization_ratio"), f"program {BY_SHARD}"),
               query(each("worker_cpu_utilization_ratio"), f"busiest worker {BY_SHARD}")),
         lines("Queued records", "Size of the records in memory that wait to be processed.", "bytes",
-              query(each("queue_size_bytes"), BY_SHARD)),
+              query(each("queue_size_bytes"), f"queued {BY_SHARD}"), width=6),
         lines("Rate reached", "Achieved request rate divided by the configured one; below 0.99 the load is "
               "not the configured one. Only with a request rate.", "percentunit",
-              query(each("rate_ratio"), BY_SHARD)),
-        stat("Verdict", "Whether the client kept up, by shard; exported at the end.", "none",
-             now(by_shard(f'max by (service_instance_id) ({last(client("verdict_ratio", RUN))})'), BY_SHARD),
-             mappings=VERDICTS, none=AT_END, width=6),
+              query(each("rate_ratio"), f"reached {BY_SHARD}"), width=6),
         stat("Spilled records", "Records written to a file because memory was full. They are not lost, but "
-             "record processing is too slow.", "short",
+             "record processing is too slow.", COUNT,
              now(or_zero(total(client("queue_spilled_total"))), "spilled"),
-             steps=good_until(1, 1000), width=6),
+             steps=good_until(1, 1000), height=8),
         stat("Retries", "Requests sent again because a reused connection died before the "
-             "first response byte.", "short",
+             "first response byte.", COUNT,
              now(or_zero(total(of("aiperf_client_retries_total", REQUEST))), "retries"),
-             steps=good_until(1, 100), width=6),
+             steps=good_until(1, 100), height=8),
         stat("Traces lost", "Requests selected by --trace-sample whose spans did not reach the "
-             "collector.", "short",
+             "collector.", COUNT,
              now(or_zero(total(client("traces_lost_total"))), "lost"),
-             steps=good_until(1, 100), width=6),
+             steps=good_until(1, 100), height=8),
     )
 
 
 def dashboard():
     """The dashboard."""
     variables = [shared.model(), shared.run(), shared.phase(), shared.instance()]
-    rows = [header(), throughput(), *latency(), tokens(), errors(), phases(), health()]
+    rows = [
+        header(), throughput(), *latency(), tokens(), errors(), phases(), health(), goodput(),
+        reported(),
+    ]
     text = "A benchmark run, live and after its end: load, latencies, tokens, errors and client health."
-    return whole(shared.RUN_UID, "Benchmark run", text, variables, shared.links(shared.RUN_UID), rows)
+    return whole(shared.RUN_UID, "Benchmark run", text, variables, shared.links(shared.RUN_UID), rows, [shared.phases()])

@@ -7,9 +7,9 @@ that the Collector gives counters `_total` where they lack it.
 """
 
 from . import shared
-from .grafana import lines, now, query, row, stat, variable
+from .grafana import COUNT, DASHED, bars, lines, now, query, row, stat, variable
 from .grafana import dashboard as whole
-from .queries import PHASE, last, of, or_zero, quantile, rate, speed
+from .queries import PHASE, RUN, last, of, rate, speed, while_active
 
 SERVER = 'aiperf_benchmark_id=~"$run|", instance=~"$server"'
 KEPT = "instance, aiperf_benchmark_id"
@@ -65,96 +65,108 @@ def times(metric):
     ]
 
 
-def seen(metric):
-    """The same of what the client saw."""
-    return [
-        query(quantile(share, f"aiperf_{metric}"), f"client {name}")
-        for share, name in ((0.5, "p50"), (0.99, "p99"))
-    ]
-
-
 TTFT, ITL, LATENCY = "time_to_first_token_seconds", "inter_token_latency_seconds", "request_latency_seconds"
 
 
-def ttft(metric):
-    """Time to first token of both."""
-    return lines("TTFT", "Time to first token as measured by the server and the client. The difference is "
-                 f"the network and queueing outside the server. {ESTIMATE}", "s", *times(metric), *seen(TTFT))
+def beside(title, description, metric, *names):
+    """Means of the client and of the servers, which no bucket distorts."""
+    ours = lambda part: speed(of(f"aiperf_{metric}_{part}"))
+    return lines(
+        title, f"{description} Means, from sums and counts: the buckets of servers are too coarse to "
+        "compare percentiles.", "s", query(f"{ours('sum')} / {ours('count')}", "client"),
+        *(query(f"{gain(name + '_sum')} / {gain(name + '_count')}", f"server {WHO}") for name in names),
+        overrides=[DASHED],
+    )
 
 
-def itl(metric):
-    """Inter-token latency of both."""
-    return lines("ITL", "Time between tokens. The server measures each gap, the client each request's "
-                 f"mean, so the client's p99 is lower. {ESTIMATE}", "s", *times(metric), *seen(ITL))
+def counted(title, description, unit, ours, *names):
+    """What the client counts per second, and the servers."""
+    return lines(
+        title, description, unit, query(while_active(speed(ours)), "client"),
+        *(flow(name, "server") for name in names), overrides=[DASHED],
+    )
 
 
-def latency(metric):
-    """Request latency of both."""
-    return lines("Request latency", "Request latency as measured by the server and the client. The difference is "
-                 f"time spent outside the server. {ESTIMATE}", "s", *times(metric), *seen(LATENCY))
+def levels(title, description, unit, *named, ours=(), **more):
+    """Gauges of the servers, `(metric, text)`, and queries of the client."""
+    shown = [level(metric, "server", text, how=more.get("how", "sum")) for metric, text in named]
+    more.pop("how", None)
+    return lines(title, description, unit, *ours, *shown, overrides=[DASHED], **more)
 
 
-def decode(metric, width=8):
-    """Tokens generated, of both."""
-    output = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="output"')
-    return lines("Decode throughput", "Tokens generated per second, counted by the server as they are generated and by "
-                 "the client as requests end. Constant while requests wait, the server is saturated.", TOKENS,
-                 flow(metric, "server"), query(speed(output), "client"), width=width)
-
-
-def prefill(metric):
-    """Prompt tokens, of both."""
-    taken = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="input"')
-    return lines("Prefill throughput", "Prompt tokens per second, counted by the server and by the client as "
-                 "requests end. The server's count includes the chat template.", TOKENS,
-                 flow(metric, "server"), query(speed(taken), "client"))
+def percentiles(title, description, metric, **wide):
+    """The server's own percentiles."""
+    return lines(title, f"{description} {ESTIMATE}", "s", *times(metric), **wide)
 
 
 def requests(metric):
     """Requests completed, of both."""
-    done = of("aiperf_request_count_total")
-    return lines("Requests completed", "Requests per second, counted by the server and by the "
-                 "client. If the server counts more, it has other clients.", "reqps",
-                 flow(metric, "server"), query(speed(done), "client"))
+    return counted("Requests completed", "Requests per second, counted by the server and by the "
+                   "client. If the server counts more, it has other clients.", "reqps",
+                   of("aiperf_request_count_total"), metric)
 
 
-def batch(running, waiting, *more, **wide):
-    """Active and queued requests."""
-    return lines("Running and waiting", "The active batch and the queue. A growing queue means "
-                 "saturation; time to first token grows with it.", "short",
-                 level(running, "running"), level(waiting, "waiting"), *more, **wide)
+def prefill(metric):
+    """Prompt tokens, of both."""
+    return counted("Prefill throughput", "Prompt tokens per second, counted by the server and by the client "
+                   "as requests end. The server's count includes the chat template.", TOKENS,
+                   of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="input"'), metric)
 
 
-def cache(*used, **wide):
-    """Use of the KV cache."""
-    return lines("KV cache in use", "Fraction of cache blocks in use. Above 0.9, requests wait or are "
-                 "preempted soon.", "percentunit",
-                 *(level(metric, how="max") for metric in used), max=1, **wide)
+def breakdown(title, description, metric):
+    """The stages of a mean latency."""
+    parts = last(of(f"aiperf_time_breakdown_{metric}_seconds", RUN))
+    return bars(title, f"{description} Exported at the end, if the server reports its times.", "s",
+                now(f"sort_desc(max by (aiperf_stage) ({parts}))", "{{aiperf_stage}}"),
+                none="not reported", width=9)
 
 
 def client():
-    """The client's own row."""
-    in_flight = of("aiperf_timing_requests_in_flight", PHASE)
+    """Where the time went, and the client beside whichever servers there are."""
     kinds = [
         now(f"count(count by (instance) ({last(server(sign))}))", kind) for kind, sign in SIGNS.items()
     ]
-    return row(
-        "Client",
-        stat("Servers seen", "Number of servers of each kind with series in the range, forwarded by "
-             "aiperf or scraped by this Prometheus; their rows have data.", "short", *kinds,
-             width=24, none="none"),
-        lines("Load", "Requests awaiting a response. Compare with the running and waiting requests of the "
-              "servers below.", "short", query(f"sum({in_flight})", "requests in flight")),
-        lines("Requests per second", "Ended requests, by outcome.", "reqps",
-              query(speed(of("aiperf_request_count_total")), "completed"),
-              query(or_zero(speed(of("aiperf_error_request_count_total"))), "errors")),
-        lines("Latency", f"Request latency as measured by the client. {ESTIMATE}", "s", *seen(LATENCY)),
-        lines("TTFT", f"Time to first token as measured by the client. {ESTIMATE}", "s", *seen(TTFT)),
-        lines("ITL", f"Inter-token latency as measured by the client. {ESTIMATE}", "s", *seen(ITL)),
-        lines("Output tokens per second", "Tokens generated, counted as requests end.", TOKENS,
-              query(speed(of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="output"')),
-                    "output")),
-    )
+    in_flight = f'sum({of("aiperf_timing_requests_in_flight", PHASE)})'
+    output = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="output"')
+    return [
+        row(
+            "Where the time went",
+            breakdown("Time to first token", "Stages of the mean time to first token of the measurement.",
+                      "time_to_first_token"),
+            breakdown("Request latency", "Stages of the mean request latency of the measurement.",
+                      "request_latency"),
+            stat("Servers seen", "Number of servers of each kind with series in the range, forwarded by "
+                 "aiperf or scraped by this Prometheus; their rows below have data.", COUNT, *kinds,
+                 width=6, height=8, none="none", textMode="value_and_name"),
+        ),
+        row(
+            "Client (solid) and server (dashed)",
+            beside("TTFT", "Time to first token. The difference is the network and queueing outside the "
+                   "server.", TTFT, f"vllm:{TTFT}", f"dynamo_frontend_{TTFT}", f"sglang:{TTFT}", f"trtllm_{TTFT}"),
+            beside("ITL", "Time between tokens: the client's mean of requests, the server's of gaps.", ITL,
+                   f"vllm:{ITL}", f"dynamo_frontend_{ITL}", f"sglang:{ITL}", "trtllm_time_per_output_token_seconds"),
+            beside("Request latency", "The difference is time spent outside the server.", LATENCY,
+                   "vllm:e2e_request_latency_seconds", "dynamo_frontend_request_duration_seconds",
+                   "sglang:e2e_request_latency_seconds", "trtllm_e2e_request_latency_seconds"),
+            counted("Decode throughput", "Tokens generated per second, counted by the server as they are generated "
+                    "and by the client as requests end. Constant while requests wait, the server is saturated.",
+                    TOKENS, output, "vllm:generation_tokens_total", "dynamo_frontend_output_tokens_total",
+                    "sglang:generation_tokens_total", "trtllm_generation_tokens_total"),
+            levels("Running and waiting", "The servers' active batches and queues, and the client's requests in "
+                   "flight. A growing queue means saturation; time to first token grows with it.", COUNT,
+                   ("vllm:num_requests_running", "running"), ("vllm:num_requests_waiting", "waiting"),
+                   ("dynamo_frontend_inflight_requests", "running"),
+                   ("dynamo_frontend_queued_requests", "awaiting first token"),
+                   ("sglang:num_running_reqs", "running"), ("sglang:num_queue_reqs", "waiting"),
+                   ("trtllm_num_requests_running", "running"), ("trtllm_num_requests_waiting", "waiting"),
+                   ("nv_inference_pending_request_count", "waiting"),
+                   ours=[query(while_active(in_flight), "client")]),
+            levels("KV cache in use", "Fraction of cache blocks in use. Above 0.9, requests wait or are "
+                   "preempted soon.", "percentunit", ("vllm:kv_cache_usage_perc", ""),
+                   ("dynamo_component_gpu_cache_usage_percent", ""), ("sglang:token_usage", ""),
+                   ("trtllm_kv_cache_utilization", ""), how="max", max=1),
+        ),
+    ]
 
 
 def vllm():
@@ -162,19 +174,19 @@ def vllm():
     name = lambda metric: f"vllm:{metric}"
     return row(
         "vLLM",
-        batch(name("num_requests_running"), name("num_requests_waiting")),
         lines("Waiting, by reason", "The queue, split into requests that wait for capacity and "
-              "deferred requests. Capacity means that the cache or the batch is full.", "short",
+              "deferred requests. Capacity means that the cache or the batch is full.", COUNT,
               level(name("num_requests_waiting_by_reason"), "{{reason}}", by="reason"), stack=True),
-        cache(name("kv_cache_usage_perc")),
-        ttft(name(TTFT)), itl(name(ITL)), latency(name("e2e_request_latency_seconds")),
-        decode(name("generation_tokens_total")),
         lines("Prompt tokens, by source", "Prompt tokens per second that were computed or read from a "
               "cache. The more from the cache, the shorter the prefill.", TOKENS,
               flow(name("prompt_tokens_by_source_total"), "{{source}}", by="source"), stack=True),
         lines("Preemptions", "Requests per second removed from the batch because the cache is full. Above 0 "
               "there is memory pressure, and streams stall.", "cps",
               flow(name("num_preemptions_total"))),
+        percentiles("TTFT", "Time to first token.", name(TTFT)),
+        percentiles("ITL", "Time between tokens.", name(ITL)),
+        percentiles("Request latency", "Request latency.", name("e2e_request_latency_seconds")),
+        collapsed=True,
     )
 
 
@@ -183,17 +195,15 @@ def dynamo():
     name = lambda metric: f"dynamo_frontend_{metric}"
     return row(
         "Dynamo",
-        lines("Requests in the frontend", "Requests in HTTP handlers, in engines, and awaiting "
-              "their first token. A growing queue means saturation.", "short",
-              level(name("active_requests"), "active"), level(name("inflight_requests"), "in engines"),
-              level(name("queued_requests"), "awaiting first token")),
-        requests(name("requests_total")), decode(name("output_tokens_total")),
-        ttft(name(TTFT)), itl(name(ITL)), latency(name("request_duration_seconds")),
-        lines("GPU cache in use", "Cache usage that the backends report. Near its limit "
-              "requests wait.", "percentunit", level("dynamo_component_gpu_cache_usage_percent", how="max"),
-              width=12),
+        lines("Requests in the frontend", "Requests in HTTP handlers. If more than in the engines, they wait "
+              "in the frontend.", COUNT, level(name("active_requests"), "active")),
+        requests(name("requests_total")),
         lines("Requests in the workers", "Requests that the workers process. If uneven, the router "
-              "does not balance the load.", "short", level("dynamo_component_inflight_requests"), width=12),
+              "does not balance the load.", COUNT, level("dynamo_component_inflight_requests")),
+        percentiles("TTFT", "Time to first token.", name(TTFT)),
+        percentiles("ITL", "Time between tokens.", name(ITL)),
+        percentiles("Request latency", "Request latency.", name("request_duration_seconds")),
+        collapsed=True,
     )
 
 
@@ -202,40 +212,37 @@ def sglang():
     name = lambda metric: f"sglang:{metric}"
     return row(
         "SGLang",
-        batch(name("num_running_reqs"), name("num_queue_reqs")),
-        cache(name("token_usage")),
         lines("Prefix cache hits", "Fraction of prompt tokens found in the prefix cache. If low with shared "
               "prompts, the cache is too small.", "percentunit", level(name("cache_hit_rate"), how="avg"),
               max=1),
-        ttft(name(TTFT)), itl(name(ITL)), latency(name("e2e_request_latency_seconds")),
         lines("Generation throughput", "Current tokens per second as reported by the server.", TOKENS,
               level(name("gen_throughput"))),
-        decode(name("generation_tokens_total")), prefill(name("prompt_tokens_total")),
-        lines("Queue time", f"Time that requests wait before they run. {ESTIMATE} Part of "
-              "the time to first token.", "s", *times(name("queue_time_seconds")), width=24),
+        prefill(name("prompt_tokens_total")),
+        percentiles("TTFT", "Time to first token.", name(TTFT), width=6),
+        percentiles("ITL", "Time between tokens.", name(ITL), width=6),
+        percentiles("Request latency", "Request latency.", name("e2e_request_latency_seconds"), width=6),
+        percentiles("Queue time", "Time that requests wait before they run; part of the time to first token.",
+                    name("queue_time_seconds"), width=6),
+        collapsed=True,
     )
 
 
 def trtllm():
     """TensorRT-LLM."""
     name = lambda metric: f"trtllm_{metric}"
-    wait = lambda title, metric, text: lines(
-        title, f"{text} {ESTIMATE}", "s", *times(name(metric))
-    )
     return row(
         "TRT-LLM",
-        batch(name("num_requests_running"), name("num_requests_waiting")),
-        cache(name("kv_cache_utilization")),
         lines("KV cache hits", "Fraction of cache blocks that were reused. If low with shared prompts, "
               "reuse is off or the cache is too small.", "percentunit",
               level(name("kv_cache_hit_rate"), how="avg"), max=1),
-        ttft(name(TTFT)), itl(name("time_per_output_token_seconds")),
-        latency(name("e2e_request_latency_seconds")),
-        wait("Queue time", "request_queue_time_seconds", "Time that requests wait before they run."),
-        wait("Prefill time", "request_prefill_time_seconds", "Time to process a prompt."),
-        wait("Decode time", "request_decode_time_seconds", "Time to generate the whole output."),
         requests(name("request_success_total")), prefill(name("prompt_tokens_total")),
-        decode(name("generation_tokens_total")),
+        percentiles("TTFT", "Time to first token.", name(TTFT)),
+        percentiles("Time per output token", "Time between tokens.", name("time_per_output_token_seconds")),
+        percentiles("Request latency", "Request latency.", name("e2e_request_latency_seconds")),
+        percentiles("Queue time", "Time that requests wait before they run.", name("request_queue_time_seconds")),
+        percentiles("Prefill time", "Time to process a prompt.", name("request_prefill_time_seconds")),
+        percentiles("Decode time", "Time to generate the whole output.", name("request_decode_time_seconds")),
+        collapsed=True,
     )
 
 
@@ -253,8 +260,6 @@ def triton():
         lines("Failures, by reason", "Failed requests per second. If above 0, see the "
               "server's log.", "reqps", flow(name("inference_request_failure"), "{{reason}}", by="reason"),
               stack=True),
-        lines("Waiting", "Requests waiting in the backend's queue. A growing queue means "
-              "saturation.", "short", level("nv_inference_pending_request_count", "waiting")),
         lines("Mean times", "Mean time of a request and of its wait in the queue. If most of it is in the "
               "queue, add instances.", "µs", mean("inference_request_duration_us", "request"),
               mean("inference_queue_duration_us", "queue")),
@@ -273,6 +278,7 @@ def triton():
               level("nv_gpu_utilization", "{{gpu_uuid}}", by="gpu_uuid", how="avg"), width=6, max=1),
         lines("GPU memory", "Memory in use on each GPU. Near the GPU's memory size, allocations fail.", "bytes",
               level("nv_gpu_memory_used_bytes", "{{gpu_uuid}}", by="gpu_uuid", how="max"), width=6),
+        collapsed=True,
     )
 
 
@@ -282,7 +288,7 @@ def dashboard():
     asked = f'label_values({{__name__=~"{names}", aiperf_benchmark_id=~"$run|"}}, instance)'
     servers = variable("server", "Server", "Metrics endpoints of the servers, host:port.", asked, many=True)
     variables = [shared.model(), shared.run(), shared.phase(), shared.instance(), servers]
-    rows = [client(), vllm(), dynamo(), sglang(), trtllm(), triton()]
+    rows = [*client(), vllm(), dynamo(), sglang(), trtllm(), triton()]
     text = "The client's latency and load next to the servers' queues, caches, batches and latencies."
     links = shared.links(shared.SERVER_UID)
-    return whole(shared.SERVER_UID, "Client and server", text, variables, links, rows)
+    return whole(shared.SERVER_UID, "Client and server", text, variables, links, rows, [shared.phases()])

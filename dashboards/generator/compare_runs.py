@@ -2,17 +2,19 @@
 
 from . import shared
 from .grafana import (
-    good_until, VERDICTS, bars, coloured, lines, now, query, row, table, variable,
+    COUNT, SECONDS, VERDICTS, bars, coloured, good_until, lines, now, points, query, row, table,
+    variable,
 )
 from .grafana import dashboard as whole
-from .queries import last, quantile, rate
+from .queries import RUN_LABELS, by_run, by_shard, last, quantile, rate
 
 ATTRIBUTE = '$attribute=~"$value"'
-OF_RUNS = f'{ATTRIBUTE}, aiperf_benchmark_id=~"$run", aiperf_benchmark_phase=~"$phase"'
+PHASE = 'aiperf_benchmark_phase="$phase"'
+BOTH_PHASES = f'{ATTRIBUTE}, aiperf_benchmark_id=~"$runs"'
+OF_RUNS = f"{BOTH_PHASES}, {PHASE}"
 REQUESTS = f'{OF_RUNS}, gen_ai_request_model=~"$model"'
-BY = "aiperf_benchmark_id, aiperf_model_name"
-RUN_NAME = "{{aiperf_model_name}} {{aiperf_benchmark_id}}"
 TOKENS = "suffix: tokens/s"
+LEGEND = "{{run}}"
 
 
 def of(metric, matchers=REQUESTS, extra=""):
@@ -22,89 +24,151 @@ def of(metric, matchers=REQUESTS, extra=""):
 
 def added(metric, matchers=OF_RUNS):
     """Final results that add up over shards."""
-    return f"sum by ({BY}) ({last(of(metric, matchers))})"
+    return f"sum by ({RUN_LABELS}) ({last(of(metric, matchers))})"
 
 
 def most(metric):
     """The largest of all shards."""
-    return f"max by ({BY}) ({last(of(metric, OF_RUNS))})"
+    return f"max by ({RUN_LABELS}) ({last(of(metric, OF_RUNS))})"
 
 
-def estimate(share, metric):
-    """A quantile of the whole run, from the buckets of all shards."""
-    return quantile(share, f"aiperf_{metric}", REQUESTS, BY, over=last)
-
-
-def exact(metric, percentile, by=f"{BY}, service_instance_id"):
-    """An exact percentile, by shard."""
+def exact(metric, percentile, by=RUN_LABELS):
+    """An exact percentile."""
     extra = f'aiperf_percentile="{percentile}"'
     return f"max by ({by}) ({last(of(f'aiperf_percentiles_{metric}', OF_RUNS, extra))})"
+
+
+def result(metric, percentile):
+    """The exact percentile of a run; of several shards, which cannot be combined, an estimate from
+    the buckets of all."""
+    instances = f"count by ({RUN_LABELS}) ({exact(metric, percentile, f'{RUN_LABELS}, service_instance_id')})"
+    estimate = quantile(percentile / 100, f"aiperf_{metric}", REQUESTS, RUN_LABELS, over=last)
+    return f"({exact(metric, percentile)} and {instances} == 1 or {estimate})"
 
 
 SENT = added("aiperf_timing_requests_sent_total")
 FAILED = f"({added('aiperf_error_request_count_total', REQUESTS)} or 0 * {SENT})"
 ENDED = added("gen_ai_client_operation_duration_seconds_count", REQUESTS)
+HAVE_OBJECTIVES = added("aiperf_goodput_per_second")
 GOOD = (
-    f"{added('aiperf_good_request_count_total', REQUESTS)} / "
-    f"{added('aiperf_request_count_total', REQUESTS)}"
+    f"({added('aiperf_good_request_count_total', REQUESTS)} or 0 * {HAVE_OBJECTIVES}) / {ENDED}"
 )
+RATE = added("aiperf_request_throughput_per_second")
+OUTPUT = added("aiperf_output_token_throughput_per_second")
 TTFT, ITL, LATENCY = "time_to_first_token_seconds", "inter_token_latency_seconds", "request_latency_seconds"
 ALL_SHARDS = "Over all shards."
-BUCKETS = "Estimated from the buckets of all shards; the table has the exact values."
+EXACT = "Exact; of a sharded run, estimated from the buckets of all shards."
+RUN_COLUMN = {"Run": [("custom.width", 280)]}
+IDS = RUN_LABELS.split(", ")
+
+
+def columns_of(columns):
+    """Columns whose series are labelled by the run."""
+    return [(name, unit, by_run(expr), settings) for name, unit, expr, settings in columns]
 
 
 def results():
     """The tables."""
+    began = f"1000 * {shared.began(BOTH_PHASES)}"
+    elapsed = (
+        f"sum by ({RUN_LABELS}) (max by ({RUN_LABELS}, aiperf_benchmark_phase) "
+        f"({last(of('aiperf_timing_phase_elapsed_sec_seconds', BOTH_PHASES))}))"
+    )
+    hidden = [("custom.hideFrom.viz", True)]
+    to_run = {
+        "title": "Benchmark run", "targetBlank": False,
+        "url": f"/d/{shared.RUN_UID}?var-run=${{__data.fields.aiperf_benchmark_id}}"
+               "&from=${__data.fields.From.numeric}&to=${__data.fields.To.numeric}",
+    }
     columns = [
+        ("From", "none", f"{began} - 5000", hidden),
+        ("To", "none", f"{began} + 1000 * {elapsed} + 10000", hidden),
         ("Verdict", "none", most("aiperf_client_verdict_ratio"),
          [("mappings", VERDICTS), ("custom.cellOptions", {"type": "color-text"})]),
-        ("Duration", "s", most("aiperf_benchmark_duration_seconds"), []),
-        ("Requests", "short", ENDED, []),
-        ("Error rate", "percentunit", f"{FAILED} / {ENDED}", coloured(good_until(0.001, 0.01))),
-        ("Requests/s", "reqps", added("aiperf_request_throughput_per_second"), []),
-        ("Output tokens/s", TOKENS, added("aiperf_output_token_throughput_per_second"), []),
-        ("Goodput", "reqps", added("aiperf_goodput_per_second"), []),
-        ("Good requests", "percentunit", GOOD, []),
+        ("Duration", SECONDS, most("aiperf_benchmark_duration_seconds"), [("decimals", 1)]),
+        ("Requests", COUNT, ENDED, []),
+        ("Failed", "percentunit", f"{FAILED} / {ENDED}", coloured(good_until(0.001, 0.01))),
+        ("Good", "percentunit", GOOD, []),
+        ("Requests/s", "reqps", RATE, []),
+        ("Output tokens/s", "none", OUTPUT, [("decimals", 1)]),
+        ("TTFT p50", "s", result(TTFT, 50), []),
+        ("TTFT p99", "s", result(TTFT, 99), []),
+        ("ITL p50", "s", result(ITL, 50), []),
+        ("ITL p99", "s", result(ITL, 99), []),
+        ("Latency p50", "s", result(LATENCY, 50), []),
+        ("Latency p99", "s", result(LATENCY, 99), []),
     ]
-    names = {"aiperf_benchmark_id": "Run", "aiperf_model_name": "Model"}
+    compared = [
+        (name, "percentunit", f"{expr} / scalar({of_baseline(expr)}) - 1", [("decimals", 1)])
+        for name, _, expr, _ in columns[7:]
+    ]
+    settings = {
+        "Run": [("custom.width", 280), ("links", [to_run])], "aiperf_benchmark_id": hidden,
+    }
+    without = IDS[1:] + ["short_id"]
+    labels = {"run": "Run", "aiperf_benchmark_id": "aiperf_benchmark_id"}
+    info = last(of("aiperf_run_info", BOTH_PHASES))
+    processes = f"count by ({', '.join([RUN_LABELS, *shared.SETTINGS])}) ({info})"
+    return row(
+        "Results",
+        table("Results", "One row per run, with counts and rates summed over its shards; a run's name "
+              "leads to its own page and time. Read the verdict first: latencies of a suspect run are "
+              f"partly caused by the client. Percentiles: {EXACT[0].lower()}{EXACT[1:]}", columns_of(columns),
+              labels, settings=settings, without=without),
+        table("Difference to the baseline", "Each value divided by that of the run that is chosen as "
+              "baseline, minus 1. Throughput is better if higher, latency if lower.",
+              columns_of(compared), {"run": "Run"}, settings=RUN_COLUMN, without=[*IDS, "short_id"]),
+        table("Settings", "What was run, as exported by the run itself; the URL is the first one.",
+              columns_of([("Processes", COUNT, processes, [])]),
+              {"run": "Run", **shared.SETTINGS}, settings=RUN_COLUMN, without=[*IDS, "short_id"]),
+    )
+
+
+def of_baseline(expr):
+    """The same of the baseline, whether or not it is among the chosen runs."""
+    return expr.replace('aiperf_benchmark_id=~"$runs"', 'aiperf_benchmark_id="$baseline"')
+
+
+def side_by_side():
+    """Bars, and throughput against latency."""
+    bar = lambda title, text, unit, expr, **more: bars(
+        title, text, unit, now(f"sort_desc({by_run(expr)})", LEGEND), **more
+    )
+    percentile = lambda title, metric, which: bar(
+        f"{title} p{which}", f"Lower is better. {EXACT}", "s", result(metric, which)
+    )
+    return row(
+        "Side by side",
+        points("Throughput and latency", "One point per run, which it names when pointed at: the more to the right and the lower, the "
+               f"better. Where a curve bends upwards, the server is saturated. {EXACT}",
+               ("Output tokens/s", TOKENS, by_run(OUTPUT)), ("Latency p99", "s", by_run(result(LATENCY, 99))),
+               {"run": "Run"}, width=12),
+        points("Requests and time to first token", f"One point per run, as before. {EXACT}",
+               ("Requests/s", "reqps", by_run(RATE)), ("TTFT p99", "s", by_run(result(TTFT, 99))),
+               {"run": "Run"}, width=12),
+        bar("Requests per second", f"Successful requests; higher is better. {ALL_SHARDS}", "reqps", RATE),
+        bar("Output tokens per second", f"Tokens generated; higher is better. {ALL_SHARDS}", TOKENS, OUTPUT),
+        bar("Good requests", "Fraction of all ended requests, failed ones included, that met every "
+            f"objective; higher is better. {ALL_SHARDS}", "percentunit", GOOD, none="no objectives", max=1),
+        percentile("TTFT", TTFT, 50), percentile("ITL", ITL, 50), percentile("Latency", LATENCY, 50),
+        percentile("TTFT", TTFT, 99), percentile("ITL", ITL, 99), percentile("Latency", LATENCY, 99),
+    )
+
+
+def shards():
+    """The exact percentiles of each shard."""
     percentiles = [
-        (f"{title} p{percentile}", "s", exact(metric, percentile), [])
+        (f"{title} p{percentile}", "s",
+         by_shard(by_run(exact(metric, percentile, f"{RUN_LABELS}, service_instance_id"))), [])
         for title, metric in (("TTFT", TTFT), ("ITL", ITL), ("Latency", LATENCY))
         for percentile in (50, 90, 99)
     ]
     return row(
-        "Results",
-        table("Results", "One row per run, with counts and rates summed over its shards. Read the verdict "
-              "first: latencies of a suspect run are partly caused by the client.", columns, names),
+        "Exact percentiles of each shard",
         table("Exact percentiles", "Computed from all values, by shard, since exact percentiles of several shards "
-              "cannot be combined.", percentiles, {**names, "service_instance_id": "Shard"}),
-    )
-
-
-def side_by_side():
-    """Bars."""
-    bar = lambda title, text, unit, expr, **more: bars(
-        title, text, unit, now(f"sort_desc({expr})", RUN_NAME), **more
-    )
-    quantile_bar = lambda title, metric, share: bar(
-        f"{title} p{round(100 * share)}", f"Lower is better. {BUCKETS}", "s", estimate(share, metric)
-    )
-    return row(
-        "Side by side",
-        bar("Requests per second", f"Successful requests; higher is better. {ALL_SHARDS}", "reqps",
-            added("aiperf_request_throughput_per_second")),
-        bar("Output tokens per second", f"Tokens generated; higher is better. {ALL_SHARDS}", TOKENS,
-            added("aiperf_output_token_throughput_per_second")),
-        bar("Goodput", f"Requests per second that met every objective; higher is better. {ALL_SHARDS}",
-            "reqps", added("aiperf_goodput_per_second"), none="no objectives"),
-        quantile_bar("TTFT", TTFT, 0.5), quantile_bar("ITL", ITL, 0.5),
-        quantile_bar("Latency", LATENCY, 0.5),
-        quantile_bar("TTFT", TTFT, 0.99), quantile_bar("ITL", ITL, 0.99),
-        quantile_bar("Latency", LATENCY, 0.99),
-        bar("Error rate", f"Fraction of requests that failed; lower is better. {ALL_SHARDS}",
-            "percentunit", f"{FAILED} / {ENDED}", steps=good_until(0.001, 0.01), width=12),
-        bar("Good requests", f"Fraction of requests that met every objective. {ALL_SHARDS}",
-            "percentunit", GOOD, none="no objectives", max=1, width=12),
+              "cannot be combined.", percentiles, {"run": "Run", "shard": "Shard"},
+              settings=RUN_COLUMN, without=[*IDS, "short_id", "service_instance_id"]),
+        collapsed=True,
     )
 
 
@@ -114,18 +178,18 @@ def over_time():
     return row(
         "Over time",
         lines("Requests per second", "Successful requests of each run. Simultaneous runs share "
-              "the server.", "reqps", query(f"sum by ({BY}) ({rate(ok)})", RUN_NAME)),
+              "the server.", "reqps", query(by_run(f"sum by ({RUN_LABELS}) ({rate(ok)}) > 0"), LEGEND)),
         lines("TTFT p99", "Time to first token of each run. Estimated from buckets.", "s",
-              query(quantile(0.99, f"aiperf_{TTFT}", REQUESTS, BY), RUN_NAME)),
+              query(by_run(quantile(0.99, f"aiperf_{TTFT}", REQUESTS, RUN_LABELS)), LEGEND)),
         lines("Latency p99", "Request latency of each run. Estimated from buckets.", "s",
-              query(quantile(0.99, f"aiperf_{LATENCY}", REQUESTS, BY), RUN_NAME)),
+              query(by_run(quantile(0.99, f"aiperf_{LATENCY}", REQUESTS, RUN_LABELS)), LEGEND)),
     )
 
 
 def overlaid():
     """The candidate, and the baseline moved to the candidate's start."""
     matchers = lambda which: (
-        f'aiperf_benchmark_id="${which}", aiperf_benchmark_phase=~"$phase", gen_ai_request_model=~"$model"'
+        f'aiperf_benchmark_id="${which}", {PHASE}, gen_ai_request_model=~"$model"'
     )
     pair = lambda made: [
         query(made(matchers("candidate"), "[$__rate_interval]"), "candidate"),
@@ -133,18 +197,18 @@ def overlaid():
         query(made(matchers("baseline"), "[$__rate_interval] offset ${shift}s1ms"), "baseline"),
     ]
     moved = "The baseline is shifted so that both start at the candidate's start."
-    count = lambda name: lambda which, window: f"sum(rate({name}{{{which}}}{window}))"
+    count = lambda name: lambda which, window: f"sum(rate({name}{{{which}}}{window})) > 0"
     share = lambda name: lambda which, window: (
         f"histogram_quantile(0.99, sum by (le) (rate(aiperf_{name}_bucket{{{which}}}{window})))"
     )
     output = lambda which, window: (
-        f'sum(rate(gen_ai_client_token_usage_sum{{{which}, gen_ai_token_type="output"}}{window}))'
+        f'sum(rate(gen_ai_client_token_usage_sum{{{which}, gen_ai_token_type="output"}}{window})) > 0'
     )
     part = lambda title, text, unit, made, **more: lines(
         title, f"{text} {moved}", unit, *pair(made), **more
     )
     return row(
-        "Two runs since their start",
+        "Candidate and baseline since their start",
         part("Requests per second", "Successful requests.", "reqps",
              count("aiperf_request_count_total"), width=12),
         part("Output tokens per second", "Tokens generated, counted as requests end.", TOKENS, output, width=12),
@@ -175,10 +239,11 @@ def dashboard():
         f"query_result({began('candidate')} - {began('baseline')})", regex="/ (-?[0-9]+)/", hide=2,
     )
     variables = [
-        shared.model(), attribute, value, shared.run(chosen, many=True), shared.phase(),
-        shared.run(chosen, "candidate", "Candidate"), shared.run(chosen, "baseline", "Baseline"), shift,
+        shared.model(), attribute, value, shared.run(chosen, "runs", "Runs", many=True), shared.phase(),
+        shared.run(chosen, "candidate", "Candidate"),
+        shared.run(chosen, "baseline", "Baseline", but="candidate"), shift,
     ]
-    rows = [results(), side_by_side(), over_time(), overlaid()]
+    rows = [results(), side_by_side(), over_time(), overlaid(), shards()]
     text = "Final results of several runs side by side, and two runs on a common time axis."
     links = shared.links(shared.COMPARE_UID)
     return whole(shared.COMPARE_UID, "Compare runs", text, variables, links, rows)

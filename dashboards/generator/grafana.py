@@ -13,13 +13,16 @@ TAG = "aiperf"
 # One colour a meaning, in all dashboards.
 COLOURS = {
     "p50": "green", "p90": "yellow", "p99": "red",
-    "input": "blue", "output": "orange", "reasoning": "purple", "total": "text",
-    "sent": "blue", "completed": "green", "good": "green", "errors": "red",
-    "client p50": "light-green", "client p99": "light-red",
+    "input": "blue", "output": "orange", "reasoning": "purple",
+    "sent": "blue", "succeeded": "green", "good": "dark-green",
+    "failed": "red", "client": "purple", "candidate": "blue", "baseline": "orange",
     "requests in flight": "blue", "sessions in flight": "purple",
 }
 
 PLAIN = [("blue", None)]
+
+# Numbers in full, with a separator of thousands; times of a run in seconds.
+COUNT, SECONDS = "locale", "suffix: s"
 
 
 def good_until(warn, bad):
@@ -45,12 +48,18 @@ def fixed(name, colour):
     return override(name, [("color", {"mode": "fixed", "fixedColor": colour})])
 
 
-def override(name, properties):
-    """Settings of the series or column `name`."""
+def override(name, properties, by="byName"):
+    """Settings of the series or column `name`, or of all that match where `by` is `byRegexp`."""
     return {
-        "matcher": {"id": "byName", "options": name},
+        "matcher": {"id": by, "options": name},
         "properties": [{"id": key, "value": value} for key, value in properties],
     }
+
+
+# A server's series beside the client's.
+DASHED = override(
+    "/^server/", [("custom.lineStyle", {"fill": "dash", "dash": [8, 6]})], by="byRegexp"
+)
 
 
 def thresholds(steps):
@@ -89,17 +98,20 @@ class Panel(dict):
         self.width, self.height = width, height
 
 
-def lines(title, description, unit, *queries, width=8, height=8, stack=False, overrides=(), **more):
-    """Series over time, with a legend."""
+def lines(
+    title, description, unit, *queries, width=8, height=8, stack=False, overrides=(),
+    calcs=("mean", "max"), **more
+):
+    """Series over time, with a legend of `calcs`."""
     custom = {
         "drawStyle": "line", "lineWidth": 1, "fillOpacity": 30 if stack else 8,
-        "showPoints": "auto", "spanNulls": False, "axisSoftMin": 0,
+        "showPoints": "never", "spanNulls": False, "axisSoftMin": 0,
         "stacking": {"mode": "normal" if stack else "none", "group": "A"},
     }
     defaults = {"custom": custom, "color": {"mode": "palette-classic"}, "min": 0}
     options = {
         "legend": {
-            "displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": ["lastNotNull"]
+            "displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": list(calcs)
         },
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
@@ -107,13 +119,16 @@ def lines(title, description, unit, *queries, width=8, height=8, stack=False, ov
     return Panel("timeseries", title, description, unit, queries, width, height, defaults, options)
 
 
-def stat(title, description, unit, *queries, width=4, height=4, steps=PLAIN, none="–", **more):
+def stat(
+    title, description, unit, *queries, width=4, height=4, steps=PLAIN, none="–", textMode="auto",
+    **more
+):
     """The latest value in large letters; names beside it where there are several."""
     defaults = {"thresholds": thresholds(steps), "color": {"mode": "thresholds"}, "noValue": none}
     options = {
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         "orientation": "auto", "colorMode": "value", "graphMode": "none", "justifyMode": "auto",
-        "textMode": "auto", "wideLayout": True, "showPercentChange": False,
+        "textMode": textMode, "wideLayout": True, "showPercentChange": False,
         "percentChangeColorMode": "standard",
     }
     return Panel("stat", title, description, unit, queries, width, height, defaults | more, options)
@@ -136,7 +151,7 @@ def bars(title, description, unit, *queries, width=8, height=8, steps=PLAIN, non
 
 
 def heat(title, description, unit, expr, width=8, height=8):
-    """Buckets over time; `expr` gives the increase by `le`."""
+    """Buckets over time; `expr` gives the increase by `le`, of the buckets to show."""
     custom = {"scaleDistribution": {"type": "linear"}}
     custom["hideFrom"] = {"legend": False, "tooltip": False, "viz": False}
     options = {
@@ -155,10 +170,11 @@ def heat(title, description, unit, expr, width=8, height=8):
     return Panel("heatmap", title, description, unit, queries, width, height, {"custom": custom}, options)
 
 
-def table(title, description, columns, labels, width=24, height=8):
+def table(title, description, columns, labels, width=24, height=8, settings=None, without=()):
     """A line for each set of labels: `columns` of `(name, unit, expr, settings)`.
 
-    `labels` maps the labels that the queries keep to the headings of their columns.
+    `labels` maps the labels that the queries keep to the headings of their columns, in order;
+    `settings` are those of label columns, by heading, and the labels `without` are not shown.
     """
     queries = [now(expr, name, form="table") for name, _, expr, _ in columns]
     values = {f"Value #{chr(ord('A') + i)}": name for i, (name, *_) in enumerate(columns)}
@@ -170,19 +186,42 @@ def table(title, description, columns, labels, width=24, height=8):
         {
             "id": "organize",
             "options": {
-                "excludeByName": {"Time": True}, "indexByName": order,
+                "excludeByName": dict.fromkeys(["Time", *without], True), "indexByName": order,
                 "renameByName": {**labels, **values},
             },
         },
     ]
     overrides = [
-        override(name, [("unit", unit), *settings]) for name, unit, _, settings in columns
+        override(name, [("unit", unit), *of_column]) for name, unit, _, of_column in columns
     ]
-    defaults = {"custom": {"align": "auto", "inspect": False, "cellOptions": {"type": "auto"}}}
+    overrides += [override(name, of_label) for name, of_label in (settings or {}).items()]
+    defaults = {"custom": {"align": "auto", "inspect": False, "minWidth": 60, "cellOptions": {"type": "auto"}}}
     defaults |= {"noValue": "–", "thresholds": thresholds(PLAIN), "overrides": overrides}
     options = {"showHeader": True, "cellHeight": "sm", "frameIndex": 0}
     made = Panel("table", title, description, "short", queries, width, height, defaults, options)
     made["transformations"] = transformations
+    return made
+
+
+def points(title, description, x, y, label, width=24, height=10):
+    """A point for each `label`: `x` and `y` are `(name, unit, expr)`."""
+    made = table(title, description, [(*x, []), (*y, [])], label, width, height)
+    axis = {
+        "pointSize": {"fixed": 10}, "show": "points", "axisPlacement": "auto", "axisSoftMin": 0,
+        "hideFrom": {"legend": False, "tooltip": False, "viz": False},
+    }
+    options = {
+        "mapping": "manual", "series": [{
+            "x": {"matcher": {"id": "byName", "options": x[0]}},
+            "y": {"matcher": {"id": "byName", "options": y[0]}},
+            "frame": {"matcher": {"id": "byIndex", "options": 0}},
+        }],
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False, "calcs": []},
+        "tooltip": {"mode": "single", "sort": "none"},
+    }
+    # Without a version, Grafana takes the options for those of an older panel and replaces them.
+    made |= {"type": "xychart", "options": options, "pluginVersion": "12.0.0"}
+    made["fieldConfig"]["defaults"] = {"unit": "short", "custom": axis, "color": {"mode": "fixed", "fixedColor": "blue"}}
     return made
 
 
@@ -220,6 +259,15 @@ def laid_out(rows):
     return out
 
 
+def phase_regions(expr, text):
+    """Annotations: a region for each phase, while `expr` has a series of it."""
+    return {
+        "name": "Phases", "enable": True, "hide": False, "iconColor": "light-blue",
+        "datasource": DATASOURCE, "expr": expr, "step": "2s", "titleFormat": text,
+        "textFormat": "", "tagKeys": "", "useValueForTime": False,
+    }
+
+
 def datasource():
     """The variable that picks the Prometheus."""
     return {
@@ -230,11 +278,11 @@ def datasource():
 
 
 def choice(name, label, description, values):
-    """A choice of `values`, of several or All; the first to begin with."""
+    """A choice of one of `values`, the first to begin with."""
     return {
         "name": name, "label": label, "description": description, "type": "custom",
-        "query": ",".join(values), "hide": 0, "multi": True, "includeAll": True, "allValue": ".*",
-        "current": {"text": [values[0]], "value": [values[0]]}, "options": [],
+        "query": ",".join(values), "hide": 0, "multi": False, "includeAll": False,
+        "current": {"text": values[0], "value": values[0]}, "options": [],
     }
 
 
@@ -266,7 +314,7 @@ def link(title, uid, tooltip):
     }
 
 
-def dashboard(uid, title, description, variables, links, rows):
+def dashboard(uid, title, description, variables, links, rows, annotations=()):
     """The whole, as Grafana imports it."""
     return {
         "uid": uid, "title": title, "description": description, "tags": [TAG, "llm", "benchmark"],
@@ -274,6 +322,6 @@ def dashboard(uid, title, description, variables, links, rows):
         "fiscalYearStartMonth": 0, "timezone": "browser", "refresh": "5s",
         "time": {"from": "now-15m", "to": "now"},
         "timepicker": {"refresh_intervals": ["5s", "10s", "30s", "1m", "5m"]},
-        "annotations": {"list": []}, "links": links,
+        "annotations": {"list": list(annotations)}, "links": links,
         "templating": {"list": [datasource(), *variables]}, "panels": laid_out(rows),
     }

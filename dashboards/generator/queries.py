@@ -6,9 +6,11 @@ run, so that a counter's last value is the run's total.
 """
 
 RUN = 'aiperf_benchmark_id=~"$run", service_instance_id=~"$instance"'
-PHASE = f'{RUN}, aiperf_benchmark_phase=~"$phase"'
+PHASE = f'{RUN}, aiperf_benchmark_phase="$phase"'
 REQUEST = f'{PHASE}, gen_ai_request_model=~"$model"'
 WINDOW = "$__rate_interval"
+# What is kept of a run when its series are aggregated, and the label made of it.
+RUN_LABELS = "aiperf_benchmark_id, aiperf_run_name, aiperf_model_name"
 
 
 def of(metric, matchers=REQUEST, extra=""):
@@ -61,3 +63,25 @@ def or_none(expr, label):
 def by_shard(expr):
     """Labels the shard with its index, which follows the run's ID; empty for a single process."""
     return f'label_replace({expr}, "shard", "shard $1", "service_instance_id", ".{{36}}-([0-9]+)")'
+
+
+def while_active(expr):
+    """Returns `expr` while the phase is going on, so that a legend's mean is that of the phase."""
+    elapsed = of("aiperf_timing_phase_elapsed_sec_seconds", PHASE)
+    return f"({expr}) and on () (max({rate(elapsed)}) > 0)"
+
+
+def by_run(expr):
+    """Labels the series `run` with the run's model, its name and the start of its ID."""
+    short = f'label_replace({expr}, "short_id", "$1", "aiperf_benchmark_id", "(.{{4}}).*")'
+    return f'label_join({short}, "run", " ", "aiperf_model_name", "aiperf_run_name", "short_id")'
+
+
+def filled(metric, matchers=REQUEST):
+    """The increase of buckets, from the lowest with a value to the highest of the run."""
+    buckets = of(f"{metric}_bucket", matchers)
+    counts = f"sum by (le) (last_over_time({buckets}[$__range] @ end()))"
+    inside = f"{counts} > 0 < scalar(max({counts}))"
+    # The bound of the highest bucket with a value is the quantile 1.
+    highest = f'count_values("le", histogram_quantile(1, {counts}))'
+    return f"sum by (le) (increase({buckets}[{WINDOW}])) and on (le) ({inside} or {highest})"

@@ -1,6 +1,7 @@
 """What all three dashboards have: names, links, the choice of model and run."""
 
-from .grafana import choice, link, variable
+from .grafana import choice, link, phase_regions, variable
+from .queries import RUN, RUN_LABELS, by_run, of, rate
 
 RUN_UID, SERVER_UID, COMPARE_UID = "aiperf-run", "aiperf-server", "aiperf-compare"
 
@@ -14,6 +15,21 @@ LINKS = {
 SENT = "aiperf_timing_requests_sent_total"
 STARTED = f'{{__name__=~"{SENT}|gen_ai_client_operation_duration_seconds_count"'
 
+# What `aiperf_run_info` says of a run, with the headings of its columns.
+SETTINGS = {
+    "aiperf_run_load": "Load", "aiperf_run_url": "URL", "aiperf_endpoint_type": "Endpoint",
+    "aiperf_run_input_tokens": "Input tokens", "aiperf_run_output_tokens": "Output tokens",
+    "aiperf_run_objectives": "Objectives",
+}
+
+
+def phases():
+    """The phases of the run as regions of the panels over time."""
+    elapsed = of("aiperf_timing_phase_elapsed_sec_seconds", RUN)
+    return phase_regions(
+        f"max by (aiperf_benchmark_phase) ({rate(elapsed)}) > 0", "{{aiperf_benchmark_phase}}"
+    )
+
 
 def links(uid):
     """Links to the other two."""
@@ -26,21 +42,26 @@ def model():
     return variable("model", "Model", "The requested models.", asked, many=True)
 
 
-def newest_first(matchers):
-    """Runs by when they began. A subquery, since no series tells its own start."""
-    began = f"min_over_time(timestamp({SENT}{{{matchers}}})[$__range:10s])"
-    return f"query_result(sort_desc(min by (aiperf_benchmark_id) ({began})))"
+def began(matchers, over="$__range"):
+    """When runs began. A subquery, since no series tells its own start."""
+    first = f"min_over_time(timestamp({SENT}{{{matchers}}})[{over}:10s])"
+    return f"min by ({RUN_LABELS}) ({first})"
 
 
-def run(matchers='gen_ai_request_model=~"$model"', name="run", label="Run", many=False):
-    """Runs of the range, the newest first."""
-    text = "The run (`benchmark_id` in its files); the newest is first."
-    regex = '/aiperf_benchmark_id="([^"]+)"/'
-    return variable(name, label, text, newest_first(matchers), many=many, regex=regex, every=None)
+def run(matchers='gen_ai_request_model=~"$model"', name="run", label="Run", many=False, but=""):
+    """Runs of the range, the newest first; `but` is the variable of a run to leave out."""
+    found = began(matchers)
+    if but:
+        other = began(f'aiperf_benchmark_id="${but}"')
+        found += f" unless on (aiperf_benchmark_id) {other}"
+    text = "The run, with the start of its `benchmark_id`; the newest is first."
+    regex = '/aiperf_benchmark_id="(?<value>[^"]+)".*[, ]run="(?<text>[^"]+)"/'
+    asked = f"query_result(sort_desc({by_run(found)}))"
+    return variable(name, label, text, asked, many=many, regex=regex, every=None)
 
 
 def phase():
-    """Phases: both stand there from the start, so that the default needs no choice again."""
+    """The phases; they are not added up, since a sum of warmup and measurement means nothing."""
     text = "Warmup brings the server to its working state; profiling is the measurement."
     return choice("phase", "Phase", text, ["profiling", "warmup"])
 

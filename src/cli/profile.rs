@@ -264,6 +264,9 @@ pub(super) struct OutputArgs {
     /// Resource attributes for OTLP export: name=value
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_delimiter = ',')]
     pub(super) otel_resource_attributes: Vec<String>,
+    /// Name of the run on dashboards [default: its load]
+    #[arg(long, value_name = "NAME")]
+    pub(super) run_name: Option<String>,
     /// Kind of histograms to export over OTLP [default: explicit]
     #[arg(long, value_name = "KIND", value_parser = choice::<Histograms>())]
     pub(super) otel_histograms: Option<Histograms>,

@@ -391,6 +391,7 @@ fn telemetry(
         url: flags.otel_url.clone(),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
         resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
+        run_name: flags.run_name.clone(),
         provider: flags.gen_ai_provider.clone(),
         exponential_histograms: flags.otel_histograms.map(|kind| kind == Histograms::Exponential),
         trace_sample: flags.trace_sample,

@@ -108,8 +108,8 @@ const fn ucum(unit: Unit) -> (&'static str, f64) {
 }
 
 /// Returns bucket boundaries in a geometric series over the metric's range of values: ratio 1.25
-/// for times (so that a quantile computed from the buckets is within 12%), 2 for others, mirrored
-/// around zero for signed values. The phases of an HTTP request range from zero over microseconds
+/// for times, tokens and rates (so that a quantile computed from the buckets is within 12%), 2 for
+/// others, mirrored around zero for signed values. The phases of an HTTP request range from zero over microseconds
 /// to minutes.
 fn boundaries(metric: &Metric) -> Vec<f64> {
     match metric.unit {
@@ -119,7 +119,7 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
         Unit::Nanoseconds | Unit::Milliseconds | Unit::Seconds | Unit::MillisecondsPerImage => {
             geometric(1e-4, 1.25, 600.0)
         }
-        Unit::Tokens => geometric(1.0, 2.0, 2_097_152.0),
+        Unit::Tokens => geometric(1.0, 1.25, 2_097_152.0),
         Unit::Megabytes => geometric(1e6, 2.0, 1e12),
         Unit::Bytes | Unit::Kilobytes => geometric(64.0, 2.0, 1_073_741_824.0),
         Unit::Percent if metric.is_signed() => {
@@ -135,7 +135,7 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
         Unit::Ratio if metric.tag == tag::RTFX => geometric(0.125, 2.0, 262_144.0),
         Unit::Ratio => vec![0.0, 1.0],
         Unit::Percent => [0.0].into_iter().chain(geometric(0.125, 2.0, 1024.0)).collect(),
-        _ => geometric(0.125, 2.0, 262_144.0),
+        _ => geometric(0.125, 1.25, 262_144.0),
     }
 }
 

@@ -139,6 +139,11 @@ fn labels(spec: &MetricSpec) -> &'static str {
     match spec.name.as_str() {
         "gen_ai.client.token.usage" => "request, `gen_ai_token_type`",
         "aiperf.client.queue.spilled" | "aiperf.client.traces.lost" => "phase",
+        "aiperf.client.verdict.reason" => "phase, `aiperf_client_finding`",
+        "aiperf.run.info" => {
+            "phase, `aiperf_run_load`, `aiperf_run_url`, `aiperf_run_input_tokens`, \
+             `aiperf_run_output_tokens`, `aiperf_run_objectives`"
+        }
         name if name.starts_with("aiperf.percentiles.") => "phase, `aiperf_percentile`",
         name if name.starts_with("aiperf.steady_state.") => "phase, `aiperf_statistic`",
         name if name.starts_with("aiperf.time_breakdown.") => "phase, `aiperf_stage`",

@@ -74,6 +74,33 @@ impl PhaseConfig {
         }
     }
 
+    /// Describes the load in a few words, such as `concurrency 16` or `25 req/s`.
+    #[must_use]
+    pub(crate) fn load_label(&self) -> String {
+        let pace = match &self.load {
+            LoadPattern::ClosedLoop if self.concurrency.is_none() => "all at once".to_owned(),
+            LoadPattern::ClosedLoop => String::new(),
+            LoadPattern::Rate(rate) => match rate.points.as_slice() {
+                [only] => format!("{} req/s", only.rate),
+                _ => "rate series".to_owned(),
+            },
+            LoadPattern::FixedSchedule => "fixed schedule".to_owned(),
+            LoadPattern::UserCentric { rate, users } => format!("{users} users, {rate} req/s"),
+        };
+        let limit =
+            |name, limit: Option<Limit>| limit.map(|limit| format!("{name} {}", limit.most));
+        let limits = [
+            limit("concurrency", self.concurrency),
+            limit("prefill concurrency", self.prefill_concurrency),
+        ];
+        let parts: Vec<String> = [Some(pace).filter(|pace| !pace.is_empty())]
+            .into_iter()
+            .chain(limits)
+            .flatten()
+            .collect();
+        parts.join(", ")
+    }
+
     /// Returns the load that the phase holds once its ramps are over.
     #[must_use]
     pub(crate) fn held_load(&self) -> HeldLoad {
@@ -333,5 +360,40 @@ pub enum Zero {
 impl Default for Zero {
     fn default() -> Self {
         Self::At(Nanos::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_is_described_in_a_few_words() {
+        let limit = |most| Some(Limit { most, ramp: None });
+        let phase = |load, concurrency, prefill_concurrency| PhaseConfig {
+            kind: PhaseKind::Profiling,
+            load,
+            concurrency,
+            prefill_concurrency,
+            stop: StopCondition::default(),
+            grace_period: None,
+            cancellation: None,
+            failed_request_threshold: None,
+            end_failed_sessions: false,
+        };
+        let rate = || LoadPattern::Rate(Rate::constant(2.5, ArrivalPattern::Poisson));
+        for (phase, label) in [
+            (phase(LoadPattern::ClosedLoop, limit(16), None), "concurrency 16"),
+            (phase(LoadPattern::ClosedLoop, None, None), "all at once"),
+            (phase(rate(), None, None), "2.5 req/s"),
+            (phase(rate(), limit(8), limit(2)), "2.5 req/s, concurrency 8, prefill concurrency 2"),
+            (phase(LoadPattern::FixedSchedule, None, None), "fixed schedule"),
+            (
+                phase(LoadPattern::UserCentric { rate: 1.0, users: 5 }, None, None),
+                "5 users, 1 req/s",
+            ),
+        ] {
+            assert_eq!(phase.load_label(), label);
+        }
     }
 }

@@ -7,6 +7,8 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_BENCHMARK_ID: &str = "aiperf.benchmark.id";
     /// `aiperf.benchmark_phase`
     pub(crate) const AIPERF_BENCHMARK_PHASE: &str = "aiperf.benchmark_phase";
+    /// `aiperf.client.finding`
+    pub(crate) const AIPERF_CLIENT_FINDING: &str = "aiperf.client.finding";
     /// `aiperf.connection.reused`
     pub(crate) const AIPERF_CONNECTION_REUSED: &str = "aiperf.connection.reused";
     /// `aiperf.dns.cache_hit`
@@ -23,6 +25,18 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_REQUEST_LATENCY: &str = "aiperf.request.latency";
     /// `aiperf.request.slip`
     pub(crate) const AIPERF_REQUEST_SLIP: &str = "aiperf.request.slip";
+    /// `aiperf.run.input_tokens`
+    pub(crate) const AIPERF_RUN_INPUT_TOKENS: &str = "aiperf.run.input_tokens";
+    /// `aiperf.run.load`
+    pub(crate) const AIPERF_RUN_LOAD: &str = "aiperf.run.load";
+    /// `aiperf.run.name`
+    pub(crate) const AIPERF_RUN_NAME: &str = "aiperf.run.name";
+    /// `aiperf.run.objectives`
+    pub(crate) const AIPERF_RUN_OBJECTIVES: &str = "aiperf.run.objectives";
+    /// `aiperf.run.output_tokens`
+    pub(crate) const AIPERF_RUN_OUTPUT_TOKENS: &str = "aiperf.run.output_tokens";
+    /// `aiperf.run.url`
+    pub(crate) const AIPERF_RUN_URL: &str = "aiperf.run.url";
     /// `aiperf.session.number`
     pub(crate) const AIPERF_SESSION_NUMBER: &str = "aiperf.session.number";
     /// `aiperf.shard.count`
@@ -381,6 +395,24 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
+    /// A reason for the verdict; 1 for suspect, 2 for invalid. `{reason}`, gauge.
+    pub(crate) const AIPERF_CLIENT_VERDICT_REASON: Definition = Definition {
+        name: "aiperf.client.verdict.reason",
+        kind: InstrumentKind::Gauge,
+        unit: "{reason}",
+        brief: "A reason for the verdict; 1 for suspect, 2 for invalid",
+        boundaries: &[],
+    };
+
+    /// The settings that tell runs apart, as attributes; always 1. `{run}`, gauge.
+    pub(crate) const AIPERF_RUN_INFO: Definition = Definition {
+        name: "aiperf.run.info",
+        kind: InstrumentKind::Gauge,
+        unit: "{run}",
+        brief: "The settings that tell runs apart, as attributes; always 1",
+        boundaries: &[],
+    };
+
     /// Mean time to first token, divided by the times that the server reports. `s`, gauge.
     pub(crate) const AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN: Definition = Definition {
         name: "aiperf.time_breakdown.time_to_first_token",
@@ -400,7 +432,7 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 32] = [
+    pub(crate) const ALL: [&Definition; 34] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -431,6 +463,8 @@ pub(crate) mod metric {
         &AIPERF_CLIENT_WORKER_CPU_UTILIZATION,
         &AIPERF_CLIENT_RATE_RATIO,
         &AIPERF_CLIENT_VERDICT,
+        &AIPERF_CLIENT_VERDICT_REASON,
+        &AIPERF_RUN_INFO,
         &AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN,
         &AIPERF_TIME_BREAKDOWN_REQUEST_LATENCY,
     ];

@@ -1,16 +1,19 @@
-//! `aiperf.client.*` metrics of a phase: the size of the record queue, and client health at the
-//! end. The client's values for single requests are among the [instruments](super::instruments) of
+//! `aiperf.run.info`, and the `aiperf.client.*` metrics of a phase: the size of the record queue, and
+//! client health at the end. The client's values for single requests are among the [instruments](super::instruments) of
 //! requests.
 
 use std::collections::HashSet;
 
+use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
+use super::Identity;
 use super::attributes::PhaseAttributes;
 use crate::metrics::ClientHealth;
+use crate::redact;
 use crate::runner::QueueStats;
 use crate::schedule::PhaseKind;
-use crate::semconv::{Definition, metric};
+use crate::semconv::{Definition, attribute, metric};
 
 /// A gauge, and the accessor of its value in the client health.
 type Row = (Definition, fn(&ClientHealth) -> Option<f64>);
@@ -33,6 +36,8 @@ pub(super) struct Client {
     spilled: Counter<u64>,
     traces_lost: Counter<u64>,
     gauges: Vec<Gauge<f64>>,
+    reason: Gauge<f64>,
+    info: Gauge<f64>,
     /// Number of spilled records counted so far, over all phases.
     spilled_before: u64,
     /// Number of lost traces counted so far, over all phases.
@@ -47,7 +52,7 @@ impl Client {
         let counter = |row: Definition| {
             meter.u64_counter(row.name).with_unit(row.unit).with_description(row.brief).build()
         };
-        let gauge = |(row, _): &Row| {
+        let gauge = |row: Definition| {
             meter.f64_gauge(row.name).with_unit(row.unit).with_description(row.brief).build()
         };
         Self {
@@ -59,11 +64,34 @@ impl Client {
                 .build(),
             spilled: counter(SPILLED),
             traces_lost: counter(TRACES_LOST),
-            gauges: ROWS.iter().map(gauge).collect(),
+            gauges: ROWS.iter().map(|(row, _)| gauge(*row)).collect(),
+            reason: gauge(metric::AIPERF_CLIENT_VERDICT_REASON),
+            info: gauge(metric::AIPERF_RUN_INFO),
             spilled_before: 0,
             lost_before: 0,
             phases_of_traces: HashSet::new(),
         }
+    }
+
+    /// Records the settings of the run.
+    pub(super) fn run(&self, identity: &Identity) {
+        let info = &identity.info;
+        let url = identity.urls.first().map(|url| redact::url(url)).unwrap_or_default();
+        let optional = [
+            (attribute::AIPERF_RUN_INPUT_TOKENS, &info.input_tokens),
+            (attribute::AIPERF_RUN_OUTPUT_TOKENS, &info.output_tokens),
+            (attribute::AIPERF_RUN_OBJECTIVES, &info.objectives),
+        ];
+        let mut attributes = self.attributes.of(PhaseKind::Profiling);
+        attributes.push(KeyValue::new(attribute::AIPERF_RUN_LOAD, info.load.clone()));
+        let url = url.trim_end_matches('/').to_owned();
+        attributes.push(KeyValue::new(attribute::AIPERF_RUN_URL, url));
+        attributes.extend(
+            optional
+                .into_iter()
+                .filter_map(|(key, value)| Some(KeyValue::new(key, value.clone()?))),
+        );
+        self.info.record(1.0, &attributes);
     }
 
     /// Records the size of the queue in `phase`.
@@ -94,6 +122,11 @@ impl Client {
             if let Some(value) = value(health).filter(|value| value.is_finite()) {
                 gauge.record(value, &attributes);
             }
+        }
+        for reason in &health.reasons {
+            let which = KeyValue::new(attribute::AIPERF_CLIENT_FINDING, reason.finding.clone());
+            let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
+            self.reason.record(reason.verdict.level().into(), &attributes);
         }
     }
 }

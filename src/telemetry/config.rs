@@ -32,6 +32,8 @@ pub struct Config {
     /// `--otel-resource-attributes`, in order; a later one overrides an earlier one.
     #[serde(serialize_with = "shown_attributes")]
     pub resource_attributes: Vec<(String, String)>,
+    /// `--run-name`; `None` for the load.
+    pub run_name: Option<String>,
     /// `--gen-ai-provider`, which overrides the provider implied by the URL's host.
     pub provider: Option<String>,
     /// `--otel-histograms`: base-2 exponential histograms instead of explicit boundaries; `None`
@@ -75,6 +77,7 @@ impl Default for Config {
             url: None,
             streams: Streams { metrics: true, timing: true },
             resource_attributes: Vec::new(),
+            run_name: None,
             provider: None,
             exponential_histograms: None,
             trace_sample: None,
@@ -82,6 +85,19 @@ impl Default for Config {
             timeout_seconds: 10.0,
         }
     }
+}
+
+/// The settings that tell runs apart, for `aiperf.run.info`.
+#[derive(Debug, Clone, Default)]
+pub struct RunSettings {
+    /// `aiperf.run.load`, which is also the default of `aiperf.run.name`.
+    pub load: String,
+    /// Mean length of synthetic prompts.
+    pub input_tokens: Option<String>,
+    /// Mean requested output length.
+    pub output_tokens: Option<String>,
+    /// The objectives, as given to `--goodput`.
+    pub objectives: Option<String>,
 }
 
 /// The identity of the run, for the resource and attributes.
@@ -99,4 +115,6 @@ pub struct Identity {
     pub models: Vec<Arc<str>>,
     /// Base URLs of the servers.
     pub urls: Vec<String>,
+    /// The settings that tell it apart from other runs.
+    pub info: RunSettings,
 }

@@ -16,6 +16,7 @@ pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -
         Some(shard) => format!("{id}-{}", shard.index()),
         None => id.clone(),
     };
+    let name = config.run_name.as_ref().unwrap_or(&identity.info.load);
     let model = identity.models.first().map_or("", |model| model);
     let mut attributes = vec![
         KeyValue::new("service.name", env!("CARGO_PKG_NAME")),
@@ -28,6 +29,7 @@ pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -
         KeyValue::new(attribute::AIPERF_BENCHMARK_ID, id),
         KeyValue::new(attribute::AIPERF_ENDPOINT_TYPE, identity.endpoint_type.traits().name),
         KeyValue::new(attribute::AIPERF_MODEL_NAME, model.to_owned()),
+        KeyValue::new(attribute::AIPERF_RUN_NAME, name.clone()),
         KeyValue::new("host.name", host::name()),
         KeyValue::new("host.arch", architecture()),
         KeyValue::new("os.type", os_type()),

@@ -84,7 +84,7 @@ fn caught(names: &Names, pointer: &str, value: &Value, fault: &str) {
 #[test]
 fn each_rule_catches_what_breaks_it() {
     let names = &*NAMES;
-    // The third panel, after the row's heading and the verdict: the number of successful requests.
+    // The third panel, after the row's heading and the table of settings: the verdict.
     let expr = "/panels/2/targets/0/expr";
     for (query, fault) in [
         ("sum(rate(aiperf_request_count_total[$__rate_interval])", "sum(rate("),

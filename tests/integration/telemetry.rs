@@ -91,6 +91,7 @@ pub(crate) fn identity() -> Identity {
         endpoint_type: EndpointType::CHAT,
         models: vec!["tiny".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
+        info: aiperf::telemetry::RunSettings::default(),
     }
 }
 
@@ -914,10 +915,13 @@ pub(crate) fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
 }
 
 fn health() -> ClientHealth {
+    let reason = serde_json::json!({"verdict": "suspect", "finding": "it was slow", "advice": "-"});
+    let reason = serde_json::from_value(reason).unwrap();
     ClientHealth {
         verdict: Some(Verdict::Suspect),
         cpu: Some(Cpu { workers: 2, worker_max: 0.75, worker_mean: 0.5, process: 1.25, cores: 2 }),
         rate_ratio: Some(0.9),
+        reasons: vec![reason],
         ..ClientHealth::default()
     }
 }
@@ -938,6 +942,8 @@ fn assert_health(received: &Received) {
     assert_eq!((of("queue.size"), of("queue.spilled")), (5_000.0, 8.0));
     assert_eq!((of("cpu.utilization"), of("worker.cpu.utilization")), (1.25, 0.75));
     assert_eq!((of("rate.ratio"), of("verdict")), (0.9, 1.0));
+    let finding = [("aiperf.client.finding", "it was slow")];
+    assert_eq!(received.number("aiperf.client.verdict.reason", &finding), 1.0);
 }
 
 #[test]

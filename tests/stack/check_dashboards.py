@@ -20,7 +20,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parent / "check_dashboards"
 WORK = ROOT / "target" / "stack" / "check_dashboards"
 KINDS = {
     "bargauge": "BarGauge", "heatmap": "HeatMap", "row": "Row", "stat": "Stat", "table": "Table",
-    "timeseries": "TimeSeries",
+    "timeseries": "TimeSeries", "xychart": "XYChart",
 }
 TIMEOUT = 300
 
@@ -45,7 +45,11 @@ def source(dashboard):
     whole = {key: value for key, value in dashboard.items() if key != "panels"}
     lines = ["import type * as types from './types';"]
     lines.append(f"export const dashboard: types.Dashboard = {json.dumps(whole, indent=1)};")
-    for index, panel in enumerate(dashboard["panels"]):
+    # Those of collapsed rows are checked like the others.
+    flat = []
+    for panel in dashboard["panels"]:
+        flat += [{**panel, "panels": []}, *panel["panels"]] if panel["type"] == "row" else [panel]
+    for index, panel in enumerate(flat):
         kind = KINDS.get(panel["type"])
         if kind is None:
             sys.exit(f"{panel['title']}: no type for a panel {panel['type']}; add it to types.ts")

@@ -37,6 +37,7 @@ UNSEEN = {
     r"aiperf_context_overflow_count_total": "no prompt is too long for the servers here",
     r"aiperf_timing_phase_(grace_)?timeout_triggered": "only of a phase that ran out of time",
     r"aiperf_timing_phase_was_cancelled": "only of a run that the user stopped",
+    r"aiperf_client_verdict_reason": "only where the client did not keep up",
     r"aiperf_client_retries_total": "only where a reused connection dies",
     r"aiperf_client_queue_spilled_total": "only where memory is short",
     r"aiperf_client_traces_lost_total": "only of a run with traces",
@@ -56,9 +57,9 @@ PHASE = {
 # Labels of the resource, of the scope and of the scrape: on every series.
 EVERYWHERE = re.compile(
     r"__name__|le|job|instance|exported_.*|otel_scope_.*|service_.*|telemetry_sdk_.*|host_.*|os_.*"
-    r"|aiperf_(benchmark_id|endpoint_type|model_name|shard_.*)"
+    r"|aiperf_(benchmark_id|endpoint_type|model_name|run_name|shard_.*)"
 )
-RUN = {"aiperf_benchmark_id", "aiperf_endpoint_type", "aiperf_model_name"}
+RUN = {"aiperf_benchmark_id", "aiperf_endpoint_type", "aiperf_model_name", "aiperf_run_name"}
 
 
 def table(path):

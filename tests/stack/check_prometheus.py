@@ -6,7 +6,9 @@ import expected as expectation
 from expected import PERCENTILES, STEADY_STATISTICS
 from report import is_close
 
-RUN_LABELS = {"aiperf_benchmark_id", "aiperf_endpoint_type", "aiperf_model_name"}
+RUN_LABELS = {
+    "aiperf_benchmark_id", "aiperf_endpoint_type", "aiperf_model_name", "aiperf_run_name",
+}  # fmt: skip
 SERIES_LABELS = {
     "aiperf_benchmark_phase",
     "gen_ai_operation_name",
@@ -23,6 +25,12 @@ MORE_LABELS = {
     "aiperf_percentile": len(PERCENTILES),
     "aiperf_statistic": len(STEADY_STATISTICS),
     "aiperf_stage": 7,
+    "aiperf_run_load": 1,
+    "aiperf_run_url": 1,
+    "aiperf_run_input_tokens": 1,
+    "aiperf_run_output_tokens": 1,
+    "aiperf_run_objectives": 1,
+    "aiperf_client_finding": 9,
     "service_name": 1,
     "service_instance_id": 1,
     "job": 1,

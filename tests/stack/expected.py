@@ -49,6 +49,7 @@ def of(run, registry):
     _add_steady_state(expected, registry, run.summary.get("steady_state", {}))
     _add_time_breakdown(expected, run.summary.get("time_breakdown", {}))
     _add_health(expected, run.summary["client_health"])
+    _add_run(expected, run)
     if "aiperf.client.traces.lost" in registry:
         traces = run.summary["telemetry"].get("traces", {})
         expected.counters["aiperf.client.traces.lost", "profiling", ""] = traces.get("lost", 0)
@@ -190,6 +191,22 @@ def interpolated(ordered, share):
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
+def _add_run(expected, run):
+    """The settings that distinguish the run, from its flags; each is a label of the same series."""
+    load = {"--request-rate": "{} req/s", "--concurrency": "concurrency {}"}
+    words = [text.format(run.flag(flag)) for flag, text in load.items() if run.flag(flag)]
+    labels = {
+        "aiperf_run_load": ", ".join(words) or "fixed schedule",
+        "aiperf_run_name": run.flag("--run-name") or ", ".join(words) or "fixed schedule",
+        "aiperf_run_url": run.summary["input_config"]["endpoint"]["urls"][0],
+        "aiperf_run_input_tokens": run.flag("--isl") or "",
+        "aiperf_run_output_tokens": run.flag("--osl") or "",
+        "aiperf_run_objectives": run.flag("--goodput") or "",
+    }
+    for label in labels.items():
+        expected.gauges["aiperf.run.info", "profiling", label] = 1.0
+
+
 def _add_health(expected, health):
     """The client's own metrics, for the measurement."""
     for name, member in [("read_lag", "read_lag_ms"), ("stamp_uncertainty", "stamp_uncertainty_ms")]:
@@ -202,6 +219,10 @@ def _add_health(expected, health):
         "rate.ratio": health.get("rate_ratio"),
         "verdict": ["valid", "suspect", "invalid"].index(health["verdict"]),
     }
+    for reason in health["reasons"]:
+        label = "aiperf_client_finding", reason["finding"]
+        severity = ["valid", "suspect", "invalid"].index(reason["verdict"])
+        expected.gauges["aiperf.client.verdict.reason", "profiling", label] = float(severity)
     for name, number in gauges.items():
         if number is not None:
             expected.gauges[f"aiperf.client.{name}", "profiling", None] = float(number)

@@ -38,6 +38,8 @@ NEEDS = [
     (r"sglang:", "sglang"),
     (r"trtllm_", "trtllm"),
     (r"nv_", "triton"),
+    (r"unless on \(\)", "progress"),
+    (r"time_breakdown", "vllm|dynamo"),
     (r"good", "goodput"),
     (r"reasoning", "reasoning"),
     (r"cache_read", "cache"),
@@ -50,7 +52,7 @@ ABSENT = {
     "vllm": "vLLM", "vllm|dynamo": "vLLM", "dynamo": "Dynamo", "dynamo-gpu": "Dynamo with GPUs",
     "sglang": "SGLang", "trtllm": "TRT-LLM", "triton": "Triton", "goodput": "objectives",
     "reasoning": "reasoning", "cache": "cached prompts", "errors": "failures",
-    "rate": "a request rate", "usage": "usage",
+    "rate": "a request rate", "usage": "usage", "progress": "only until the exact value is there",
 }
 # A streamed run at a request rate with --goodput, against a server that reports usage.
 USUAL = {"goodput", "rate", "usage"}
@@ -140,7 +142,9 @@ def chosen(prometheus, variable, window, values, wanted):
     else:
         found = options(prometheus, variable["query"]["query"], window, values)
     if pattern := variable.get("regex"):
-        matches = (re.search(pattern.strip("/"), each) for each in found)
+        # Named groups as JavaScript writes them; the first is the value.
+        pattern = pattern.strip("/").replace("(?<", "(?P<")
+        matches = (re.search(pattern, each) for each in found)
         found = [match[1] for match in matches if match]
     if name in wanted:
         if not set(wanted[name]) <= set(found):
@@ -228,17 +232,18 @@ def evaluate(prometheus_url, dashboards_dir, run_id, models, start, end, present
     """
     prometheus, window = Prometheus(prometheus_url), Window(start, end)
     present = set(present) | set(usual)
-    wanted = {"run": [run_id], "candidate": [run_id], "baseline": [baseline or run_id]}
+    wanted = {"run": [run_id], "runs": [run_id], "candidate": [run_id]}
+    if baseline:
+        wanted |= {"runs": [run_id, baseline], "baseline": [baseline]}
     if models:
         wanted["model"] = list(models)
     results = []
     for path in sorted(pathlib.Path(dashboards_dir).glob("*.json")):
         dashboard = json.loads(path.read_text(encoding="utf-8"))
-        runs = {**wanted, "run": [run_id, baseline]} if baseline and "compare" in path.name else wanted
         values = {"datasource": "prometheus"}
         for variable in dashboard["templating"]["list"]:
             if variable["type"] != "datasource":
-                values[variable["name"]] = chosen(prometheus, variable, window, values, runs)
+                values[variable["name"]] = chosen(prometheus, variable, window, values, wanted)
         for panel in panels(dashboard):
             for target in panel["targets"]:
                 expr = replace(target["expr"], {**values, **window.built_in})

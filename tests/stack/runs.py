@@ -17,7 +17,7 @@ TRACED = ["--export-http-trace", "--trace-sample"]
 DYNAMO_RUNS = {
     "dynamo-closed": ["--concurrency", "4", "--request-count", "240", "--warmup-request-count", "8",
                       "--use-server-token-count"],
-    "dynamo-rate": ["--request-rate", "25", "--request-count", "250", "--warmup-request-count", "8",
+    "dynamo-rate": ["--run-name", "at a rate", "--request-rate", "25", "--request-count", "250", "--warmup-request-count", "8",
                     "--arrival-pattern", "constant", "--goodput", "time_to_first_token:200"],
     "dynamo-turns": ["--concurrency", "3", "--num-sessions", "8", "--session-turns-mean", "3",
                      "--session-turns-stddev", "1", "--num-warmup-sessions", "2",

@@ -8,6 +8,7 @@ from pathlib import Path
 import build
 import check_delivery
 import check_names
+import check_panels
 import check_prometheus
 import check_server
 import check_shards
@@ -254,6 +255,11 @@ class Stack:
         for dashboard, panel, query, value, has_data in results:
             if has_data is not None:
                 self.report.holds(f"{dashboard}: {panel}: {query}", has_data, value)
+        self.report.section("dashboards: values and files")
+        runs = [self._run(name) for name in ("dynamo-closed", "dynamo-rate", "mock-faults")]
+        start = min(record["metadata"]["request_start_ns"] for run in runs for record in run.records)
+        check_panels.check(self.report, self.prometheus.url, REPOSITORY / "dashboards", runs,
+                           start / 1e9 - 10, time.time())  # fmt: skip
         return results
 
     def _panels(self, name, present, usual, baseline=None):

@@ -13,6 +13,7 @@ use crate::app::logging;
 use crate::app::server_metrics::Collection;
 use crate::app::view::{Screen, View};
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
+use crate::dataset::Source;
 use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::live::Live;
@@ -29,7 +30,7 @@ use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
-use crate::telemetry::{self, Identity, RunTotals, Telemetry, TelemetryReport};
+use crate::telemetry::{self, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
 use crate::units::{Clock, Nanos};
 
 /// Maximum size of records waiting in memory for the processors, in bytes; a closed loop uses
@@ -309,6 +310,27 @@ impl Run {
             endpoint_type: self.config.endpoint.endpoint_type,
             models: self.config.dataset.models.iter().map(|model| model.as_str().into()).collect(),
             urls: self.config.server.urls.iter().map(ToString::to_string).collect(),
+            info: self.info(),
+        }
+    }
+
+    fn info(&self) -> RunSettings {
+        let config = &self.config;
+        let measured = config.schedule.phases.iter().rfind(|p| p.kind == PhaseKind::Profiling);
+        let input_tokens = match &config.dataset.source {
+            Source::Synthetic(synthetic) if synthetic.sequence_distribution.is_none() => {
+                Some(synthetic.input_tokens.mean.to_string())
+            }
+            _ => None,
+        };
+        let objectives = config.metrics.objectives.iter();
+        let objectives: Vec<String> =
+            objectives.map(|one| format!("{}:{}", one.tag, one.threshold)).collect();
+        RunSettings {
+            load: measured.map(PhaseConfig::load_label).unwrap_or_default(),
+            input_tokens,
+            output_tokens: config.dataset.output_tokens.map(|lengths| lengths.mean.to_string()),
+            objectives: (!objectives.is_empty()).then(|| objectives.join(" ")),
         }
     }
 }

@@ -64,6 +64,7 @@ fn interner(models: &[&str]) -> Interner {
         endpoint_type: EndpointType::COMPLETIONS,
         models: models.iter().map(|name| Arc::from(*name)).collect(),
         urls: vec!["localhost:8000".into()],
+        info: crate::telemetry::RunSettings::default(),
     };
     Interner::new(&Config::default(), &identity)
 }

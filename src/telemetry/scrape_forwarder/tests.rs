@@ -28,6 +28,7 @@ fn run() -> Run {
         endpoint_type: EndpointType::CHAT,
         models: Vec::new(),
         urls: Vec::new(),
+        info: crate::telemetry::RunSettings::default(),
     };
     Run::new(&Config::default(), &identity)
 }

@@ -56,6 +56,7 @@ fn identity() -> Identity {
         endpoint_type: EndpointType::CHAT,
         models: vec!["m".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
+        info: crate::telemetry::RunSettings::default(),
         sweep_id: None,
         shard: None,
     }

@@ -12,12 +12,13 @@ use crate::support::metrics_endpoint::recorded;
 pub(super) type Names = BTreeMap<String, BTreeSet<String>>;
 
 /// Labels of every series, from its resource or from Prometheus itself.
-const OF_THE_RESOURCE: [&str; 8] = [
+const OF_THE_RESOURCE: [&str; 9] = [
     "service.name",
     "service.instance.id",
     "aiperf.benchmark.id",
     "aiperf.endpoint.type",
     "aiperf.model.name",
+    "aiperf.run.name",
     "aiperf.shard.index",
     "aiperf.shard.count",
     "instance",

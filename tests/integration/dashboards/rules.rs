@@ -17,7 +17,7 @@ const RATE: (&str, Duration) = ("61s", Duration::from_secs(61));
 const RANGE: (&str, Duration) = ("907s", Duration::from_secs(907));
 
 /// Panels that are included in Grafana.
-const KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "heatmap", "table"];
+const KINDS: [&str; 6] = ["timeseries", "stat", "bargauge", "heatmap", "table", "xychart"];
 
 /// A variable's query: its function, the argument, and a label.
 static ASKED: LazyLock<Regex> = LazyLock::new(|| {
@@ -375,7 +375,7 @@ impl ExprVisitor for Visit<'_> {
                 }
             }
             Expr::Call(call) => {
-                if call.func.name == "label_replace"
+                if matches!(call.func.name, "label_replace" | "label_join")
                     && let Expr::StringLiteral(made) = &*call.args.args[1]
                 {
                     self.made.insert(made.val.clone());

@@ -6,6 +6,7 @@ import type * as bargauge from '../node_modules/@grafana/schema/dist/types/raw/c
 import type * as heatmap from '../node_modules/@grafana/schema/dist/types/raw/composable/heatmap/panelcfg/x/types.gen';
 import type * as stat from '../node_modules/@grafana/schema/dist/types/raw/composable/stat/panelcfg/x/types.gen';
 import type * as table from '../node_modules/@grafana/schema/dist/types/raw/composable/table/panelcfg/x/types.gen';
+import type * as xychart from '../node_modules/@grafana/schema/dist/types/raw/composable/xychart/panelcfg/x/types.gen';
 import type * as timeseries from '../node_modules/@grafana/schema/dist/types/raw/composable/timeseries/panelcfg/x/types.gen';
 
 // Enums are their values in JSON.
@@ -34,12 +35,17 @@ type Property<Custom> =
   | { id: 'color'; value: Json<raw.FieldColor> }
   | { id: 'thresholds'; value: Json<raw.ThresholdsConfig> }
   | { id: 'mappings'; value: Json<raw.ValueMapping>[] }
+  | { id: 'decimals'; value: number }
+  | { id: 'links'; value: { title: string; url: string; targetBlank: boolean }[] }
+  | ('lineStyle' extends keyof Custom ? { id: 'custom.lineStyle'; value: Json<common.LineStyle> } : never)
+  | ('width' extends keyof Custom ? { id: 'custom.width'; value: number } : never)
+  | ('hideFrom' extends keyof Custom ? { id: 'custom.hideFrom.viz'; value: boolean } : never)
   | ('cellOptions' extends keyof Custom
       ? { id: 'custom.cellOptions'; value: Json<common.TableAutoCellOptions | common.TableColorTextCellOptions> }
       : never);
 
 type Overrides<Custom> = {
-  matcher: { id: 'byName'; options: string };
+  matcher: { id: 'byName' | 'byRegexp'; options: string };
   properties: Property<Custom>[];
 }[];
 
@@ -77,6 +83,7 @@ export type Table = PanelOf<'table', table.Options, Omit<table.FieldConfig, 'cel
   cellOptions: common.TableAutoCellOptions;
 }>;
 export type TimeSeries = PanelOf<'timeseries', timeseries.Options, timeseries.FieldConfig>;
+export type XYChart = PanelOf<'xychart', xychart.Options, xychart.FieldConfig>;
 export type Row = Omit<Json<raw.RowPanel>, 'panels' | 'gridPos'> & { gridPos: Json<raw.GridPos>; panels: never[] };
 
 type Variable = Omit<Json<raw.VariableModel>, 'query' | 'datasource' | 'type'> & (
@@ -85,8 +92,22 @@ type Variable = Omit<Json<raw.VariableModel>, 'query' | 'datasource' | 'type'> &
   | { type: 'query'; query: { query: string; refId: string }; datasource: Datasource }
 );
 
+// An annotation whose query goes to Prometheus.
+type Annotation = Omit<Json<raw.AnnotationQuery>, 'datasource' | 'target' | 'filter'> & {
+  datasource: Datasource;
+  expr: string;
+  step: string;
+  titleFormat: string;
+  textFormat: string;
+  tagKeys: string;
+  useValueForTime: boolean;
+};
+
 // Everything but the panels, which are checked one by one so that an error names its panel.
-export type Dashboard = Omit<Json<raw.Dashboard>, 'panels' | 'templating' | 'id' | 'schemaVersion'> & {
+export type Dashboard = Omit<
+  Json<raw.Dashboard>, 'panels' | 'templating' | 'annotations' | 'id' | 'schemaVersion'
+> & {
+  annotations: { list: Annotation[] };
   schemaVersion: 42;
   templating: { list: Variable[] };
 };
