@@ -168,7 +168,7 @@ def checks(config, aiperf):
     yield "one Prometheus configuration", lambda: same_prometheus(config)
     yield "image versions", lambda: same_versions(config)
     yield "compose.yaml", lambda: run(build.check(), config / "compose.yaml")
-    yield "Dockerfile", lambda: run(build.check(), config / "Dockerfile")
+    yield "Dockerfile", lambda: run(build.check(), build.ROOT / "Dockerfile")
     yield "kubernetes/", lambda: kubernetes(config, aiperf)
 
 
