@@ -86,6 +86,7 @@ fn each_setting_is_a_flag() {
         "--artifact-dir=out",
         "--export-level=summary",
         "--slice-duration=30",
+        "--no-auto-plot",
         "--tokenizer=builtin",
         "--no-server-metrics",
         "--ui=none",
