@@ -22,9 +22,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "docs" / "pictures"
 # The dashboards, with the height at which a picture shows what is worth showing.
 PAGES = {
-    "benchmark-run": ("aiperf-run", 1250),
-    "client-and-server": ("aiperf-server", 900),
-    "compare-runs": ("aiperf-compare", 1500),
+    "benchmark-run": ("aiperf-run", 1150),
+    "client-and-server": ("aiperf-server", 1130),
+    "compare-runs": ("aiperf-compare", 1300),
 }
 WIDTH = 1600
 # Time of the page, not of the clock, until all panels are drawn.
