@@ -3,7 +3,7 @@
 #
 #     docs/pictures.sh [AIPERF]
 #
-# AIPERF is the program, by default the one on the PATH.
+# AIPERF is the program, by default the one on the PATH. The picture of the page needs chromium.
 set -eu
 
 aiperf=$(command -v "${1:-aiperf}")
@@ -25,10 +25,17 @@ profile() {
     { cat log; exit 1; }
 }
 
-profile --concurrency 16 --request-count 800 --artifact-dir run
+profile --concurrency 16 --request-count 800 --artifact-dir run --html
 profile --concurrency 1,2,4,8,12,16,24 --request-count 120 --artifact-dir sweep
 
 "$aiperf" plot run --format png > log
 "$aiperf" plot sweep --format png > log
 cp run/plots/request_latency_histogram.png run/plots/ttft_timeline.png \
   sweep/plots/time_to_first_token_by_throughput.png "$pictures"
+
+if command -v chromium > log; then
+  chromium --headless --no-sandbox --hide-scrollbars --window-size=1280,1020 \
+    --virtual-time-budget=5000 --screenshot="$pictures/page.png" "file://$work/run/report.html" 2> log
+else
+  echo "chromium is not installed: page.png stays as it is" >&2
+fi

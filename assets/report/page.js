@@ -36,14 +36,14 @@
     const box = element("div", { className: "tip" });
     if (items.length === 0) return box;
     const first = items[0].value[0];
-    if (!isScatter(chart)) box.append(element("div", { textContent: `${chart.x.title}: ${first} ${chart.x.unit}` }));
+    if (!isScatter(chart)) box.append(element("div", { textContent: `${chart.x.title}: ${short(first)} ${chart.x.unit}` }));
     for (const item of items) {
       const series = chart.series[item.seriesIndex];
       const label = series.labels ? `${series.labels[item.dataIndex]}: ` : "";
-      const x = isScatter(chart) ? `${item.value[0]} ${chart.x.unit}, ` : "";
-      const at = !isScatter(chart) && item.value[0] !== first ? ` at ${item.value[0]} ${chart.x.unit}` : "";
+      const x = isScatter(chart) ? `${short(item.value[0])} ${chart.x.unit}, ` : "";
+      const at = !isScatter(chart) && item.value[0] !== first ? ` at ${short(item.value[0])} ${chart.x.unit}` : "";
       box.append(
-        element("div", { textContent: `${series.name}: ${label}${x}${item.value[1]} ${chart.y.unit}${at}` }),
+        element("div", { textContent: `${series.name}: ${label}${x}${short(item.value[1])} ${chart.y.unit}${at}` }),
       );
     }
     return box;
@@ -238,7 +238,7 @@
         borderColor: css("--line"),
         textStyle: { color: css("--text"), fontSize: 12 },
         formatter: (item) => {
-          const text = item.seriesType === "scatter" ? `content at ${item.value[0]} ms` : `${item.name}: ${item.value} ms`;
+          const text = item.seriesType === "scatter" ? `content at ${short(item.value[0])} ms` : `${item.name}: ${short(item.value)} ms`;
           return element("div", { textContent: text });
         },
       },
