@@ -424,7 +424,7 @@ struct SweepColumn {
 }
 
 const SWEEP_COLUMNS: [SweepColumn; 8] = [
-    column("requests/s", tag::REQUEST_THROUGHPUT, "avg"),
+    column("req/s", tag::REQUEST_THROUGHPUT, "avg"),
     SweepColumn { is_steady: true, ..column("steady req/s", tag::REQUEST_THROUGHPUT, "avg") },
     column("tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg"),
     column("TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50"),

@@ -5,7 +5,7 @@ use comfy_table::{
     TableStyle,
 };
 
-use super::{Style, count, number, printable};
+use super::{Style, count, number, panel, printable};
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ConsoleGroup, Metric, MetricFlags, ValueType};
@@ -154,7 +154,8 @@ pub(super) fn errors(errors: &[ErrorCount], style: Style) -> String {
     })
 }
 
-/// Renders a table of right-aligned numbers with a title centred above it.
+/// Renders a table of right-aligned numbers with a title centred above it; without borders if words
+/// of its first column would have to be broken otherwise.
 #[must_use]
 pub(crate) fn figures<R: IntoIterator<Item = String>>(
     title: &str,
@@ -162,7 +163,57 @@ pub(crate) fn figures<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
     style: Style,
 ) -> String {
-    lined(title, header, rows, style, |_| CellAlignment::Right)
+    let header: Vec<String> = header.into_iter().map(Into::into).collect();
+    let rows: Vec<Vec<String>> = rows.map(|row| row.into_iter().collect()).collect();
+    let column = |at: usize| rows.iter().filter_map(move |row| row.get(at)).map(String::as_str);
+    let longest_word = |text: &str| text.split(' ').map(length).max().unwrap_or(0);
+    let widths = header.iter().enumerate().map(|(at, head)| {
+        let cells = column(at).map(length).max().unwrap_or(0);
+        (cells.max(length(head)), cells.max(longest_word(head)))
+    });
+    let (lined_widths, mut widths): (Vec<usize>, Vec<usize>) = widths.unzip();
+    let width = usize::from(style.width);
+    let words = column(0).chain(header.first().map(String::as_str)).map(longest_word).max();
+    let least = words.unwrap_or(0);
+    let borders = 3 * header.len() + 1;
+    if lined_widths.iter().skip(1).sum::<usize>() + borders + least <= width {
+        return lined(title, header, rows.into_iter(), style, |_| CellAlignment::Right);
+    }
+    let rest: usize = widths.iter().skip(1).map(|width| width + 1).sum();
+    if let Some(first) = widths.first_mut() {
+        *first = (*first).min(width.saturating_sub(rest).max(least));
+    }
+    let words = |text: &String| text.split(' ').map(str::to_owned).collect();
+    let mut lines = unlined(&header.iter().map(words).collect::<Vec<_>>(), &widths, true);
+    for row in &rows {
+        let cells = row.iter().enumerate().map(|(at, text)| match at {
+            0 => panel::wrapped(text, widths[0]),
+            _ => vec![text.clone()],
+        });
+        lines.extend(unlined(&cells.collect::<Vec<_>>(), &widths, false));
+    }
+    let indent = (widths[0] + rest).saturating_sub(length(title)) / 2;
+    format!("{:indent$}{}\n{}\n", "", style.bold(title), lines.join("\n"))
+}
+
+/// The length of a text in characters.
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Returns the lines of a row, each of whose cells may have several, with columns of these widths;
+/// short cells end `at_bottom`, or else begin at the top.
+fn unlined(cells: &[Vec<String>], widths: &[usize], at_bottom: bool) -> Vec<String> {
+    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |number: usize| {
+        let texts = cells.iter().zip(widths).map(|(cell, width)| {
+            let above = if at_bottom { height - cell.len() } else { 0 };
+            let text = number.checked_sub(above).and_then(|at| cell.get(at));
+            format!("{:>width$}", text.map_or("", String::as_str))
+        });
+        texts.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+    };
+    (0..height).map(line).collect()
 }
 
 /// Renders a table with a title centred above it.
