@@ -2,8 +2,8 @@
 
     kustomize build DIR | python check_kubernetes.py [--aiperf PATH]
 
-Needs `kubernetes-validate`, which contains the schemas. With --aiperf, each flag of a container
-of the image aiperf must be supported by that program.
+Needs `kubernetes-validate`, which contains the schemas. The image aiperf contains a single program,
+so its containers have arguments, and no command. With --aiperf, that program must support each flag.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import yaml
 VERSION = "1.37"
 
 
-def faults(manifests, flags):
+def faults(manifests, program):
     """The errors, one sentence each."""
     names = {(item["kind"], item["metadata"]["name"]) for item in manifests}
     pods = [item["spec"]["template"] for item in manifests if "template" in item.get("spec", {})]
@@ -31,7 +31,10 @@ def faults(manifests, flags):
             yield from service_faults(name, item["spec"], pods)
     for pod in pods:
         for container in pod["spec"]["containers"]:
-            yield from container_faults(container, pod["spec"], names, flags)
+            yield from container_faults(container, pod["spec"], names)
+            if container["image"].split(":")[0] == "aiperf":
+                yield from aiperf_faults(container, program)
+    yield from shard_faults(manifests)
 
 
 def service_faults(name, service, pods):
@@ -48,8 +51,8 @@ def service_faults(name, service, pods):
                 yield f"{name}: no container has a port {port['targetPort']}"
 
 
-def container_faults(container, pod, names, flags):
-    """A container's variables, volumes and flags must exist."""
+def container_faults(container, pod, names):
+    """A container's variables and volumes must exist."""
     name = f"container {container['name']}"
     volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
     for mount in container.get("volumeMounts", []):
@@ -63,18 +66,39 @@ def container_faults(container, pod, names, flags):
     for claim in (volume.get("persistentVolumeClaim") for volume in volumes.values()):
         if claim and ("PersistentVolumeClaim", claim["claimName"]) not in names:
             yield f"{name}: the claim {claim['claimName']} does not exist"
-    if container["image"].split(":")[0] != "aiperf" or flags is None:
+
+
+def aiperf_faults(container, program):
+    """The image has no shell, and the program must support the flags."""
+    name = f"container {container['name']}"
+    if "command" in container:
+        yield f"{name}: the image contains only aiperf, but a command is set"
+    if program is None:
         return
-    for argument in container["args"]:
+    subcommand, *arguments = container["args"]
+    flags = known_flags(program, subcommand)
+    for argument in arguments:
         flag = argument.split("=")[0]
         if flag.startswith("--") and flag not in flags:
-            yield f"{name}: {flag} is not a flag of aiperf"
+            yield f"{name}: {flag} is not a flag of aiperf {subcommand}"
 
 
-def known_flags(program):
-    """The flags of `aiperf profile`."""
-    done = subprocess.run([program, "profile", "--help"], capture_output=True, text=True, timeout=30)
+def known_flags(program, subcommand):
+    """The flags of a subcommand of aiperf."""
+    done = subprocess.run([program, subcommand, "--help"], capture_output=True, text=True, timeout=30)
     return set(re.findall(r"--[a-z][a-z0-9-]*", done.stdout))
+
+
+def shard_faults(manifests):
+    """The report must combine the directories of all shards, and no others."""
+    jobs = {item["metadata"]["name"]: item for item in manifests if item["kind"] == "Job"}
+    if not {"aiperf", "aiperf-report"} <= jobs.keys():
+        return
+    (report,) = jobs["aiperf-report"]["spec"]["template"]["spec"]["containers"]
+    shards = range(jobs["aiperf"]["spec"]["completions"])
+    combined = [argument for argument in report["args"][1:] if not argument.startswith("--")]
+    if combined != [f"/artifacts/$(RUN)/shard-{shard}" for shard in shards]:
+        yield f"Job aiperf-report: combines {combined}, but there are {len(shards)} shards"
 
 
 def main():
@@ -84,7 +108,7 @@ def main():
     manifests = [item for item in yaml.safe_load_all(sys.stdin) if item]
     if not manifests:
         sys.exit("no manifests on standard input")
-    found = list(faults(manifests, known_flags(arguments.aiperf) if arguments.aiperf else None))
+    found = list(faults(manifests, arguments.aiperf))
     if found:
         sys.exit("\n".join(found))
 
