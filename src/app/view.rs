@@ -95,14 +95,14 @@ impl View {
         Self { ui: Ui::None, line: None, screen: None }
     }
 
-    /// Returns the live view, if it is shown.
+    /// Returns the live view, if it is shown: a panic ends it.
     pub(super) fn screen(&self) -> Option<&Arc<Screen>> {
-        self.screen.as_ref()
+        self.screen.as_ref().filter(|_| stderr::is_held())
     }
 
     /// Shows `stats`, and whether the client `is_behind` with processing records.
     pub(super) fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
-        if let Some(screen) = &self.screen {
+        if let Some(screen) = self.screen() {
             screen.update(stats, is_behind);
             return;
         }
@@ -115,7 +115,7 @@ impl View {
 
     /// Shows the end of the load.
     pub(super) fn finish(&mut self, stats: &PhaseStats) {
-        if let Some(screen) = &self.screen {
+        if let Some(screen) = self.screen() {
             screen.lock().run.stage = Stage::Finishing;
         }
         if let Some(mut line) = self.line.take() {
@@ -126,7 +126,7 @@ impl View {
     /// Shows a line for standard output in the live view. Returns whether the caller need not
     /// write it, since it will be written after the view.
     pub(super) fn takes(&self, text: &str) -> bool {
-        if self.screen.is_none() {
+        if self.screen().is_none() {
             return false;
         }
         let is_same_terminal = io::stdout().is_terminal();
@@ -412,3 +412,7 @@ fn leave_before_panics() {
         }));
     });
 }
+
+#[cfg(test)]
+#[cfg(not(any(not(target_os = "linux"), feature = "portable")))]
+mod tests;
