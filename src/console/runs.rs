@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::table::narrowest;
 use super::{Style, figures, number, printable};
 use crate::metrics::metric::Metric;
 use crate::metrics::tag;
@@ -178,33 +179,20 @@ fn number_of_percent(share: f64) -> String {
 /// Renders the cells of a sweep, and why runs are missing from it.
 #[must_use]
 pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
-    let has = |column: &SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
-    let columns: Vec<_> = SWEEP_COLUMNS.into_iter().filter(has).collect();
+    let has = |column: &&SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
+    let mut columns: Vec<&SweepColumn> = SWEEP_COLUMNS.iter().filter(has).collect();
     let has_results = results.cells.iter().any(|cell| !cell.rows.is_empty());
-    let mut header = settings(results);
-    header.extend(columns.iter().map(|column| column.header.to_owned()));
-    header.extend(["errors", "client", "Pareto"].map(str::to_owned));
-    let has_conditions = !results.sweep.filters.is_empty();
-    header.extend(has_conditions.then(|| "feasible".to_owned()));
-    let converges = results.config.convergence.is_some();
-    header.extend(converges.then(|| "converged".to_owned()));
-    let rows = results.cells.iter().map(|cell| {
-        let mut row = settings_of(results, cell);
-        row.extend(columns.iter().map(|column| number(column.of(cell))));
-        let errors = cell.value(tag::ERROR_REQUEST_COUNT, "avg").filter(|_| !cell.rows.is_empty());
-        row.push(match (cell.rows.is_empty(), errors) {
-            (true, _) => "N/A".to_owned(),
-            (false, errors) => trimmed(errors.unwrap_or(0.0)),
-        });
-        row.push(cell.verdict().map_or("N/A", Verdict::as_str).to_owned());
-        row.push(if cell.is_pareto { "*" } else { "" }.to_owned());
-        let is_feasible = if cell.is_feasible { "yes" } else { "no" };
-        row.extend(has_conditions.then(|| is_feasible.to_owned()));
-        let (count, is_converged) = (cell.trials.runs.len(), cell.trials.is_converged());
-        let ended = if is_converged { format!("after {count}") } else { "no".to_owned() };
-        row.extend(converges.then_some(ended));
-        row
-    });
+    let mut left_out = Vec::new();
+    for spare in SPARE_COLUMNS {
+        let (header, rows) = sweep_table(results, &columns);
+        let widths = narrowest(&header, &rows);
+        if widths.iter().sum::<usize>() + widths.len() <= usize::from(style.width) + 1 {
+            break;
+        }
+        if let Some(at) = columns.iter().position(|column| column.header == spare) {
+            left_out.push(columns.remove(at).header);
+        }
+    }
     let mut text = String::from("\n");
     if has_results {
         let trials = match results.config.runs {
@@ -212,7 +200,16 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
             runs => format!(", means over up to {runs} runs"),
         };
         let title = format!("aiperf | Sweep (latencies in ms{trials})");
-        text.push_str(&figures(&title, header, rows, style));
+        let (header, rows) = sweep_table(results, &columns);
+        text.push_str(&figures(&title, header, rows.into_iter(), style));
+        if !left_out.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "Left out for lack of width: {}; see the files.",
+                left_out.join(", ")
+            );
+        }
         text.push('\n');
     }
     text.push_str(&times(results, style));
@@ -241,6 +238,35 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         let _ = writeln!(text, "{finding}\n");
     }
     text
+}
+
+/// The head and the rows of the table of cells with these columns.
+fn sweep_table(results: &Results, columns: &[&SweepColumn]) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut header = settings(results);
+    header.extend(columns.iter().map(|column| column.header.to_owned()));
+    header.extend(["errors", "client", "Pareto"].map(str::to_owned));
+    let has_conditions = !results.sweep.filters.is_empty();
+    header.extend(has_conditions.then(|| "feasible".to_owned()));
+    let converges = results.config.convergence.is_some();
+    header.extend(converges.then(|| "converged".to_owned()));
+    let row = |cell: &Cell| {
+        let mut row = settings_of(results, cell);
+        row.extend(columns.iter().map(|column| number(column.of(cell))));
+        let errors = cell.value(tag::ERROR_REQUEST_COUNT, "avg").filter(|_| !cell.rows.is_empty());
+        row.push(match (cell.rows.is_empty(), errors) {
+            (true, _) => "N/A".to_owned(),
+            (false, errors) => trimmed(errors.unwrap_or(0.0)),
+        });
+        row.push(cell.verdict().map_or("N/A", Verdict::as_str).to_owned());
+        row.push(if cell.is_pareto { "*" } else { "" }.to_owned());
+        let is_feasible = if cell.is_feasible { "yes" } else { "no" };
+        row.extend(has_conditions.then(|| is_feasible.to_owned()));
+        let (count, is_converged) = (cell.trials.runs.len(), cell.trials.is_converged());
+        let ended = if is_converged { format!("after {count}") } else { "no".to_owned() };
+        row.extend(converges.then_some(ended));
+        row
+    };
+    (header, results.cells.iter().map(row).collect())
 }
 
 /// The best combinations of a search over several settings.
@@ -431,8 +457,11 @@ const SWEEP_COLUMNS: [SweepColumn; 8] = [
     column("TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99"),
     column("ITL p50", tag::INTER_TOKEN_LATENCY, "p50"),
     column("ITL p99", tag::INTER_TOKEN_LATENCY, "p99"),
-    column("goodput/s", tag::GOODPUT, "avg"),
+    column("good req/s", tag::GOODPUT, "avg"),
 ];
+
+/// The columns that a narrow terminal does without, the first one first.
+const SPARE_COLUMNS: [&str; 4] = ["steady req/s", "ITL p50", "TTFT p50", "tokens/s"];
 
 const fn column(header: &'static str, tag: MetricTag, statistic: &'static str) -> SweepColumn {
     SweepColumn { header, tag, statistic, is_steady: false }
@@ -626,11 +655,17 @@ fn conclusion(history: &History) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use serde_json::json;
+    use uuid::Uuid;
+
     use super::*;
+    use crate::metrics::metric::{Distribution, MetricResult, Stats};
     use crate::multi_run::filter::Comparison;
     use crate::multi_run::recipe::Recipe;
     use crate::multi_run::search::Config;
-    use crate::multi_run::{Load, Variation};
+    use crate::multi_run::{self, Failure, Load, Member, Variation, sweep};
 
     fn history(points: &[(u64, f64, bool)]) -> History {
         let point =
@@ -695,6 +730,57 @@ mod tests {
         let mut found = history(&[(1, 10.0, true), (2, 12.0, false)]);
         found.points[0].verdict = Some(Verdict::Invalid);
         assert!(conclusion(&found).contains("may be the client's limit"));
+    }
+
+    /// Returns the result of a run with these values of all metrics in the table.
+    fn run(variation: &Variation, throughput: f64, latency: f64) -> RunResult {
+        let unknown = Failure::Client(String::new());
+        let member = Member::new(Uuid::nil(), 0, Some(variation.clone()));
+        let result = |tag, avg: f64| {
+            let distribution = Distribution { p50: avg, p99: 4.0 * avg, ..Distribution::default() };
+            let stats = Stats { avg, instant: None, distribution: Some(distribution) };
+            MetricResult { metric: Registry::row(tag).unwrap(), stats }
+        };
+        RunResult {
+            failure: None,
+            results: vec![
+                result(tag::REQUEST_THROUGHPUT, throughput),
+                result(tag::OUTPUT_TOKEN_THROUGHPUT, 128.0 * throughput),
+                result(tag::GOODPUT, 0.9 * throughput),
+                result(tag::TIME_TO_FIRST_TOKEN, latency),
+                result(tag::INTER_TOKEN_LATENCY, latency / 10.0),
+                result(tag::ERROR_REQUEST_COUNT, 3.0),
+            ],
+            steady_results: vec![result(tag::REQUEST_THROUGHPUT, 1.02 * throughput)],
+            verdict: Some(Verdict::Invalid),
+            ..RunResult::failed(member, PathBuf::new(), unknown)
+        }
+    }
+
+    fn swept() -> Results {
+        let path = "phases.profiling.concurrency".to_owned();
+        let concurrency = sweep::Parameter { name: "concurrency".to_owned(), path };
+        let sweep = sweep::Config { parameters: vec![concurrency], ..sweep::Config::default() };
+        let cells = (0..3_u64).map(|index| {
+            let variation = sweep.cell(index, &[json!(10_u64.pow(index as u32))]);
+            let mut trials = Trials::new(multi_run::Config::default(), Uuid::nil());
+            let latency = 21.5 * 3.0_f64.powi(index as i32);
+            trials.add(run(&variation, 35.87 * (index + 1) as f64, latency));
+            (variation, trials)
+        });
+        let cells: Vec<_> = cells.collect();
+        Results::of(&multi_run::Config::default(), &sweep, Uuid::nil(), cells)
+    }
+
+    #[test]
+    fn a_sweep_fits_into_80_columns_without_its_spare_columns() {
+        let rendered = |width| render_sweep(&swept(), Style { width, colour: false });
+        let narrow = rendered(80);
+        insta::assert_snapshot!(narrow);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        let wide = rendered(140);
+        assert!(SWEEP_COLUMNS.iter().all(|column| wide.contains(column.header)), "{wide}");
+        assert!(!wide.contains("Left out"), "{wide}");
     }
 
     #[test]

@@ -165,23 +165,18 @@ pub(crate) fn figures<R: IntoIterator<Item = String>>(
 ) -> String {
     let header: Vec<String> = header.into_iter().map(Into::into).collect();
     let rows: Vec<Vec<String>> = rows.map(|row| row.into_iter().collect()).collect();
-    let column = |at: usize| rows.iter().filter_map(move |row| row.get(at)).map(String::as_str);
-    let longest_word = |text: &str| text.split(' ').map(length).max().unwrap_or(0);
-    let widths = header.iter().enumerate().map(|(at, head)| {
-        let cells = column(at).map(length).max().unwrap_or(0);
-        (cells.max(length(head)), cells.max(longest_word(head)))
-    });
-    let (lined_widths, mut widths): (Vec<usize>, Vec<usize>) = widths.unzip();
+    let mut widths = narrowest(&header, &rows);
     let width = usize::from(style.width);
-    let words = column(0).chain(header.first().map(String::as_str)).map(longest_word).max();
-    let least = words.unwrap_or(0);
     let borders = 3 * header.len() + 1;
-    if lined_widths.iter().skip(1).sum::<usize>() + borders + least <= width {
+    let whole_heads = header.iter().map(|head| length(head)).skip(1);
+    let lined_rest = widths.iter().skip(1).zip(whole_heads).map(|(width, head)| head.max(*width));
+    if widths.first().unwrap_or(&0) + lined_rest.sum::<usize>() + borders <= width {
         return lined(title, header, rows.into_iter(), style, |_| CellAlignment::Right);
     }
     let rest: usize = widths.iter().skip(1).map(|width| width + 1).sum();
     if let Some(first) = widths.first_mut() {
-        *first = (*first).min(width.saturating_sub(rest).max(least));
+        let longest = rows.iter().filter_map(|row| row.first()).map(|text| length(text)).max();
+        *first = longest.unwrap_or(0).min(width.saturating_sub(rest)).max(*first);
     }
     let words = |text: &String| text.split(' ').map(str::to_owned).collect();
     let mut lines = unlined(&header.iter().map(words).collect::<Vec<_>>(), &widths, true);
@@ -194,6 +189,18 @@ pub(crate) fn figures<R: IntoIterator<Item = String>>(
     }
     let indent = (widths[0] + rest).saturating_sub(length(title)) / 2;
     format!("{:indent$}{}\n{}\n", "", style.bold(title), lines.join("\n"))
+}
+
+/// Returns the least widths of the columns: those of their longest cells and of the longest words in
+/// their heads. In the first column, cells may be broken between words too.
+pub(super) fn narrowest(header: &[String], rows: &[Vec<String>]) -> Vec<usize> {
+    let longest_word = |text: &str| text.split(' ').map(length).max().unwrap_or(0);
+    let width = |(at, head): (usize, &String)| {
+        let cells = rows.iter().filter_map(|row| row.get(at));
+        let cells = cells.map(|text| if at == 0 { longest_word(text) } else { length(text) });
+        cells.chain([longest_word(head)]).max().unwrap_or(0)
+    };
+    header.iter().enumerate().map(width).collect()
 }
 
 /// The length of a text in characters.

@@ -81,7 +81,7 @@ fn a_grid_has_a_run_for_each_cell_and_can_be_reported_again() {
     }
     let stdout = run.stdout();
     assert!(stdout.contains("Run 4 of 4 (mean_20__concurrency_2): 6 requests"), "{stdout}");
-    for shown in ["aiperf | Sweep", "TTFT p99", "ITL p50", "goodput/s", "Pareto"] {
+    for shown in ["aiperf | Sweep", "TTFT p99", "ITL p50", "good req/s", "Pareto"] {
         assert!(stdout.contains(shown), "{shown}: {stdout}");
     }
     run_python("tests/check_sweep.py", directory);
