@@ -1,5 +1,7 @@
 //! Draws the live view: plain text in the terminal's own colours.
 
+use std::iter;
+
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
@@ -22,8 +24,8 @@ pub(crate) const SMALLEST: (u16, u16) = (80, 24);
 
 /// Width of a column of numbers.
 const NUMBER: usize = 8;
-/// Maximum number of seconds in a chart.
-const MOST_SECONDS: usize = 120;
+/// Maximum number of rows of a chart.
+const MOST_ROWS: usize = 8;
 /// Heights of a chart's bars.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -146,9 +148,26 @@ impl Sheet {
         self.coloured(text, Color::Red)
     }
 
-    fn chart<'a>(&self, text: String) -> Span<'a> {
+    fn bar<'a>(&self, text: String) -> Span<'a> {
         let style = Style::new();
         Span::styled(text, if self.has_colour { style.fg(Color::Cyan) } else { style })
+    }
+
+    /// Draws the row of a `metric`: its name, `columns` of numbers, and a chart, which may have more
+    /// rows. Then its scale is below the name.
+    fn chart(&mut self, metric: &Metric, columns: Vec<Span<'_>>, chart: &Chart) {
+        let width = label_width(self);
+        let name = shortened(&label(self, metric), width);
+        let scale = chart.most.map(|most| format!("bars to {}", four_digits(most)));
+        let scale = scale.unwrap_or_default();
+        let used: usize = columns.iter().map(Span::width).sum();
+        let first = [vec![plain(format!(" {name:width$}"))], columns].concat();
+        let second = vec![dim(format!(" {scale:width$}{:used$}", ""))];
+        let rest = iter::repeat(vec![plain(format!(" {:width$}{:used$}", "", ""))]);
+        for (bars, left) in chart.rows.iter().zip([first, second].into_iter().chain(rest)) {
+            let bars = self.bar(bars.clone());
+            self.line(left.into_iter().chain([bars]));
+        }
     }
 }
 
@@ -200,16 +219,17 @@ fn progress<'a>(sheet: &Sheet, stats: &PhaseStats) -> Vec<Span<'a>> {
     let left = left.map(|left| format!(", {} left", duration(left)));
     vec![
         bold(format!(" {:9} ", stats.phase.as_str())),
-        sheet.chart("█".repeat(done)),
+        sheet.bar("█".repeat(done)),
         dim("░".repeat(width.saturating_sub(done))),
         plain(format!("{percent:4.0}%  {elapsed}{}", left.unwrap_or_default())),
     ]
 }
 
 fn overview(sheet: &mut Sheet, snapshot: &Snapshot) {
-    load(sheet, snapshot);
+    let rows = chart_rows(sheet, snapshot);
+    load(sheet, snapshot, rows);
     sheet.skip();
-    times(sheet, snapshot);
+    times(sheet, snapshot, rows);
     sheet.skip();
     if !snapshot.gauges.is_empty() {
         sheet.line(gauges_in_line(&snapshot.gauges));
@@ -248,13 +268,22 @@ fn label(sheet: &Sheet, metric: &Metric) -> String {
 /// Seconds in the charts, which are right of `columns` columns of numbers.
 fn chart_width(sheet: &Sheet, columns: usize) -> usize {
     let used = 1 + label_width(sheet) + columns * NUMBER + 2;
-    sheet.width().saturating_sub(used + 1).min(MOST_SECONDS)
+    sheet.width().saturating_sub(used + 1)
+}
+
+/// Rows of each chart. The charts share the rows that the smallest terminal does not have, half of
+/// them if there is a log. Charts of several rows have one between them.
+fn chart_rows(sheet: &Sheet, snapshot: &Snapshot) -> usize {
+    let charts = snapshot.statistics.rates.len() + snapshot.statistics.times.len();
+    let more = usize::from(sheet.buffer.area.height.saturating_sub(SMALLEST.1));
+    let more = if snapshot.log.is_empty() { more } else { more / 2 };
+    more.checked_div(charts).unwrap_or(0).clamp(1, MOST_ROWS)
 }
 
 /// Columns of numbers in the wider table.
 const COLUMNS: usize = 6;
 
-fn load(sheet: &mut Sheet, snapshot: &Snapshot) {
+fn load(sheet: &mut Sheet, snapshot: &Snapshot, rows: usize) {
     let width = label_width(sheet);
     let seconds = chart_width(sheet, 2);
     sheet.line([
@@ -263,14 +292,16 @@ fn load(sheet: &mut Sheet, snapshot: &Snapshot) {
         dim("each second"),
     ]);
     let statistics = &snapshot.statistics;
-    for LiveRate { metric, recent, whole, by_second } in &statistics.rates {
+    for (at, LiveRate { metric, recent, whole, by_second }) in statistics.rates.iter().enumerate() {
         let by_second: Vec<_> = by_second.iter().copied().map(Some).collect();
-        sheet.line([
-            plain(format!(" {:width$}", shortened(&label(sheet, metric), width))),
+        if at > 0 && rows > 1 {
+            sheet.skip();
+        }
+        let columns = vec![
             bold(format!("{:>NUMBER$}", value(*recent))),
             plain(format!("{:>NUMBER$}  ", value(*whole))),
-            sheet.chart(bars(&by_second, seconds)),
-        ]);
+        ];
+        sheet.chart(metric, columns, &Chart::of(&by_second, seconds, rows));
     }
     let done = statistics.succeeded + statistics.failed;
     sheet.line([
@@ -301,7 +332,7 @@ fn load(sheet: &mut Sheet, snapshot: &Snapshot) {
     sheet.line(line);
 }
 
-fn times(sheet: &mut Sheet, snapshot: &Snapshot) {
+fn times(sheet: &mut Sheet, snapshot: &Snapshot, rows: usize) {
     let width = label_width(sheet);
     let seconds = chart_width(sheet, COLUMNS);
     let group = NUMBER * COLUMNS / 2;
@@ -312,13 +343,14 @@ fn times(sheet: &mut Sheet, snapshot: &Snapshot) {
     let titles: Vec<_> = ["p50", "p90", "p99"].map(|title| format!("{title:>NUMBER$}")).into();
     let titles = titles.concat();
     sheet.line([dim(format!(" {:width$}{titles}{titles}  p99 each s", ""))]);
-    for LiveTime { metric, recent, whole, by_second } in &snapshot.statistics.times {
-        sheet.line([
-            plain(format!(" {:width$}", shortened(&label(sheet, metric), width))),
-            bold(percentiles(*recent)),
-            plain(percentiles(*whole) + "  "),
-            sheet.chart(bars(by_second, seconds)),
-        ]);
+    for (at, LiveTime { metric, recent, whole, by_second }) in
+        snapshot.statistics.times.iter().enumerate()
+    {
+        if at > 0 && rows > 1 {
+            sheet.skip();
+        }
+        let columns = vec![bold(percentiles(*recent)), plain(percentiles(*whole) + "  ")];
+        sheet.chart(metric, columns, &Chart::of(by_second, seconds, rows));
     }
 }
 
@@ -331,19 +363,38 @@ fn value(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), four_digits)
 }
 
-/// Draws the last `width` values as bars up to the largest of them; blank without a value.
-fn bars(values: &[Option<f64>], width: usize) -> String {
-    let shown = &values[values.len().saturating_sub(width)..];
-    let most = shown.iter().flatten().copied().fold(0.0, f64::max);
-    let bar = |value: &Option<f64>| match value {
-        Some(value) if most > 0.0 => {
-            let height = (value / most * BARS.len() as f64).ceil() as usize;
-            BARS[height.clamp(1, BARS.len()) - 1]
-        }
-        Some(_) => BARS[0],
-        None => ' ',
-    };
-    shown.iter().map(bar).collect()
+/// The last values as bars up to the largest of them; blank without a value.
+pub(super) struct Chart {
+    /// From the top.
+    pub(super) rows: Vec<String>,
+    /// The largest value.
+    pub(super) most: Option<f64>,
+}
+
+impl Chart {
+    /// Draws the last `width` of the `values` in some `rows`.
+    pub(super) fn of(values: &[Option<f64>], width: usize, rows: usize) -> Self {
+        let shown = &values[values.len().saturating_sub(width)..];
+        let most = shown.iter().flatten().copied().reduce(f64::max);
+        let steps = rows * BARS.len();
+        let height = |value: &Option<f64>| match (value, most) {
+            (Some(value), Some(most)) if most > 0.0 => {
+                ((value / most * steps as f64).ceil() as usize).clamp(1, steps)
+            }
+            (Some(_), _) => 1,
+            (None, _) => 0,
+        };
+        let heights: Vec<usize> = shown.iter().map(height).collect();
+        let row = |below: usize| -> String {
+            let left = heights.iter().map(|height| height.saturating_sub(below * BARS.len()));
+            left.map(|left| match left.min(BARS.len()) {
+                0 => ' ',
+                steps => BARS[steps - 1],
+            })
+            .collect()
+        };
+        Self { rows: (0..rows).rev().map(row).collect(), most }
+    }
 }
 
 fn gauges_in_line<'a>(gauges: &[LiveGauge]) -> Vec<Span<'a>> {

@@ -1,4 +1,4 @@
-use super::draw::{Choice, Page, draw};
+use super::draw::{Chart, Choice, Page, draw};
 use super::snapshot::{Silence, Snapshot, Stage};
 use super::*;
 use crate::metrics::live::{LiveError, LiveRate, LiveStatistics, LiveTime, Percentiles};
@@ -195,6 +195,19 @@ fn only_a_terminal_with_colours_gets_them() {
         assert_eq!(buffer.content().iter().any(|cell| cell.fg != Color::Reset), has_colour);
         assert!(buffer.content().iter().all(|cell| cell.bg == Color::Reset));
     }
+}
+
+/// The largest value fills all rows, and a small one has the lowest bar.
+#[test]
+fn a_chart_has_eight_steps_in_each_row() {
+    let values = [Some(9.0), Some(0.0), None, Some(0.1), Some(4.0), Some(5.0), Some(8.0)];
+    let chart = |rows| Chart::of(&values, 6, rows);
+    assert_eq!(chart(1).rows, ["▁ ▁▄▅█"]);
+    assert_eq!(chart(2).rows, ["    ▂█", "▁ ▁███"]);
+    assert_eq!(chart(2).most, Some(8.0));
+    assert_eq!(Chart::of(&[Some(0.0), None], 5, 2).rows, ["  ", "▁ "]);
+    let none = Chart::of(&[], 5, 3);
+    assert_eq!((none.rows, none.most), (vec![String::new(); 3], None));
 }
 
 #[test]
