@@ -18,23 +18,35 @@ use crate::multi_run::sweep::Results;
 use crate::multi_run::{Config, Member, Trials};
 use crate::report::plot::{self, AutoPlot, Charts};
 use crate::report::{self, Comparison};
+use crate::run::RunReport;
 
 /// How deep below a directory runs are searched for.
 const MAX_DEPTH: usize = 4;
 
 /// Draws the charts of the runs in the directories that `asked` names.
 pub(super) fn plot(asked: &Plot, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    out.write_all(draw(asked)?.as_bytes())?;
+    let charts = read(&asked.directories)?;
+    let place = asked.output.clone().or_else(|| Some(asked.directories.first()?.join(PLOTS)));
+    let mut config = plot::Config { theme: asked.theme, ..plot::Config::default() };
+    if !asked.format.is_empty() {
+        config.formats.retain(|format| asked.format.contains(format));
+    }
+    out.write_all(draw(&charts, &place.unwrap_or_default(), &config)?.as_bytes())?;
     Ok(Outcome::Done)
 }
 
-/// Draws the charts of a finished run in `directory`; returns what to print about it. A failure is
-/// a warning, unless they are required.
-pub(super) fn after(auto_plot: AutoPlot, directory: &Path) -> anyhow::Result<String> {
+/// Draws the `charts` of what is in `directory` after it was measured; returns what to print about
+/// it. A failure is a warning, unless they are required.
+pub(super) fn after(
+    auto_plot: AutoPlot,
+    directory: &Path,
+    charts: impl FnOnce() -> anyhow::Result<Charts>,
+) -> anyhow::Result<String> {
     if auto_plot == AutoPlot::Off {
         return Ok(String::new());
     }
-    match draw(&Plot::of(directory)) {
+    let place = directory.join(PLOTS);
+    match charts().and_then(|charts| draw(&charts, &place, &plot::Config::default())) {
         Ok(text) => Ok(text),
         Err(error) if auto_plot == AutoPlot::Required => {
             Err(error.context("the charts were not drawn"))
@@ -46,10 +58,24 @@ pub(super) fn after(auto_plot: AutoPlot, directory: &Path) -> anyhow::Result<Str
     }
 }
 
-/// Draws the charts; returns the list of their files.
-fn draw(asked: &Plot) -> anyhow::Result<String> {
+/// Returns the charts of a run whose table of requests is `table`.
+pub(super) fn of_run(report: &RunReport, table: &Path) -> anyhow::Result<Charts> {
+    report::plots(report, table).with_context(|| format!("cannot read {}", table.display()))
+}
+
+/// Writes the pictures to `place`; returns the list of their files.
+fn draw(charts: &Charts, place: &Path, config: &plot::Config) -> anyhow::Result<String> {
+    if charts.is_empty() {
+        bail!("there is nothing to draw: the runs do not have any values");
+    }
+    let written = charts.write(place, config)?;
+    Ok(console::render_files(place, &written, terminal_style()))
+}
+
+/// Returns the charts of all runs in `directories`.
+fn read(directories: &[PathBuf]) -> anyhow::Result<Charts> {
     let mut sources = Vec::new();
-    for directory in &asked.directories {
+    for directory in directories {
         let before = sources.len();
         find(directory, directory, 0, &mut sources)?;
         if sources.len() == before {
@@ -63,23 +89,10 @@ fn draw(asked: &Plot) -> anyhow::Result<String> {
             );
         }
     }
-    let charts = match sources.as_slice() {
-        [only] => only.charts()?,
-        several => compare(several)?,
-    };
-    if charts.is_empty() {
-        bail!("there is nothing to draw: the runs do not have any values");
+    match sources.as_slice() {
+        [only] => only.charts(),
+        several => compare(several),
     }
-    let place = asked.output.clone().or_else(|| Some(asked.directories.first()?.join(PLOTS)));
-    let place = place.unwrap_or_default();
-    let mut formats = Vec::new();
-    for format in &asked.format {
-        if !formats.contains(format) {
-            formats.push(*format);
-        }
-    }
-    let written = charts.write(&place, &plot::Config { theme: asked.theme, formats })?;
-    Ok(console::render_files(&place, &written, terminal_style()))
 }
 
 /// Runs to draw.
@@ -137,9 +150,8 @@ impl Source {
         let directory = &self.directory;
         match &self.kind {
             Kind::Run => {
-                let Rebuilt { report, layout, .. } = read(directory)?;
-                let failed = || format!("cannot read {}", layout.table.display());
-                report::plots(&report, &layout.table).with_context(failed)
+                let Rebuilt { report, layout, .. } = run(directory)?;
+                of_run(&report, &layout.table)
             }
             Kind::Trials(group) => {
                 Ok(Comparison::of_trials(directory, &trials(directory, group)?).plots()?)
@@ -173,7 +185,7 @@ fn add(source: &Source, comparison: &mut Comparison) -> anyhow::Result<()> {
     let label = source.label.clone();
     match &source.kind {
         Kind::Run => {
-            let rebuilt = read(directory)?;
+            let rebuilt = run(directory)?;
             let concurrency = rebuilt.report.outcome.load.requested_concurrency;
             let member = Member::new(Uuid::nil(), 0, None);
             let mut alone = Trials::new(Config::default(), Uuid::nil());
@@ -191,7 +203,7 @@ fn add(source: &Source, comparison: &mut Comparison) -> anyhow::Result<()> {
 }
 
 /// Reads the run in `directory`.
-fn read(directory: &Path) -> anyhow::Result<Rebuilt> {
+fn run(directory: &Path) -> anyhow::Result<Rebuilt> {
     let wanted = Wanted { needs_server_metrics: true, ..Wanted::default() };
     let rebuilt = rebuild::rebuild_with(directory, wanted)?;
     if !rebuilt.layout.table.exists() {

@@ -14,6 +14,7 @@ use super::start::Start;
 use super::stderr::Stderr;
 use super::view::View;
 use super::{Outcome, explained, gates, interrupt, page, plot, terminal_style};
+use crate::artifacts::layout::Layout;
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
 use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
@@ -28,6 +29,7 @@ use crate::metrics::tag;
 use crate::metrics::{Accumulator, Registry};
 use crate::platform::limits;
 use crate::report;
+use crate::report::plot::AutoPlot;
 use crate::run::provenance::{Provenance, Server};
 use crate::run::{RunDescription, RunOutcome, RunReport};
 use crate::runner::{RequestBuilder, Targets, Workload};
@@ -62,10 +64,7 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     let mut view = View::start(run.config.ui, &interrupter);
     let measured = run.measure(&interrupt, None, &mut view)?;
     view.end();
-    let (auto_plot, directory) = (run.config.auto_plot, run.config.artifacts.directory.clone());
-    let outcome = run.conclude(measured).show(out)?;
-    out.write_all(plot::after(auto_plot, &directory)?.as_bytes())?;
-    Ok(outcome)
+    run.conclude(measured).show(out)
 }
 
 /// Returns an error for a directory with the files of another run, before any slow work.
@@ -287,7 +286,6 @@ impl Run {
                 }
             }
         }
-        let directory = self.config.artifacts.directory;
         let outcome = match failure {
             Some(failure) => Err(failure),
             None if report.outcome.was_cancelled => Ok(Outcome::Interrupted),
@@ -295,13 +293,20 @@ impl Run {
                 Err(anyhow::anyhow!(
                     "no request succeeded; see the error summary for the reasons and `{}` for the \
                      records",
-                    directory.display()
+                    layout.directory.display()
                 ))
             }
             None => Ok(Outcome::Done),
         };
-        let junit = self.config.judge.junit;
-        Concluded { report, profiling: processed.profiling, directory, files, outcome, junit }
+        Concluded {
+            report,
+            profiling: processed.profiling,
+            layout,
+            files,
+            outcome,
+            junit: self.config.judge.junit,
+            auto_plot: self.config.auto_plot,
+        }
     }
 
     fn report(&self, measured: &Measured) -> RunReport {
@@ -360,28 +365,33 @@ struct Concluded {
     report: RunReport,
     /// The results of the measurement.
     profiling: Accumulator,
-    directory: PathBuf,
+    layout: Layout,
     files: Result<Vec<PathBuf>, ArtifactError>,
     /// How the load ended.
     outcome: anyhow::Result<Outcome>,
     /// The file for the results of gates.
     junit: Option<PathBuf>,
+    auto_plot: AutoPlot,
 }
 
 impl Concluded {
-    /// Prints the summaries and returns how the run ended. Errors of the output are ignored,
-    /// since its reader may be gone.
+    /// Prints the summaries, draws the charts, and returns how the run ended. Errors of the output
+    /// are ignored, since its reader may be gone.
     fn show(self, out: &mut impl Write) -> anyhow::Result<Outcome> {
         let judged = [self.judged(None)];
         let shown = out.write_all(console::render(&self.report, terminal_style()).as_bytes());
         let shown = shown.and_then(|()| out.write_all(gates::annotations(&judged).as_bytes()));
         let gates = gates::finish(&judged, self.junit.as_deref());
-        let files = console::render_files(&self.directory, &self.files?, terminal_style());
+        let directory = &self.layout.directory;
+        let files = console::render_files(directory, &self.files?, terminal_style());
         let shown = shown.and_then(|()| out.write_all(files.as_bytes()));
-        match self.outcome? {
-            Outcome::Done => Ok(shown.map_err(Into::into).and(gates)?),
-            other => Ok(other),
-        }
+        let outcome = match self.outcome? {
+            Outcome::Done => shown.map_err(Into::into).and(gates)?,
+            other => other,
+        };
+        let charts = || plot::of_run(&self.report, &self.layout.table);
+        out.write_all(plot::after(self.auto_plot, directory, charts)?.as_bytes())?;
+        Ok(outcome)
     }
 
     /// The results of the gates, for a run with a `label` if it is one of several.

@@ -1,12 +1,13 @@
 //! The flags of `aiperf plot`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::value::choice;
 use crate::report::ThemeName;
 use crate::report::plot::Format;
+use crate::setting::Named as _;
 
 /// What to draw, and how.
 #[derive(Debug, Args)]
@@ -19,22 +20,10 @@ pub struct Plot {
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Colours of the pictures
-    #[arg(long, value_name = "THEME", value_parser = choice::<ThemeName>(), default_value = "light")]
+    #[arg(long, value_name = "THEME", value_parser = choice::<ThemeName>(),
+          default_value = ThemeName::default().name())]
     pub(crate) theme: ThemeName,
-    /// Formats of the pictures, separated by commas
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), value_delimiter = ',',
-          default_value = "png,svg")]
+    /// Formats of the pictures, separated by commas [default: all]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), value_delimiter = ',')]
     pub(crate) format: Vec<Format>,
-}
-
-impl Plot {
-    /// Returns the command for the runs in `directory`, with the default of each flag.
-    pub(crate) fn of(directory: &Path) -> Self {
-        Self {
-            directories: vec![directory.to_owned()],
-            output: None,
-            theme: ThemeName::default(),
-            format: vec![Format::Png, Format::Svg],
-        }
-    }
 }

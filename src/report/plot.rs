@@ -17,7 +17,7 @@ use super::chart::Chart;
 use super::theme::ThemeName;
 use crate::artifacts::WriteFailure;
 use crate::platform::replace::replace;
-use crate::setting::named;
+use crate::setting::{Named as _, named};
 
 /// A format of pictures (`--format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,14 @@ pub(crate) struct Config {
     pub(crate) theme: ThemeName,
     /// The formats, each of which is a file.
     pub(crate) formats: Vec<Format>,
+}
+
+/// The default theme, and a file in each format.
+impl Default for Config {
+    fn default() -> Self {
+        let formats = Format::NAMES.iter().map(|(_, format)| *format).collect();
+        Self { theme: ThemeName::default(), formats }
+    }
 }
 
 /// The charts of runs, and what was run.

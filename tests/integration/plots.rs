@@ -23,19 +23,33 @@ fn files(directory: &Path) -> Vec<String> {
     names
 }
 
+/// Returns the names and contents of the SVG files among the pictures in `directory`.
+fn drawings(directory: &Path) -> Vec<(String, String)> {
+    let place = directory.join("plots");
+    let names = files(&place).into_iter().filter(|name| name.contains(".svg"));
+    names
+        .map(|name| {
+            let text = std::fs::read_to_string(place.join(&name)).unwrap();
+            (name, text)
+        })
+        .collect()
+}
+
 #[test]
 fn pictures_show_what_the_files_contain() {
     let server = mock(varied());
     let flags = ["--concurrency", "4", "--request-count", "120", "--slice-duration", "0.2"];
+    let flags = [&flags[..], &["--auto-plot"]].concat();
     let run = profile(&server.url(), &flags).succeeded();
     let before = files(run.directory.path());
+    let at_once = drawings(run.directory.path());
     let output = plot(&[run.directory.path()], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // From the files come the same pictures as from the results in memory.
+    assert_eq!(drawings(run.directory.path()), at_once);
     run_python("tests/read_plots.py", run.directory.path());
     // Nothing else is written.
-    let after: Vec<String> =
-        files(run.directory.path()).into_iter().filter(|name| name != "plots").collect();
-    assert_eq!(after, before);
+    assert_eq!(files(run.directory.path()), before);
     let names = files(&run.directory.path().join("plots"));
     let printed = String::from_utf8(output.stdout).unwrap();
     for name in &names {
@@ -59,12 +73,12 @@ fn pictures_of_several_runs_compare_them() {
     let flags = ["--concurrency", "1,2,4", "--request-count", "12", "--auto-plot"];
     let sweep = profile(&server.url(), &flags).succeeded();
     let directory = sweep.directory.path();
-    let at_once = files(&directory.join("plots"));
-    assert!(sweep.stdout().contains(&at_once[0]), "{}", sweep.stdout());
+    let at_once = drawings(directory);
+    assert!(sweep.stdout().contains(&at_once[0].0), "{}", sweep.stdout());
     let output = plot(&[directory], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     run_python("tests/read_plots.py", directory);
-    assert_eq!(files(&directory.join("plots")), at_once);
+    assert_eq!(drawings(directory), at_once);
     // The same runs, given one by one.
     let cells =
         ["concurrency_4", "concurrency_1", "concurrency_2"].map(|name| directory.join(name));

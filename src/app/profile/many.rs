@@ -29,7 +29,7 @@ use crate::multi_run::sweep::{self, Choice, Results, Step};
 use crate::multi_run::{
     Failure, Member, Planner, RunResult, Trials, Variation, aggregate, search, space,
 };
-use crate::report;
+use crate::report::{self, Comparison};
 use crate::run::RunReport;
 use crate::runner::RunnerError;
 use crate::units::{Clock, Nanos};
@@ -244,7 +244,8 @@ impl Group {
         shown.say(&gates::annotations(&self.judged));
         let gates = gates::finish(&self.judged, self.config.judge.junit.as_deref());
         shown.say(&console::render_files(&directory, &written, terminal_style()));
-        shown.say(&plot::after(self.config.auto_plot, &directory)?);
+        let charts = || Ok(Comparison::of_trials(&directory, &trials).plots()?);
+        shown.say(&plot::after(self.config.auto_plot, &directory, charts)?);
         if trials.was_cancelled() {
             return Ok(Outcome::Interrupted);
         }
@@ -331,7 +332,8 @@ impl Group {
         shown.say(&gates::annotations(&self.judged));
         let gates = gates::finish(&self.judged, self.config.judge.junit.as_deref());
         shown.say(&console::render_files(&directory, &written, terminal_style()));
-        shown.say(&plot::after(self.config.auto_plot, &directory)?);
+        let charts = || Ok(Comparison::of_sweep(&directory, &results).plots()?);
+        shown.say(&plot::after(self.config.auto_plot, &directory, charts)?);
         let is_cancelled =
             |(_, _, failure): (_, _, &Failure)| matches!(failure, Failure::Cancelled(_));
         if results.failed().any(is_cancelled) || (!is_whole && self.interrupt.is_draining()) {
