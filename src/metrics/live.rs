@@ -56,13 +56,13 @@ struct Rated {
     added: &'static Metric,
 }
 
-/// The requests of one phase.
-#[derive(Debug, Default)]
+/// The requests of one phase. A copy shares the totals, which are copied when they change.
+#[derive(Debug, Clone, Default)]
 struct Phase {
     index: u32,
     /// Wall time of the first start and of the last end, if any request ended.
     bounds: Option<(u64, u64)>,
-    whole: Totals,
+    whole: Arc<Totals>,
     seconds: Seconds,
     errors: HashMap<(Option<u16>, String), (u64, String)>,
 }
@@ -81,11 +81,11 @@ struct Totals {
 }
 
 /// Consecutive seconds, the last [`HISTORY`] of a phase.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Seconds {
     /// The first of them, in seconds of wall time.
     first: u64,
-    totals: VecDeque<Totals>,
+    totals: VecDeque<Arc<Totals>>,
 }
 
 /// The statistics at one moment.
@@ -166,7 +166,7 @@ impl Live {
         let (start, end) = (observation.start_wall_ns, observation.end_wall_ns);
         let (first, last) = bounds.unwrap_or((start, end));
         *bounds = Some((first.min(start), last.max(end)));
-        self.add(whole, observation);
+        self.add(Arc::make_mut(whole), observation);
         if let Some(second) = seconds.at(end / SECOND) {
             self.add(second, observation);
         }
@@ -212,9 +212,9 @@ impl Live {
     /// the end of the last request if the phase `has_ended`.
     #[must_use]
     pub(crate) fn statistics(&self, phase: u32, now: u64, has_ended: bool) -> LiveStatistics {
-        let current = self.lock();
-        let empty = Phase::default();
-        let current = if current.index == phase { &*current } else { &empty };
+        // Percentiles take longer than threads that add requests should wait.
+        let copy = self.lock().clone();
+        let current = if copy.index == phase { copy } else { Phase::default() };
         let (start, end) = current.bounds.unwrap_or((now, now));
         let now = if has_ended { end } else { now.max(end) };
         let (recent, recent_start) = current.seconds.recent(now / SECOND);
@@ -337,16 +337,17 @@ impl Seconds {
             *self = Self { first: second, totals: VecDeque::new() };
         }
         while self.first + self.totals.len() as u64 <= second {
-            self.totals.push_back(Totals::default());
+            self.totals.push_back(Arc::default());
             if let Some(old) = self.totals.len().checked_sub(RECENT + 1) {
-                self.totals[old].shrink();
+                Arc::make_mut(&mut self.totals[old]).shrink();
             }
             if self.totals.len() > HISTORY {
                 self.totals.pop_front();
                 self.first += 1;
             }
         }
-        self.totals.get_mut(usize::try_from(second.checked_sub(self.first)?).ok()?)
+        let at = usize::try_from(second.checked_sub(self.first)?).ok()?;
+        self.totals.get_mut(at).map(Arc::make_mut)
     }
 
     /// Returns the totals of the recent time, which ends with the second `now`, and its first
@@ -366,7 +367,7 @@ impl Seconds {
     fn complete(&self, now: u64) -> Vec<Option<&Totals>> {
         let idle = now.saturating_sub(self.first + self.totals.len() as u64);
         let idle = usize::try_from(idle).map_or(HISTORY, |idle| idle.min(HISTORY));
-        let seconds = (self.first..now).zip(&self.totals).map(|(_, totals)| Some(totals));
+        let seconds = (self.first..now).zip(&self.totals).map(|(_, totals)| Some(&**totals));
         let mut seconds: Vec<_> = seconds.collect();
         if !seconds.is_empty() {
             seconds.extend(std::iter::repeat_n(None, idle));

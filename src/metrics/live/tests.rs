@@ -178,3 +178,18 @@ fn without_streaming_there_is_only_the_request_latency() {
     assert_eq!(tags, [tag::REQUEST_LATENCY]);
     assert_eq!(found.medians().len(), 1);
 }
+
+#[test]
+fn a_copy_stays_as_it_is_and_shares_the_seconds_that_do_not_change() {
+    let live = Live::new(registry());
+    for end in [500, 1_500] {
+        live.observe(0, &request(end - 100, end));
+    }
+    let copy = live.lock().clone();
+    live.observe(0, &request(1_700, 1_900));
+    let current = live.lock();
+    assert_eq!((copy.whole.succeeded, current.whole.succeeded), (2, 3));
+    let is_shared = |(copy, current)| Arc::ptr_eq(copy, current);
+    let seconds = copy.seconds.totals.iter().zip(&current.seconds.totals);
+    assert_eq!(seconds.map(is_shared).collect::<Vec<_>>(), [true, false]);
+}
