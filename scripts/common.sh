@@ -15,6 +15,12 @@ apt_install() {
   as_root apt-get update -qq && as_root apt-get install -y -qq "$@"
 }
 
+# Creates a virtual environment of Python in a directory, unless it is there.
+venv() {
+  [ -x "$1/bin/python" ] || python3 -m venv "$1" ||
+    { apt_install python3-venv && python3 -m venv "$1"; }
+}
+
 # Prints a member of the package in Cargo.toml, such as `version`.
 package() {
   cargo metadata --locked --no-deps --format-version 1 | jq -r ".packages[0].$1"
