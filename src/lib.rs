@@ -9,6 +9,8 @@ pub mod environment;
 
 mod causes;
 
+mod column;
+
 pub mod units;
 
 mod setting;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::column::Store;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::live::Live;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
@@ -59,6 +60,8 @@ pub(crate) struct ProcessingParts {
     pub(crate) measurer: Measurer,
     /// The metrics that apply.
     pub(crate) registry: Arc<Registry>,
+    /// Where the values of all requests are kept.
+    pub(crate) store: Store,
     /// Exports each record's values as OpenTelemetry metrics and traces.
     pub(crate) telemetry: Arc<Telemetry>,
     /// Counts the outcomes of requests and sessions.
@@ -113,12 +116,14 @@ impl<S: RecordSink> Processing<S> {
         sink: S,
         processors: usize,
     ) -> Result<Self, ProcessingError> {
-        let profiling = if parts.is_sliced { Accumulator::sliced } else { Accumulator::new };
+        let accumulator =
+            || Accumulator::keeping_in(parts.store.clone(), Arc::clone(&parts.registry));
+        let breakdowns = std::mem::take(&mut parts.breakdowns);
         let readers = Readers {
-            warmup: Accumulator::new(Arc::clone(&parts.registry)),
-            profiling: profiling(Arc::clone(&parts.registry)),
-            breakdowns: std::mem::take(&mut parts.breakdowns),
-            health: Health::default(),
+            warmup: accumulator(),
+            profiling: if parts.is_sliced { accumulator().sliced() } else { accumulator() },
+            breakdowns,
+            health: Health::keeping_in(parts.store.clone()),
             sink,
         };
         let shared = Arc::new(Shared { parts, readers: Mutex::new(readers) });

@@ -20,6 +20,7 @@ use super::layout::Layout;
 use super::manifest::End;
 use super::server_metrics::ServerMetricsFiles;
 use super::{ArtifactError, WriteFailure};
+use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::judge::Gate;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::metric::Observation;
@@ -203,7 +204,8 @@ pub(crate) fn rebuild_with(
         run.gates = wanted.gates.to_vec();
     }
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
-    let mut gathered = Gathered::new(&registry, &run);
+    let store = Store::of_run(directory.to_owned());
+    let mut gathered = Gathered::new(&registry, &run, &store);
     let mut notes = records.read(&registry, |record, _| {
         gathered.take(record);
         if let Some(observe) = &mut wanted.observe {
@@ -227,15 +229,12 @@ pub(crate) fn rebuild_with(
     let known = Known {
         layout: &layout,
         outcome: server_side.as_ref(),
-        first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
+        first_request_ns: gathered.spans.iter().map(|span| span.start).min(),
         is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
-    outcome.client_health = ClientHealth::recomputed(
-        outcome.client_health,
-        std::mem::take(&mut gathered.slips),
-        gathered.retries,
-    );
+    outcome.client_health =
+        ClientHealth::recomputed(outcome.client_health, &gathered.slips, gathered.retries);
     let report = gathered.report(run, outcome, server_metrics, &mut notes);
     let rows =
         Rows { registry, origins: vec![RowOrigin::new(String::new(), &layout, gathered.records)] };
@@ -275,6 +274,15 @@ struct Line {
     retries: u64,
 }
 
+/// Wall times of a request's start and end.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    start: u64,
+    end: u64,
+}
+
+fixed_struct! { Span { start: u64, end: u64 } }
+
 /// The collected data of all lines.
 struct Gathered {
     profiling: Accumulator,
@@ -282,23 +290,23 @@ struct Gathered {
     warmup: Accumulator,
     records: u64,
     /// Start and end of each profiling request.
-    spans: Vec<(u64, u64)>,
+    spans: Column<Span>,
     /// Delays of profiling requests that had a due time.
-    slips: Vec<u64>,
+    slips: Column<u64>,
     retries: u64,
 }
 
 impl Gathered {
-    fn new(registry: &Arc<Registry>, run: &RunDescription) -> Self {
+    fn new(registry: &Arc<Registry>, run: &RunDescription, store: &Store) -> Self {
+        let accumulator = || Accumulator::keeping_in(store.clone(), Arc::clone(registry));
         let is_sliced = run.slice_duration().is_some();
-        let profiling = if is_sliced { Accumulator::sliced } else { Accumulator::new };
         Self {
-            profiling: profiling(Arc::clone(registry)),
-            breakdowns: breakdowns(registry, run),
-            warmup: Accumulator::new(Arc::clone(registry)),
+            profiling: if is_sliced { accumulator().sliced() } else { accumulator() },
+            breakdowns: breakdowns(registry, store, run),
+            warmup: accumulator(),
             records: 0,
-            spans: Vec::new(),
-            slips: Vec::new(),
+            spans: Column::new(store.clone()),
+            slips: Column::new(store.clone()),
             retries: 0,
         }
     }
@@ -311,7 +319,7 @@ impl Gathered {
                 self.profiling.observe(&line.observation);
                 self.breakdowns.observe(&line.model, &line.url, &line.observation);
                 let Observation { start_wall_ns, end_wall_ns, .. } = line.observation;
-                self.spans.push((start_wall_ns, end_wall_ns));
+                self.spans.push(Span { start: start_wall_ns, end: end_wall_ns });
                 self.slips.extend(line.slip_ns);
                 self.retries = self.retries.saturating_add(line.retries);
             }
@@ -321,7 +329,7 @@ impl Gathered {
     /// Returns whether the requests can be those of a measurement with this `window`, since a
     /// directory may contain files of several runs.
     fn is_of(&self, window: RangeInclusive<u64>) -> bool {
-        self.spans.is_empty() || self.spans.iter().any(|(start, _)| window.contains(start))
+        self.spans.is_empty() || self.spans.iter().any(|span| window.contains(&span.start))
     }
 
     /// Returns the report of the run, with the slices that it requests.
@@ -354,8 +362,8 @@ impl Gathered {
 
     /// Returns the outcome, as far as known, of a run that was killed before its end.
     fn outcome_of_a_killed_run(&self) -> RunOutcome {
-        let starts = self.spans.iter().map(|(start, _)| *start);
-        let ends = self.spans.iter().map(|(_, end)| *end);
+        let starts = self.spans.iter().map(|span| span.start);
+        let ends = self.spans.iter().map(|span| span.end);
         RunOutcome {
             start_wall_ns: starts.min().unwrap_or(0),
             end_wall_ns: ends.max().unwrap_or(0),
@@ -377,27 +385,30 @@ impl Gathered {
 }
 
 /// Returns the breakdowns of `run` by the models and URLs in its description.
-fn breakdowns(registry: &Arc<Registry>, run: &RunDescription) -> Breakdowns {
+fn breakdowns(registry: &Arc<Registry>, store: &Store, run: &RunDescription) -> Breakdowns {
     let count = |at: &str| {
         let found = run.input_config.pointer(at).and_then(serde_json::Value::as_array);
         found.map_or(0, Vec::len)
     };
-    Breakdowns::new(registry, count("/models/items"), count("/endpoint/urls"))
+    Breakdowns::new(registry, store, count("/models/items"), count("/endpoint/urls"))
 }
 
 /// Returns the maximum number of spans that overlap at any time.
-fn most_at_once(spans: &[(u64, u64)]) -> u64 {
-    let mut changes: Vec<(u64, i64)> =
-        spans.iter().flat_map(|(start, end)| [(*start, 1), (*end, -1)]).collect();
-    // At the same instant, ends come before starts.
-    changes.sort_unstable();
-    let mut running = 0;
-    let mut most = 0;
-    for (_, change) in changes {
-        running += change;
+fn most_at_once(spans: &Column<Span>) -> u64 {
+    let store = spans.scratch();
+    let starts = Sorted::new(spans.iter().map(|span| span.start), |start| *start, &store);
+    let ends = Sorted::new(spans.iter().map(|span| span.end), |end| *end, &store);
+    let mut ends = ends.iter().peekable();
+    let (mut running, mut most) = (0, 0_u64);
+    for start in starts.iter() {
+        // At the same instant, ends come before starts.
+        while ends.next_if(|end| *end <= start).is_some() {
+            running -= 1;
+        }
+        running += 1;
         most = most.max(running);
     }
-    most.try_into().unwrap_or(0)
+    most
 }
 
 #[cfg(test)]
@@ -406,8 +417,12 @@ mod tests {
 
     #[test]
     fn overlapping_requests_are_counted() {
-        assert_eq!(most_at_once(&[]), 0);
-        assert_eq!(most_at_once(&[(0, 10), (10, 20)]), 1);
-        assert_eq!(most_at_once(&[(0, 10), (5, 20), (6, 7), (15, 30)]), 3);
+        let most = |spans: &[(u64, u64)]| {
+            let spans = spans.iter().map(|(start, end)| Span { start: *start, end: *end });
+            most_at_once(&Column::of(Store::default(), spans))
+        };
+        assert_eq!(most(&[]), 0);
+        assert_eq!(most(&[(0, 10), (10, 20)]), 1);
+        assert_eq!(most(&[(0, 10), (5, 20), (6, 7), (15, 30)]), 3);
     }
 }

@@ -3,7 +3,6 @@
 mod scope;
 mod totals;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::slice;
@@ -14,7 +13,8 @@ use super::percentile::distribution;
 use super::registry::Registry;
 use super::slices::{Log, Slices, TooManySlices, cut};
 use super::tag::{self, MetricTag};
-use super::timeline::{Curve, Gaps, OverTime, Request, Timeline};
+use super::timeline::{Curve, Gaps, OverTime, Timeline};
+use crate::column::{Column, Store};
 use crate::record::RequestError;
 use crate::units::{Nanos, Unit};
 
@@ -30,10 +30,11 @@ const OTHER_ERRORS: &str = "OtherErrors";
 /// The metric with the times between a request's content events.
 const GAPS: MetricTag = tag::INTER_CHUNK_LATENCY;
 
-/// Everything observed in one phase. Keeps every value, in its display unit.
+/// Everything observed in one phase. Keeps every value, in its display unit, in columns.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
     registry: Arc<Registry>,
+    store: Store,
     /// One column for each of the registry's rows.
     cells: Vec<Cell>,
     errors: HashMap<RequestError, u64>,
@@ -64,7 +65,7 @@ pub(super) struct Part {
 #[derive(Debug, Clone)]
 enum Cell {
     /// The values of a record metric.
-    Column(Vec<f64>),
+    Column(Column<f64>),
     /// A count; `None` before anything was added.
     Sum(Option<f64>),
     /// The earliest or latest instant, in wall clock nanoseconds.
@@ -74,14 +75,19 @@ enum Cell {
 }
 
 impl Accumulator {
-    /// Nothing observed yet.
+    /// Nothing observed yet; all values will be in memory.
     #[must_use]
     pub fn new(registry: Arc<Registry>) -> Self {
+        Self::keeping_in(Store::default(), registry)
+    }
+
+    /// Nothing observed yet; values will be in `store`.
+    pub(crate) fn keeping_in(store: Store, registry: Arc<Registry>) -> Self {
         let cells = registry
             .rows()
             .iter()
             .map(|metric| match metric.kind {
-                Kind::Record(_) | Kind::RecordList(_) => Cell::Column(Vec::new()),
+                Kind::Record(_) | Kind::RecordList(_) => Cell::Column(Column::new(store.clone())),
                 Kind::Count(_) | Kind::Tally(_) => Cell::Sum(None),
                 Kind::Earliest(_) | Kind::Latest(_) => Cell::Instant(None),
                 Kind::SumOf(_)
@@ -95,19 +101,21 @@ impl Accumulator {
             registry,
             cells,
             errors: HashMap::new(),
-            timeline: Timeline::default(),
-            shapes: Shapes::default(),
+            timeline: Timeline::new(store.clone()),
+            shapes: Shapes::new(store.clone()),
             results: OnceLock::new(),
             has_observed: false,
             log: None,
             part: None,
+            store,
         }
     }
 
-    /// Like [`Accumulator::new`], but keeps what is needed for [slices](Self::slices).
+    /// Keeps what is needed for [slices](Self::slices), too.
     #[must_use]
-    pub(crate) fn sliced(registry: Arc<Registry>) -> Self {
-        Self { log: Some(Arc::default()), ..Self::new(registry) }
+    pub(crate) fn sliced(self) -> Self {
+        let log = Log::new(self.store.clone());
+        Self { log: Some(Arc::new(log)), ..self }
     }
 
     /// Creates an accumulator for a part of a phase.
@@ -120,7 +128,8 @@ impl Accumulator {
     pub(crate) fn completions(&self) -> (u64, Vec<(u64, bool)>) {
         let requests = self.timeline.requests();
         let succeeded = self.shapes.iter().map(|shape| shape.contains(tag::REQUEST_COUNT));
-        let mut ends: Vec<(u64, bool)> = requests.iter().map(Request::end).zip(succeeded).collect();
+        let mut ends: Vec<(u64, bool)> =
+            requests.map(|request| request.end()).zip(succeeded).collect();
         ends.sort_unstable();
         (self.timeline.window().start, ends)
     }
@@ -132,9 +141,9 @@ impl Accumulator {
         if let Some(log) = &mut self.log {
             Arc::make_mut(log).push(observation, &self.registry);
         }
-        let gaps = self.column(GAPS).len();
+        let gaps = self.gap_count();
         let mut shape = self.append_values(observation);
-        self.timeline.observe(observation, &(gaps..self.column(GAPS).len()));
+        self.timeline.observe(observation, &(gaps..self.gap_count()));
         for (metric, cell) in self.registry.rows().iter().zip(&mut self.cells) {
             match (metric.kind, cell) {
                 (Kind::Earliest(instant), Cell::Instant(kept)) => {
@@ -211,7 +220,12 @@ impl Accumulator {
     pub(super) fn results_in(&self, window: &RangeInclusive<u64>) -> Vec<MetricResult> {
         let (start, end) = (*window.start(), *window.end());
         let whole = start..end;
-        let over_time = self.timeline.in_each(&self.curves(), self.gaps(), slice::from_ref(&whole));
+        let over_time = self.timeline.in_each(
+            &self.curves(),
+            self.gaps(),
+            slice::from_ref(&whole),
+            &self.store,
+        );
         let part = Part {
             length: Nanos(end.saturating_sub(start)),
             over_time: over_time.into_iter().next().unwrap_or_default(),
@@ -235,8 +249,12 @@ impl Accumulator {
         let Some(log) = &self.log else { return Ok(None) };
         let slices = cut(window, duration)?;
         let bounds = slices.iter().map(|slice| slice.start_ns..slice.end_ns);
-        let over_time =
-            self.timeline.in_each(&self.curves(), self.gaps(), &bounds.collect::<Vec<_>>());
+        let over_time = self.timeline.in_each(
+            &self.curves(),
+            self.gaps(),
+            &bounds.collect::<Vec<_>>(),
+            &self.store,
+        );
         let registry = Arc::clone(&self.registry);
         Ok(Some(Slices::new(registry, Arc::clone(log), &slices, over_time, self.nothing())))
     }
@@ -256,7 +274,10 @@ impl Accumulator {
 
     /// Returns the curves over the time of the whole phase.
     fn over_time(&self) -> OverTime {
-        let found = self.timeline.in_each(&self.curves(), self.gaps(), &[self.timeline.window()]);
+        let whole = self.timeline.window();
+        let curves = self.curves();
+        let found =
+            self.timeline.in_each(&curves, self.gaps(), slice::from_ref(&whole), &self.store);
         found.into_iter().next().unwrap_or_default()
     }
 
@@ -279,13 +300,18 @@ impl Accumulator {
     }
 
     /// Returns the values of the record metric `tag` in its display unit, with lists flattened;
-    /// empty if it is not measured.
+    /// `None` if it is not measured.
     #[must_use]
-    pub(crate) fn column(&self, tag: MetricTag) -> &[f64] {
-        match self.registry.position(tag).map(|at| &self.cells[at]) {
-            Some(Cell::Column(column)) => column,
-            _ => &[],
+    pub(crate) fn column(&self, tag: MetricTag) -> Option<&Column<f64>> {
+        match &self.cells[self.registry.position(tag)?] {
+            Cell::Column(column) => Some(column),
+            _ => None,
         }
+    }
+
+    /// Returns the number of times between content events.
+    fn gap_count(&self) -> usize {
+        self.column(GAPS).map_or(0, Column::len)
     }
 
     /// Returns the [results](Self::results) of an optional phase: empty if no request was
@@ -303,6 +329,11 @@ impl Accumulator {
     /// Returns the requests over time.
     pub(super) const fn timeline(&self) -> &Timeline {
         &self.timeline
+    }
+
+    /// Returns a store for columns that are soon dropped.
+    pub(super) fn scratch(&self) -> Store {
+        self.store.scratch()
     }
 
     /// Returns the number of requests that failed.
@@ -324,8 +355,8 @@ impl Accumulator {
     }
 }
 
-fn statistics(column: Cow<'_, [f64]>) -> Option<Stats> {
-    let distribution = distribution(&mut column.into_owned())?;
+fn statistics(column: &Column<f64>) -> Option<Stats> {
+    let distribution = distribution(|| column.iter())?;
     let avg = distribution.sum / distribution.count as f64;
     Some(Stats { avg, instant: None, distribution: Some(distribution) })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::metric::{MetricResult, Observation};
 use super::{Accumulator, Registry};
+use crate::column::Store;
 
 /// Maximum number of groups; requests with further names are in the group [`OTHER`].
 const MAX_GROUPS: usize = 64;
@@ -15,6 +16,7 @@ const OTHER: &str = "_OTHER";
 #[derive(Debug)]
 pub(crate) struct Breakdown {
     registry: Arc<Registry>,
+    store: Store,
     groups: Vec<(Arc<str>, Accumulator)>,
 }
 
@@ -28,10 +30,10 @@ pub(crate) struct GroupResult {
 }
 
 impl Breakdown {
-    /// Creates a breakdown without requests.
+    /// Creates a breakdown without requests, whose values will be in `store`.
     #[must_use]
-    pub(crate) const fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, groups: Vec::new() }
+    pub(crate) const fn new(registry: Arc<Registry>, store: Store) -> Self {
+        Self { registry, store, groups: Vec::new() }
     }
 
     /// Adds a request to the group `name`.
@@ -40,7 +42,8 @@ impl Breakdown {
             if self.groups.len() <= MAX_GROUPS {
                 let is_last = self.groups.len() == MAX_GROUPS;
                 let name = if is_last { Arc::from(OTHER) } else { Arc::clone(name) };
-                self.groups.push((name, Accumulator::new(Arc::clone(&self.registry))));
+                let registry = Arc::clone(&self.registry);
+                self.groups.push((name, Accumulator::keeping_in(self.store.clone(), registry)));
             }
             self.groups.len() - 1
         });
@@ -74,10 +77,11 @@ pub struct BreakdownResults {
 }
 
 impl Breakdowns {
-    /// Creates the breakdowns for a run with these numbers of models and URLs.
+    /// Creates the breakdowns for a run with these numbers of models and URLs, whose values will be
+    /// in `store`.
     #[must_use]
-    pub(crate) fn new(registry: &Arc<Registry>, models: usize, urls: usize) -> Self {
-        let of = |count| (count > 1).then(|| Breakdown::new(Arc::clone(registry)));
+    pub(crate) fn new(registry: &Arc<Registry>, store: &Store, models: usize, urls: usize) -> Self {
+        let of = |count| (count > 1).then(|| Breakdown::new(Arc::clone(registry), store.clone()));
         Self { by_model: of(models), by_url: of(urls) }
     }
 

@@ -21,9 +21,9 @@ use super::histogram::Histogram;
 use super::metric::MetricResult;
 use super::percentile::distribution;
 use super::tag;
+use crate::column::{Column, Store, fixed_struct};
 use crate::record::RequestRecord;
 use crate::runner::{CpuShares, QueueStats};
-use crate::units::Nanos;
 
 /// Minimum delay between the last byte's timestamp and its read for a late read, of which
 /// earlier bytes may have waited for the client. The data of a prompt read was merged by the
@@ -142,11 +142,11 @@ pub struct TimeStatistics {
 }
 
 impl TimeStatistics {
-    /// Computes statistics of exact values in nanoseconds; `None` if there are none.
+    /// Computes statistics of exact values in nanoseconds, which are asked for several times; `None`
+    /// if there are none.
     #[must_use]
-    pub(crate) fn of(values: impl IntoIterator<Item = u64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().map(|value| value as f64).collect();
-        let nanos = distribution(&mut values)?;
+    pub(crate) fn of<I: Iterator<Item = u64>>(values: impl Fn() -> I) -> Option<Self> {
+        let nanos = distribution(|| values().map(|value| value as f64))?;
         Some(Self {
             count: nanos.count,
             avg: nanos.sum / nanos.count as f64 / 1e6,
@@ -294,7 +294,7 @@ const fn is_zero(count: &u64) -> bool {
 pub struct Health {
     requests: u64,
     retries: u64,
-    sends: Vec<SendDelay>,
+    sends: Column<SendDelay>,
     /// The same delays, for the health [so far](Health::so_far).
     slip: Histogram,
     late: Histogram,
@@ -307,17 +307,24 @@ pub struct Health {
 }
 
 /// The delay of a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct SendDelay {
-    /// From its due time until it was handed to the transport.
-    slip: Nanos,
+    /// Nanoseconds from its due time until it was handed to the transport.
+    slip: u64,
     /// The part of the delay that only the client caused.
-    late: Nanos,
-    /// Whether the worker was asleep when the request was due.
-    asleep: bool,
+    late: u64,
+    /// Whether the worker was asleep when the request was due: 0 or 1.
+    asleep: u8,
 }
 
+fixed_struct! { SendDelay { slip: u64, late: u64, asleep: u8 } }
+
 impl Health {
+    /// Creates the health of a measurement without records, whose values will be in `store`.
+    pub(crate) fn keeping_in(store: Store) -> Self {
+        Self { sends: Column::new(store), ..Self::default() }
+    }
+
     /// Adds a record.
     pub fn observe(&mut self, record: &RequestRecord) {
         self.requests += 1;
@@ -347,14 +354,14 @@ impl Health {
     fn take_send(&mut self, record: &RequestRecord) {
         let Some(due) = record.due else { return };
         let send = SendDelay {
-            slip: record.start.since(due),
-            late: record.start.since(due.max(record.free_from)),
-            asleep: record.due_while_asleep,
+            slip: record.start.since(due).0,
+            late: record.start.since(due.max(record.free_from)).0,
+            asleep: record.due_while_asleep.into(),
         };
-        self.slip.add(send.slip.0, 1);
-        self.late.add(send.late.0, 1);
-        if send.asleep {
-            self.idle_late.add(send.late.0, 1);
+        self.slip.add(send.slip, 1);
+        self.late.add(send.late, 1);
+        if send.asleep > 0 {
+            self.idle_late.add(send.late, 1);
         }
         self.sends.push(send);
     }
@@ -370,12 +377,13 @@ impl Health {
     ) -> ClientHealth {
         let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
         let slip = |of: &dyn Fn(&SendDelay) -> bool| {
-            TimeStatistics::of(self.sends.iter().filter(|send| of(send)).map(|send| send.slip.0))
+            let sends = || self.sends.iter().filter(|send| of(send));
+            TimeStatistics::of(|| sends().map(|send| send.slip))
         };
         let mut health = ClientHealth {
             schedule_slip_ms: slip(&|_| true),
-            schedule_slip_idle_ms: slip(&|send| send.asleep),
-            schedule_slip_loaded_ms: slip(&|send| !send.asleep),
+            schedule_slip_idle_ms: slip(&|send| send.asleep > 0),
+            schedule_slip_loaded_ms: slip(&|send| send.asleep == 0),
             cpu: Cpu::of(shares),
             rate_ratio: load
                 .requested_rate
@@ -391,7 +399,7 @@ impl Health {
         let nothing_succeeded = succeeded.is_some_and(|count| count.stats.avg == 0.0);
         if self.requests > 0 && !nothing_succeeded {
             let late_ms = self.late_ms(&|_| true);
-            let idle_late_ms = self.late_ms(&|send| send.asleep);
+            let idle_late_ms = self.late_ms(&|send| send.asleep > 0);
             health.judge(&Facts::new(self.requests, late_ms, idle_late_ms, results));
         }
         health
@@ -431,8 +439,8 @@ impl Health {
     /// Returns the 99th percentile in milliseconds of the delays that the client caused, not
     /// counting waits for a slot or for the previous response.
     fn late_ms(&self, of: &dyn Fn(&SendDelay) -> bool) -> Option<f64> {
-        let sends = self.sends.iter().filter(|send| of(send));
-        TimeStatistics::of(sends.map(|send| send.late.0)).map(|spread| spread.p99)
+        let sends = || self.sends.iter().filter(|send| of(send));
+        TimeStatistics::of(|| sends().map(|send| send.late)).map(|spread| spread.p99)
     }
 }
 
@@ -440,8 +448,12 @@ impl ClientHealth {
     /// Returns the health of a run whose records were read again: `slips` in nanoseconds and
     /// `retries` from the records replace those of `earlier`; the rest is unchanged or absent.
     #[must_use]
-    pub(crate) fn recomputed(earlier: Option<Self>, slips: Vec<u64>, retries: u64) -> Option<Self> {
-        let schedule_slip_ms = TimeStatistics::of(slips);
+    pub(crate) fn recomputed(
+        earlier: Option<Self>,
+        slips: &Column<u64>,
+        retries: u64,
+    ) -> Option<Self> {
+        let schedule_slip_ms = TimeStatistics::of(|| slips.iter());
         let retries = (earlier.is_some() || retries > 0).then_some(retries);
         let is_known = earlier.is_some() || schedule_slip_ms.is_some() || retries.is_some();
         is_known.then(|| Self { schedule_slip_ms, retries, ..earlier.unwrap_or_default() })

@@ -6,27 +6,73 @@
 //! `(n − 1) · p / 100` of the sorted values, interpolated between neighbours
 //! the way numpy does it, so that results agree to the last bit.
 
-use super::metric::Distribution;
+mod ranks;
 
-/// Computes statistics of `values`, sorting them; `None` if there are none. `std` is the
-/// population's.
+use std::collections::BTreeMap;
+
+use super::metric::Distribution;
+pub(super) use ranks::{Extent, at_ranks};
+
+/// The percentiles of a [`Distribution`].
+const PERCENTS: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
+
+/// Computes statistics of `values`, which is called several times; `None` if there are none. `std`
+/// is the population's.
 #[must_use]
-pub(crate) fn distribution(values: &mut [f64]) -> Option<Distribution> {
-    values.sort_unstable_by(f64::total_cmp);
-    let (min, max) = (*values.first()?, *values.last()?);
-    let count = values.len() as f64;
-    let sum = exact_sum(values.iter().copied());
+pub(crate) fn distribution<I>(values: impl Fn() -> I) -> Option<Distribution>
+where
+    I: Iterator<Item = f64>,
+{
+    let extent = Extent::of(values().map(once))?;
+    let count = extent.weight as f64;
+    let sum = exact_sum(values());
     let mean = sum / count;
-    let variance = exact_sum(values.iter().map(|value| (value - mean).powi(2))) / count;
-    let at = |percent| percentile(values, percent).unwrap_or(max);
+    let variance = exact_sum(values().map(|value| (value - mean).powi(2))) / count;
+    let last = extent.weight - 1;
+    let ranks = PERCENTS.into_iter().flat_map(|percent| {
+        let Place { below, above, .. } = Place::of(percent, last);
+        [below, above]
+    });
+    let found = at_ranks(|| values().map(once), &extent, ranks);
+    let at = |percent| {
+        let Place { below, above, share } = Place::of(percent, last);
+        interpolate(nth(&found, below), nth(&found, above), share)
+    };
     Some(Distribution {
-        count: values.len() as u64,
+        count: extent.weight,
         sum,
-        min,
-        max,
+        min: extent.min,
+        max: extent.max,
         std: variance.sqrt(),
         ..percentiles(at)
     })
+}
+
+/// A value that counts once.
+const fn once(value: f64) -> (f64, u64) {
+    (value, 1)
+}
+
+/// Returns the value of a rank that was looked for.
+fn nth(found: &BTreeMap<u64, f64>, rank: u64) -> f64 {
+    found.get(&rank).copied().unwrap_or(f64::NAN)
+}
+
+/// Where a percentile lies between two neighbours of sorted values.
+struct Place {
+    below: u64,
+    above: u64,
+    /// From `below` to `above`.
+    share: f64,
+}
+
+impl Place {
+    /// Returns the place of `percent` (0 to 100) of the values at 0 to `last`.
+    fn of(percent: f64, last: u64) -> Self {
+        let position = last as f64 * (percent / 100.0);
+        let below = (position.floor() as u64).min(last);
+        Self { below, above: (below + 1).min(last), share: position - below as f64 }
+    }
 }
 
 /// Returns a distribution with the percentiles that `at` returns; all else is zero.
@@ -53,43 +99,54 @@ pub(crate) fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
         return None;
     }
     let last = ascending.len().checked_sub(1)?;
-    let position = last as f64 * (percent / 100.0);
-    let below = (position.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    Some(interpolate(ascending[below], ascending[above], position - below as f64))
+    let Place { below, above, share } = Place::of(percent, last as u64);
+    Some(interpolate(ascending[below as usize], ascending[above as usize], share))
 }
 
 /// Like [`percentile`], for values in any order, which it changes.
 #[must_use]
 pub(crate) fn select(values: &mut [f64], percent: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
-    let position = last as f64 * (percent / 100.0);
-    let at = (position.floor() as usize).min(last);
-    let (_, below, rest) = values.select_nth_unstable_by(at, f64::total_cmp);
+    let Place { below, share, .. } = Place::of(percent, last as u64);
+    let (_, below, rest) = values.select_nth_unstable_by(below as usize, f64::total_cmp);
     let above = rest.iter().copied().min_by(f64::total_cmp).unwrap_or(*below);
-    Some(interpolate(*below, above, position - at as f64))
+    Some(interpolate(*below, above, share))
 }
 
-/// Computes statistics of `values` and `failures` infinite values. Percentiles use the nearest
-/// rank, like numpy's method `nearest`, since interpolation with infinity is not possible.
-/// `None` without `values`.
+/// Computes statistics of `values`, which is called several times, and `failures` infinite values.
+/// Percentiles use the nearest rank, like numpy's method `nearest`, since interpolation with
+/// infinity is not possible. `None` without `values`.
 #[must_use]
-pub(crate) fn with_failures(mut values: Vec<f64>, failures: usize) -> Option<Distribution> {
-    values.sort_unstable_by(f64::total_cmp);
-    let min = *values.first()?;
-    let count = values.len() + failures;
-    let at = |percent: f64| {
-        let place = ((count - 1) as f64 * (percent / 100.0)).round_ties_even();
-        values.get(place as usize).copied().unwrap_or(f64::INFINITY)
-    };
+pub(crate) fn with_failures<I>(values: impl Fn() -> I, failures: u64) -> Option<Distribution>
+where
+    I: Iterator<Item = f64>,
+{
+    let extent = Extent::of(values().map(once))?;
+    let count = extent.weight + failures;
+    let rank = |percent: f64| ((count - 1) as f64 * (percent / 100.0)).round_ties_even() as u64;
+    let ranks = PERCENTS.into_iter().map(rank).filter(|rank| *rank < extent.weight);
+    let found = at_ranks(|| values().map(once), &extent, ranks);
+    let at = |percent| found.get(&rank(percent)).copied().unwrap_or(f64::INFINITY);
     Some(Distribution {
-        count: count as u64,
+        count,
         sum: f64::INFINITY,
-        min,
+        min: extent.min,
         max: f64::INFINITY,
         std: f64::NAN,
         ..percentiles(at)
     })
+}
+
+/// Returns the [`percentile`] of values in any order, of which `values` is called several times.
+#[must_use]
+pub(crate) fn percentile_of<I>(values: impl Fn() -> I, percent: f64) -> Option<f64>
+where
+    I: Iterator<Item = f64>,
+{
+    let extent = Extent::of(values().map(once))?;
+    let Place { below, above, share } = Place::of(percent, extent.weight - 1);
+    let found = at_ranks(|| values().map(once), &extent, [below, above]);
+    Some(interpolate(nth(&found, below), nth(&found, above), share))
 }
 
 /// Interpolates between `a` and `b` like numpy's `_lerp`, from the nearer end.

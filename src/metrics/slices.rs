@@ -87,18 +87,24 @@ impl Slices {
         over_time: Vec<OverTime>,
         nothing: Arc<[Option<f64>]>,
     ) -> Self {
-        let of = |request: &u32| {
-            let start_ns = log.start_ns(*request);
+        let of = |start_ns: u64| {
             all.partition_point(|slice| slice.end_ns <= start_ns).min(all.len().saturating_sub(1))
         };
-        let mut order: Vec<u32> = (0..log.len()).collect();
-        order.sort_by_cached_key(of);
-        let parts = all.iter().copied().zip(over_time).enumerate();
-        let parts = parts
-            .map(|(at, (slice, over_time))| {
-                (slice, over_time, order.partition_point(|request| of(request) <= at))
-            })
-            .collect();
+        // Where the requests of each slice begin; then where the next one of each belongs.
+        let mut next = vec![0; all.len().max(1) + 1];
+        log.starts_ns().for_each(|start_ns| next[of(start_ns) + 1] += 1);
+        for at in 1..next.len() {
+            next[at] += next[at - 1];
+        }
+        let mut order = vec![0; next.last().copied().unwrap_or(0)];
+        for (request, start_ns) in log.starts_ns().enumerate() {
+            let place = &mut next[of(start_ns)];
+            order[*place] = request as u32;
+            *place += 1;
+        }
+        // By now each is where the requests of the slice end.
+        let parts = all.iter().copied().zip(over_time).zip(next);
+        let parts = parts.map(|((slice, over_time), until)| (slice, over_time, until)).collect();
         Self { registry, log, parts, order, nothing }
     }
 

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::accumulate::Accumulator;
 use super::metric::MetricResult;
 use super::tag::{self, MetricTag};
-use super::timeline::Request;
+use crate::column::Sorted;
 use crate::schedule::HeldLoad;
 use crate::units::Nanos;
 
@@ -112,17 +112,20 @@ impl Accumulator {
         load: Option<HeldLoad>,
         phase_start_ns: u64,
     ) -> Result<SteadyState, Unsteady> {
-        let requests = self.timeline().requests();
+        let requests = || self.timeline().requests();
         let window = match load.ok_or(Unsteady::UnknownLoad)? {
             HeldLoad::AllAtOnce => return Err(Unsteady::AllAtOnce),
             HeldLoad::Concurrency(asked) => {
-                let starts = requests.iter().map(|request| request.start).collect();
-                let ends = requests.iter().map(Request::end).collect();
-                plateau(starts, ends, asked, self.settings().steady_state_fraction)?
+                let store = self.scratch();
+                let starts = requests().map(|request| request.start);
+                let starts = Sorted::new(starts, |start| *start, &store);
+                let ends = Sorted::new(requests().map(|request| request.end()), |end| *end, &store);
+                let fraction = self.settings().steady_state_fraction;
+                plateau(starts.iter(), ends.iter(), asked, fraction)?
             }
             HeldLoad::Arrivals { ramp_ns } => {
                 let after = phase_start_ns.saturating_add(ramp_ns.0);
-                let starts = || requests.iter().map(|request| request.start);
+                let starts = || requests().map(|request| request.start);
                 let first = starts().min().unwrap_or(0);
                 let (start, end) = (first.max(after), starts().max().unwrap_or(0));
                 if end <= start {
@@ -132,52 +135,53 @@ impl Accumulator {
             }
         };
         let length = Nanos(window.end() - window.start());
-        if !requests.iter().any(|request| window.contains(&request.end())) {
+        if !requests().any(|request| window.contains(&request.end())) {
             return Err(Unsteady::NoneEnded(length));
         }
-        let count = requests.iter().filter(|request| window.contains(&request.start)).count();
+        let count = requests().filter(|request| window.contains(&request.start)).count();
         Ok(SteadyState {
             start_ns: *window.start(),
             end_ns: *window.end(),
             request_count: count as u64,
-            request_share: count as f64 / requests.len() as f64,
+            request_share: count as f64 / self.timeline().len() as f64,
             results: self.results_in(&window),
         })
     }
 }
 
 /// Returns the time from the first to the last instant at which the requests in flight, of which
-/// `starts` and `ends` are given, were at least `fraction` of `asked`.
+/// `starts` and `ends` are given in ascending order, were at least `fraction` of `asked`.
 ///
 /// A request that ends is replaced a little later, so their number may be lower in between; their
 /// mean may not.
 fn plateau(
-    mut starts: Vec<u64>,
-    mut ends: Vec<u64>,
+    starts: impl Iterator<Item = u64>,
+    ends: impl Iterator<Item = u64>,
     asked: u64,
     fraction: f64,
 ) -> Result<RangeInclusive<u64>, Unsteady> {
-    // None ends before it starts, so that at any time at least as many have started as ended.
-    starts.sort_unstable();
-    ends.sort_unstable();
+    let (mut starts, mut ends) = (starts.peekable(), ends.peekable());
     // Less by what rounding may have added.
     let wanted = asked as f64 * fraction * (1.0 - 1e-12);
     let enough = (wanted.ceil() as u64).max(1);
-    let (mut started, mut ended) = (0, 0);
-    let (mut now, mut running, mut most) = (0, 0, 0);
+    let (mut now, mut running, mut most) = (0, 0_u64, 0);
     let (mut first, mut last) = (None, 0);
     // Nanoseconds of all requests in flight since `first`, and until `last`.
     let (mut area, mut area_until_last) = (0, 0);
-    while let Some(end) = ends.get(ended) {
-        let next = starts.get(started).map_or(*end, |start| *start.min(end));
+    while let Some(end) = ends.peek() {
+        let next = starts.peek().map_or(*end, |start| *start.min(end));
         area += u128::from(running) * u128::from(next - now);
         if running >= enough {
             (last, area_until_last) = (next, area);
         }
         now = next;
-        started += starts[started..].iter().take_while(|start| **start == now).count();
-        ended += ends[ended..].iter().take_while(|end| **end == now).count();
-        running = (started - ended) as u64;
+        // None ends before it starts, so that at any time at least as many have started as ended.
+        while starts.next_if_eq(&now).is_some() {
+            running += 1;
+        }
+        while ends.next_if_eq(&now).is_some() {
+            running -= 1;
+        }
         most = most.max(running);
         if first.is_none() && running >= enough {
             (first, area) = (Some(now), 0);

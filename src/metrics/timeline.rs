@@ -4,17 +4,16 @@
 //! flight, or the rate at which its tokens arrived. A [`Curve`] is the sum of the levels of
 //! all requests, and its statistics weight each value by its duration. Requests are merged in
 //! order of time with a heap of those in flight, so a curve with `n` changes takes O(n log n)
-//! time and 12 bytes per change.
+//! time, and 12 bytes per change in a [`Column`]; in memory are only the requests in flight.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::iter;
-use std::num::NonZero;
 use std::ops::Range;
 
 use super::metric::{Distribution, Observation, Stats};
-use super::percentile::exact_sum;
+use super::percentile::{Extent, at_ranks, exact_sum};
+use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::metrics::tag;
 use crate::units::Unit;
 
@@ -49,6 +48,16 @@ pub enum Curve {
 }
 
 impl Curve {
+    /// Returns when a request becomes part of the curve.
+    const fn begin(self) -> Begin {
+        match self {
+            Self::DecodeConcurrency | Self::DecodeThroughput | Self::DecodeThroughputPerUser => {
+                Begin::Content
+            }
+            _ => Begin::Start,
+        }
+    }
+
     /// Returns the value if the levels of `users` requests add up to `sum`.
     fn value(self, sum: f64, users: u32) -> f64 {
         match self {
@@ -73,148 +82,222 @@ pub enum Span {
 }
 
 /// The requests of a phase, for computing curves.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Timeline {
-    requests: Vec<Request>,
+    requests: Column<Request>,
+    /// From the first start to the last end.
+    window: Option<Range<u64>>,
 }
 
 /// A request; instants in wall clock nanoseconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Request {
     pub(super) start: u64,
-    first_content: Option<NonZero<u64>>,
+    /// 0 without content.
+    first_content: u64,
     end: u64,
-    input_tokens: Option<u32>,
-    output_tokens: Option<u32>,
+    /// 0 if unknown.
+    input_tokens: u32,
+    /// 0 if unknown.
+    output_tokens: u32,
     pub(super) gap_count: u32,
     /// Index of its first gap among the gaps of all requests.
-    gaps_from: usize,
+    gaps_from: u64,
+}
+
+fixed_struct! {
+    Request {
+        start: u64,
+        first_content: u64,
+        end: u64,
+        input_tokens: u32,
+        output_tokens: u32,
+        gap_count: u32,
+        gaps_from: u64,
+    }
 }
 
 /// The gaps between the content events of all requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gaps<'a> {
-    values: &'a [f64],
+    values: Option<&'a Column<f64>>,
     unit: Unit,
 }
 
 impl<'a> Gaps<'a> {
     /// Creates gaps from `values` in `unit`.
-    pub(super) const fn new(values: &'a [f64], unit: Unit) -> Self {
+    pub(super) const fn new(values: Option<&'a Column<f64>>, unit: Unit) -> Self {
         Self { values, unit }
     }
 
-    /// Returns the gap at `at`, in nanoseconds.
-    fn nanos(self, at: usize) -> u64 {
-        let value = self.values.get(at).copied().unwrap_or_default();
-        self.unit.convert(value, Unit::Nanoseconds).round() as u64
+    /// Returns the gaps of `request`, in nanoseconds.
+    fn of(self, request: &Request) -> Vec<u64> {
+        let from = request.gaps_from as usize;
+        let values = self.values.map(|values| values.at(from..from + request.gap_count as usize));
+        let nanos = |value| self.unit.convert(value, Unit::Nanoseconds).round() as u64;
+        values.unwrap_or_default().into_iter().map(nanos).collect()
     }
 }
 
 impl Timeline {
+    /// Creates the timeline of no requests.
+    pub(super) const fn new(store: Store) -> Self {
+        Self { requests: Column::new(store), window: None }
+    }
+
     /// Adds a request whose gaps are at the indices `gaps`.
     pub(super) fn observe(&mut self, observation: &Observation, gaps: &Range<usize>) {
-        let whole = |tag| observation.values.scalar(tag).map(|value| value as u32);
+        let whole = |tag| observation.values.scalar(tag).map_or(0, |value| value as u32);
         let first_token = observation.values.scalar(tag::TIME_TO_FIRST_TOKEN);
         let start = observation.start_wall_ns;
         let after = |nanos: f64| start.saturating_add(nanos.round() as u64);
-        self.requests.push(Request {
+        let request = Request {
             start,
-            first_content: first_token.and_then(|nanos| NonZero::new(after(nanos))),
+            first_content: first_token.map_or(0, after),
             end: observation.end_wall_ns.max(start),
             input_tokens: whole(tag::INPUT_SEQUENCE_LENGTH),
             output_tokens: whole(tag::OUTPUT_SEQUENCE_LENGTH),
             gap_count: u32::try_from(gaps.len()).unwrap_or(u32::MAX),
-            gaps_from: gaps.start,
-        });
+            gaps_from: gaps.start as u64,
+        };
+        let window = self.window.get_or_insert(start..start);
+        *window = window.start.min(start)..window.end.max(request.end());
+        self.requests.push(request);
     }
 
-    /// Returns all requests, in the order in which they were added.
-    pub(super) fn requests(&self) -> &[Request] {
-        &self.requests
+    /// Iterates over all requests, in the order in which they were added.
+    pub(super) fn requests(&self) -> impl Iterator<Item = Request> + '_ {
+        self.requests.iter()
+    }
+
+    /// Returns the number of requests.
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
     }
 
     /// Returns the time from the first start to the last end; empty without requests.
     pub(super) fn window(&self) -> Range<u64> {
-        let start = self.requests.iter().map(|request| request.start).min();
-        let end = self.requests.iter().map(Request::end).max();
-        start.unwrap_or(0)..end.unwrap_or(0)
+        self.window.clone().unwrap_or_default()
     }
 
-    /// Computes statistics of `curves` in each of the consecutive `windows`.
+    /// Computes statistics of `curves` in each of the consecutive `windows`, using `store`.
     pub(super) fn in_each(
         &self,
         curves: &[Curve],
         gaps: Gaps<'_>,
         windows: &[Range<u64>],
+        store: &Store,
     ) -> Vec<OverTime> {
         let mut found = vec![OverTime::default(); windows.len()];
+        let [first, ..] = windows else { return found };
+        let time = first.start..windows.last().unwrap_or(first).end;
+        let [at_start, at_content] =
+            [Begin::Start, Begin::Content].map(|begin| self.sorted(begin, &time, store));
         for curve in curves {
-            let mut found = found.iter_mut();
+            let requests = match curve.begin() {
+                Begin::Start => &at_start,
+                Begin::Content => &at_content,
+            };
+            let mut stats = Vec::new();
             let mut say = |durations: Durations| {
                 let over = |span| durations.stats(span);
-                if let Some(OverTime(curves)) = found.next() {
-                    curves.push((*curve, over(Span::Whole), over(Span::Active)));
-                }
+                stats.push((*curve, over(Span::Whole), over(Span::Active)));
             };
-            self.follow_each(*curve, gaps, windows, &mut say);
+            if follow(*curve, requests, gaps, windows, store, &mut say) {
+                found
+                    .iter_mut()
+                    .zip(stats)
+                    .for_each(|(OverTime(all), of_curve)| all.push(of_curve));
+            }
         }
         found
     }
 
-    /// Calls `say` with the values of `curve` and their durations in each of the consecutive
-    /// `windows`; not at all if no request contributes to it.
-    fn follow_each(
-        &self,
-        curve: Curve,
-        gaps: Gaps<'_>,
-        windows: &[Range<u64>],
-        say: &mut dyn FnMut(Durations),
-    ) {
-        let [first, ..] = windows else { return };
-        let window = first.start..windows.last().unwrap_or(first).end;
-        let is_in = |request: &&Request| request.start < window.end && request.end() > window.start;
-        let requests = self.requests.iter().filter(is_in);
-        let mut all: Vec<Levels<'_>> =
-            requests.filter_map(|request| Levels::of(curve, request, gaps)).collect();
-        if !all.iter().any(Levels::says_something) {
-            return;
-        }
-        all.sort_by_key(|levels| levels.from);
-        let changes = all.iter().map(|levels| levels.most() + 1).sum();
-        let mut durations = InEach::new(windows, changes, say);
-        let mut sum = Sum::default();
-        let mut users = 0;
-        let mut started = 0;
-        let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-        loop {
-            let next = all.get(started).map(|levels| levels.from);
-            let ends = running.peek().map(|Reverse((at, _))| *at);
-            let Some(at) = [next, ends].into_iter().flatten().min() else { break };
-            durations.pass(at, curve.value(sum.value(), users), users > 0);
-            if next == Some(at) {
-                let levels = &mut all[started];
-                if let Some(until) = levels.advance() {
-                    users += 1;
-                    sum.add(levels.level());
-                    running.push(Reverse((until, started)));
-                }
-                started += 1;
-            } else if let Some(mut first) = running.peek_mut() {
-                let Reverse((ends, which)) = &mut *first;
-                let levels = &mut all[*which];
-                sum.remove(levels.level());
-                if let Some(until) = levels.advance() {
-                    sum.add(levels.level());
-                    *ends = until;
-                } else {
-                    users -= 1;
-                    PeekMut::pop(first);
-                }
+    /// Sorts the requests that overlap `time` by when they become part of a curve.
+    fn sorted(&self, begin: Begin, time: &Range<u64>, store: &Store) -> Sorted<Request> {
+        let is_in = |request: &Request| request.start < time.end && request.end() > time.start;
+        let requests = self.requests().filter(is_in);
+        let store = store.scratch();
+        match begin {
+            Begin::Start => Sorted::new(requests, |request| request.start, &store),
+            Begin::Content => {
+                let requests = requests.filter(|request| request.first_content > 0);
+                Sorted::new(requests, |request| request.first_content, &store)
             }
         }
-        durations.finish();
     }
+}
+
+/// When a request becomes part of a curve.
+#[derive(Debug, Clone, Copy)]
+enum Begin {
+    /// At its start.
+    Start,
+    /// At its first content event.
+    Content,
+}
+
+/// A request in flight: the end of its level, and its place in the order of requests and among
+/// those in flight.
+type InFlight = Reverse<(u64, u64, usize)>;
+
+/// Calls `say` with the values of `curve` and their durations in each of the consecutive `windows`.
+/// Returns whether any of the `requests` contributes to it.
+fn follow(
+    curve: Curve,
+    requests: &Sorted<Request>,
+    gaps: Gaps<'_>,
+    windows: &[Range<u64>],
+    store: &Store,
+    say: &mut dyn FnMut(Durations),
+) -> bool {
+    let mut waiting = requests
+        .iter()
+        .filter_map(|request| Levels::of(curve, &request, gaps))
+        .zip(0_u64..)
+        .peekable();
+    let mut durations = InEach::new(windows, store.scratch(), say);
+    let mut sum = Sum::default();
+    let mut users = 0;
+    let mut contributes = false;
+    let mut levels: Vec<Levels> = Vec::new();
+    let mut free: Vec<usize> = Vec::new();
+    let mut running: BinaryHeap<InFlight> = BinaryHeap::new();
+    loop {
+        let next = waiting.peek().map(|(levels, _)| levels.from);
+        let ends = running.peek().map(|Reverse((at, ..))| *at);
+        let Some(at) = [next, ends].into_iter().flatten().min() else { break };
+        durations.pass(at, curve.value(sum.value(), users), users > 0);
+        if next == Some(at) {
+            let Some((mut started, number)) = waiting.next() else { break };
+            contributes |= started.says_something();
+            if let Some(until) = started.advance() {
+                users += 1;
+                sum.add(started.level());
+                let place = free.pop().unwrap_or(levels.len());
+                running.push(Reverse((until, number, place)));
+                if place == levels.len() {
+                    levels.push(started);
+                } else {
+                    levels[place] = started;
+                }
+            }
+        } else if let Some(mut first) = running.peek_mut() {
+            let Reverse((ends, _, place)) = &mut *first;
+            let levels = &mut levels[*place];
+            sum.remove(levels.level());
+            if let Some(until) = levels.advance() {
+                sum.add(levels.level());
+                *ends = until;
+            } else {
+                users -= 1;
+                free.push(*place);
+                PeekMut::pop(first);
+            }
+        }
+    }
+    durations.finish();
+    contributes
 }
 
 /// Statistics of each curve, over the whole time and over its active part.
@@ -277,16 +360,15 @@ impl Sum {
 struct InEach<'a> {
     windows: std::slice::Iter<'a, Range<u64>>,
     present: Option<Durations>,
+    store: Store,
     say: &'a mut dyn FnMut(Durations),
 }
 
 impl<'a> InEach<'a> {
-    /// Creates the windows; capacity for `changes` is reserved if there is only one window.
-    fn new(windows: &'a [Range<u64>], changes: usize, say: &'a mut dyn FnMut(Durations)) -> Self {
-        let room = if windows.len() == 1 { changes } else { 0 };
-        let mut windows = windows.iter();
-        let present = windows.next().map(|window| Durations::new(window.clone(), room));
-        Self { windows, present, say }
+    fn new(windows: &'a [Range<u64>], store: Store, say: &'a mut dyn FnMut(Durations)) -> Self {
+        let mut each = Self { windows: windows.iter(), present: None, store, say };
+        each.next();
+        each
     }
 
     /// Records that the curve was `value` until `until`.
@@ -302,7 +384,8 @@ impl<'a> InEach<'a> {
 
     /// Advances to the next window.
     fn next(&mut self) {
-        let next = self.windows.next().map(|window| Durations::new(window.clone(), 0));
+        let next = self.windows.next();
+        let next = next.map(|window| Durations::new(window.clone(), self.store.clone()));
         if let Some(mut over) = std::mem::replace(&mut self.present, next) {
             over.finish();
             (self.say)(over);
@@ -322,8 +405,8 @@ pub(super) struct Durations {
     window: Range<u64>,
     /// The time up to which values are recorded.
     now: u64,
-    /// Values that lasted less than 4.3 s; sorted at the end.
-    brief: Vec<Segment>,
+    /// Values that lasted less than 4.3 s.
+    brief: Column<Segment>,
     /// Values that lasted longer, with their nanoseconds.
     long: Vec<(f64, u64)>,
     /// Nanoseconds without a contributing request, where the value is 0.
@@ -331,17 +414,19 @@ pub(super) struct Durations {
 }
 
 /// A value and its duration in nanoseconds; without padding, since there are millions.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C, packed(4))]
 struct Segment {
     value: f64,
     nanos: u32,
 }
 
+fixed_struct! { Segment { value: f64, nanos: u32 } }
+
 impl Durations {
-    fn new(window: Range<u64>, changes: usize) -> Self {
+    const fn new(window: Range<u64>, store: Store) -> Self {
         let now = window.start;
-        Self { window, now, brief: Vec::with_capacity(changes), long: Vec::new(), idle: 0 }
+        Self { window, now, brief: Column::new(store), long: Vec::new(), idle: 0 }
     }
 
     /// Records that the curve was `value` until `until`.
@@ -360,53 +445,35 @@ impl Durations {
 
     fn finish(&mut self) {
         self.pass(self.window.end, 0.0, false);
-        self.brief.sort_unstable_by(|a, b| {
-            let (a, b) = (a.value, b.value);
-            a.total_cmp(&b)
-        });
-        self.long.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
     }
 
-    /// Returns values and nanoseconds in `span` in ascending order; no value is below 0.
-    fn ascending(&self, span: Span) -> impl Iterator<Item = (f64, u64)> + Clone {
+    /// Iterates over values and nanoseconds in `span`; no value is below 0.
+    fn values(&self, span: Span) -> impl Iterator<Item = (f64, u64)> + '_ {
         let idle = (span == Span::Whole && self.idle > 0).then_some((0.0, self.idle));
-        let brief = self.brief.iter().map(|segment| (segment.value, u64::from(segment.nanos)));
-        let mut brief = brief.peekable();
-        let mut long = self.long.iter().copied().peekable();
-        let active = iter::from_fn(move || match (brief.peek(), long.peek()) {
-            (Some((brief_value, _)), Some((long_value, _))) if long_value < brief_value => {
-                long.next()
-            }
-            (None, _) => long.next(),
-            _ => brief.next(),
-        });
-        idle.into_iter().chain(active)
+        let brief = self.brief.iter().map(|Segment { value, nanos }| (value, nanos.into()));
+        idle.into_iter().chain(brief).chain(self.long.iter().copied())
     }
 
     /// Computes mean, standard deviation, minimum, maximum and percentiles 50, 90, 95 and 99 over
     /// `span`, weighted by duration: a percentile is the smallest value that was not exceeded for
     /// that fraction of the time. `None` if the duration of `span` is zero.
     pub(super) fn stats(&self, span: Span) -> Option<Stats> {
-        let all = self.ascending(span);
-        let total: u64 = all.clone().map(|(_, nanos)| nanos).sum();
+        let extent = Extent::of(self.values(span))?;
         let weighed = |of: &dyn Fn(f64) -> f64| {
-            exact_sum(all.clone().map(|(value, nanos)| of(value) * nanos as f64)) / total as f64
+            let terms = self.values(span).map(|(value, nanos)| of(value) * nanos as f64);
+            exact_sum(terms) / extent.weight as f64
         };
-        let percentile = |percent: u8| {
-            let wanted = u128::from(total) * u128::from(percent);
-            let mut passed = 0;
-            let is_reached = |(_, nanos): &(f64, u64)| {
-                passed += u128::from(*nanos) * 100;
-                passed >= wanted
-            };
-            all.clone().find(is_reached).map(|(value, _)| value)
+        // The last nanosecond of the fraction, in the order of values.
+        let rank = |percent: u8| {
+            let wanted = u128::from(extent.weight) * u128::from(percent);
+            u64::try_from(wanted.div_ceil(100)).unwrap_or(u64::MAX).saturating_sub(1)
         };
-        let (min, _) = all.clone().next()?;
-        let (max, _) = all.clone().last()?;
+        let found = at_ranks(|| self.values(span), &extent, [50, 90, 95, 99].map(rank));
+        let percentile = |percent| found.get(&rank(percent)).copied();
         let avg = weighed(&|value| value);
         let distribution = Distribution {
-            min,
-            max,
+            min: extent.min,
+            max: extent.max,
             std: weighed(&|value| (value - avg).powi(2)).sqrt(),
             p50: percentile(50)?,
             p90: percentile(90)?,

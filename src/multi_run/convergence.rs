@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Trials, aggregate};
+use crate::column::Column;
 use crate::metrics::MetricTag;
 use crate::setting::named;
 
@@ -81,9 +82,10 @@ impl Config {
     /// Compares the values of the last run with those of all before it.
     fn p_value(&self, trials: &Trials) -> Option<f64> {
         let columns = trials.successful().filter_map(|run| run.values.as_ref());
-        let mut columns: Vec<&[f64]> = columns.map(|values| values.column(self.metric)).collect();
-        let last = columns.pop()?;
-        p_value(last.to_vec(), columns.concat())
+        let mut columns: Vec<_> = columns.map(|values| values.column(self.metric)).collect();
+        let last = columns.pop()??;
+        let earlier = columns.into_iter().flatten().flat_map(Column::iter);
+        p_value(last.iter().collect(), earlier.collect())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Statistics over the requests of all runs as one population.
 
 use super::Trials;
-use crate::metrics::percentile::{exact_sum, percentile};
+use crate::column::Column;
+use crate::metrics::percentile::{distribution, exact_sum};
 use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
 
 /// The values of a metric in all successful runs combined, in its display unit.
@@ -39,10 +40,10 @@ pub(crate) fn pooled(trials: &Trials) -> Vec<Pooled> {
         .iter()
         .filter(of_successes)
         .filter_map(|metric| {
-            let columns: Vec<(&str, &[f64])> = trials
+            let columns: Vec<(&str, &Column<f64>)> = trials
                 .successful()
                 .filter_map(|run| {
-                    let column = run.values.as_ref()?.column(metric.tag);
+                    let column = run.values.as_ref()?.column(metric.tag)?;
                     Some((run.member.run_label.as_str(), column))
                 })
                 .filter(|(_, column)| !column.is_empty())
@@ -52,17 +53,16 @@ pub(crate) fn pooled(trials: &Trials) -> Vec<Pooled> {
         .collect()
 }
 
-fn pool(metric: &'static Metric, columns: &[(&str, &[f64])]) -> Option<Pooled> {
-    let mut all: Vec<f64> = columns.iter().flat_map(|(_, column)| column.iter().copied()).collect();
-    all.sort_unstable_by(f64::total_cmp);
-    let count = all.len();
-    let mean = mean(&all);
-    let squares = exact_sum(all.iter().map(|value| (value - mean).powi(2)));
+fn pool(metric: &'static Metric, columns: &[(&str, &Column<f64>)]) -> Option<Pooled> {
+    let all = || columns.iter().flat_map(|(_, column)| column.iter());
+    let pooled = distribution(all)?;
+    let count = pooled.count as usize;
+    let mean = pooled.sum / pooled.count as f64;
+    let squares = exact_sum(all().map(|value| (value - mean).powi(2)));
     let std = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
-    let [p50, p90, p95, p99] = [50.0, 90.0, 95.0, 99.0].map(|percent| percentile(&all, percent));
-    let share = |(label, column): &(&str, &[f64])| Share {
+    let share = |(label, column): &(&str, &Column<f64>)| Share {
         label: (*label).to_owned(),
-        mean: self::mean(column),
+        mean: exact_sum(column.iter()) / column.len() as f64,
         count: column.len(),
     };
     Some(Pooled {
@@ -71,23 +71,21 @@ fn pool(metric: &'static Metric, columns: &[(&str, &[f64])]) -> Option<Pooled> {
         count,
         mean,
         std,
-        percentiles: [p50?, p90?, p95?, p99?],
+        percentiles: [pooled.p50, pooled.p90, pooled.p95, pooled.p99],
         per_run: columns.iter().map(share).collect(),
     })
-}
-
-fn mean(values: &[f64]) -> f64 {
-    exact_sum(values.iter().copied()) / values.len() as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column::Store;
 
     #[test]
     fn two_runs_by_hand() {
+        let column = |values: &[f64]| Column::of(Store::default(), values.iter().copied());
         let metric = Registry::find("request_latency").unwrap();
-        let pooled = pool(metric, &[("a", &[1.0, 2.0]), ("b", &[6.0])]).unwrap();
+        let pooled = pool(metric, &[("a", &column(&[1.0, 2.0])), ("b", &column(&[6.0]))]).unwrap();
         assert_eq!((pooled.count, pooled.mean, pooled.unit), (3, 3.0, "ms"));
         // Squares 4 + 1 + 9 over 2.
         assert!((pooled.std - 7.0_f64.sqrt()).abs() < 1e-12);

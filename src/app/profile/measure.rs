@@ -13,6 +13,7 @@ use crate::app::logging;
 use crate::app::server_metrics::Collection;
 use crate::app::view::{Screen, View};
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
+use crate::column::Store;
 use crate::dataset::Source;
 use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
@@ -127,14 +128,16 @@ impl Run {
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
         let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&own_phases));
+        let store = Store::of_run(self.config.artifacts.directory.clone());
         let parts = ProcessingParts {
             queue: Arc::clone(&queue),
             measurer,
             registry: Arc::clone(&self.registry),
+            store: store.clone(),
             telemetry: Arc::clone(&telemetry),
             progress: Arc::clone(&progress),
             is_sliced: self.description.slice_duration().is_some(),
-            breakdowns: self.breakdowns(),
+            breakdowns: self.breakdowns(&store),
             live,
         };
         let processors = self.config.runner.processors.unwrap_or(1);
@@ -198,9 +201,9 @@ impl Run {
     }
 
     /// Results by model and by URL.
-    fn breakdowns(&self) -> Breakdowns {
+    fn breakdowns(&self, store: &Store) -> Breakdowns {
         let (models, urls) = (&self.config.dataset.models, &self.config.server.urls);
-        Breakdowns::new(&self.registry, models.len(), urls.len())
+        Breakdowns::new(&self.registry, store, models.len(), urls.len())
     }
 
     /// Finds the steady state of the measurement.

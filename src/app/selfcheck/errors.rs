@@ -233,8 +233,8 @@ pub(super) struct ErrorDistribution {
 
 impl ErrorDistribution {
     /// The distribution of `errors` in nanoseconds; `None` if there are none.
-    pub(super) fn of(mut errors: Vec<f64>) -> Option<Self> {
-        let spread = percentile::distribution(&mut errors)?;
+    pub(super) fn of(errors: &[f64]) -> Option<Self> {
+        let spread = percentile::distribution(|| errors.iter().copied())?;
         Some(Self { p50: spread.p50 / 1e6, p99: spread.p99 / 1e6, max: spread.max / 1e6 })
     }
 }

@@ -73,8 +73,8 @@ impl Step {
         let Errors { by_arrival, by_read, slip, slip_at_server, .. } = errors;
         let mut pairs = by_arrival.into_iter().zip(by_read).map(|(by_arrival, by_read)| {
             Some(Pair {
-                by_arrival: ErrorDistribution::of(by_arrival)?,
-                by_read: ErrorDistribution::of(by_read)?,
+                by_arrival: ErrorDistribution::of(&by_arrival)?,
+                by_read: ErrorDistribution::of(&by_read)?,
             })
         });
         let mut step = Self {
@@ -85,8 +85,8 @@ impl Step {
             reached_concurrency: errors.reached_concurrency,
             kernel_stamps: errors.kernel_share,
             errors: Metrics(std::array::from_fn(|_| pairs.next().flatten())),
-            schedule_slip: ErrorDistribution::of(slip),
-            slip_at_server: ErrorDistribution::of(slip_at_server),
+            schedule_slip: ErrorDistribution::of(&slip),
+            slip_at_server: ErrorDistribution::of(&slip_at_server),
             failures: Vec::new(),
         };
         step.failures = step.failures(bound_ms);

@@ -14,11 +14,12 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::server_metrics::{self, Known};
-use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, most_at_once};
+use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, Span, most_at_once};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::Manifest;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::artifacts::{WriteFailure, open, replace};
+use crate::column::{Column, Store};
 use crate::judge::Gate;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::run::time_breakdown::time_breakdown;
@@ -52,7 +53,8 @@ pub fn combine(
     run.shard = None;
     let mut notes = Vec::new();
     let mut written = Vec::from_iter(inputs(&sources, &layout)?);
-    let mut gathered = Gathered::new(&registry, &run);
+    let store = Store::of_run(layout.directory.clone());
+    let mut gathered = Gathered::new(&registry, &run, &store);
     let mut lines = MergedLines::begin(&layout.records)?;
     let mut origins = Vec::new();
     let mut clients = Vec::new();
@@ -109,12 +111,7 @@ pub fn combine(
         end_wall_ns,
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
-        client_health: ClientHealth::combined(
-            &clients,
-            std::mem::take(&mut gathered.slips),
-            gathered.retries,
-            &load,
-        ),
+        client_health: ClientHealth::combined(&clients, &gathered.slips, gathered.retries, &load),
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
         time_breakdown: None,
@@ -187,11 +184,11 @@ impl MergedLines {
 
 /// Returns the load that was configured for all shards together, and the load reached according to
 /// their records.
-fn load(config: &Value, ends: &[&RunOutcome], spans: &[(u64, u64)], start: u64) -> LoadReport {
+fn load(config: &Value, ends: &[&RunOutcome], spans: &Column<Span>, start: u64) -> LoadReport {
     let phase = config.get("phases").and_then(Value::as_array).and_then(|phases| phases.last());
     let asked = |name: &str| phase.and_then(|phase| phase.get(name));
     let has = |of: &dyn Fn(&LoadReport) -> bool| ends.iter().any(|end| of(&end.load));
-    let last = spans.iter().map(|(start, _)| *start).max().unwrap_or(0);
+    let last = spans.iter().map(|span| span.start).max().unwrap_or(0);
     let seconds = last.saturating_sub(start) as f64 / 1e9;
     let rate = (spans.len().saturating_sub(1)) as f64 / seconds;
     LoadReport {
@@ -289,7 +286,7 @@ fn servers(
     let known = Known {
         layout: &source.layout,
         outcome,
-        first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
+        first_request_ns: gathered.spans.iter().map(|span| span.start).min(),
         is_needed: source.run.needs_server_metrics(),
     };
     let mut metrics = server_metrics::rebuild(&known, files, notes);
@@ -307,7 +304,7 @@ fn servers(
         }
     }
     if let Some(metrics) = &mut metrics {
-        let last_end = gathered.spans.iter().map(|(_, end)| *end).max().unwrap_or(0);
+        let last_end = gathered.spans.iter().map(|span| span.end).max().unwrap_or(0);
         let is_late =
             outcome.and_then(|outcome| outcome.last_scrape_ns).is_some_and(|at| at >= last_end);
         let counts = clients.filter(|_| is_late);

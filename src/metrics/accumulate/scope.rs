@@ -5,21 +5,27 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use super::{Accumulator, Cell, Part, single, statistics};
+use crate::column::{Column, Store};
 use crate::metrics::metric::{Kind, Metric, MetricResult, Stats, Totals};
-use crate::metrics::percentile::{exact_sum, percentile, with_failures};
+use crate::metrics::percentile::{exact_sum, percentile_of, with_failures};
 use crate::metrics::tag::{self, MetricTag};
 use crate::units::Nanos;
 
 /// The metrics that each request has a value of, so that the values of some requests can be found
 /// among those of all: 4 bytes per request, since most have the same metrics.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Shapes {
     numbers: HashMap<Shape, u32>,
     known: Vec<Shape>,
-    of: Vec<u32>,
+    of: Column<u32>,
 }
 
 impl Shapes {
+    /// Creates the shapes of no requests.
+    pub(super) fn new(store: Store) -> Self {
+        Self { numbers: HashMap::new(), known: Vec::new(), of: Column::new(store) }
+    }
+
     /// Adds the next request.
     pub(super) fn push(&mut self, shape: Shape) {
         let number = *self.numbers.entry(shape).or_insert_with(|| {
@@ -31,7 +37,7 @@ impl Shapes {
 
     /// Iterates over those of all requests, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Shape> {
-        self.of.iter().map(|number| self.known[*number as usize])
+        self.of.iter().map(|number| self.known[number as usize])
     }
 }
 
@@ -89,7 +95,7 @@ impl<'a> Scope<'a> {
             .filter(|(_, metric)| metric.is_exported(developer_mode))
             .filter_map(|(at, metric)| {
                 let stats = match (&cells[at], metric.kind) {
-                    (Cell::Column(_), _) => statistics(self.column(metric.tag, By::Start))?,
+                    (Cell::Column(_), _) => statistics(&*self.column(metric.tag, By::Start)?)?,
                     (Cell::Instant(_), _) => {
                         let instant = totals.instant(metric.tag)?;
                         let stats = single(metric.to_display(instant as f64));
@@ -129,24 +135,25 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Returns the values of a record metric in its display unit, with lists flattened; empty if it
+    /// Returns the values of a record metric in its display unit, with lists flattened; `None` if it
     /// is not measured.
-    fn column(self, tag: MetricTag, by: By) -> Cow<'a, [f64]> {
-        let all = self.accumulator.column(tag);
+    fn column(self, tag: MetricTag, by: By) -> Option<Cow<'a, Column<f64>>> {
+        let all = self.accumulator.column(tag)?;
         if self.window.is_none() {
-            return Cow::Borrowed(all);
+            return Some(Cow::Borrowed(all));
         }
-        let mut rest = all;
-        let mut found = Vec::new();
+        let mut found = Column::new(self.accumulator.store.scratch());
+        let mut values = all.iter();
         for (_, gaps, is_in) in self.requests(by).filter(|(shape, ..)| shape.contains(tag)) {
             let count = if tag == super::GAPS { gaps as usize } else { 1 };
-            let Some((values, others)) = rest.split_at_checked(count) else { break };
+            let of_request = values.by_ref().take(count);
             if is_in {
-                found.extend_from_slice(values);
+                found.extend(of_request);
+            } else {
+                of_request.for_each(drop);
             }
-            rest = others;
         }
-        Cow::Owned(found)
+        Some(Cow::Owned(found))
     }
 
     /// Returns the count at `row`.
@@ -169,28 +176,29 @@ impl<'a> Scope<'a> {
     fn percentile_of(self, row: &Metric, tag: MetricTag, percent: f64) -> Option<f64> {
         let registry = &self.accumulator.registry;
         let of = registry.rows()[registry.position(tag)?];
-        let mut ascending = self.column(tag, By::Start).into_owned();
-        ascending.sort_unstable_by(f64::total_cmp);
-        percentile(&ascending, percent).map(|value| of.display_unit.convert(value, row.unit))
+        let column = self.column(tag, By::Start)?;
+        let value = percentile_of(|| column.iter(), percent)?;
+        Some(of.display_unit.convert(value, row.unit))
     }
 
     /// Returns the sum of a record metric in its own unit; `None` if no request has it.
     fn sum_of(self, tag: MetricTag) -> Option<f64> {
         let registry = &self.accumulator.registry;
         let metric = registry.rows()[registry.position(tag)?];
-        let column = self.column(tag, By::End);
-        let sum = || metric.display_unit.convert(exact_sum(column.iter().copied()), metric.unit);
+        let column = self.column(tag, By::End)?;
+        let sum = || metric.display_unit.convert(exact_sum(column.iter()), metric.unit);
         (!column.is_empty()).then(sum)
     }
 
     /// Returns statistics of a record metric with an infinite value for each failed request.
     fn with_failures(self, of: MetricTag) -> Option<Stats> {
         let is_failure = |(shape, _, is_in): &(Shape, u32, bool)| shape.failed && *is_in;
-        let failures = self.requests(By::Start).filter(is_failure).count();
+        let failures = self.requests(By::Start).filter(is_failure).count() as u64;
         if failures == 0 {
             return None;
         }
-        let distribution = with_failures(self.column(of, By::Start).into_owned(), failures)?;
+        let column = self.column(of, By::Start)?;
+        let distribution = with_failures(|| column.iter(), failures)?;
         Some(Stats { avg: f64::INFINITY, instant: None, distribution: Some(distribution) })
     }
 }

@@ -402,3 +402,41 @@ fn a_replay_says_how_well_it_kept_its_schedule() {
     }
     assert!(stats(&replayed(&[], true), tag::REPLAY_SCHED_DEGRADED).is_none());
 }
+
+#[test]
+fn values_in_a_file_have_the_results_of_values_in_memory() {
+    const MS: u64 = 1_000_000;
+    let directory = tempfile::tempdir().unwrap();
+    let registry = registry(EndpointType::CHAT, settings(), true);
+    let store = Store::spilling_to(directory.path().to_owned(), 0);
+    let mut in_file = Accumulator::keeping_in(store, Arc::clone(&registry)).sliced();
+    let mut in_memory = Accumulator::new(registry).sliced();
+    let templates = observations();
+    // Several blocks of each column, in no order of time.
+    for at in 0..9_000_u64 {
+        let mut observation = templates[at as usize % 3].clone();
+        let latency = observation.end_wall_ns - observation.start_wall_ns;
+        observation.start_wall_ns += (at * 7_919 % 9_001) * MS;
+        observation.end_wall_ns = observation.start_wall_ns + latency;
+        let more = Value::Scalar((latency + at % 511 * 1_000) as f64);
+        observation.values.set(tag::REQUEST_LATENCY, more);
+        in_file.observe(&observation);
+        in_memory.observe(&observation);
+    }
+    let shown = |results: Vec<MetricResult>| {
+        let of = |result: MetricResult| format!("{} {:?}", result.metric.tag, result.stats);
+        results.into_iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(in_file.results()), shown(in_memory.results()));
+    let start = in_memory.timeline().window().start;
+    let window = start + 1_000 * MS..=start + 5_000 * MS;
+    assert_eq!(shown(in_file.results_in(&window)), shown(in_memory.results_in(&window)));
+    let slices = |of: &Accumulator| {
+        let window = of.timeline().window();
+        let slices = of.slices(&window, Nanos(1_500 * MS)).unwrap().unwrap();
+        slices.iter().map(|(_, results)| shown(results)).collect::<Vec<_>>()
+    };
+    assert_eq!(slices(&in_file), slices(&in_memory));
+    assert_eq!(slices(&in_file).len(), 7);
+    assert_eq!(format!("{:?}", in_file.errors()), format!("{:?}", in_memory.errors()));
+}

@@ -42,7 +42,7 @@ impl RowTotals {
     fn of(metric: &'static Metric, cell: &Cell) -> Option<Self> {
         match cell {
             Cell::Column(column) => {
-                let finite = || column.iter().copied().filter(|value| value.is_finite());
+                let finite = || column.iter().filter(|value| value.is_finite());
                 let count = finite().count() as u64;
                 let own_unit = |value| metric.display_unit.convert(value, metric.unit);
                 (count > 0).then(|| Self {

@@ -1,6 +1,7 @@
 //! Client health of the combined shards of a run.
 
 use super::{ClientHealth, Cpu, LoadReport, Queue, Reads, Reason, TimeStatistics, Verdict};
+use crate::column::Column;
 
 /// Maximum number of reasons listed; there may be a thousand shards.
 const MAX_REASONS: usize = 20;
@@ -14,7 +15,7 @@ impl ClientHealth {
     #[must_use]
     pub(crate) fn combined(
         clients: &[(String, Self)],
-        slips: Vec<u64>,
+        slips: &Column<u64>,
         retries: u64,
         load: &LoadReport,
     ) -> Option<Self> {
@@ -27,7 +28,7 @@ impl ClientHealth {
         Some(Self {
             verdict: all().filter_map(|client| client.verdict).max(),
             reasons: reasons(clients),
-            schedule_slip_ms: TimeStatistics::of(slips),
+            schedule_slip_ms: TimeStatistics::of(|| slips.iter()),
             reads: all().filter_map(|client| client.reads).reduce(Reads::and),
             queue: all().filter_map(|client| client.queue).reduce(Queue::and),
             cpu: all().filter_map(|client| client.cpu).reduce(Cpu::and),
@@ -105,6 +106,7 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column::Store;
 
     fn client(verdict: Verdict, worker_max: f64, reasons: usize) -> ClientHealth {
         let reason = Reason { verdict, finding: "slow".to_owned(), advice: "help".to_owned() };
@@ -136,8 +138,8 @@ mod tests {
             reached_rate: Some(9.0),
             ..LoadReport::default()
         };
-        let slips = vec![1_000_000, 3_000_000];
-        let health = ClientHealth::combined(&clients, slips, 7, &load).unwrap();
+        let slips = Column::of(Store::default(), [1_000_000, 3_000_000]);
+        let health = ClientHealth::combined(&clients, &slips, 7, &load).unwrap();
         assert_eq!(health.verdict, Some(Verdict::Invalid));
         let findings: Vec<_> = health.reasons.iter().map(|reason| &*reason.finding).collect();
         assert_eq!(findings, ["shard 2: slow", "shard 1: slow"]);
@@ -154,9 +156,12 @@ mod tests {
     fn a_thousand_reasons_are_not_all_told() {
         let clients = [("shard 0".to_owned(), client(Verdict::Suspect, 0.5, 1000))];
         let health =
-            ClientHealth::combined(&clients, Vec::new(), 0, &LoadReport::default()).unwrap();
+            ClientHealth::combined(&clients, &Column::default(), 0, &LoadReport::default())
+                .unwrap();
         assert_eq!(health.reasons.len(), MAX_REASONS + 1);
         assert!(health.reasons[MAX_REASONS].finding.starts_with("980 further"));
-        assert!(ClientHealth::combined(&[], Vec::new(), 0, &LoadReport::default()).is_none());
+        assert!(
+            ClientHealth::combined(&[], &Column::default(), 0, &LoadReport::default()).is_none()
+        );
     }
 }

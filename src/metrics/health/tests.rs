@@ -4,6 +4,7 @@ use crate::metrics::Registry;
 use crate::metrics::fixture::{self, START};
 use crate::metrics::metric::{Distribution, Stats};
 use crate::record::{Arrival, ResponseBody, SseEvent};
+use crate::units::Nanos;
 
 const MS: u64 = 1_000_000;
 
@@ -340,16 +341,17 @@ fn what_records_do_not_say_is_kept_or_left_out() {
         rate_ratio: Some(0.5),
         ..ClientHealth::default()
     };
-    let again = ClientHealth::recomputed(Some(earlier.clone()), vec![MS], 2).unwrap();
+    let slips = Column::of(Store::default(), [MS]);
+    let again = ClientHealth::recomputed(Some(earlier.clone()), &slips, 2).unwrap();
     assert_eq!(again.schedule_slip_ms.unwrap().p99, 1.0);
     assert_eq!(
         (again.verdict, again.rate_ratio, again.retries),
         (earlier.verdict, Some(0.5), Some(2))
     );
     // Without an earlier report, neither a verdict nor retries that were not recorded.
-    let again = ClientHealth::recomputed(None, vec![MS], 0).unwrap();
+    let again = ClientHealth::recomputed(None, &slips, 0).unwrap();
     assert_eq!((again.verdict, again.queue, again.retries), (None, None, None));
-    assert_eq!(ClientHealth::recomputed(None, Vec::new(), 0), None);
+    assert_eq!(ClientHealth::recomputed(None, &Column::default(), 0), None);
 }
 
 #[test]

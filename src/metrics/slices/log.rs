@@ -1,8 +1,8 @@
 //! A compact log of the requests of a phase.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::HashMap;
 
+use crate::column::{Column, Store, fixed_struct};
 use crate::metrics::metric::{Observation, RecordValues, Value};
 use crate::metrics::registry::Registry;
 use crate::metrics::tag::MetricTag;
@@ -13,52 +13,69 @@ use crate::schedule::PhaseKind;
 const LIST: u16 = 1 << 15;
 
 /// Consecutive observations: 10 bytes per value, 8 per value of a list.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(in crate::metrics) struct Log {
-    requests: Vec<Request>,
+    requests: Column<Request>,
     /// The metrics of all requests' values.
-    slots: Vec<u16>,
-    values: Vec<f64>,
-    errors: HashSet<Arc<RequestError>>,
+    slots: Column<u16>,
+    values: Column<f64>,
+    /// The different errors, and their indices.
+    errors: Vec<RequestError>,
+    error_numbers: HashMap<RequestError, u32>,
 }
 
-/// The other data of a request, and where its values start.
-#[derive(Debug, Clone)]
+/// The other data of a request, and where its values are.
+#[derive(Debug, Clone, Copy, Default)]
 struct Request {
-    phase: PhaseKind,
+    is_warmup: u8,
     start_wall_ns: u64,
     end_wall_ns: u64,
-    requested_output_tokens: Option<u64>,
+    /// The requested output tokens plus 1; 0 for none.
+    requested_output_tokens: u64,
     missing_answers: u32,
-    error: Option<Arc<RequestError>>,
-    slots_from: usize,
-    values_from: usize,
+    /// The index of its error plus 1; 0 for none.
+    error: u32,
+    slots_from: u64,
+    slots_until: u64,
+    values_from: u64,
+    values_until: u64,
+}
+
+fixed_struct! {
+    Request {
+        is_warmup: u8,
+        start_wall_ns: u64,
+        end_wall_ns: u64,
+        requested_output_tokens: u64,
+        missing_answers: u32,
+        error: u32,
+        slots_from: u64,
+        slots_until: u64,
+        values_from: u64,
+        values_until: u64,
+    }
 }
 
 impl Log {
-    /// Returns the number of requests.
-    pub(super) fn len(&self) -> u32 {
-        u32::try_from(self.requests.len()).unwrap_or(u32::MAX)
+    /// Creates a log without requests.
+    pub(in crate::metrics) fn new(store: Store) -> Self {
+        Self {
+            requests: Column::new(store.clone()),
+            slots: Column::new(store.clone()),
+            values: Column::new(store),
+            errors: Vec::new(),
+            error_numbers: HashMap::new(),
+        }
     }
 
-    /// Returns the wall time at which `request` was sent.
-    pub(super) fn start_ns(&self, request: u32) -> u64 {
-        self.requests.get(request as usize).map_or(0, |request| request.start_wall_ns)
+    /// Iterates over the wall times at which the requests were sent.
+    pub(super) fn starts_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        self.requests.iter().map(|request| request.start_wall_ns)
     }
 
     /// Adds a request; values of metrics that `registry` does not have are left out.
     pub(in crate::metrics) fn push(&mut self, observation: &Observation, registry: &Registry) {
-        let error = observation.error.as_ref().map(|error| self.interned(error));
-        self.requests.push(Request {
-            phase: observation.phase,
-            start_wall_ns: observation.start_wall_ns,
-            end_wall_ns: observation.end_wall_ns,
-            requested_output_tokens: observation.requested_output_tokens,
-            missing_answers: observation.missing_answers,
-            error,
-            slots_from: self.slots.len(),
-            values_from: self.values.len(),
-        });
+        let (slots_from, values_from) = (self.slots.len() as u64, self.values.len() as u64);
         for (tag, value) in observation.values.iter() {
             if registry.position(tag).is_none() {
                 continue;
@@ -72,20 +89,35 @@ impl Log {
                 Value::List(list) => {
                     self.slots.push(slot | LIST);
                     self.values.push(list.len() as f64);
-                    self.values.extend(list);
+                    self.values.extend(list.iter().copied());
                 }
             }
         }
+        let request = Request {
+            is_warmup: u8::from(observation.phase == PhaseKind::Warmup),
+            start_wall_ns: observation.start_wall_ns,
+            end_wall_ns: observation.end_wall_ns,
+            requested_output_tokens: observation
+                .requested_output_tokens
+                .map_or(0, |tokens| tokens.saturating_add(1)),
+            missing_answers: observation.missing_answers,
+            error: observation.error.as_ref().map_or(0, |error| self.number(error)),
+            slots_from,
+            slots_until: self.slots.len() as u64,
+            values_from,
+            values_until: self.values.len() as u64,
+        };
+        self.requests.push(request);
     }
 
-    pub(super) fn observation(&self, request: u32) -> Observation {
-        let at = request as usize;
-        let slots_until =
-            self.requests.get(at + 1).map_or(self.slots.len(), |next| next.slots_from);
-        let request = &self.requests[at];
-        let slots = &self.slots[request.slots_from..slots_until];
+    /// Returns the observation of the request at the index `at`.
+    pub(super) fn observation(&self, at: u32) -> Observation {
+        let at = at as usize;
+        let request = self.requests.at(at..at + 1).pop().unwrap_or_default();
+        let slots = self.slots.at(request.slots_from as usize..request.slots_until as usize);
+        let values = self.values.at(request.values_from as usize..request.values_until as usize);
+        let mut rest = values.into_iter();
         let mut values = RecordValues::default();
-        let mut rest = self.values[request.values_from..].iter().copied();
         for slot in slots {
             let Some(first) = rest.next() else { break };
             let value = if slot & LIST == 0 {
@@ -95,24 +127,29 @@ impl Log {
             };
             values.set(MetricTag::in_slot(usize::from(slot & !LIST)), value);
         }
+        let is_warmup = request.is_warmup == 1;
         Observation {
-            phase: request.phase,
+            phase: if is_warmup { PhaseKind::Warmup } else { PhaseKind::Profiling },
             start_wall_ns: request.start_wall_ns,
             end_wall_ns: request.end_wall_ns,
-            requested_output_tokens: request.requested_output_tokens,
+            requested_output_tokens: request.requested_output_tokens.checked_sub(1),
             missing_answers: request.missing_answers,
-            error: request.error.as_deref().cloned(),
+            error: request
+                .error
+                .checked_sub(1)
+                .and_then(|number| self.errors.get(number as usize).cloned()),
             values,
         }
     }
 
-    /// Returns a shared copy of the error.
-    fn interned(&mut self, error: &RequestError) -> Arc<RequestError> {
-        if let Some(known) = self.errors.get(error) {
-            return Arc::clone(known);
+    /// Returns the number of an error, from 1.
+    fn number(&mut self, error: &RequestError) -> u32 {
+        if let Some(number) = self.error_numbers.get(error) {
+            return *number;
         }
-        let error = Arc::new(error.clone());
-        self.errors.insert(Arc::clone(&error));
-        error
+        self.errors.push(error.clone());
+        let number = self.errors.len() as u32;
+        self.error_numbers.insert(error.clone(), number);
+        number
     }
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::column::Store;
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Kind, Observation, RecordValues, Settings, Stats, Value};
 use crate::metrics::tag::{self, MetricTag, TagMap};
@@ -42,7 +43,7 @@ fn request(start: u64, latency: u64, tokens: u32) -> Observation {
 }
 
 fn observed(requests: &[Observation]) -> Accumulator {
-    let mut accumulator = Accumulator::sliced(registry());
+    let mut accumulator = Accumulator::new(registry()).sliced();
     for request in requests {
         accumulator.observe(request);
     }
@@ -143,7 +144,7 @@ proptest! {
     #[test]
     fn a_log_gives_back_what_it_was_given(all in requests()) {
         let registry = registry();
-        let mut log = Log::default();
+        let mut log = Log::new(Store::default());
         for one in &all {
             log.push(one, &registry);
         }

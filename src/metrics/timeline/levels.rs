@@ -1,7 +1,5 @@
 //! A request as a sequence of levels.
 
-use std::num::NonZero;
-
 use super::{Curve, Gaps, Request};
 
 /// Nanoseconds per second.
@@ -9,13 +7,15 @@ const SECOND: f64 = 1e9;
 
 /// A request's contribution to a curve: a sequence of levels, each of which lasts until the next.
 #[derive(Debug)]
-pub(super) struct Levels<'a> {
+pub(super) struct Levels {
     /// Start of its first level.
     pub(super) from: u64,
-    request: &'a Request,
-    gaps: Gaps<'a>,
+    /// Its first content event.
+    first: Option<u64>,
     shape: Shape,
     end: u64,
+    /// The nanoseconds between its content events, if they matter.
+    gaps: Vec<u64>,
     /// Number of levels so far.
     step: u32,
     level: f64,
@@ -35,11 +35,17 @@ enum Shape {
     Filling { input: f64, first: f64, more: f64 },
 }
 
-impl<'a> Levels<'a> {
+impl Levels {
     /// Returns the contribution of `request` to `curve`; `None` if the curve does not include it.
-    pub(super) fn of(curve: Curve, request: &'a Request, gaps: Gaps<'a>) -> Option<Self> {
+    pub(super) fn of(curve: Curve, request: &Request, gaps: Gaps<'_>) -> Option<Self> {
         let first = request.first_content();
         let end = request.end();
+        let gaps = match curve {
+            Curve::DecodeThroughput | Curve::DecodeThroughputPerUser | Curve::TokensInFlight => {
+                gaps.of(request)
+            }
+            _ => Vec::new(),
+        };
         let (from, shape, end) = match curve {
             Curve::Concurrency => (request.start, Shape::Even(1.0), end),
             Curve::PrefillConcurrency => (request.start, Shape::Even(1.0), first?),
@@ -48,7 +54,7 @@ impl<'a> Levels<'a> {
                 (request.start, Shape::Even(request.prefill_rate()), first?)
             }
             Curve::DecodeThroughput | Curve::DecodeThroughputPerUser => {
-                (first?, Shape::Pieces(request.tokens_a_piece(gaps)), end)
+                (first?, Shape::Pieces(request.tokens_a_piece(&gaps)), end)
             }
             Curve::TotalThroughput => {
                 (request.start, Shape::Halves(request.prefill_rate(), request.decode_rate()), end)
@@ -58,7 +64,7 @@ impl<'a> Levels<'a> {
                 (request.start, request.filling(), end)
             }
         };
-        Some(Self { from, request, gaps, shape, end, step: 0, level: 0.0, until: from })
+        Some(Self { from, first, shape, end, gaps, step: 0, level: 0.0, until: from })
     }
 
     /// Returns whether it contributes anything at any time.
@@ -67,15 +73,6 @@ impl<'a> Levels<'a> {
             Shape::Even(level) | Shape::Pieces(level) => level > 0.0,
             Shape::Halves(before, after) => before + after > 0.0,
             Shape::Filling { input, first, .. } => input + first > 0.0,
-        }
-    }
-
-    /// Returns its maximum number of levels.
-    pub(super) const fn most(&self) -> usize {
-        match self.shape {
-            Shape::Even(_) => 1,
-            Shape::Halves(..) => 2,
-            Shape::Pieces(_) | Shape::Filling { .. } => self.request.gap_count as usize + 2,
         }
     }
 
@@ -95,7 +92,7 @@ impl<'a> Levels<'a> {
     /// Returns the next level and its end.
     fn next(&self) -> Option<(f64, u64)> {
         let Self { step, until, end, .. } = *self;
-        let first_content = self.request.first_content();
+        let first_content = self.first;
         match self.shape {
             Shape::Even(level) => (step == 0).then_some((level, end)),
             Shape::Halves(before, after) => match step {
@@ -106,7 +103,7 @@ impl<'a> Levels<'a> {
             Shape::Pieces(tokens) => match self.gap(step) {
                 Some(0) => Some((0.0, until)),
                 Some(gap) => Some((tokens * SECOND / gap as f64, until.saturating_add(gap))),
-                None => (step == self.request.gap_count).then_some((0.0, end)),
+                None => (step == self.gap_count()).then_some((0.0, end)),
             },
             Shape::Filling { input, first, more } => {
                 let Some(piece) = step.checked_sub(1) else {
@@ -115,37 +112,40 @@ impl<'a> Levels<'a> {
                 let level = input + first + more * f64::from(piece);
                 match self.gap(piece) {
                     Some(gap) => Some((level, until.saturating_add(gap))),
-                    None => (piece == self.request.gap_count).then_some((level, end)),
+                    None => (piece == self.gap_count()).then_some((level, end)),
                 }
             }
         }
     }
 
     fn gap(&self, at: u32) -> Option<u64> {
-        let request = self.request;
-        (at < request.gap_count).then(|| self.gaps.nanos(request.gaps_from + at as usize))
+        self.gaps.get(at as usize).copied()
+    }
+
+    fn gap_count(&self) -> u32 {
+        self.gaps.len() as u32
     }
 }
 
 impl Request {
     fn first_content(&self) -> Option<u64> {
-        self.first_content.map(NonZero::get)
+        (self.first_content > 0).then_some(self.first_content)
     }
 
     /// Returns its end, which is not before its content events.
     pub(in crate::metrics) fn end(&self) -> u64 {
-        self.end.max(self.first_content().unwrap_or(0))
+        self.end.max(self.first_content)
     }
 
     /// Returns input tokens per second up to the first content event.
     fn prefill_rate(&self) -> f64 {
         let nanos = self.first_content().map_or(0, |first| first.saturating_sub(self.start));
-        ratio(f64::from(self.input_tokens.unwrap_or(0)) * SECOND, nanos as f64)
+        ratio(f64::from(self.input_tokens) * SECOND, nanos as f64)
     }
 
     /// Returns the number of output tokens after the first.
     fn later_tokens(&self) -> f64 {
-        f64::from(self.output_tokens.unwrap_or(0).saturating_sub(1))
+        f64::from(self.output_tokens.saturating_sub(1))
     }
 
     /// Returns output tokens per second from the first content event to the end.
@@ -155,15 +155,14 @@ impl Request {
     }
 
     /// Returns the number of output tokens for each gap that is not empty.
-    fn tokens_a_piece(&self, gaps: Gaps<'_>) -> f64 {
-        let all = self.gaps_from..self.gaps_from + self.gap_count as usize;
-        let pieces = all.filter(|at| gaps.nanos(*at) > 0).count();
+    fn tokens_a_piece(&self, gaps: &[u64]) -> f64 {
+        let pieces = gaps.iter().filter(|gap| **gap > 0).count();
         ratio(self.later_tokens(), pieces as f64)
     }
 
     fn filling(&self) -> Shape {
-        let output = f64::from(self.output_tokens.unwrap_or(0));
-        let input = f64::from(self.input_tokens.unwrap_or(0));
+        let output = f64::from(self.output_tokens);
+        let input = f64::from(self.input_tokens);
         if self.gap_count == 0 {
             return Shape::Filling { input, first: output, more: 0.0 };
         }
