@@ -115,7 +115,7 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
         profile_command(&server.url(), directory.path(), &flags).output().unwrap()
     };
     // The time is over after the first load; the others follow later.
-    let begun = sweep(&["--sweep-max-duration", "0.1"]);
+    let begun = sweep(&["--sweep-max-duration", "0.9"]);
     let stdout = String::from_utf8_lossy(&begun.stdout);
     assert!(begun.status.success(), "{begun:?}");
     assert!(stdout.contains("Run 1 (concurrency_1): 100 requests"), "{stdout}");
