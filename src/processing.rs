@@ -5,6 +5,7 @@
 //! timestamp.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -98,6 +99,8 @@ pub(crate) struct Processed<S> {
 struct Shared<S> {
     parts: ProcessingParts,
     readers: Mutex<Readers<S>>,
+    /// Whether the load has ended, so that threads of low priority process no more records.
+    is_finishing: AtomicBool,
 }
 
 /// The consumers that process one record at a time. Telemetry processes them concurrently.
@@ -126,14 +129,15 @@ impl<S: RecordSink> Processing<S> {
             health: Health::keeping_in(parts.store.clone()),
             sink,
         };
-        let shared = Arc::new(Shared { parts, readers: Mutex::new(readers) });
+        let is_finishing = AtomicBool::new(false);
+        let shared = Arc::new(Shared { parts, readers: Mutex::new(readers), is_finishing });
         let (running, ended) = mpsc::channel();
         let start = |number: usize| {
             let (shared, running) = (Arc::clone(&shared), running.clone());
             let work = move || {
                 let _running = running;
                 yield_to_measurement(Background::Queued);
-                shared.process(|| false);
+                shared.process(|| !shared.is_finishing.load(Relaxed), || false);
             };
             thread::Builder::new().name(format!("processor-{number}")).spawn(work)
         };
@@ -151,17 +155,28 @@ impl<S: RecordSink> Processing<S> {
         self.shared.lock().health.so_far(&self.shared.parts.queue.stats(), results)
     }
 
-    /// Processes the records left in the queue, which must be closed, and returns the results. The
-    /// calling thread soon helps: the load has ended, so the rest need not wait for an idle
-    /// processor. Remaining records are discarded once `gives_up` returns true, which is called
-    /// after each record that this thread processes.
+    /// Processes the records left in the queue, which must be closed, and returns the results.
+    /// Remaining records are discarded once `gives_up` returns true, which is called after each
+    /// record that this thread processes.
+    ///
+    /// The load has ended, so that nothing is disturbed any more: the calling thread and others of
+    /// normal priority soon replace the processors. On a machine that other programs keep busy, a
+    /// processor gets hardly any CPU time, and the others would wait for the lock that it holds.
     pub(crate) fn finish(
         self,
         gives_up: impl FnMut() -> bool,
     ) -> Result<Processed<S>, ProcessingError> {
         let _ = self.ended.recv_timeout(ALONE);
-        self.shared.process(gives_up);
-        for thread in self.threads {
+        self.shared.is_finishing.store(true, Relaxed);
+        let help = |number: usize| {
+            let shared = Arc::clone(&self.shared);
+            let work = move || shared.process(|| true, || false);
+            thread::Builder::new().name(format!("finisher-{number}")).spawn(work)
+        };
+        // Without help, it only takes longer.
+        let helpers: Vec<_> = (1..self.threads.len()).filter_map(|n| help(n).ok()).collect();
+        self.shared.process(|| true, gives_up);
+        for thread in self.threads.into_iter().chain(helpers) {
             thread.join().map_err(|_| ProcessingError::ProcessorLost)?;
         }
         let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
@@ -172,11 +187,13 @@ impl<S: RecordSink> Processing<S> {
 }
 
 impl<S: RecordSink> Shared<S> {
-    /// Processes records until the queue is closed and empty, or this thread discards the rest
-    /// because `gives_up` returned true.
-    fn process(&self, mut gives_up: impl FnMut() -> bool) {
+    /// Processes records until the queue is closed and empty, `goes_on` returns false, or this
+    /// thread discards the rest because `gives_up` returned true.
+    fn process(&self, goes_on: impl Fn() -> bool, mut gives_up: impl FnMut() -> bool) {
         let _notice = LossNotice(&self.parts.queue);
-        while let Some(next) = self.parts.queue.pop(POP_TIMEOUT) {
+        while goes_on()
+            && let Some(next) = self.parts.queue.pop(POP_TIMEOUT)
+        {
             if let Some(record) = next {
                 self.pass_on(record);
             }
