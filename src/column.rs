@@ -49,9 +49,19 @@ macro_rules! fixed {
 
 fixed! { u8 u16 u32 u64 f64 }
 
-/// Implements [`Fixed`] for a struct of fixed values.
+/// Declares a struct of fixed values, which is a [`Fixed`] value itself.
 macro_rules! fixed_struct {
-    ($name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+    (
+        $(#[$about:meta])*
+        $visible:vis struct $name:ident {
+            $($(#[$about_field:meta])* $visible_field:vis $field:ident: $type:ty),* $(,)?
+        }
+    ) => {
+        $(#[$about])*
+        $visible struct $name {
+            $($(#[$about_field])* $visible_field $field: $type),*
+        }
+
         impl $crate::column::Fixed for $name {
             const SIZE: usize = 0 $(+ <$type as $crate::column::Fixed>::SIZE)*;
 

@@ -217,7 +217,7 @@ fn run(directory: &Path) -> anyhow::Result<Rebuilt> {
 fn trials(directory: &Path, group: &Group) -> anyhow::Result<Trials> {
     let mut trials = Trials::new(group.config.clone(), group.sweep_id);
     for (member, place) in &group.runs {
-        // A run that failed before its first request has no files.
+        // A run that failed before its first request does not have files.
         if let Ok(rebuilt) = rebuild::rebuild(&directory.join(place)) {
             trials.add(rebuilt.into_result(member.clone(), place.clone(), None));
         }

@@ -274,14 +274,14 @@ struct Line {
     retries: u64,
 }
 
-/// Wall times of a request's start and end.
-#[derive(Debug, Clone, Copy, Default)]
-struct Span {
-    start: u64,
-    end: u64,
+fixed_struct! {
+    /// Wall times of a request's start and end.
+    #[derive(Debug, Clone, Copy, Default)]
+    struct Span {
+        start: u64,
+        end: u64,
+    }
 }
-
-fixed_struct! { Span { start: u64, end: u64 } }
 
 /// The collected data of all lines.
 struct Gathered {

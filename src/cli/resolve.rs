@@ -278,7 +278,7 @@ fn refuse_generated(given: Given<'_>) -> Result<(), ConfigError> {
     given.refuse(&groups, why)
 }
 
-/// Returns an error for a flag about text if requests have no text.
+/// Returns an error for a flag about text if requests do not have text.
 fn refuse_text_flags(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigError> {
     let traits = flags.endpoint.endpoint_type.traits();
     let takes_text = traits.tokenizes_input || traits.path.is_empty();

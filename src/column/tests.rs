@@ -2,14 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A time and a number, as a struct of fixed values.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Pair {
-    time: u64,
-    number: f64,
+fixed_struct! {
+    /// A time and a number, as a struct of fixed values.
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    struct Pair {
+        time: u64,
+        number: f64,
+    }
 }
-
-fixed_struct! { Pair { time: u64, number: f64 } }
 
 /// A store without room in memory.
 fn file_only() -> (tempfile::TempDir, Store) {
@@ -28,7 +28,7 @@ fn blocks_beyond_the_limit_are_read_from_the_file() {
     assert_eq!(store.sizes(), (2 * BLOCK * 8, 3 * BLOCK as u64 * 8));
     assert_eq!(column.len(), 5 * BLOCK + 3);
     assert!(column.iter().eq(values()));
-    // The file has no name.
+    // The file does not have a name.
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     drop(column);
     assert_eq!(store.sizes().0, 0);

@@ -108,7 +108,7 @@ pub(super) fn cut_stream(events: usize) -> RequestError {
 }
 
 /// Returns the error for a complete response without content. The server may have counted tokens
-/// that have no text, but then there is still no first token to time.
+/// without text, but then there is still no first token to time.
 pub(super) fn empty_response(completion_tokens: Option<u64>) -> RequestError {
     let message = match completion_tokens {
         None => "the response does not have any content".to_owned(),

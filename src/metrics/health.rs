@@ -306,18 +306,18 @@ pub struct Health {
     kernel_stamps: u64,
 }
 
-/// The delay of a request.
-#[derive(Debug, Clone, Copy, Default)]
-struct SendDelay {
-    /// Nanoseconds from its due time until it was handed to the transport.
-    slip: u64,
-    /// The part of the delay that only the client caused.
-    late: u64,
-    /// Whether the worker was asleep when the request was due: 0 or 1.
-    asleep: u8,
+fixed_struct! {
+    /// The delay of a request.
+    #[derive(Debug, Clone, Copy, Default)]
+    struct SendDelay {
+        /// Nanoseconds from its due time until it was handed to the transport.
+        slip: u64,
+        /// The part of the delay that only the client caused.
+        late: u64,
+        /// Whether the worker was asleep when the request was due: 0 or 1.
+        asleep: u8,
+    }
 }
-
-fixed_struct! { SendDelay { slip: u64, late: u64, asleep: u8 } }
 
 impl Health {
     /// Creates the health of a measurement without records, whose values will be in `store`.

@@ -89,30 +89,20 @@ pub(super) struct Timeline {
     window: Option<Range<u64>>,
 }
 
-/// A request; instants in wall clock nanoseconds.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Request {
-    pub(super) start: u64,
-    /// 0 without content.
-    first_content: u64,
-    end: u64,
-    /// 0 if unknown.
-    input_tokens: u32,
-    /// 0 if unknown.
-    output_tokens: u32,
-    pub(super) gap_count: u32,
-    /// Index of its first gap among the gaps of all requests.
-    gaps_from: u64,
-}
-
 fixed_struct! {
-    Request {
-        start: u64,
+    /// A request; instants in wall clock nanoseconds.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub(super) struct Request {
+        pub(super) start: u64,
+        /// 0 without content.
         first_content: u64,
         end: u64,
+        /// 0 if unknown.
         input_tokens: u32,
+        /// 0 if unknown.
         output_tokens: u32,
-        gap_count: u32,
+        pub(super) gap_count: u32,
+        /// Index of its first gap among the gaps of all requests.
         gaps_from: u64,
     }
 }
@@ -413,15 +403,15 @@ pub(super) struct Durations {
     idle: u64,
 }
 
-/// A value and its duration in nanoseconds; without padding, since there are millions.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C, packed(4))]
-struct Segment {
-    value: f64,
-    nanos: u32,
+fixed_struct! {
+    /// A value and its duration in nanoseconds; without padding, since there are millions.
+    #[derive(Debug, Clone, Copy, Default)]
+    #[repr(C, packed(4))]
+    struct Segment {
+        value: f64,
+        nanos: u32,
+    }
 }
-
-fixed_struct! { Segment { value: f64, nanos: u32 } }
 
 impl Durations {
     const fn new(window: Range<u64>, store: Store) -> Self {

@@ -52,7 +52,7 @@ impl Mode {
 /// What the runs of a cell say about the condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Convergence {
-    /// What is compared with the threshold; absent if it has no value.
+    /// What is compared with the threshold; absent if it does not have a value.
     pub(crate) observed: Option<f64>,
     /// Whether the runs are enough.
     pub(crate) is_reached: bool,

@@ -168,7 +168,7 @@ impl Sides<'_> {
         let (frontend, engine) = (means(frontend)?, means(engine)?);
         let Means { queue, prefill, decode, .. } = engine;
         let first = self.client(tag::TIME_TO_FIRST_TOKEN);
-        // Requests without content have no time to the first token.
+        // Requests without content do not have a time to the first token.
         let is_streamed = first.is_some_and(|(distribution, _)| distribution.count == requests);
         let after = || engine.after_first_token().or_else(|| frontend.after_first_token());
         let decode = decode.or_else(|| is_streamed.then(after).flatten());

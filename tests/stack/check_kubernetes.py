@@ -69,7 +69,7 @@ def container_faults(container, pod, names):
 
 
 def aiperf_faults(container, program):
-    """The image has no shell, and the program must support the flags."""
+    """The image does not have a shell, and the program must support the flags."""
     name = f"container {container['name']}"
     if "command" in container:
         yield f"{name}: the image contains only aiperf, but a command is set"

@@ -477,7 +477,7 @@ impl Group {
     }
 
     fn make(&mut self, mut config: RunConfig, view: &mut View) -> anyhow::Result<Concluded> {
-        // The first run's data was loaded before, even if it has no seed.
+        // The first run's data was loaded before, even if it does not have a seed.
         let is_first = config.member.as_ref().is_some_and(Member::is_first);
         if is_first || self.material.fits(&config)? {
             self.material.settle(&mut config)?;

@@ -97,7 +97,7 @@ impl Table {
     }
 }
 
-/// A row group of a table. A column that does not exist, or is of another type, has no values.
+/// A row group of a table. A column that does not exist, or is of another type, does not have values.
 pub(crate) struct Group<'a>(Box<dyn RowGroupReader + 'a>);
 
 impl Group<'_> {

@@ -86,10 +86,9 @@ impl Endpoint for Rankings {
             return Err("a ranking request cannot have a system prompt or a context".to_owned());
         }
         if let Some(other) = turn.texts.iter().find(|text| !is_query(text) && !is_passage(text)) {
-            let name =
-                other.name().map_or("no name".to_owned(), |name| format!("the name {name:?}"));
+            let name = other.name().map_or("unnamed".to_owned(), |name| format!("named {name:?}"));
             return Err(format!(
-                "a text has {name}, but a ranking requires texts named `query` and `passages`, \
+                "a text is {name}, but a ranking requires texts named `query` and `passages`, \
                  such as {{\"texts\": [{{\"name\": \"query\", \"contents\": [\"…\"]}}, {{\"name\": \
                  \"passages\", \"contents\": [\"…\", \"…\"]}}]}}"
             ));

@@ -119,7 +119,7 @@ fn what_is_no_gate_is_explained() {
         error("request_throughput:p99>=5")
             .contains("p99 is not available for request_throughput; use one of avg")
     );
-    // Time-weighted metrics have no sum, and those with failures no finite mean.
+    // Time-weighted metrics do not have a sum, and those with failures not a finite mean.
     assert!(error("effective_concurrency:sum>=5").contains("sum is not available"));
     assert!(
         error("adj_time_to_first_token<=5")

@@ -24,30 +24,17 @@ pub(in crate::metrics) struct Log {
     error_numbers: HashMap<RequestError, u32>,
 }
 
-/// The other data of a request, and where its values are.
-#[derive(Debug, Clone, Copy, Default)]
-struct Request {
-    is_warmup: u8,
-    start_wall_ns: u64,
-    end_wall_ns: u64,
-    /// The requested output tokens plus 1; 0 for none.
-    requested_output_tokens: u64,
-    missing_answers: u32,
-    /// The index of its error plus 1; 0 for none.
-    error: u32,
-    slots_from: u64,
-    slots_until: u64,
-    values_from: u64,
-    values_until: u64,
-}
-
 fixed_struct! {
-    Request {
+    /// The other data of a request, and where its values are.
+    #[derive(Debug, Clone, Copy, Default)]
+    struct Request {
         is_warmup: u8,
         start_wall_ns: u64,
         end_wall_ns: u64,
+        /// The requested output tokens plus 1; 0 for none.
         requested_output_tokens: u64,
         missing_answers: u32,
+        /// The index of its error plus 1; 0 for none.
         error: u32,
         slots_from: u64,
         slots_until: u64,

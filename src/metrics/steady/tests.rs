@@ -166,7 +166,7 @@ fn the_reason_is_given_if_there_is_none() {
     assert_eq!(reason(None, &CLOSED), "the configured load is not known");
     for load in [HeldLoad::Concurrency(1), HeldLoad::Arrivals { ramp_ns: Nanos::ZERO }] {
         reason(Some(load), &[]);
-        // A request without a duration is never in flight, and the only one has no window.
+        // A request without a duration is never in flight, and the only one does not have a window.
         reason(Some(load), &[(5, 0, 0)]);
     }
 }

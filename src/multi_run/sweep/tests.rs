@@ -148,7 +148,7 @@ fn runs_are_enough_once_their_spread_is_small() {
     // A failed run does not count.
     let (runs, is_converged, _) = after(By::Cv, 0.1, &[Some(5.0), None, Some(5.0), Some(5.0)]);
     assert_eq!((runs, is_converged), (4, true));
-    // Runs without values have no distribution.
+    // Runs without values do not have a distribution.
     assert!(after(By::Distribution, 0.05, &[1.0; 5].map(Some)).2.is_nan());
 }
 

@@ -50,7 +50,7 @@ fn a_ranking_needs_one_query_and_passages() {
     assert!(
         refused(|r| drop(r.turns[0].texts.remove(0))).contains("one text named `query`, got 0")
     );
-    assert!(refused(|r| r.turns[0].texts.push("x".into())).contains("a text has no name"));
+    assert!(refused(|r| r.turns[0].texts.push("x".into())).contains("a text is unnamed"));
     assert!(refused(|r| r.turns.push(Turn::default())).contains("one turn"));
     assert!(refused(|r| r.system = Some("s".into())).contains("cannot have a system prompt"));
 }
