@@ -4,6 +4,7 @@
 //! write what [`render`] returns, and pass the progress line its output stream.
 
 pub(crate) mod compare;
+mod files;
 pub(crate) mod gates;
 mod headline;
 mod health;
@@ -16,11 +17,10 @@ mod table;
 mod time_breakdown;
 mod warning;
 
-use std::path::{Path, PathBuf};
-
 use crate::redact::printable;
 use crate::run::{ClientTables, RunReport};
 
+pub(crate) use files::render_files;
 pub(crate) use live::ProgressLine;
 pub use live::Ui;
 pub(crate) use table::{SummaryTable, figures};
@@ -99,18 +99,6 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
     }
     text.push_str(&gates::render(&report.gates(), style));
     text
-}
-
-/// Renders the list of files written, relative to `directory` if they are in it.
-#[must_use]
-pub(crate) fn render_files(directory: &Path, files: &[PathBuf], style: Style) -> String {
-    let names = files.iter().map(|file| {
-        let name = file.strip_prefix(directory).unwrap_or(file);
-        printable(&name.display().to_string())
-    });
-    let names = format!("  {}", names.collect::<Vec<_>>().join(", "));
-    let names = panel::wrapped(&names, style.width.into()).join("\n");
-    format!("Files in {}\n{names}\n", printable(&directory.display().to_string()))
 }
 
 /// Formats a number with two decimals and thousands separators, as in `1,234.50`; `N/A` if

@@ -27,9 +27,18 @@ pub(super) fn render(title: &str, lines: &[String], style: Style) -> String {
 /// indentation.
 pub(super) fn wrapped(line: &str, most: usize) -> Vec<String> {
     let indent = line.chars().take_while(|c| *c == ' ').count().min(most / 2);
+    filled(indent, line.split_whitespace(), most)
+}
+
+/// Returns lines of `words` with `indent` spaces before them, of at most `most` characters.
+pub(super) fn filled<'a>(
+    indent: usize,
+    words: impl IntoIterator<Item = &'a str>,
+    most: usize,
+) -> Vec<String> {
     let mut lines = vec![" ".repeat(indent)];
     let mut length = indent;
-    for word in line.split_whitespace() {
+    for word in words {
         let word_length = word.chars().count();
         if length > indent && length + 1 + word_length > most {
             lines.push(" ".repeat(indent));

@@ -307,15 +307,6 @@ fn a_closed_loop_that_falls_short_is_told() {
 }
 
 #[test]
-fn files_are_listed_by_their_names() {
-    let files = [PathBuf::from("run/profile_export.jsonl"), PathBuf::from("/else/foo.csv")];
-    assert_eq!(
-        render_files(Path::new("run"), &files, Style::FILE),
-        "Files in run\n  profile_export.jsonl, /else/foo.csv\n"
-    );
-}
-
-#[test]
 fn latency_from_the_due_time_is_shown_where_requests_waited() {
     let wait = |max| {
         let distribution = Distribution { max, ..Distribution::default() };
