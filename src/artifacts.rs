@@ -66,6 +66,8 @@ pub struct Config {
     pub overwrite: bool,
     /// The amount of data written for records.
     pub export_level: ExportLevel,
+    /// Whether the files of lines are compressed (`--compress-jsonl`).
+    pub compress_jsonl: bool,
     /// Whether records contain `trace_data` (`--export-http-trace`).
     pub http_trace: bool,
     /// The files of server metrics.
@@ -207,6 +209,7 @@ impl ArtifactSet {
         registry: &Registry,
     ) -> Result<Self, ArtifactError> {
         let layout = claim.layout().clone();
+        let layout = if config.compress_jsonl { layout.compressed() } else { layout };
         let is_sliced = run.slice_duration().is_some();
         let slices = layout.timeslices().map(|path| (path, is_sliced));
         let statistics = config.server_metrics.statistics(&layout);

@@ -1,6 +1,5 @@
 //! A run's claim on its directory: one run at a time, and no overwriting of another run's files.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,10 +32,9 @@ impl Wanted<'_> {
     fn earlier(self) -> Vec<PathBuf> {
         let plain = Layout::new(self.directory, None);
         let before = manifest::prefix(&plain.manifest);
-        let mut files: BTreeSet<PathBuf> = plain.files().map(Path::to_owned).collect();
+        let mut files = plain.all_files();
         for prefix in [self.prefix, before.as_deref()].into_iter().flatten() {
-            let named = Layout::new(self.directory, Some(prefix));
-            files.extend(named.files().map(Path::to_owned));
+            files.extend(Layout::new(self.directory, Some(prefix)).all_files());
         }
         files.extend(layout::of_many_runs(self.directory));
         // The name of a dangling link is in use, too.

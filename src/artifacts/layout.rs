@@ -28,6 +28,9 @@ const PREFIX_ENDINGS: [&str; 16] = [
     ".jsonl",
 ];
 
+/// Extension of a compressed file, after its own.
+const COMPRESSED: &str = "zst";
+
 /// Maximum number of letters of an extension.
 const MAX_EXTENSION: usize = 8;
 
@@ -109,8 +112,39 @@ impl Layout {
         [&self.timeslices_json, &self.timeslices_csv]
     }
 
+    /// Returns the paths of a run whose files of lines are compressed.
+    pub(super) fn compressed(mut self) -> Self {
+        for path in self.lines() {
+            *path = compressed(path);
+        }
+        self
+    }
+
+    /// Returns the paths of an existing run, whose files of lines may be compressed.
+    pub(super) fn existing(mut self) -> Self {
+        for path in self.lines() {
+            let compressed = compressed(path);
+            if !path.exists() && compressed.exists() {
+                *path = compressed;
+            }
+        }
+        self
+    }
+
+    /// Returns the files of lines.
+    fn lines(&mut self) -> [&mut PathBuf; 3] {
+        [&mut self.records, &mut self.raw, &mut self.server_metrics_lines]
+    }
+
+    /// Returns every file that a run may have, compressed or not.
+    pub(super) fn all_files(self) -> BTreeSet<PathBuf> {
+        let mut files: BTreeSet<PathBuf> = self.files().map(Path::to_owned).collect();
+        files.extend(self.compressed().files().map(Path::to_owned));
+        files
+    }
+
     /// Iterates over every file that a run may have.
-    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+    fn files(&self) -> impl Iterator<Item = &Path> {
         let lines = [&self.records, &self.raw, &self.table, &self.log, &self.page];
         let server_metrics = [
             &self.server_metrics_json,
@@ -156,9 +190,23 @@ pub(super) fn of_many_runs(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fixed.into_iter().chain(Plan::directories(directory))
 }
 
+/// Returns whether the file at `path` is compressed.
+pub(super) fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == COMPRESSED)
+}
+
+/// Returns the name of the file at `path` if it is compressed.
+fn compressed(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(COMPRESSED);
+    name.into()
+}
+
 /// Removes the suffix of a pasted file name from the prefix: that of one of the run's own files, or
 /// else any extension of letters. `qwen3-0.6B` and `run.v2` have none.
 fn strip_ending(prefix: &str) -> &str {
+    let prefix = prefix.strip_suffix(".zst").unwrap_or(prefix);
     let own = PREFIX_ENDINGS.iter().find_map(|ending| prefix.strip_suffix(ending));
     let is_extension = |end: &str| {
         (1..=MAX_EXTENSION).contains(&end.len())
@@ -207,6 +255,7 @@ mod tests {
             ("foo.json", "foo"),
             ("foo_raw.jsonl", "foo"),
             ("a.b.yaml", "a.b"),
+            ("foo_raw.jsonl.zst", "foo"),
             // None of these ends in an extension.
             ("qwen3-0.6B", "qwen3-0.6B"),
             ("run.v2", "run.v2"),
@@ -239,7 +288,7 @@ mod tests {
         }
         assert_eq!(strip_ending("v1.0"), "v1.0");
         // The names of all files that a prefix is part of.
-        for file in Layout::new(Path::new("run"), Some("foo")).files() {
+        for file in Layout::new(Path::new("run"), Some("foo")).all_files() {
             let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if name.starts_with("foo") {
                 assert_eq!(strip_ending(name), "foo", "{name}");

@@ -4,11 +4,40 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use zstd::stream::read::Decoder;
+
+use super::layout;
+
 /// Reads the whole file at `path`, which must satisfy [`regular`].
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     regular(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Opens the file at `path`, which must satisfy [`regular`], and decompresses it if its name ends in
+/// `.zst`.
+///
+/// The file of a killed run ends where its last bytes were written.
+pub(super) fn decompressed(path: &Path) -> io::Result<Box<dyn Read>> {
+    let file = regular(path)?;
+    if layout::is_compressed(path) {
+        Ok(Box::new(Unfinished(Decoder::new(file)?)))
+    } else {
+        Ok(Box::new(file))
+    }
+}
+
+/// Decompresses a frame that may lack its end.
+struct Unfinished<R>(R);
+
+impl<R: Read> Read for Unfinished<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            read => read,
+        }
+    }
 }
 
 /// Opens the file at `path`.

@@ -170,7 +170,7 @@ pub struct Rebuilt {
 
 /// Returns the paths of the files of the run in `directory`.
 pub(crate) fn layout(directory: &Path) -> Result<Layout, ReportError> {
-    Ok(Layout::new(directory, Origin::find(directory)?.prefix()))
+    Ok(Layout::new(directory, Origin::find(directory)?.prefix()).existing())
 }
 
 /// Rebuilds the report of the run in `directory`.
@@ -195,7 +195,7 @@ pub(crate) fn rebuild_with(
     mut wanted: Wanted<'_>,
 ) -> Result<Rebuilt, ReportError> {
     let origin = Origin::find(directory)?;
-    let layout = Layout::new(directory, origin.prefix());
+    let layout = Layout::new(directory, origin.prefix()).existing();
     let has_manifest = origin.has_manifest();
     let records = RecordReader::open(&layout.records)?;
     let files = origin.server_metrics_files();

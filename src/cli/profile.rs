@@ -241,6 +241,9 @@ pub(super) struct OutputArgs {
     #[arg(long, visible_alias = "profile-export-level", value_name = "LEVEL",
           value_parser = choice::<ExportLevel>(), default_value = "records")]
     pub(super) export_level: ExportLevel,
+    /// Compress the JSONL files with zstd; their names end in .jsonl.zst
+    #[arg(long)]
+    pub(super) compress_jsonl: bool,
     #[command(flatten)]
     pub(super) page: PageArgs,
     /// Draw charts of the results after the run, as `aiperf plot` does, in the subdirectory plots

@@ -416,6 +416,7 @@ fn artifacts(
         prefix: output.profile_export_prefix.clone(),
         overwrite: output.overwrite,
         export_level: output.export_level,
+        compress_jsonl: output.compress_jsonl,
         http_trace: output.export_http_trace,
         server_metrics: server_metrics::files(&flags.server_metrics, scraped, environment)?,
     })

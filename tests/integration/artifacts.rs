@@ -15,7 +15,7 @@ use aiperf::artifacts::rebuild::{self, ReportError};
 use aiperf::artifacts::{ArtifactError, Claim, ExportLevel, Wanted};
 use aiperf::console::{self, Style};
 use aiperf::metrics::{MetricFlags, Registry, tag};
-use aiperf::units::Unit;
+use aiperf::units::{Clock, Nanos, Unit};
 use serde_json::Value;
 
 use run::TestRun;
@@ -166,6 +166,80 @@ fn a_killed_run_keeps_what_was_flushed() {
     let count = |tag| report.average(tag).unwrap_or(0.0);
     let expected = run.measured.iter().filter(|m| run::is_profiling(m)).count() as f64 - 1.0;
     assert_eq!(count(tag::REQUEST_COUNT) + count(tag::ERROR_REQUEST_COUNT), expected);
+}
+
+#[test]
+fn a_killed_run_keeps_what_was_compressed_and_flushed() {
+    let mut run = TestRun::new(ExportLevel::Records);
+    run.config.compress_jsonl = true;
+    let mut set = run.create();
+    let mut now = Clock::now();
+    let halves = run.measured.split_at(run.measured.len() / 2);
+    for half in [halves.0, halves.1] {
+        for measured in half {
+            set.record(measured, &run.clock);
+        }
+        now = now + Nanos::from_millis(2000.0);
+        set.tick(now);
+    }
+    // A killed run: the frame does not have an end.
+    std::mem::forget(set);
+    let requests = || {
+        let rebuilt = rebuild::rebuild(run.directory()).unwrap();
+        assert!(rebuilt.notes.is_empty());
+        let count = |tag| rebuilt.report.average(tag).unwrap_or(0.0);
+        (count(tag::REQUEST_COUNT) + count(tag::ERROR_REQUEST_COUNT)) as usize
+    };
+    let expected = |part: &[_]| part.iter().filter(|m| run::is_profiling(m)).count();
+    assert_eq!(requests(), expected(&run.measured));
+    // The last write was incomplete.
+    let path = run.directory().join("profile_export.jsonl.zst");
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 10]).unwrap();
+    assert_eq!(requests(), expected(halves.0));
+    // Nothing was flushed.
+    fs::write(&path, "").unwrap();
+    assert!(matches!(rebuild::rebuild(run.directory()).unwrap_err(), ReportError::Empty { .. }));
+    // A damaged disk is not the end of a killed run.
+    let mut damaged = bytes;
+    damaged.iter_mut().skip(100).step_by(7).for_each(|byte| *byte ^= 0x55);
+    fs::write(&path, damaged).unwrap();
+    let error = rebuild::rebuild(run.directory()).unwrap_err();
+    assert!(
+        matches!(error, ReportError::NoRecords { .. } | ReportError::Malformed { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn compressed_lines_are_those_of_other_runs() {
+    let mut run = TestRun::new(ExportLevel::Raw);
+    run.complete();
+    let names = ["profile_export.jsonl", "profile_export_raw.jsonl"];
+    let plain = names.map(|name| fs::read(run.directory().join(name)).unwrap());
+    run.config.compress_jsonl = true;
+    run.complete();
+    for (name, plain) in names.iter().zip(plain) {
+        // That of the earlier run was moved aside.
+        assert!(!run.directory().join(name).exists());
+        let file = fs::File::open(run.directory().join(format!("{name}.zst"))).unwrap();
+        assert!(file.metadata().unwrap().len() < plain.len() as u64 / 2);
+        assert_eq!(zstd::decode_all(file).unwrap(), plain, "{name}");
+    }
+    let summary = run.directory().join("profile_export_aiperf.json");
+    let before = fs::read(&summary).unwrap();
+    fs::remove_file(&summary).unwrap();
+    let mut rebuilt = rebuild::rebuild(run.directory()).unwrap();
+    rebuild::write(&mut rebuilt, "").unwrap();
+    assert!(rebuilt.notes.is_empty(), "{:?}", rebuilt.notes);
+    assert_eq!(fs::read(&summary).unwrap(), before);
+    // Decompressed by the user.
+    let name = "profile_export.jsonl";
+    let file = fs::File::open(run.directory().join(format!("{name}.zst"))).unwrap();
+    fs::write(run.directory().join(name), zstd::decode_all(file).unwrap()).unwrap();
+    fs::remove_file(run.directory().join(format!("{name}.zst"))).unwrap();
+    rebuild::write(&mut rebuild::rebuild(run.directory()).unwrap(), "").unwrap();
+    assert_eq!(fs::read(&summary).unwrap(), before);
 }
 
 #[test]

@@ -587,6 +587,26 @@ fn a_table_that_is_not_of_the_records_is_made_anew() {
     says(&parts.combined(&ALL), &reasons);
 }
 
+#[test]
+fn compressed_records_are_combined_to_compressed_ones() {
+    let parts = Parts::new();
+    let mut text = Vec::new();
+    for part in ALL {
+        let path = parts.path(part).join(RECORDS);
+        let lines = fs::read(&path).unwrap();
+        fs::remove_file(path).unwrap();
+        parts.put(&format!("{part}/{RECORDS}.zst"), zstd::encode_all(&*lines, 0).unwrap());
+        text.extend(lines);
+    }
+    let all = parts.path("all");
+    let output = parts.report(&ALL, &all);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let compressed = fs::read(all.join(format!("{RECORDS}.zst"))).unwrap();
+    assert_eq!(zstd::decode_all(&*compressed).unwrap(), text);
+    assert!(!all.join(RECORDS).exists());
+    assert_eq!((read(&all)["request_count"]["avg"].as_f64(), rows(&all)), (Some(12.0), 12));
+}
+
 /// Only one file is open at a time.
 #[test]
 fn more_parts_than_open_files_are_combined() {

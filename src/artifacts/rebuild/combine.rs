@@ -6,18 +6,18 @@
 mod parts;
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tempfile::NamedTempFile;
 
 use super::server_metrics::{self, Known};
 use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, Span, most_at_once};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::Manifest;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
+use crate::artifacts::sink::{LineSink, Output};
 use crate::artifacts::{WriteFailure, open, replace};
 use crate::column::{Column, Store};
 use crate::judge::Gate;
@@ -55,7 +55,8 @@ pub fn combine(
     let mut written = Vec::from_iter(inputs(&sources, &layout)?);
     let store = Store::of_run(layout.directory.clone());
     let mut gathered = Gathered::new(&registry, &run, &store);
-    let mut lines = MergedLines::begin(&layout.records)?;
+    // Until it is complete, its name may be a link to a shard's own file.
+    let mut lines = LineSink::create_beside(&layout.records)?;
     let mut origins = Vec::new();
     let mut clients = Vec::new();
     let mut parts = Vec::new();
@@ -63,7 +64,8 @@ pub fn combine(
         let before = gathered.records;
         notes.extend(source.records()?.read(&registry, |record, text| {
             gathered.take(record);
-            lines.append(text);
+            lines.append(Ok(text));
+            lines.append(Ok(b"\n"));
         })?);
         let records = gathered.records - before;
         origins.push(RowOrigin::new(source.name(), &source.layout, records));
@@ -83,7 +85,7 @@ pub fn combine(
     if gathered.records == 0 {
         return Err(ReportError::Empty { path: layout.records });
     }
-    written.push(lines.finish()?);
+    written.push(lines.persist()?);
     let ends: Vec<&RunOutcome> = sources.iter().filter_map(Source::outcome).collect();
     let implied = gathered.outcome_of_a_killed_run();
     let unknown = (ends.len() < sources.len()).then_some(&implied);
@@ -138,48 +140,15 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> WriteFailure {
     WriteFailure { path: path.to_owned(), error: error.to_string() }
 }
 
-/// Copies a file, replacing `to`, even if it is a link to the file itself.
+/// Copies a file, replacing `to`, even if it is a link to the file itself. Each is compressed if its
+/// name says so.
 fn copy(from: &Path, to: &Path) -> Result<(), WriteFailure> {
     let copied = |out: &mut dyn io::Write| {
-        let mut file = open::regular(from)?;
-        io::copy(&mut file, out).map(drop)
+        let mut out = Output::new(out, to)?;
+        io::copy(&mut open::decompressed(from)?, &mut out)?;
+        out.finish().map(drop)
     };
     replace::replace(to, copied).map_err(|error| failed(to, &error))
-}
-
-/// The lines of all shards. The file gets its name when it is complete, since the name may
-/// currently be a link to a shard's own file.
-struct MergedLines {
-    path: PathBuf,
-    file: BufWriter<NamedTempFile>,
-    failure: Option<io::Error>,
-}
-
-impl MergedLines {
-    fn begin(path: &Path) -> Result<Self, ReportError> {
-        replace::check(path)?;
-        let file = replace::beside(path).map_err(|error| failed(path, &error))?;
-        let file = BufWriter::with_capacity(1 << 17, file);
-        Ok(Self { path: path.to_owned(), file, failure: None })
-    }
-
-    fn append(&mut self, line: &[u8]) {
-        if self.failure.is_none() {
-            let written = self.file.write_all(line).and_then(|()| self.file.write_all(b"\n"));
-            self.failure = written.err();
-        }
-    }
-
-    fn finish(self) -> Result<PathBuf, WriteFailure> {
-        let Self { path, file, failure } = self;
-        let fail = |error: &dyn std::fmt::Display| failed(&path, error);
-        if let Some(failure) = failure {
-            return Err(fail(&failure));
-        }
-        let file = file.into_inner().map_err(|error| fail(error.error()))?;
-        file.persist(&path).map_err(|error| fail(&error.error))?;
-        Ok(path)
-    }
 }
 
 /// Returns the load that was configured for all shards together, and the load reached according to

@@ -1,6 +1,5 @@
 //! A file of lines that may be truncated because the process was killed.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ const MAX_LINE_BYTES: u64 = 256 << 20;
 /// An open file of lines.
 pub(super) struct LineFile {
     pub(super) path: PathBuf,
-    lines: BufReader<File>,
+    lines: BufReader<Box<dyn Read>>,
     /// Number of lines read.
     read: usize,
 }
@@ -39,7 +38,7 @@ pub(super) enum LineFailure {
 
 impl LineFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let lines = BufReader::with_capacity(1 << 18, open::regular(path)?);
+        let lines = BufReader::with_capacity(1 << 18, open::decompressed(path)?);
         Ok(Self { path: path.to_owned(), lines, read: 0 })
     }
 

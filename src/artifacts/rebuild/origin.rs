@@ -1,6 +1,6 @@
 //! The source of data that records do not contain.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -159,7 +159,9 @@ impl Summary {
 /// Returns the description that the records imply: streamed if they contain a time to first token,
 /// chat if they contain output.
 fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
-    let text = open::read(records)
+    let mut text = Vec::new();
+    open::decompressed(records)
+        .and_then(|mut file| file.read_to_end(&mut text))
         .map_err(|why| ReportError::NoRecords { path: records.to_owned(), why })?;
     let mentions =
         |tag: &str| memchr::memmem::find(&text, format!("\"{tag}\":").as_bytes()).is_some();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::lines::RecordReader;
 use super::super::origin::Origin;
 use super::super::{ReportError, Shard};
-use crate::artifacts::layout::Layout;
+use crate::artifacts::layout::{self, Layout};
 use crate::artifacts::manifest::End;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::artifacts::{ArtifactError, Claim, Wanted, open};
@@ -78,7 +78,7 @@ impl Source {
         }
         let prefix = origin.prefix().map(ToOwned::to_owned);
         let version = origin.version().to_owned();
-        let layout = Layout::new(directory, prefix.as_deref());
+        let layout = Layout::new(directory, prefix.as_deref()).existing();
         let files = origin.server_metrics_files();
         let (run, end) = origin.describe(&layout)?;
         let shard = run.shard.ok_or_else(not_a_part)?;
@@ -183,7 +183,10 @@ pub(super) fn place(
         None => beside(sources)?,
     };
     let prefix = sources.first().and_then(|source| source.prefix.as_deref());
-    let layout = Layout::new(&directory, prefix);
+    let mut layout = Layout::new(&directory, prefix);
+    if sources.iter().any(|source| layout::is_compressed(&source.layout.records)) {
+        layout = layout.compressed();
+    }
     layout.make_directories()?;
     let real = |path: &Path| {
         fs::canonicalize(path)
