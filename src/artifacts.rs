@@ -48,7 +48,7 @@ pub(crate) use json::local_time;
 use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
-use parquet::RecordTable;
+use parquet::GrowingTable;
 pub(crate) use parquet::Table;
 use raw::RawLines;
 use record_file::RecordFile;
@@ -281,6 +281,9 @@ impl ArtifactSet {
         for file in &mut self.of_records {
             file.push(measured, id, clock);
         }
+        if self.of_records.iter().any(|file| file.is_full()) {
+            self.flush();
+        }
     }
 
     /// Opens the file of scrapes, if it is requested.
@@ -306,8 +309,14 @@ impl ArtifactSet {
     pub fn tick(&mut self, now: Nanos) {
         if now >= self.next_flush {
             self.next_flush = now + FLUSH_INTERVAL;
-            self.of_records.iter_mut().for_each(|file| file.flush());
+            self.flush();
         }
+    }
+
+    /// Flushes the files in the order in which they were opened: a killed run has the lines of all
+    /// rows in its table.
+    fn flush(&mut self) {
+        self.of_records.iter_mut().for_each(|file| file.flush());
     }
 
     /// Closes the files of records and writes the summaries; `console_text` is the console output.
@@ -362,7 +371,7 @@ fn record_files(
         files.push(Box::new(RawLines::create(&layout.raw, endpoint, redacted.to_vec())?));
     }
     if config.export_level >= ExportLevel::Records {
-        files.push(Box::new(RecordTable::create(&layout.table, registry)?));
+        files.push(Box::new(GrowingTable::create(layout, registry, run.benchmark_id)?));
     }
     Ok(files)
 }

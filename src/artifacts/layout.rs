@@ -9,7 +9,8 @@ use super::sweep::Plan;
 use crate::multi_run::{AGGREGATE, Member, SWEEP_AGGREGATE};
 
 /// Suffixes that `--profile-export-prefix` may have but that are not part of the prefix.
-const PREFIX_ENDINGS: [&str; 16] = [
+const PREFIX_ENDINGS: [&str; 17] = [
+    ".parquet.parts",
     "_server_metrics.parquet",
     "_server_metrics.jsonl",
     "_server_metrics.json",
@@ -55,6 +56,9 @@ pub struct Layout {
     pub(crate) raw: PathBuf,
     /// One row per request: `profile_export.parquet`.
     pub(crate) table: PathBuf,
+    /// The directory of the rows that are already written, until the table is complete:
+    /// `profile_export.parquet.parts`.
+    pub(crate) parts: PathBuf,
     /// Statistics of server metrics as JSON: `server_metrics_export.json`.
     pub(crate) server_metrics_json: PathBuf,
     /// Statistics of server metrics as CSV: `server_metrics_export.csv`.
@@ -90,6 +94,7 @@ impl Layout {
             records: name(".jsonl", "profile_export.jsonl"),
             raw: name("_raw.jsonl", "profile_export_raw.jsonl"),
             table: name(".parquet", "profile_export.parquet"),
+            parts: name(".parquet.parts", "profile_export.parquet.parts"),
             server_metrics_json: name("_server_metrics.json", "server_metrics_export.json"),
             server_metrics_csv: name("_server_metrics.csv", "server_metrics_export.csv"),
             server_metrics_lines: name("_server_metrics.jsonl", "server_metrics_export.jsonl"),
@@ -143,9 +148,9 @@ impl Layout {
         files
     }
 
-    /// Iterates over every file that a run may have.
+    /// Iterates over every file that a run may have, and the directory of parts.
     fn files(&self) -> impl Iterator<Item = &Path> {
-        let lines = [&self.records, &self.raw, &self.table, &self.log, &self.page];
+        let lines = [&self.records, &self.raw, &self.table, &self.parts, &self.log, &self.page];
         let server_metrics = [
             &self.server_metrics_json,
             &self.server_metrics_csv,

@@ -1,10 +1,11 @@
 //! `profile_export.parquet`: one row per request.
 //!
-//! Rows are collected by column and written as row groups during the run, so that memory is
-//! bounded; the file gets its name when its footer is written.
+//! Rows are collected by column and written as row groups, so that memory is bounded; the file gets
+//! its name when its footer is written.
 
 mod again;
 mod columns;
+pub(super) mod parts;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,12 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
+use serde::Serialize;
 use tempfile::NamedTempFile;
+use uuid::Uuid;
 
 use super::decimal::Form;
 use super::json::{Entry, exported};
-use super::record_file::RecordFile;
 use super::{ArtifactError, WriteFailure, jsonl, replace};
 use crate::metrics::metric::{Kind, MeasuredRecord, RecordValues, Value};
 use crate::metrics::tag::TagMap;
@@ -33,6 +35,7 @@ use crate::units::{Clock, Nanos};
 pub(super) use again::Unfit;
 pub(crate) use columns::Table;
 pub(super) use columns::cells;
+pub(super) use parts::GrowingTable;
 
 /// Number of rows of a row group.
 const MAX_ROWS: usize = 8192;
@@ -45,7 +48,7 @@ const BENCHMARK_ID: &str = "aiperf.benchmark_id";
 /// Version of the columns and of the file's metadata.
 const SCHEMA_VERSION: &str = "1.0";
 
-/// The table of a run's requests.
+/// The table of requests.
 pub(super) struct RecordTable {
     path: PathBuf,
     writer: SerializedFileWriter<NamedTempFile>,
@@ -343,14 +346,15 @@ impl RecordTable {
         of_columns
     }
 
-    /// Adds a request with these `values` of metrics; `field` returns all else.
-    fn push_fields(
+    /// Collects a request with these `values` of metrics; `field` returns all else. Returns whether
+    /// the collected rows are to be written now.
+    fn collect(
         &mut self,
         values: Vec<Option<&Value>>,
         field: impl Fn(&Column, fn(&Row<'_>) -> Field) -> Field,
-    ) {
+    ) -> bool {
         if self.failure.is_some() {
-            return;
+            return false;
         }
         for (column, value) in self.columns.iter_mut().zip(values) {
             let field = match column.source {
@@ -360,9 +364,7 @@ impl RecordTable {
             column.push(field);
         }
         self.rows += 1;
-        if self.rows >= MAX_ROWS || self.list_values() >= MAX_LIST_VALUES {
-            self.failure = self.write_row_group().err();
-        }
+        self.rows >= MAX_ROWS || self.list_values() >= MAX_LIST_VALUES
     }
 
     fn list_values(&self) -> usize {
@@ -374,18 +376,15 @@ impl RecordTable {
     }
 
     fn write_row_group(&mut self) -> Result<(), ParquetError> {
-        let mut group = self.writer.next_row_group()?;
-        let mut columns = self.columns.iter();
-        while let Some(mut writer) = group.next_column()? {
-            if let Some(column) = columns.next() {
-                column.write(&mut writer)?;
-            }
-            writer.close()?;
-        }
-        group.close()?;
+        write_row_group(&mut self.writer, &self.columns)?;
+        self.clear();
+        Ok(())
+    }
+
+    /// Removes the collected rows.
+    fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.rows = 0;
-        Ok(())
     }
 
     /// Writes the footer, which contains the results, and renames the file to its final name.
@@ -411,19 +410,20 @@ impl RecordTable {
     }
 }
 
-impl RecordFile for RecordTable {
-    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
-        let row = Row { measured, conversation_id, clock };
-        let values = self.of_columns(&measured.observation.values);
-        self.push_fields(values, |_, field| field(&row));
+/// Writes the rows of `columns` as a row group.
+fn write_row_group(
+    writer: &mut SerializedFileWriter<NamedTempFile>,
+    columns: &[Column],
+) -> Result<(), ParquetError> {
+    let mut group = writer.next_row_group()?;
+    let mut columns = columns.iter();
+    while let Some(mut writer) = group.next_column()? {
+        if let Some(column) = columns.next() {
+            column.write(&mut writer)?;
+        }
+        writer.close()?;
     }
-
-    /// Does nothing: rows are written in groups.
-    fn flush(&mut self) {}
-
-    fn finish(self: Box<Self>, report: &RunReport) -> Result<PathBuf, WriteFailure> {
-        self.close(report)
-    }
+    group.close().map(drop)
 }
 
 fn columns(registry: &Registry) -> Vec<Column> {
@@ -455,9 +455,13 @@ pub(super) fn properties() -> Arc<WriterProperties> {
     )
 }
 
-/// Returns the metadata of the file, whose values are strings, with results as JSON.
-fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)> {
-    let json = |value: serde_json::Result<String>| value.unwrap_or_default();
+/// Returns a value as JSON.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Returns the metadata that describes the rows of a run, whose values are strings.
+fn description(columns: &[Column], benchmark_id: Uuid) -> Vec<(String, String)> {
     let units: serde_json::Map<_, _> = columns
         .iter()
         .filter_map(|column| match column.source {
@@ -467,20 +471,25 @@ fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)
             Source::Field(_) => None,
         })
         .collect();
-    let mut metadata = vec![
+    vec![
         ("aiperf.schema_version".to_owned(), SCHEMA_VERSION.to_owned()),
         ("aiperf.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        (BENCHMARK_ID.to_owned(), report.run.benchmark_id.to_string()),
-        ("aiperf.units".to_owned(), json(serde_json::to_string(&units))),
-    ];
+        (BENCHMARK_ID.to_owned(), benchmark_id.to_string()),
+        ("aiperf.units".to_owned(), json(&units)),
+    ]
+}
+
+/// Returns the metadata of the whole table, with results as JSON.
+fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)> {
+    let mut metadata = description(columns, report.run.benchmark_id);
     if let Some(health) = &report.outcome.client_health {
         let key = "aiperf.client_health".to_owned();
-        metadata.push((key, json(serde_json::to_string(health))));
+        metadata.push((key, json(health)));
     }
     for result in exported(report, &report.results) {
         if !matches!(result.metric.kind, Kind::Record(_) | Kind::RecordList(_)) {
             let key = format!("aiperf.metric.{}", result.metric.tag);
-            metadata.push((key, json(serde_json::to_string(&Entry::of(result)))));
+            metadata.push((key, json(&Entry::of(result))));
         }
     }
     metadata

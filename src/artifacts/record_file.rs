@@ -14,6 +14,11 @@ pub(super) trait RecordFile: Debug + Send {
     /// Appends a request of the conversation `conversation_id`.
     fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock);
 
+    /// Returns whether the files must be flushed before the next request.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Passes complete entries to the operating system, where they outlast a kill.
     fn flush(&mut self);
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -752,15 +753,22 @@ fn a_killed_run_leaves_records_that_a_report_can_be_made_of() {
     let server = mock(Script { ttft: Nanos::from_millis(2.0), ..Script::default() });
     let directory = tempfile::tempdir().unwrap();
     let mut child = start_long_run(&server, directory.path(), 100);
-    let records = directory.path().join("profile_export.jsonl");
-    // The files are flushed every second.
-    while fs::metadata(&records).map_or(0, |file| file.len()) == 0 {
+    let part = directory.path().join("profile_export.parquet.parts/000001.parquet");
+    // The files are flushed every second, first the lines.
+    while !part.exists() {
         std::thread::yield_now();
     }
     child.kill().unwrap();
     child.wait().unwrap();
+    run_python("tests/read_parts.py", directory.path());
+    let reader = |path| SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
+    let rows = |path| reader(path).metadata().file_metadata().num_rows();
+    let saved = rows(part);
     let output = aiperf(&["report"]).arg(directory.path()).output().unwrap();
     let run = Run { output, directory }.succeeded();
+    let table = rows(run.path("profile_export.parquet"));
+    let is_partial = run.stderr().contains(&format!("has only the first {saved} of {table} rows"));
+    assert!(saved > 0 && (is_partial || saved == table), "{saved} {table} {}", run.stderr());
     let whole = run.text("profile_export.jsonl").lines().filter(|line| line.ends_with('}')).count();
     let counted = run.summary()["request_count"]["avg"].as_f64().unwrap();
     assert!(

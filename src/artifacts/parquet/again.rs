@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use parquet::column::writer::ColumnCloseResult;
@@ -67,7 +68,10 @@ pub(in crate::artifacts) enum Unfit {
     OtherRun,
     /// There are too few or too many rows.
     #[error("has {0} rows for {1} records")]
-    Rows(i64, u64),
+    Rows(u64, u64),
+    /// It is that of a killed run, which wrote only the first rows.
+    #[error("has only the first {0} of {1} rows")]
+    FirstRows(u64, u64),
     /// It was written by another version, or with other settings.
     #[error("has different columns")]
     OtherColumns,
@@ -94,11 +98,14 @@ impl RecordTable {
     pub(in crate::artifacts) fn push_line(&mut self, text: &[u8], values: &RecordValues) {
         let line: Line<'_> = serde_json::from_slice(text).unwrap_or_default();
         let of_columns = self.of_columns(values);
-        self.push_fields(of_columns, |column, _| line.field(column.name, &column.values));
+        let is_full = self.collect(of_columns, |column, _| line.field(column.name, &column.values));
+        if is_full {
+            self.failure = self.write_row_group().err();
+        }
     }
 
-    /// Adds the unchanged rows of the table at `path` if they are those of the `records` of `run`.
-    /// An unknown run matches any table.
+    /// Adds the unchanged rows of the table at `path`, if it is one of `run` with a number of rows in
+    /// the range `wanted`, which it returns. An unknown run matches any table.
     ///
     /// # Errors
     ///
@@ -107,31 +114,36 @@ impl RecordTable {
         &mut self,
         path: &Path,
         run: Uuid,
-        records: u64,
-    ) -> Result<(), Unfit> {
+        wanted: RangeInclusive<u64>,
+    ) -> Result<u64, Unfit> {
         let file = open::regular(path)?;
         let reader = SerializedFileReader::new(file.try_clone()?)?;
         let metadata = reader.metadata();
         if !run.is_nil() && benchmark_id(metadata) != Some(run) {
             return Err(Unfit::OtherRun);
         }
-        let rows = metadata.file_metadata().num_rows();
-        if u64::try_from(rows) != Ok(records) {
-            return Err(Unfit::Rows(rows, records));
+        let rows = metadata.file_metadata().num_rows().cast_unsigned();
+        if !wanted.contains(&rows) {
+            return Err(Unfit::Rows(rows, *wanted.end()));
         }
         if metadata.file_metadata().schema() != &*schema(&self.columns)? {
             return Err(Unfit::OtherColumns);
         }
+        if self.failure.is_none() && self.rows > 0 {
+            self.failure = self.write_row_group().err();
+        }
         if self.failure.is_none() {
             self.failure = self.copy(&file, metadata).err();
         }
-        Ok(())
+        Ok(rows)
     }
 
-    fn copy(&mut self, file: &File, metadata: &ParquetMetaData) -> Result<(), ParquetError> {
-        if self.rows > 0 {
-            self.write_row_group()?;
-        }
+    /// Writes the row groups of a table with the same columns.
+    pub(super) fn copy(
+        &mut self,
+        file: &File,
+        metadata: &ParquetMetaData,
+    ) -> Result<(), ParquetError> {
         for group in metadata.row_groups() {
             let mut rows = self.writer.next_row_group()?;
             for column in group.columns() {

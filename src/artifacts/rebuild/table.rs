@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::ReportError;
 use super::combine::listed;
+use super::line_file::LineFile;
 use super::lines::RecordReader;
 use crate::artifacts::layout::Layout;
-use crate::artifacts::parquet::{RecordTable, Unfit};
+use crate::artifacts::parquet::{RecordTable, Unfit, parts};
 use crate::metrics::Registry;
 use crate::run::RunReport;
 
@@ -26,20 +27,43 @@ pub(super) struct RowOrigin {
     name: String,
     lines: PathBuf,
     table: PathBuf,
+    parts: PathBuf,
     /// Number of records in its lines.
     records: u64,
 }
 
 impl RowOrigin {
     pub(super) fn new(name: String, layout: &Layout, records: u64) -> Self {
-        Self { name, lines: layout.records.clone(), table: layout.table.clone(), records }
+        let Layout { records: lines, table, parts, .. } = layout.clone();
+        Self { name, lines, table, parts, records }
+    }
+
+    /// Returns how many of the first lines are, in order, the requests of the parts.
+    fn in_parts(&self) -> u64 {
+        let mut same = 0;
+        if !self.parts.exists() {
+            return same;
+        }
+        let mut requests = parts::requests(&self.parts);
+        let mut is_same = true;
+        let is_of = |text: &[u8], id: &str| {
+            memchr::memmem::find(text, format!("\"x_request_id\":\"{id}\"").as_bytes()).is_some()
+        };
+        let Ok(mut lines) = LineFile::open(&self.lines) else { return same };
+        // What cannot be read is reported where the records are.
+        let _ = lines.read(|text| {
+            is_same = is_same && requests.next().is_some_and(|id| is_of(text, &id));
+            same += u64::from(is_same);
+            Ok(())
+        });
+        same
     }
 }
 
 impl Rows {
     /// Writes the table at `path`: the rows that the run itself wrote if they match the lines,
-    /// since they contain more, or else rows created from the lines. `None` if it is left
-    /// unchanged.
+    /// since they contain more, or else its parts and rows created from the other lines. `None` if
+    /// it is left unchanged.
     pub(super) fn write(
         &self,
         path: &Path,
@@ -50,17 +74,30 @@ impl Rows {
         let mut from_lines: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for origin in &self.origins {
             let run = report.run.benchmark_id;
-            let Err(matter) = table.append(&origin.table, run, origin.records) else { continue };
+            let wanted = origin.records..=origin.records;
+            let Err(mut matter) = table.append(&origin.table, run, wanted) else { continue };
             if matches!(matter, Unfit::OtherColumns) && origin.table == path {
                 notes.push(format!("{} {matter}; it is left unchanged", path.display()));
                 return Ok(None);
             }
-            if origin.records == 0 {
+            let mut added = 0;
+            if matches!(matter, Unfit::Missing) {
+                added =
+                    table.append_parts(&origin.parts, run, origin.in_parts().min(origin.records));
+            }
+            if added == origin.records {
                 continue;
             }
+            if added > 0 {
+                matter = Unfit::FirstRows(added, origin.records);
+            }
+            let mut number = 0;
             // Notes about the lines were reported earlier.
             RecordReader::open(&origin.lines)?.read(&self.registry, |line, text| {
-                table.push_line(text, &line.observation.values);
+                number += 1;
+                if number > added {
+                    table.push_line(text, &line.observation.values);
+                }
             })?;
             from_lines.entry(matter.to_string()).or_default().push(&origin.name);
         }

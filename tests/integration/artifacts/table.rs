@@ -1,9 +1,11 @@
 //! `profile_export.parquet`, read by the parquet crate, and by pyarrow if it is installed.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::path::Path;
 
-use aiperf::artifacts::ExportLevel;
+use aiperf::artifacts::{ExportLevel, rebuild};
 use aiperf::metrics::metric::Kind;
+use aiperf::units::{Clock, Nanos};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor, Row, RowAccessor};
 
@@ -95,6 +97,94 @@ fn a_long_run_is_several_row_groups() {
     assert!(reader.num_row_groups() > 1);
     let rows = reader.metadata().file_metadata().num_rows();
     assert_eq!(usize::try_from(rows).unwrap(), 200 * run.measured.len());
+}
+
+/// Returns the rows of the table at `path`.
+fn rows(path: &Path) -> Vec<Row> {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn the_rows_of_a_killed_run_are_in_parts() {
+    let run = TestRun::new(ExportLevel::Records);
+    let mut set = run.create();
+    let rounds = 200;
+    for measured in std::iter::repeat_n(&run.measured, rounds).flatten() {
+        set.record(measured, &run.clock);
+    }
+    let mut now = Clock::now();
+    for _ in 0..10 {
+        now = now + Nanos::from_millis(1000.0);
+        set.tick(now);
+    }
+    // These are only in the lines.
+    for measured in &run.measured {
+        set.record(measured, &run.clock);
+    }
+    set.tick(now + Nanos::from_millis(1000.0));
+    std::mem::forget(set);
+    let parts = run.directory().join("profile_export.parquet.parts");
+    let of_part = |number: usize| rows(&parts.join(format!("{number:06}.parquet")));
+    let saved = rounds * run.measured.len();
+    assert_eq!(of_part(1).len() + of_part(2).len(), saved);
+    assert_eq!(fs::read_dir(&parts).unwrap().count(), 2);
+
+    let table = run.directory().join("profile_export.parquet");
+    let report = || {
+        let mut rebuilt = rebuild::rebuild(run.directory()).unwrap();
+        rebuild::write(&mut rebuilt, "").unwrap();
+        (rows(&table), rebuilt.notes.concat())
+    };
+    let all = saved + run.measured.len();
+    let (whole, notes) = report();
+    assert!(notes.contains(&format!("has only the first {saved} of {all} rows")), "{notes}");
+    assert_eq!(whole.len(), all);
+    let arrivals = |row: &Row| column(row, "content_arrival_ms").1.clone();
+    assert_eq!(whole[..8], of_part(1)[..8]);
+    assert_eq!(arrivals(&whole[saved - 60]), arrivals(&of_part(1)[0]));
+    assert!(matches!(arrivals(&whole[saved - 60]), Field::ListInternal(_)));
+    assert_eq!(arrivals(&whole[saved]), Field::Null);
+    // With the lines up to there, the parts have everything.
+    let records = run.directory().join("profile_export.jsonl");
+    let text = fs::read_to_string(&records).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    fs::write(&records, lines[..saved].concat()).unwrap();
+    fs::remove_file(&table).unwrap();
+    let (whole, notes) = report();
+    assert_eq!((whole.len(), notes.as_str()), (saved, ""));
+    // Rows are those of the lines, whatever was done to them: the second part starts elsewhere.
+    fs::write(&records, [&lines[..8000], &lines[8001..saved]].concat().concat()).unwrap();
+    fs::remove_file(&table).unwrap();
+    let (whole, notes) = report();
+    assert_eq!(whole.len(), saved - 1);
+    assert!(notes.contains("is missing"), "{notes}");
+}
+
+#[test]
+fn parts_of_another_run_are_not_used() {
+    let mut run = TestRun::new(ExportLevel::Records);
+    let mut set = run.create();
+    for measured in &run.measured {
+        set.record(measured, &run.clock);
+    }
+    set.tick(Clock::now());
+    std::mem::forget(set);
+    let parts = run.directory().join("profile_export.parquet.parts");
+    let kept = fs::read(parts.join("000001.parquet")).unwrap();
+    run.description.benchmark_id = uuid::Uuid::from_u128(7);
+    run.complete();
+    // Those of the earlier run were moved aside, and those of this one are in the table.
+    assert!(
+        run.directory().join("previous-1/profile_export.parquet.parts/000001.parquet").exists()
+    );
+    assert!(!parts.exists());
+    fs::create_dir(&parts).unwrap();
+    fs::write(parts.join("000001.parquet"), kept).unwrap();
+    fs::remove_file(run.directory().join("profile_export.parquet")).unwrap();
+    let mut rebuilt = rebuild::rebuild(run.directory()).unwrap();
+    rebuild::write(&mut rebuilt, "").unwrap();
+    assert!(rebuilt.notes.concat().contains("is missing"), "{:?}", rebuilt.notes);
 }
 
 #[test]
