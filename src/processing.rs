@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::column::Store;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::live::Live;
-use crate::metrics::metric::{MeasuredRecord, MetricResult};
+use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{Accumulator, ClientHealth, Health, Measurer, MetricTag, Registry};
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
@@ -171,9 +171,9 @@ impl<S: RecordSink> Processing<S> {
         &self.shared.parts.queue
     }
 
-    /// Returns client health in the measurement so far, relative to the `results` so far.
-    pub(crate) fn health_so_far(&self, results: &[MetricResult]) -> ClientHealth {
-        self.shared.lock().health.so_far(&self.shared.parts.queue.stats(), results)
+    /// Returns client health in the measurement so far.
+    pub(crate) fn health_so_far(&self) -> ClientHealth {
+        self.shared.lock().health.so_far(&self.shared.parts.queue.stats())
     }
 
     /// Processes the records left in the queue, which must be closed, and returns the results.
@@ -280,7 +280,7 @@ impl<S: RecordSink> Shared<S> {
                 readers.profiling.observe(observation);
                 let RequestRecord { model, url, .. } = &measured.record;
                 readers.breakdowns.observe(model, url, observation);
-                readers.health.observe(&measured.record);
+                readers.health.observe(&measured);
             }
         }
         readers.sink.record(&measured);

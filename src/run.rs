@@ -271,11 +271,13 @@ impl RunReport {
     /// Returns the results of the gates.
     #[must_use]
     pub(crate) fn gates(&self) -> Vec<Judged> {
+        let health = self.outcome.client_health.as_ref();
         let facts = judge::Facts {
             results: &self.results,
             steady_state: self.steady_state.as_ref(),
             server: self.server_metrics.as_ref().map(|metrics| &metrics.report),
-            verdict: self.outcome.client_health.as_ref().and_then(|health| health.verdict),
+            verdict: health.and_then(|health| health.verdict),
+            error_bounds: health.and_then(|health| health.error_bounds_ms),
         };
         self.run.gates.iter().map(|gate| gate.judge(&facts)).collect()
     }

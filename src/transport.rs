@@ -38,6 +38,7 @@ pub use sse::SseDecoder;
 pub use target::Target;
 pub(crate) use tls::TlsError;
 pub use tls::TlsOptions;
+pub(crate) use traced_io::slept_until;
 
 use crate::setting::named;
 use crate::units::Nanos;

@@ -109,6 +109,13 @@ impl Clock {
         Nanos(clock::thread_cpu_ns())
     }
 
+    /// Time for which the calling thread has waited for a core while it could have run; `None` if it
+    /// is not known.
+    #[must_use]
+    pub(crate) fn thread_waited() -> Option<Nanos> {
+        clock::thread_waited_ns().map(Nanos)
+    }
+
     /// Processor time that all threads of the program have used together.
     #[must_use]
     pub(crate) fn process_cpu() -> Nanos {

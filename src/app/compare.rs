@@ -228,7 +228,8 @@ fn side(cell: &Cell, plan: &Plan) -> Result<Read, ReportError> {
             Some(TimeBreakdown::Found(division)) => Some(division),
             Some(TimeBreakdown::None { .. }) | None => None,
         };
-        side.trials.push(Trial { results, steady_state, time_breakdown, requests });
+        let error_bounds = outcome.client_health.and_then(|health| health.error_bounds_ms);
+        side.trials.push(Trial { results, steady_state, time_breakdown, error_bounds, requests });
     }
     Ok(read)
 }

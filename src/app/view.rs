@@ -22,7 +22,6 @@ use crate::console::live::snapshot::{Silence, Snapshot, Stage};
 use crate::interrupt::{Interrupt, Interrupter};
 use crate::metrics::ClientHealth;
 use crate::metrics::live::Live;
-use crate::metrics::metric::MetricResult;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::platform::terminal::{Keyboard, Terminal};
@@ -229,17 +228,16 @@ impl Screen {
         self.lock().gauges.insert(index, gauges);
     }
 
-    /// Shows client health, which `so_far` computes from the medians so far, if that is due.
-    pub(super) fn health(&self, so_far: impl FnOnce(&[MetricResult]) -> ClientHealth) {
+    /// Shows client health, which `so_far` computes, if that is due.
+    pub(super) fn health(&self, so_far: impl FnOnce() -> ClientHealth) {
         let mut state = self.lock();
         let now = Clock::now();
         if now < state.next_health {
             return;
         }
         state.next_health = now + HEALTH_INTERVAL;
-        let medians = state.statistics().statistics.medians();
         drop(state);
-        let health = so_far(&medians);
+        let health = so_far();
         self.lock().run.health = Some(health);
     }
 

@@ -314,7 +314,7 @@ fn metadata_columns() -> Vec<Column> {
 fn content_arrivals(row: &Row<'_>) -> Field {
     let start = row.measured.record.start;
     let pieces = &row.measured.response.content;
-    Field::List(pieces.iter().map(|piece| piece.arrival.since(start).as_millis()).collect())
+    Field::List(pieces.iter().map(|piece| piece.arrival.at.since(start).as_millis()).collect())
 }
 
 impl RecordTable {

@@ -1,10 +1,10 @@
 //! The verdict on client health, with its reasons.
 
 use super::{Style, panel, printable};
-use crate::metrics::health::{ClientHealth, TimeStatistics, Verdict};
+use crate::metrics::health::{Bound, ClientHealth, ErrorBounds, TimeStatistics, Verdict};
 
-/// Renders `Client health: valid (…)`, or another verdict with its reasons and advice; empty
-/// without a verdict.
+/// Renders `Client health: valid (…)`, or another verdict with its reasons and advice, and the error
+/// bounds; empty without a verdict.
 pub(super) fn render(health: &ClientHealth, style: Style) -> String {
     let Some(verdict) = health.verdict else { return String::new() };
     let word = verdict.as_str();
@@ -20,10 +20,43 @@ pub(super) fn render(health: &ClientHealth, style: Style) -> String {
         lines.push(format!("  - {}.", printable(&reason.finding)));
         lines.push(format!("    What to do: {}.", printable(&reason.advice)));
     }
+    if let Some(bounds) = &health.error_bounds_ms {
+        lines.extend(bounds_of(bounds));
+    }
     let width = usize::from(style.width);
     let lines: Vec<String> = lines.iter().flat_map(|line| panel::wrapped(line, width)).collect();
     // Colour codes do not take any width, so they are added last.
     lines.join("\n").replacen(word, &coloured, 1) + "\n\n"
+}
+
+/// A line for each metric, and one about the statistics of too few requests.
+fn bounds_of(bounds: &ErrorBounds) -> Vec<String> {
+    let range = |name: &str, below: f64, above: f64| format!("{name} −{below:.2} +{above:.2}");
+    let statistic = |(percent, bound): (i64, Bound)| {
+        let sample = bound.sample_below.zip(bound.sample_above);
+        let sample = sample.map(|(below, above)| range(", sample", below, above));
+        let client = range("client", bound.below, bound.above);
+        format!("p{percent} {:.2} ms ({client}{})", bound.value, sample.unwrap_or_default())
+    };
+    let mut lines: Vec<String> = bounds
+        .iter()
+        .map(|(metric, of)| {
+            let statistics: Vec<String> = of.percentiles().map(statistic).collect();
+            format!("  Error bounds of the {metric}: {}", statistics.join(", "))
+        })
+        .collect();
+    let few = bounds.iter().flat_map(|(_, of)| {
+        of.percentiles()
+            .filter_map(move |(percent, bound)| Some((bound.requests_needed?, percent, of.count)))
+    });
+    // The same requests have all metrics, apart from a few.
+    let mut few: Vec<_> = few.collect();
+    few.sort_unstable();
+    few.dedup_by_key(|(needed, ..)| *needed);
+    lines.extend(few.into_iter().map(|(needed, percent, count)| {
+        format!("  Too few requests to judge p{percent}: {count}, at least {needed} needed")
+    }));
+    lines
 }
 
 /// The measures that are shown with any verdict, as far as they are known.
@@ -48,6 +81,40 @@ fn facts(health: &ClientHealth) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::health::MetricBounds;
+
+    #[test]
+    fn each_metric_has_a_line_of_bounds() {
+        let p50 = Bound {
+            value: 40.0,
+            below: 0.125,
+            sample_below: Some(1.0),
+            sample_above: Some(2.5),
+            ..Bound::default()
+        };
+        let p99 = Bound { value: 50.0, below: 3.0, requests_needed: Some(368), ..Bound::default() };
+        let bounds = MetricBounds { count: 100, avg: Bound::default(), p50, p99 };
+        let health = ClientHealth {
+            verdict: Some(Verdict::Valid),
+            error_bounds_ms: Some(ErrorBounds {
+                time_to_first_token: Some(bounds),
+                request_latency: Some(MetricBounds { count: 99, ..bounds }),
+                ..ErrorBounds::default()
+            }),
+            ..ClientHealth::default()
+        };
+        let told = "p50 40.00 ms (client −0.12 +0.00, sample −1.00 +2.50), p99 50.00 ms (client \
+                    −3.00 +0.00)";
+        let style = Style { width: 200, ..Style::FILE };
+        assert_eq!(
+            render(&health, style),
+            format!(
+                "Client health: valid\n  Error bounds of the time to first token: {told}\n  Error \
+                 bounds of the request latency: {told}\n  Too few requests to judge p99: 99, at \
+                 least 368 needed\n\n"
+            )
+        );
+    }
 
     #[test]
     fn a_wait_for_a_slot_is_not_taken_for_the_clients_lateness() {

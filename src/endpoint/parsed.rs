@@ -1,8 +1,7 @@
 //! A parsed response of any dialect.
 
 use super::Usage;
-use crate::record::RequestError;
-use crate::units::Nanos;
+use crate::record::{Arrival, RequestError};
 
 /// Content of a response.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,7 +46,7 @@ pub(crate) fn choices<'a>(text: &'a str, starts: &'a [usize]) -> impl Iterator<I
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentPiece {
     /// When it arrived.
-    pub arrival: Nanos,
+    pub arrival: Arrival,
     /// Whether it contains output other than reasoning.
     pub is_output: bool,
 }

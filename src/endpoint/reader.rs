@@ -11,8 +11,7 @@ use serde_json::value::RawValue;
 use super::envelope::Envelope;
 use super::text::Text;
 use super::{ContentPiece, ParsedResponse, Usage, error, sse};
-use crate::record::{RequestError, ResponseBody};
-use crate::units::Nanos;
+use crate::record::{Arrival, RequestError, ResponseBody};
 
 /// A parser for a dialect's responses.
 pub(super) trait Reader {
@@ -66,10 +65,10 @@ pub(super) fn parse_with<R: Reader>(mut reader: R, body: &ResponseBody) -> Parse
             if fields.event == Some(b"error") {
                 answer.report(|| error::error_event(&fields));
             } else if let Some(data) = &fields.data {
-                answer.data(&mut reader, data, index, body, event.arrival.at);
+                answer.data(&mut reader, data, index, body, event.arrival);
             }
         } else {
-            answer.data(&mut reader, raw, index, body, event.arrival.at);
+            answer.data(&mut reader, raw, index, body, event.arrival);
         }
     }
     answer.finish(reader, body)
@@ -164,7 +163,7 @@ impl Answer {
         data: &[u8],
         index: usize,
         body: &ResponseBody,
-        arrival: Nanos,
+        arrival: Arrival,
     ) {
         if body.is_event_stream {
             match data.trim_ascii() {
@@ -195,7 +194,7 @@ impl Answer {
         &mut self,
         reader: &mut R,
         json: &[u8],
-        arrival: Nanos,
+        arrival: Arrival,
     ) -> Result<(), serde_json::Error> {
         self.found = Found::default();
         reader.read(json, self)?;

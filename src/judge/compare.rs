@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::bootstrap::{self, RESAMPLES, Sample};
 use super::gate::{RelativeGate, Subject};
+use crate::metrics::health::ErrorBounds;
 use crate::metrics::metric::{Kind, Metric, MetricFlags, MetricResult, Observation, Statistic};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
@@ -153,6 +154,8 @@ pub(crate) struct Trial {
     pub(crate) steady_state: Result<SteadyState, Unsteady>,
     /// Its latencies divided by the server's times, if they are.
     pub(crate) time_breakdown: Option<Division>,
+    /// How far the client may have put off its statistics.
+    pub(crate) error_bounds: Option<ErrorBounds>,
     pub(crate) requests: Requests,
 }
 
@@ -218,6 +221,18 @@ impl Side {
             is_invalid.then(|| "client health is invalid".to_owned())
         };
         self.failure.clone().or_else(invalid)
+    }
+
+    /// Returns how much lower and higher a statistic may be because of the clients: as much as in
+    /// the run in which it may be most.
+    fn errors(&self, subject: Subject) -> [f64; 2] {
+        let bounds =
+            self.trials.iter().filter(|_| !subject.is_steady).filter_map(|trial| {
+                trial.error_bounds?.of(subject.metric.tag, subject.statistic.name)
+            });
+        bounds.fold([0.0, 0.0], |[below, above], bound| {
+            [f64::max(below, bound.below), f64::max(above, bound.above)]
+        })
     }
 
     /// Returns the requests of all runs, one run after the other.
@@ -443,6 +458,10 @@ pub(crate) struct Row {
     /// Number of requests in a block, for both sides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) block_lengths: Option<[usize; 2]>,
+    /// How much lower and higher the statistic may be because of the client, for both sides; absent
+    /// if neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_errors: Option<[[f64; 2]; 2]>,
     /// Whether it decides the result.
     pub(crate) decides: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -491,6 +510,7 @@ impl Measure {
             interval: None,
             interval_percent: None,
             block_lengths: None,
+            client_errors: None,
             decides: self.decides,
             gate: self.gate.as_ref().map(ToString::to_string),
             finding: Finding::CannotTell,
@@ -528,11 +548,16 @@ impl Measure {
                 return row;
             }
         };
+        let errors = [base, new].map(|side| side.errors(self.subject));
+        row.client_errors = Some(errors).filter(|errors| *errors != [[0.0; 2]; 2]);
         row.interval = Some(interval);
         row.interval_percent = percent(interval[0]).zip(percent(interval[1])).map(<[f64; 2]>::from);
         let found = match obstacle {
             Some(why) => Err(why.clone()),
-            None => self.find(&row, difference, interval),
+            None => self.find(&row, difference, interval).and_then(|finding| {
+                let may_be = may_be_of_clients(finding, interval, errors);
+                if may_be { Err(LATE_CLIENTS.to_owned()) } else { Ok(finding) }
+            }),
         };
         match found {
             Ok(finding) => row.finding = finding,
@@ -616,6 +641,22 @@ impl Measure {
         let interval = welch(&base, &new, level).ok_or_else(|| "no interval".to_owned());
         Ok(Estimate { base: base.mean, new: new.mean, interval, block_lengths: None })
     }
+}
+
+/// Why a difference that chance does not explain cannot be told.
+const LATE_CLIENTS: &str =
+    "the clients were late to send or to read, and may have made the difference";
+
+/// Returns whether the clients may have made the difference in which something was found, given
+/// how much lower and higher the statistics of both sides may be because of them.
+fn may_be_of_clients(
+    finding: Finding,
+    [low, high]: [f64; 2],
+    [[base_below, base_above], [new_below, new_above]]: [[f64; 2]; 2],
+) -> bool {
+    matches!(finding, Finding::Regression | Finding::Improvement)
+        && low - new_below - base_above <= 0.0
+        && high + new_above + base_below >= 0.0
 }
 
 /// Mean and variance of the mean of values.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::gate::{Condition, Gate, Operator, Quantity, Series, Subject, Suffix, unit};
 use crate::metrics::Verdict;
+use crate::metrics::health::ErrorBounds;
 use crate::metrics::metric::{MetricFlags, MetricResult};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag};
@@ -23,6 +24,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) server: Option<&'a ServerMetricsReport>,
     /// The verdict on client health.
     pub(crate) verdict: Option<Verdict>,
+    /// How far the client may have put off statistics of the profiling phase.
+    pub(crate) error_bounds: Option<ErrorBounds>,
 }
 
 /// Counts that are absent if nothing was counted.
@@ -47,6 +50,13 @@ impl Facts<'_> {
             None => None,
         };
         value.filter(|value| !value.is_nan()).ok_or_else(|| missing(subject))
+    }
+
+    /// Returns the lowest and the highest value that a statistic may have, as far as the client is
+    /// concerned.
+    fn range(&self, subject: Subject) -> Option<[f64; 2]> {
+        let bounds = self.error_bounds.filter(|_| !subject.is_steady)?;
+        Some(bounds.of(subject.metric.tag, subject.statistic.name)?.range())
     }
 }
 
@@ -88,6 +98,10 @@ pub(crate) struct Judged {
     /// The unit of value and limit; empty without one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) unit: String,
+    /// The lowest and the highest value that the statistic may have, as far as the client is
+    /// concerned; absent if that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) range: Option<[f64; 2]>,
     /// How far the value is within the limit, in percent of the limit; negative beyond it. Absent
     /// with `==`, for a limit of 0, and without a value.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +149,22 @@ impl Judged {
         self.margin_percent.map_or_else(|| "N/A".to_owned(), |margin| format!("{margin:+.1}%"))
     }
 
+    /// Adds the range of the value. If part of it is on the other side of the limit, the result
+    /// depends on the client, and the note says so.
+    fn within(self, range: Option<[f64; 2]>, operator: Operator, limit: f64) -> Self {
+        let Some(range) = range else { return self };
+        let depends = range.iter().any(|value| operator.holds(*value, limit) != self.held);
+        let note = depends.then(|| {
+            let [low, high] = range.map(|value| Reading::Number(value).to_string());
+            format!(
+                "the client was late to send or to read, so the value may be anything from {low} \
+                 to {}",
+                self.with_unit(&high)
+            )
+        });
+        Self { range: Some(range), note: self.note.clone().or(note), ..self }
+    }
+
     fn with_unit(&self, value: &str) -> String {
         match self.unit.as_str() {
             "" => value.to_owned(),
@@ -166,7 +196,10 @@ impl Gate {
             Condition::Metric { subject, operator, limit } => {
                 let unit = unit(subject.metric, subject.statistic).label();
                 match facts.value(*subject) {
-                    Ok(value) => self.compared(value, *operator, *limit, unit, None),
+                    Ok(value) => {
+                        let judged = self.compared(value, *operator, *limit, unit, None);
+                        judged.within(facts.range(*subject), *operator, *limit)
+                    }
                     Err(why) => self.without(*operator, *limit, unit, why),
                 }
             }
@@ -183,6 +216,7 @@ impl Gate {
             operator: Operator::Equal.symbol(),
             limit: Reading::Word(wanted.as_str()),
             unit: String::new(),
+            range: None,
             margin_percent: None,
             held: verdict == Some(wanted),
             note: verdict
@@ -261,6 +295,7 @@ impl Gate {
             operator: operator.symbol(),
             limit: Reading::Number(limit),
             unit: unit.to_owned(),
+            range: None,
             margin_percent: None,
             held: false,
             note: note.into(),

@@ -4,7 +4,9 @@
 //! queue, the workers and the schedule it yields [`ClientHealth`], which includes a verdict.
 //! The rules are in `docs/decisions/client-health.md`. Unknown values are absent, never 0.
 
+mod bounds;
 mod combined;
+mod sampling;
 mod selfcheck;
 #[cfg(test)]
 mod tests;
@@ -14,20 +16,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use self::bounds::Collector;
+pub use self::bounds::{Bound, ErrorBounds, MetricBounds};
 pub use self::selfcheck::Machine;
 pub(crate) use self::selfcheck::{Limits, SelfCheck};
 use self::verdict::Facts;
 use super::histogram::Histogram;
-use super::metric::MetricResult;
+use super::metric::MeasuredRecord;
 use super::percentile::distribution;
-use super::tag;
 use crate::column::{Column, Store, fixed_struct};
-use crate::record::RequestRecord;
+use crate::record::{Arrival, ArrivalClock, RequestRecord};
 use crate::runner::{CpuShares, QueueStats};
+use crate::units::{Clock, Nanos};
 
 /// Minimum delay between the last byte's timestamp and its read for a late read, of which
 /// earlier bytes may have waited for the client. The data of a prompt read was merged by the
-/// server.
+/// server. Only used if it is unknown how long the client waited for a core.
 const LATE_READ_NS: u32 = 500_000;
 
 /// Whether the results are reliable as far as the client is concerned.
@@ -80,6 +84,10 @@ pub struct ClientHealth {
     pub verdict: Option<Verdict>,
     /// The most serious reason first; empty if the verdict is `valid`.
     pub reasons: Vec<Reason>,
+    /// How far the client may have put off the statistics, and how far other requests would; absent
+    /// if no request succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_bounds_ms: Option<ErrorBounds>,
     /// From the due time of a request until it was handed to the transport, before waiting for
     /// a connection; absent in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,8 +106,8 @@ pub struct ClientHealth {
     /// How much earlier than its timestamp an event may have arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp_uncertainty_ms: Option<TimeStatistics>,
-    /// The part of it that the client caused: that of events read late, by half a millisecond
-    /// or more; 0 for all others. Absent without kernel timestamps.
+    /// The part of it that the client caused. Absent if neither the kernel's timestamps nor its
+    /// count of how long the client waited for a core are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_error_ms: Option<TimeStatistics>,
     /// Reads from the sockets, and the source of their timestamps.
@@ -293,6 +301,10 @@ const fn is_zero(count: &u64) -> bool {
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     requests: u64,
+    /// Number of requests that succeeded.
+    successes: u64,
+    errors: ArrivalErrors,
+    bounds: Collector,
     retries: u64,
     sends: Column<SendDelay>,
     /// The same delays, for the health [so far](Health::so_far).
@@ -304,6 +316,36 @@ pub struct Health {
     arrival_error: Histogram,
     reads: u64,
     kernel_stamps: u64,
+}
+
+/// How the client's part of an arrival's uncertainty is found.
+#[derive(Debug, Clone, Copy, Default)]
+struct ArrivalErrors {
+    /// Whether the kernel counts how long threads wait for a core, so that the uncertainty does not
+    /// include the server's silence.
+    knows_waits: bool,
+}
+
+impl ArrivalErrors {
+    /// Returns how much earlier bytes may have arrived because of the client, in nanoseconds;
+    /// `None` if unknown.
+    fn of(self, record: &RequestRecord, arrival: Arrival) -> Option<u32> {
+        let trace = &record.trace;
+        if trace.socket_reads == 0 {
+            return None;
+        }
+        if self.knows_waits {
+            return Some(arrival.uncertainty);
+        }
+        let was_late = arrival.read_lag >= LATE_READ_NS;
+        let error = if was_late { arrival.uncertainty } else { 0 };
+        // The reads without a timestamp were as late as the others.
+        match trace.clock()? {
+            ArrivalClock::User => None,
+            ArrivalClock::Kernel => Some(error),
+            ArrivalClock::Mixed => Some(error.max(record.body.max_read_lag()?)),
+        }
+    }
 }
 
 fixed_struct! {
@@ -322,14 +364,25 @@ fixed_struct! {
 impl Health {
     /// Creates the health of a measurement without records, whose values will be in `store`.
     pub(crate) fn keeping_in(store: Store) -> Self {
-        Self { sends: Column::new(store), ..Self::default() }
+        Self {
+            errors: ArrivalErrors { knows_waits: Clock::thread_waited().is_some() },
+            bounds: Collector::keeping_in(&store),
+            sends: Column::new(store),
+            ..Self::default()
+        }
     }
 
     /// Adds a record.
-    pub fn observe(&mut self, record: &RequestRecord) {
+    pub fn observe(&mut self, measured: &MeasuredRecord) {
+        let record = &measured.record;
+        let errors = self.errors;
         self.requests += 1;
         self.retries += u64::from(record.retry_count);
-        self.take_send(record);
+        let late = self.take_send(record);
+        if measured.observation.error.is_none() {
+            self.successes += 1;
+            self.bounds.observe(measured, late, |arrival| errors.of(record, arrival).unwrap_or(0));
+        }
         let trace = &record.trace;
         self.reads += trace.socket_reads;
         self.kernel_stamps += trace.kernel_stamps;
@@ -344,18 +397,20 @@ impl Health {
             self.uncertainty.add(arrival.uncertainty.into(), count);
             if trace.kernel_stamps > 0 {
                 self.read_lag.add(arrival.read_lag.into(), count);
-                let was_late = arrival.read_lag >= LATE_READ_NS;
-                self.arrival_error
-                    .add(if was_late { arrival.uncertainty.into() } else { 0 }, count);
+            }
+            if let Some(error) = errors.of(record, arrival) {
+                self.arrival_error.add(error.into(), count);
             }
         }
     }
 
-    fn take_send(&mut self, record: &RequestRecord) {
-        let Some(due) = record.due else { return };
+    /// Records when the request was sent; returns how late that was because of the client.
+    fn take_send(&mut self, record: &RequestRecord) -> Option<Nanos> {
+        let due = record.due?;
+        let late = record.start.since(due.max(record.free_from));
         let send = SendDelay {
             slip: record.start.since(due).0,
-            late: record.start.since(due.max(record.free_from)).0,
+            late: late.0,
             asleep: record.due_while_asleep.into(),
         };
         self.slip.add(send.slip, 1);
@@ -364,23 +419,28 @@ impl Health {
             self.idle_late.add(send.late, 1);
         }
         self.sends.push(send);
+        Some(late)
     }
 
-    /// Computes the client's health, relative to the `results` of the measurement.
+    /// Computes the client's health.
     #[must_use]
     pub fn report(
         &self,
         load: &LoadReport,
         queue: &QueueStats,
         shares: &CpuShares,
-        results: &[MetricResult],
     ) -> ClientHealth {
         let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
         let slip = |of: &dyn Fn(&SendDelay) -> bool| {
             let sends = || self.sends.iter().filter(|send| of(send));
             TimeStatistics::of(|| sends().map(|send| send.slip))
         };
+        let late = |of: &dyn Fn(&SendDelay) -> bool| {
+            let sends = || self.sends.iter().filter(|send| of(send));
+            TimeStatistics::of(|| sends().map(|send| send.late))
+        };
         let mut health = ClientHealth {
+            error_bounds_ms: self.bounds.bounds(),
             schedule_slip_ms: slip(&|_| true),
             schedule_slip_idle_ms: slip(&|send| send.asleep > 0),
             schedule_slip_loaded_ms: slip(&|send| send.asleep == 0),
@@ -394,29 +454,38 @@ impl Health {
                 .and_then(|asked| ratio(load.reached_concurrency as f64, asked as f64)),
             ..self.measured(queue)
         };
-        // If no request succeeded, nothing was measured that the client could have affected.
-        let succeeded = results.iter().find(|result| result.metric.tag == tag::REQUEST_COUNT);
-        let nothing_succeeded = succeeded.is_some_and(|count| count.stats.avg == 0.0);
-        if self.requests > 0 && !nothing_succeeded {
-            let late_ms = self.late_ms(&|_| true);
-            let idle_late_ms = self.late_ms(&|send| send.asleep > 0);
-            health.judge(&Facts::new(self.requests, late_ms, idle_late_ms, results));
-        }
+        self.judge(&mut health, late(&|_| true), late(&|send| send.asleep > 0));
         health
     }
 
-    /// Computes the client's health during the measurement, relative to the `results` so far. CPU
-    /// time and the load reached are not known yet, and percentiles are at most 0.8% too high.
+    /// Computes the client's health during the measurement. CPU time and the load reached are not
+    /// known yet, and percentiles are at most 0.8% too high.
     #[must_use]
-    pub(crate) fn so_far(&self, queue: &QueueStats, results: &[MetricResult]) -> ClientHealth {
-        let schedule_slip_ms = TimeStatistics::of_histogram(&self.slip);
-        let mut health = ClientHealth { schedule_slip_ms, ..self.measured(queue) };
-        if self.requests > 0 && !results.is_empty() {
-            let [late_ms, idle_late_ms] = [&self.late, &self.idle_late]
-                .map(|delays| TimeStatistics::of_histogram(delays).map(|spread| spread.p99));
-            health.judge(&Facts::new(self.requests, late_ms, idle_late_ms, results));
-        }
+    pub(crate) fn so_far(&self, queue: &QueueStats) -> ClientHealth {
+        let of = TimeStatistics::of_histogram;
+        let mut health = ClientHealth {
+            error_bounds_ms: self.bounds.bounds_so_far(),
+            schedule_slip_ms: of(&self.slip),
+            ..self.measured(queue)
+        };
+        self.judge(&mut health, of(&self.late), of(&self.idle_late));
         health
+    }
+
+    /// Adds the verdict. If no request succeeded, nothing was measured that the client could have
+    /// affected.
+    fn judge(
+        &self,
+        health: &mut ClientHealth,
+        late: Option<TimeStatistics>,
+        idle_late: Option<TimeStatistics>,
+    ) {
+        if self.successes > 0 {
+            let facts = Facts { requests: self.requests, late, idle_late };
+            health.reasons = verdict::reasons(health, &facts);
+            let worst = health.reasons.first();
+            health.verdict = Some(worst.map_or(Verdict::Valid, |reason| reason.verdict));
+        }
     }
 
     /// Returns what is known at any time.
@@ -435,13 +504,6 @@ impl Health {
             ..ClientHealth::default()
         }
     }
-
-    /// Returns the 99th percentile in milliseconds of the delays that the client caused, not
-    /// counting waits for a slot or for the previous response.
-    fn late_ms(&self, of: &dyn Fn(&SendDelay) -> bool) -> Option<f64> {
-        let sends = || self.sends.iter().filter(|send| of(send));
-        TimeStatistics::of(|| sends().map(|send| send.late)).map(|spread| spread.p99)
-    }
 }
 
 impl ClientHealth {
@@ -457,10 +519,5 @@ impl ClientHealth {
         let retries = (earlier.is_some() || retries > 0).then_some(retries);
         let is_known = earlier.is_some() || schedule_slip_ms.is_some() || retries.is_some();
         is_known.then(|| Self { schedule_slip_ms, retries, ..earlier.unwrap_or_default() })
-    }
-
-    fn judge(&mut self, facts: &Facts) {
-        self.reasons = verdict::reasons(self, facts);
-        self.verdict = Some(self.reasons.first().map_or(Verdict::Valid, |reason| reason.verdict));
     }
 }

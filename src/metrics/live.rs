@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Registry;
 use super::histogram::Histogram;
-use super::metric::{Distribution, Kind, Metric, MetricResult, Observation, Stats};
+use super::metric::{Kind, Metric, Observation};
 use super::tag::{self, MetricTag};
 use crate::units::Unit;
 
@@ -269,20 +269,6 @@ impl Live {
 
     fn lock(&self) -> MutexGuard<'_, Phase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LiveStatistics {
-    /// Returns the medians of the phase as results; empty if no request succeeded.
-    #[must_use]
-    pub(crate) fn medians(&self) -> Vec<MetricResult> {
-        let result = |time: &LiveTime| {
-            let Percentiles { p50, .. } = time.whole?;
-            let distribution = Some(Distribution { p50, ..Distribution::default() });
-            let stats = Stats { avg: p50, instant: None, distribution };
-            Some(MetricResult { metric: time.metric, stats })
-        };
-        self.times.iter().filter_map(result).collect()
     }
 }
 

@@ -143,10 +143,40 @@ pub(crate) fn percentile_of<I>(values: impl Fn() -> I, percent: f64) -> Option<f
 where
     I: Iterator<Item = f64>,
 {
+    percentiles_of(values, [percent]).map(|[value]| value)
+}
+
+/// Like [`percentile_of`], for several percentiles.
+#[must_use]
+pub(super) fn percentiles_of<I, const N: usize>(
+    values: impl Fn() -> I,
+    percents: [f64; N],
+) -> Option<[f64; N]>
+where
+    I: Iterator<Item = f64>,
+{
     let extent = Extent::of(values().map(once))?;
-    let Place { below, above, share } = Place::of(percent, extent.weight - 1);
-    let found = at_ranks(|| values().map(once), &extent, [below, above]);
-    Some(interpolate(nth(&found, below), nth(&found, above), share))
+    let places = percents.map(|percent| Place::of(percent, extent.weight - 1));
+    let ranks = places.iter().flat_map(|place| [place.below, place.above]);
+    let found = at_ranks(|| values().map(once), &extent, ranks);
+    let at =
+        |place: Place| interpolate(nth(&found, place.below), nth(&found, place.above), place.share);
+    Some(places.map(at))
+}
+
+/// Returns the values at the indices `ranks` of the sorted values, by index; `values` is called
+/// several times.
+#[must_use]
+pub(super) fn sorted_at<I>(
+    values: impl Fn() -> I,
+    ranks: impl IntoIterator<Item = u64>,
+) -> BTreeMap<u64, f64>
+where
+    I: Iterator<Item = f64>,
+{
+    Extent::of(values().map(once))
+        .map(|extent| at_ranks(|| values().map(once), &extent, ranks))
+        .unwrap_or_default()
 }
 
 /// Interpolates between `a` and `b` like numpy's `_lerp`, from the nearer end.

@@ -23,7 +23,7 @@ use super::session::{SendTimes, UserTurns};
 use super::{RecordQueue, RunnerError, Workload};
 use crate::schedule::{Arrival, Users};
 use crate::timer::Timer;
-use crate::transport::{Client, Connector};
+use crate::transport::{self, Client, Connector};
 use crate::units::{Clock, Nanos};
 
 /// Maximum number of due times that are skipped at once because no turn was ready for them.
@@ -58,11 +58,17 @@ pub(super) struct WorkerParts {
     pub(super) queue: Arc<RecordQueue>,
 }
 
+/// Minimum length of a sleep before which nothing can have been left to read. A worker that has
+/// something to read wakes at once, and then takes some microseconds for each socket.
+const MIN_SLEEP: Nanos = Nanos(50_000);
+
 /// The last time that a worker slept because it had nothing to do.
 #[derive(Debug, Default)]
 pub(super) struct Sleep {
     from: AtomicU64,
     until: AtomicU64,
+    /// How long the thread had waited for a core when that was last asked.
+    waited: AtomicU64,
 }
 
 impl Sleep {
@@ -74,10 +80,40 @@ impl Sleep {
     /// Records the sleeps of the runtime that `builder` builds.
     fn watch(self: &Arc<Self>, builder: &mut runtime::Builder) {
         let (before, after) = (Arc::clone(self), Arc::clone(self));
-        builder
-            .on_thread_park(move || before.from.store(Clock::now().0, Relaxed))
-            .on_thread_unpark(move || after.until.store(Clock::now().0, Relaxed));
+        builder.on_thread_park(move || before.begin()).on_thread_unpark(move || after.end());
     }
+
+    fn begin(&self) {
+        let from = Clock::now();
+        // In less time, it cannot have waited for long.
+        if from.since(Nanos(self.until.load(Relaxed))) > MIN_SLEEP
+            && let Some(waited) = Clock::thread_waited()
+        {
+            self.waited.store(waited.0, Relaxed);
+        }
+        self.from.store(from.0, Relaxed);
+    }
+
+    fn end(&self) {
+        let (from, until) = (Nanos(self.from.load(Relaxed)), Clock::now());
+        self.until.store(until.0, Relaxed);
+        if until.since(from) > MIN_SLEEP
+            && let Some(waited) = Clock::thread_waited()
+        {
+            let before = Nanos(self.waited.swap(waited.0, Relaxed));
+            if let Some(woken) = woken(from, until, waited.since(before)) {
+                transport::slept_until(woken);
+            }
+        }
+    }
+}
+
+/// Returns until when a worker slept that had nothing to do `from` an instant on, and ran again
+/// `until` another, after it had `waited` for a core; `None` if it hardly slept. What woke it came
+/// when it began to wait, or later.
+fn woken(from: Nanos, until: Nanos, waited: Nanos) -> Option<Nanos> {
+    let woken = until.since(waited);
+    (woken > from + MIN_SLEEP).then_some(woken)
 }
 
 /// A worker that has not been started.
@@ -411,5 +447,21 @@ impl PhaseWorker {
             drop(slot);
             last_end = Clock::now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_wakes_when_it_begins_to_wait_for_a_core() {
+        let at = |us: u64| Nanos(us * 1_000);
+        assert_eq!(woken(at(1_000), at(9_000), at(0)), Some(at(9_000)));
+        assert_eq!(woken(at(1_000), at(9_000), at(3_000)), Some(at(6_000)));
+        // It had something to read and ran again at once, or after a wait.
+        assert_eq!(woken(at(1_000), at(1_040), at(0)), None);
+        assert_eq!(woken(at(1_000), at(9_000), at(7_950)), None);
+        assert_eq!(woken(at(1_000), at(9_000), at(10_000)), None);
     }
 }

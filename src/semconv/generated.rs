@@ -404,6 +404,33 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
+    /// How far the client may have put off a percentile of the time to first token. `s`, gauge.
+    pub(crate) const AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN: Definition = Definition {
+        name: "aiperf.client.error_bound.time_to_first_token",
+        kind: InstrumentKind::Gauge,
+        unit: "s",
+        brief: "How far the client may have put off a percentile of the time to first token",
+        boundaries: &[],
+    };
+
+    /// How far the client may have put off a percentile of the inter-token latency. `s`, gauge.
+    pub(crate) const AIPERF_CLIENT_ERROR_BOUND_INTER_TOKEN_LATENCY: Definition = Definition {
+        name: "aiperf.client.error_bound.inter_token_latency",
+        kind: InstrumentKind::Gauge,
+        unit: "s",
+        brief: "How far the client may have put off a percentile of the inter-token latency",
+        boundaries: &[],
+    };
+
+    /// How far the client may have put off a percentile of the request latency. `s`, gauge.
+    pub(crate) const AIPERF_CLIENT_ERROR_BOUND_REQUEST_LATENCY: Definition = Definition {
+        name: "aiperf.client.error_bound.request_latency",
+        kind: InstrumentKind::Gauge,
+        unit: "s",
+        brief: "How far the client may have put off a percentile of the request latency",
+        boundaries: &[],
+    };
+
     /// The settings that tell runs apart, as attributes; always 1. `{run}`, gauge.
     pub(crate) const AIPERF_RUN_INFO: Definition = Definition {
         name: "aiperf.run.info",
@@ -432,7 +459,7 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 34] = [
+    pub(crate) const ALL: [&Definition; 37] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -464,6 +491,9 @@ pub(crate) mod metric {
         &AIPERF_CLIENT_RATE_RATIO,
         &AIPERF_CLIENT_VERDICT,
         &AIPERF_CLIENT_VERDICT_REASON,
+        &AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN,
+        &AIPERF_CLIENT_ERROR_BOUND_INTER_TOKEN_LATENCY,
+        &AIPERF_CLIENT_ERROR_BOUND_REQUEST_LATENCY,
         &AIPERF_RUN_INFO,
         &AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN,
         &AIPERF_TIME_BREAKDOWN_REQUEST_LATENCY,

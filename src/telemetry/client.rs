@@ -10,6 +10,7 @@ use opentelemetry::metrics::{Counter, Gauge, Meter};
 use super::Identity;
 use super::attributes::PhaseAttributes;
 use crate::metrics::ClientHealth;
+use crate::metrics::health::{ErrorBounds, MetricBounds};
 use crate::redact;
 use crate::runner::QueueStats;
 use crate::schedule::PhaseKind;
@@ -25,6 +26,15 @@ const ROWS: [Row; 4] = [
     (metric::AIPERF_CLIENT_VERDICT, |health| Some(health.verdict?.level().into())),
 ];
 
+/// A gauge with the bound of each percentile, and the accessor of a metric's bounds.
+type BoundRow = (Definition, fn(&ErrorBounds) -> Option<MetricBounds>);
+
+const BOUNDS: [BoundRow; 3] = [
+    (metric::AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN, |bounds| bounds.time_to_first_token),
+    (metric::AIPERF_CLIENT_ERROR_BOUND_INTER_TOKEN_LATENCY, |bounds| bounds.inter_token_latency),
+    (metric::AIPERF_CLIENT_ERROR_BOUND_REQUEST_LATENCY, |bounds| bounds.request_latency),
+];
+
 const SPILLED: Definition = metric::AIPERF_CLIENT_QUEUE_SPILLED;
 const TRACES_LOST: Definition = metric::AIPERF_CLIENT_TRACES_LOST;
 
@@ -36,6 +46,7 @@ pub(super) struct Client {
     spilled: Counter<u64>,
     traces_lost: Counter<u64>,
     gauges: Vec<Gauge<f64>>,
+    bounds: Vec<Gauge<f64>>,
     reason: Gauge<f64>,
     info: Gauge<f64>,
     /// Number of spilled records counted so far, over all phases.
@@ -65,6 +76,7 @@ impl Client {
             spilled: counter(SPILLED),
             traces_lost: counter(TRACES_LOST),
             gauges: ROWS.iter().map(|(row, _)| gauge(*row)).collect(),
+            bounds: BOUNDS.iter().map(|(row, _)| gauge(*row)).collect(),
             reason: gauge(metric::AIPERF_CLIENT_VERDICT_REASON),
             info: gauge(metric::AIPERF_RUN_INFO),
             spilled_before: 0,
@@ -121,6 +133,15 @@ impl Client {
         for (gauge, (_, value)) in self.gauges.iter().zip(&ROWS) {
             if let Some(value) = value(health).filter(|value| value.is_finite()) {
                 gauge.record(value, &attributes);
+            }
+        }
+        let bounds = health.error_bounds_ms.unwrap_or_default();
+        for (gauge, (_, of_metric)) in self.bounds.iter().zip(&BOUNDS) {
+            for (percentile, bound) in of_metric(&bounds).iter().flat_map(MetricBounds::percentiles)
+            {
+                let which = KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
+                let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
+                gauge.record(bound.error() / 1e3, &attributes);
             }
         }
         for reason in &health.reasons {

@@ -72,6 +72,8 @@ impl WallClock {
 /// One socket read that returned bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SocketRead {
+    /// When the thread last slept because no socket had anything to read.
+    pub(super) slept_until: Nanos,
     /// Just before the read. Bytes that it did not return arrived later.
     pub(super) begun: Nanos,
     /// Just after the read.
@@ -108,6 +110,8 @@ pub(super) struct Inbound {
     floor: Nanos,
     /// When the socket was last known to be empty.
     empty: Nanos,
+    /// Whether the last read left bytes in the socket.
+    has_rest: bool,
 }
 
 impl Inbound {
@@ -121,6 +125,11 @@ impl Inbound {
     /// lower bound and the read, otherwise at the read.
     pub(super) fn arrival(&mut self, read: SocketRead, wall: &WallClock) -> ReadArrival {
         let read_at = read.done.monotonic;
+        // Bytes that arrived earlier would have ended the sleep, unless they were left over.
+        if !self.has_rest {
+            self.empty = self.empty.max(read.slept_until);
+        }
+        self.has_rest = !read.has_drained;
         let stamped = read
             .stamp_ns
             .and_then(|stamp| wall.instant_of(stamp, read.done))
@@ -176,7 +185,13 @@ mod tests {
     const STEADY: Step = Step { at: 0, step: 0 };
 
     fn read(begun: u64, done: Reading, stamp_ns: Option<u64>) -> SocketRead {
-        SocketRead { begun: Nanos(begun), done, stamp_ns, has_drained: true }
+        SocketRead {
+            slept_until: Nanos::ZERO,
+            begun: Nanos(begun),
+            done,
+            stamp_ns,
+            has_drained: true,
+        }
     }
 
     fn wall_clock() -> WallClock {
@@ -207,6 +222,23 @@ mod tests {
         let rest = read(9_100, STEADY.reading(9_200, 0), Some(STEADY.wall(7_000)));
         let arrival = Arrival { at: Nanos(7_000), read_lag: 2_200, uncertainty: 6_000 };
         assert_eq!(inbound.arrival(rest, &wall).arrival, arrival);
+    }
+
+    #[test]
+    fn nothing_waited_while_the_thread_slept() {
+        let arrival = |has_drained: bool, slept_until: u64| {
+            let (wall, mut inbound) = (wall_clock(), Inbound::default());
+            inbound.send(Nanos(1_000));
+            let first = read(2_000, STEADY.reading(2_100, 0), Some(STEADY.wall(1_900)));
+            inbound.arrival(SocketRead { has_drained, ..first }, &wall);
+            let second = read(9_000, STEADY.reading(9_100, 0), Some(STEADY.wall(8_500)));
+            let slept_until = Nanos(slept_until);
+            inbound.arrival(SocketRead { slept_until, ..second }, &wall).arrival.uncertainty
+        };
+        // The first read began at 2 µs, and left nothing.
+        assert_eq!([1_500, 7_000, 8_800].map(|slept| arrival(true, slept)), [6_500, 1_500, 0]);
+        // What a read left over wakes nobody.
+        assert_eq!(arrival(false, 7_000), 7_500);
     }
 
     #[test]

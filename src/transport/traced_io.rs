@@ -1,5 +1,6 @@
 //! Sockets that record the time of every read and write.
 
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use super::io_log::IoLog;
 use super::stamps::{Reading, SocketRead, WallClock};
 use crate::platform::receive::Receiver;
 use crate::platform::socket;
-use crate::units::Clock;
+use crate::units::{Clock, Nanos};
 
 /// Maximum number of bytes per read.
 const READ_SIZE: usize = 16 << 10;
@@ -21,6 +22,15 @@ const READ_SIZE: usize = 16 << 10;
 thread_local! {
     /// Offset of the clocks at this thread's last read.
     static WALL: WallClock = WallClock::new(Reading::now());
+
+    /// When this thread's last sleep ended.
+    static SLEPT: Cell<Nanos> = const { Cell::new(Nanos::ZERO) };
+}
+
+/// Records that this thread slept until the instant `at` because none of its sockets had anything to
+/// read.
+pub(crate) fn slept_until(at: Nanos) {
+    SLEPT.set(at);
 }
 
 /// A TCP socket that records reads and writes in its log.
@@ -49,7 +59,9 @@ impl TracedTcp {
             let has_drained = received.bytes < buf.len();
             let stamp_ns = received.stamp_ns;
             WALL.with(|wall| {
-                let read = SocketRead { begun, done: both_clocks(wall), stamp_ns, has_drained };
+                let slept_until = SLEPT.get();
+                let done = both_clocks(wall);
+                let read = SocketRead { slept_until, begun, done, stamp_ns, has_drained };
                 self.log.after_read(read, wall);
             });
         }

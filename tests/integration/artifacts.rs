@@ -419,7 +419,16 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     // A percentile of the histogram is at most 0.8% too high.
     assert!((0.0025..=0.00252).contains(&uncertainty.p50), "{}", uncertainty.p50);
     let error = health.arrival_error_ms.as_ref().unwrap();
-    assert_eq!((error.count, error.max), (events as u64, 0.0));
+    // Half of the reads have no timestamp, and were as late as the others.
+    assert_eq!((error.count, error.max), (events as u64, 0.0035));
+    let bounds = health.error_bounds_ms.as_ref().unwrap();
+    let latency = &bounds["request_latency"];
+    for bound in [&latency.avg, &latency.p50, &latency.p99] {
+        assert!(bound.value > 0.0 && bound.below > 0.0 && bound.above == 0.0, "{bound:?}");
+    }
+    let few = |bound: &schema::Bound| (bound.requests_needed, bound.sample_above.is_some());
+    assert!(latency.p50.sample_below.is_some() && latency.count < 368);
+    assert_eq!((few(&latency.p50), few(&latency.p99)), ((None, true), (Some(368), false)));
     let reads = health.reads.as_ref().unwrap();
     assert_eq!((reads.total, reads.kernel_stamped), (2 * requests, requests));
     assert_eq!(reads.kernel_share, 0.5);

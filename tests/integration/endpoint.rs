@@ -232,7 +232,7 @@ fn the_first_content_is_the_first_event_with_text() {
     // vLLM and llama.cpp send the role first; Dynamo sends role and text together.
     for (server, first) in [("vllm", 2), ("llamacpp", 2), ("dynamo", 1)] {
         let parsed = read(server, "chat_stream");
-        assert_eq!(parsed.content[0].arrival, Nanos(first * 1_000_000), "{server}");
+        assert_eq!(parsed.content[0].arrival.at, Nanos(first * 1_000_000), "{server}");
     }
     // Four events of a response, or two of a message, precede the text.
     for (server, name, first) in [
@@ -243,7 +243,7 @@ fn the_first_content_is_the_first_event_with_text() {
         ("llamacpp", "messages_stream", 3),
     ] {
         let parsed = read(server, name);
-        assert_eq!(parsed.content[0].arrival, Nanos(first * 1_000_000), "{server} {name}");
+        assert_eq!(parsed.content[0].arrival.at, Nanos(first * 1_000_000), "{server} {name}");
     }
 }
 

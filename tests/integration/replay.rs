@@ -43,7 +43,7 @@ fn captures_over_a_socket_read_as_they_stand() {
             assert_eq!(parsed.error, None, "{context}");
             assert_eq!(parsed.output_text, *text, "{context}");
             assert_eq!(parsed.content.len(), *pieces, "{context}");
-            assert!(parsed.content.is_sorted_by_key(|piece| piece.arrival), "{context}");
+            assert!(parsed.content.is_sorted_by_key(|piece| piece.arrival.at), "{context}");
         }
     }
 }

@@ -155,7 +155,7 @@ impl Run {
     fn keep(&self, measured: &MeasuredRecord) {
         let mut files = self.files.lock().unwrap();
         files.profiling.observe(&measured.observation);
-        files.health.observe(&measured.record);
+        files.health.observe(measured);
     }
 
     fn phase(&self, stats: &PhaseStats) {
@@ -176,7 +176,7 @@ impl Run {
             profiling: profiling.phase_totals(),
             phases: phases.values().copied().collect(),
             queue: *queue,
-            health: health.report(&LoadReport::default(), queue, &shares, &profiling.results()),
+            health: health.report(&LoadReport::default(), queue, &shares),
             ..RunTotals::default()
         }
     }
@@ -917,10 +917,17 @@ pub(crate) fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
 fn health() -> ClientHealth {
     let reason = serde_json::json!({"verdict": "suspect", "finding": "it was slow", "advice": "-"});
     let reason = serde_json::from_value(reason).unwrap();
+    let bound = |below, above| serde_json::json!({"value": 90.0, "below": below, "above": above});
+    let bounds = serde_json::json!({
+        "time_to_first_token": {"count": 2, "avg": bound(0.5, 0.5), "p50": bound(1.0, 0.5), "p99": bound(3.0, 4.0)},
+        "inter_token_latency": {"count": 2, "avg": bound(0.5, 0.5), "p50": bound(0.0, 0.0), "p99": bound(0.0, 0.25)},
+        "request_latency": {"count": 2, "avg": bound(0.5, 0.5), "p50": bound(2.0, 0.0), "p99": bound(2.5, 0.0)},
+    });
     ClientHealth {
         verdict: Some(Verdict::Suspect),
         cpu: Some(Cpu { workers: 2, worker_max: 0.75, worker_mean: 0.5, process: 1.25, cores: 2 }),
         rate_ratio: Some(0.9),
+        error_bounds_ms: serde_json::from_value(bounds).unwrap(),
         reasons: vec![reason],
         ..ClientHealth::default()
     }
@@ -942,6 +949,14 @@ fn assert_health(received: &Received) {
     assert_eq!((of("queue.size"), of("queue.spilled")), (5_000.0, 8.0));
     assert_eq!((of("cpu.utilization"), of("worker.cpu.utilization")), (1.25, 0.75));
     assert_eq!((of("rate.ratio"), of("verdict")), (0.9, 1.0));
+    let bound = |metric: &str, percentile: &str| {
+        let name = format!("aiperf.client.error_bound.{metric}");
+        received.number(&name, &[("aiperf.percentile", percentile)])
+    };
+    assert_eq!(bound("time_to_first_token", "50"), 1e-3);
+    assert_eq!(bound("time_to_first_token", "99"), 4e-3);
+    assert_eq!(bound("inter_token_latency", "99"), 0.25e-3);
+    assert_eq!(bound("request_latency", "99"), 2.5e-3);
     let finding = [("aiperf.client.finding", "it was slow")];
     assert_eq!(received.number("aiperf.client.verdict.reason", &finding), 1.0);
 }

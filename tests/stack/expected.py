@@ -219,6 +219,12 @@ def _add_health(expected, health):
         "rate.ratio": health.get("rate_ratio"),
         "verdict": ["valid", "suspect", "invalid"].index(health["verdict"]),
     }
+    for metric, bounds in health.get("error_bounds_ms", {}).items():
+        for percentile in (50, 99):
+            bound = bounds[f"p{percentile}"]
+            key = f"aiperf.client.error_bound.{metric}", "profiling"
+            label = "aiperf_percentile", str(percentile)
+            expected.gauges[*key, label] = max(bound["below"], bound["above"]) / 1e3
     for reason in health["reasons"]:
         label = "aiperf_client_finding", reason["finding"]
         severity = ["valid", "suspect", "invalid"].index(reason["verdict"])

@@ -172,7 +172,7 @@ impl Run {
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = processed.profiling.results();
         let queue = queue.stats();
-        let mut health = processed.health.report(&load, &queue, &cpu, &results);
+        let mut health = processed.health.report(&load, &queue, &cpu);
         health.selfcheck.clone_from(&self.selfcheck);
         let totals = RunTotals {
             warmup: processed.warmup.phase_totals(),
@@ -367,7 +367,7 @@ fn drive(
             view.update(stats, waiting.is_behind());
         }
         if let Some(screen) = view.screen() {
-            screen.health(|medians| processing.health_so_far(medians));
+            screen.health(|| processing.health_so_far());
         }
     }
     if let Some(stats) = progress.snapshots().last() {

@@ -524,6 +524,17 @@ fn details(health: &ClientHealth) -> Vec<(&'static str, String)> {
         .into_iter()
         .filter_map(|(title, times)| Some((title, four_digits(times?.p99))))
         .collect();
+    let bounds = health.error_bounds_ms.unwrap_or_default();
+    let bounds = [
+        ("Error bound of TTFT p99 (ms)", bounds.time_to_first_token),
+        ("Error bound of ITL p99 (ms)", bounds.inter_token_latency),
+        ("Error bound of request latency p99 (ms)", bounds.request_latency),
+    ];
+    rows.extend(
+        bounds
+            .into_iter()
+            .filter_map(|(title, bounds)| Some((title, four_digits(bounds?.p99.error())))),
+    );
     if let Some(queue) = &health.queue {
         rows.push(("Sends delayed by the record queue", count(queue.pauses)));
         rows.push(("Records spilled to a file", count(queue.spilled_records)));

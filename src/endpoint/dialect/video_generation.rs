@@ -14,7 +14,7 @@ use crate::endpoint::text::Text;
 use crate::endpoint::{
     Config, ContentPiece, Endpoint, EndpointTraits, NextStep, ParsedResponse, Usage, error,
 };
-use crate::record::{ErrorKind, RequestError, ResponseBody};
+use crate::record::{Arrival, ErrorKind, RequestError, ResponseBody};
 use crate::units::Nanos;
 
 /// The dialect's properties and capabilities.
@@ -113,7 +113,7 @@ impl Endpoint for VideoGeneration {
         };
         let raw = body.raw(event);
         match serde_json::from_slice::<Job<'_>>(raw) {
-            Ok(job) => job.read(raw, event.arrival.at, &mut response),
+            Ok(job) => job.read(raw, event.arrival, &mut response),
             Err(why) => response.error = Some(error::invalid_json(1, 1, raw, &why)),
         }
         response
@@ -154,7 +154,7 @@ enveloped! {
 }
 
 impl Job<'_> {
-    fn read(&self, raw: &[u8], arrival: Nanos, response: &mut ParsedResponse) {
+    fn read(&self, raw: &[u8], arrival: Arrival, response: &mut ParsedResponse) {
         let envelope = self.envelope();
         response.model = envelope.model.non_empty().map(str::to_owned);
         response.inference_seconds = self.inference_time_s.and_then(number);

@@ -75,7 +75,7 @@ proptest! {
             let parsed = dialect.parse(&stream(&events));
             let first = events.iter().position(|event| dialect.has_content(event.as_bytes()));
             let expected = first.map(|at| Nanos(at as u64 + 1));
-            prop_assert_eq!(parsed.content.first().map(|piece| piece.arrival), expected);
+            prop_assert_eq!(parsed.content.first().map(|piece| piece.arrival.at), expected);
             prop_assert!(parsed.error.is_some() || !parsed.content.is_empty());
         }
     }

@@ -3,6 +3,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
 use super::*;
+use crate::metrics::health::{Bound, MetricBounds};
 use crate::metrics::metric::{Distribution, RecordValues, Stats, Value};
 use crate::record::{ErrorKind, RequestError};
 
@@ -50,7 +51,13 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         single(tag::REQUEST_ERROR_RATE, 100.0 * (n as f64 - sum.1) / n as f64),
         single(tag::BENCHMARK_DURATION, seconds),
     ];
-    Trial { results, steady_state: Err(Unsteady::UnknownLoad), time_breakdown: None, requests }
+    Trial {
+        results,
+        steady_state: Err(Unsteady::UnknownLoad),
+        time_breakdown: None,
+        error_bounds: None,
+        requests,
+    }
 }
 
 /// Returns latencies of about `mean`, with a seed.
@@ -98,6 +105,29 @@ fn a_difference_that_chance_does_not_explain_decides() {
     // Bonferroni over latency, throughput and error rate, the deciding rows that the runs have.
     assert!((same.interval_level - (1.0 - 0.05 / 3.0)).abs() < 1e-12, "{}", same.interval_level);
     assert!(!row(&same, "request_latency", "p50").decides);
+}
+
+#[test]
+fn a_late_client_makes_no_difference() {
+    let plan = plan(&[]);
+    let compared = |base_above, new_below| {
+        let of = |mean, seed, below, above| {
+            let bound = Bound { below, above, ..Bound::default() };
+            let latency = MetricBounds { count: 400, avg: bound, ..MetricBounds::default() };
+            let error_bounds =
+                Some(ErrorBounds { request_latency: Some(latency), ..ErrorBounds::default() });
+            side(vec![Trial { error_bounds, ..run(&plan, 400, noisy(mean, seed)) }])
+        };
+        plan.compare(&of(100.0, 1, 0.5, base_above), &of(103.0, 2, new_below, 0.25))
+    };
+    assert_eq!(compared(0.0, 0.0).outcome, Conclusion::Regression);
+    // BASE may be up to 1 ms higher, and NEW up to 4 ms lower.
+    let unknown = compared(1.0, 4.0);
+    assert_eq!(unknown.outcome, Conclusion::CannotTell);
+    let found = row(&unknown, "request_latency", "avg");
+    assert_eq!(found.client_errors, Some([[0.5, 1.0], [4.0, 0.25]]));
+    assert_eq!((found.finding, found.note.as_deref()), (Finding::CannotTell, Some(LATE_CLIENTS)));
+    assert_eq!(row(&unknown, "request_throughput", "avg").client_errors, None);
 }
 
 #[test]

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::metrics::Registry;
+use crate::metrics::health::{Bound, MetricBounds};
 use crate::metrics::metric::{Distribution, Stats};
 use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets};
 
@@ -22,8 +23,13 @@ fn latency() -> MetricResult {
 }
 
 /// A run without results.
-const NOTHING: Facts<'static> =
-    Facts { results: &[], steady_state: Err(&Unsteady::UnknownLoad), server: None, verdict: None };
+const NOTHING: Facts<'static> = Facts {
+    results: &[],
+    steady_state: Err(&Unsteady::UnknownLoad),
+    server: None,
+    verdict: None,
+    error_bounds: None,
+};
 
 fn judge(gate: &str, facts: &Facts<'_>) -> Judged {
     gate.parse::<Gate>().unwrap().judge(facts)
@@ -45,6 +51,22 @@ fn of_client(gate: &str) -> Judged {
         ),
     ];
     judge(gate, &Facts { results: &results, verdict: Some(Verdict::Suspect), ..NOTHING })
+}
+
+#[test]
+fn a_value_that_the_client_may_have_put_beyond_the_limit_has_a_note() {
+    let bound = Bound { value: 231.5, below: 20.0, above: 0.5, ..Bound::default() };
+    let first_token = MetricBounds { count: 20, p99: bound, ..MetricBounds::default() };
+    let bounds = ErrorBounds { time_to_first_token: Some(first_token), ..ErrorBounds::default() };
+    let results = [latency()];
+    let facts = Facts { results: &results, error_bounds: Some(bounds), ..NOTHING };
+    let judged = judge("time_to_first_token:p99<=250ms", &facts);
+    assert_eq!((judged.held, judged.range, judged.note), (true, Some([211.5, 232.0]), None));
+    let judged = judge("time_to_first_token:p99<=220ms", &facts);
+    let note = "the client was late to send or to read, so the value may be anything from 211.5 to \
+                232 ms";
+    assert_eq!((judged.held, judged.note.as_deref()), (false, Some(note)));
+    assert_eq!(judge("time_to_first_token:max<=500ms", &facts).range, None);
 }
 
 #[test]

@@ -11,6 +11,7 @@ fn judged(gate: &str, held: bool, note: Option<&str>) -> Judged {
         operator: "<=",
         limit: Reading::Number(250.0),
         unit: "ms".to_owned(),
+        range: None,
         margin_percent: Some(-20.0),
         held,
         note: note.map(str::to_owned),

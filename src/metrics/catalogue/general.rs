@@ -10,7 +10,7 @@ pub(super) const ABOUT: &str = "Metrics of every run.";
 
 pub(super) static ROWS: &[Metric] = &[
     Metric::record(tag::REQUEST_LATENCY, "Request Latency", Unit::Nanoseconds, |facts, _| {
-        facts.response.content.last().map(|piece| facts.since_start(piece.arrival))
+        facts.response.content.last().map(|piece| facts.since_start(piece.arrival.at))
     })
     .short("Req Latency")
     .shown_in(Unit::Milliseconds)

@@ -29,7 +29,9 @@ pub(super) static ROWS: &[Metric] = &[
         tag::EFFECTIVE_LATENCY,
         "Effective Latency (CO-aware)",
         Unit::Nanoseconds,
-        |facts, _| facts.response.content.last().map(|piece| since(wanted(facts), piece.arrival)),
+        |facts, _| {
+            facts.response.content.last().map(|piece| since(wanted(facts), piece.arrival.at))
+        },
     )
     .short("Eff Latency")
     .shown_in(Unit::Milliseconds)

@@ -46,7 +46,7 @@ pub(super) static ROWS: &[Metric] = &[
         Unit::Nanoseconds,
         |facts, _| {
             let output = facts.response.content.iter().find(|piece| piece.is_output)?;
-            Some(facts.since_start(output.arrival))
+            Some(facts.since_start(output.arrival.at))
         },
     )
     .short("TTFO")
@@ -100,7 +100,10 @@ pub(super) static ROWS: &[Metric] = &[
         |facts| {
             let pieces = &facts.response.content;
             (pieces.len() >= 2).then(|| {
-                pieces.windows(2).map(|two| two[1].arrival.since(two[0].arrival).0 as f64).collect()
+                pieces
+                    .windows(2)
+                    .map(|two| two[1].arrival.at.since(two[0].arrival.at).0 as f64)
+                    .collect()
             })
         },
     )

@@ -1,9 +1,10 @@
 use super::*;
+use crate::endpoint::{ContentPiece, ParsedResponse};
 use crate::metrics::MetricTag;
-use crate::metrics::Registry;
 use crate::metrics::fixture::{self, START};
-use crate::metrics::metric::{Distribution, Stats};
-use crate::record::{Arrival, ResponseBody, SseEvent};
+use crate::metrics::metric::{Observation, RecordValues, Value};
+use crate::metrics::tag;
+use crate::record::{Arrival, RequestError, ResponseBody, SseEvent};
 use crate::units::Nanos;
 
 const MS: u64 = 1_000_000;
@@ -36,52 +37,69 @@ fn events(lags: &[(u32, u32)], stamped: bool) -> RequestRecord {
     record
 }
 
-/// Results with these medians, in milliseconds.
-fn medians(of: &[(MetricTag, f64)]) -> Vec<MetricResult> {
-    let result = |(tag, p50): &(MetricTag, f64)| MetricResult {
-        metric: Registry::row(*tag).unwrap(),
-        stats: Stats {
-            instant: None,
-            avg: *p50,
-            distribution: Some(Distribution { p50: *p50, ..Distribution::default() }),
-        },
-    };
-    of.iter().map(result).collect()
+/// The values of a request of 11 tokens, in milliseconds.
+fn values(of: &[(MetricTag, f64)]) -> RecordValues {
+    let mut values = RecordValues::default();
+    for (tag, millis) in of {
+        values.set(*tag, Value::Scalar(millis * 1e6));
+    }
+    values.set(tag::OUTPUT_SEQUENCE_LENGTH, Value::Scalar(11.0));
+    values
 }
 
-fn streaming(ttft: f64, itl: f64) -> Vec<MetricResult> {
-    medians(&[
-        (tag::REQUEST_LATENCY, ttft + 100.0 * itl),
+fn streaming(ttft: f64, itl: f64) -> RecordValues {
+    values(&[
+        (tag::REQUEST_LATENCY, ttft + 10.0 * itl),
         (tag::TIME_TO_FIRST_TOKEN, ttft),
         (tag::INTER_TOKEN_LATENCY, itl),
     ])
+}
+
+/// A successful request, all of whose events are content.
+fn measured(record: &RequestRecord, values: &RecordValues) -> MeasuredRecord {
+    let piece = |event: &SseEvent| ContentPiece { arrival: event.arrival, is_output: true };
+    let content = record.body.events.iter().map(piece).collect();
+    let observation = Observation {
+        phase: record.phase,
+        start_wall_ns: 0,
+        end_wall_ns: 0,
+        requested_output_tokens: None,
+        missing_answers: 0,
+        error: None,
+        values: values.clone(),
+    };
+    let response = ParsedResponse { content, ..ParsedResponse::default() };
+    MeasuredRecord { record: record.clone(), response, observation }
 }
 
 fn shares(workers: &[f64]) -> CpuShares {
     CpuShares { workers: workers.to_vec(), ..CpuShares::default() }
 }
 
-/// Returns the health for `records` in an idle program.
-fn health_of(
-    records: &[RequestRecord],
-    load: &LoadReport,
-    results: &[MetricResult],
-) -> ClientHealth {
-    let mut health = Health::default();
+/// Returns the health for `records`, each with these `values`, in an idle program.
+fn health_of(records: &[RequestRecord], load: &LoadReport, values: &RecordValues) -> ClientHealth {
+    let records: Vec<_> = records.iter().map(|record| measured(record, values)).collect();
+    health_with(&records, load, false)
+}
+
+fn health_with(records: &[MeasuredRecord], load: &LoadReport, knows_waits: bool) -> ClientHealth {
+    let mut health = Health { errors: ArrivalErrors { knows_waits }, ..Health::default() };
     for record in records {
         health.observe(record);
     }
-    health.report(load, &QueueStats::default(), &shares(&[0.3]), results)
+    health.report(load, &QueueStats::default(), &shares(&[0.3]))
 }
 
-fn verdict_of(records: &[RequestRecord], results: &[MetricResult]) -> Option<Verdict> {
-    health_of(records, &LoadReport::default(), results).verdict
+fn verdict_of(records: &[RequestRecord], values: &RecordValues) -> Option<Verdict> {
+    health_of(records, &LoadReport::default(), values).verdict
 }
 
 #[test]
 fn slip_is_exact() {
     let records: Vec<_> = (1..=101).map(|n| due(0, n * 1_000)).collect();
-    let slip = health_of(&records, &LoadReport::default(), &[]).schedule_slip_ms.unwrap();
+    let slip = health_of(&records, &LoadReport::default(), &RecordValues::default())
+        .schedule_slip_ms
+        .unwrap();
     // 1 to 101 ms: percentile p of 101 values is the value of rank p + 1.
     let expected =
         TimeStatistics { count: 101, avg: 51.0, p50: 51.0, p90: 91.0, p99: 100.0, max: 101.0 };
@@ -91,15 +109,16 @@ fn slip_is_exact() {
 #[test]
 fn slip_of_a_worker_that_slept_is_told_apart() {
     let asleep = |sent| RequestRecord { due_while_asleep: true, ..due(0, sent) };
-    let records = [asleep(50), asleep(70), due(0, 40_000)];
+    let late = due(0, 40_000);
+    let records = [asleep(50), asleep(70), late.clone(), late.clone(), late];
     let health = health_of(&records, &LoadReport::default(), &streaming(100.0, 10.0));
-    assert_eq!(health.schedule_slip_ms.unwrap().count, 3);
+    assert_eq!(health.schedule_slip_ms.unwrap().count, 5);
     let idle = health.schedule_slip_idle_ms.unwrap();
     assert_eq!((idle.count, idle.p50, idle.max), (2, 0.06, 0.07));
     let loaded = health.schedule_slip_loaded_ms.unwrap();
-    assert_eq!((loaded.count, loaded.max), (1, 40.0));
+    assert_eq!((loaded.count, loaded.max), (3, 40.0));
     assert!(!health.reasons[0].advice.contains("woken"), "{}", health.reasons[0].advice);
-    let records = [asleep(40_000), due(0, 50)];
+    let records = [asleep(40_000), asleep(40_000), due(0, 50)];
     let health = health_of(&records, &LoadReport::default(), &streaming(100.0, 10.0));
     assert!(health.reasons[0].advice.contains("woken late"), "{}", health.reasons[0].advice);
 }
@@ -135,10 +154,39 @@ fn half_a_millisecond_is_never_late() {
 }
 
 #[test]
-fn without_a_success_only_the_fixed_bounds_apply() {
-    assert_eq!(verdict_of(&[due(0, 90_000)], &[]), Some(Verdict::Valid));
-    assert_eq!(verdict_of(&[due(0, 110_000)], &[]), Some(Verdict::Suspect));
-    assert_eq!(verdict_of(&[], &[]), None);
+fn without_times_only_the_fixed_limits_apply() {
+    let late = |us| verdict_of(&[due(0, us)], &RecordValues::default());
+    assert_eq!((late(90_000), late(110_000)), (Some(Verdict::Valid), Some(Verdict::Suspect)));
+}
+
+#[test]
+fn without_a_success_there_is_no_verdict() {
+    assert_eq!(verdict_of(&[], &RecordValues::default()), None);
+    let mut failed = measured(&due(0, 110_000), &RecordValues::default());
+    failed.observation.error = Some(RequestError::cancelled("the run ended"));
+    let health = health_with(&[failed], &LoadReport::default(), true);
+    assert_eq!((health.verdict, health.error_bounds_ms), (None, None));
+    assert_eq!(health.schedule_slip_ms.unwrap().count, 1);
+}
+
+#[test]
+fn a_few_late_requests_do_not_delay_the_load() {
+    // Of 40 requests, 4 or 5 left 90 ms late, and of 400 4 or 5; the others were on time.
+    let late = |of: usize, late: usize, ms: u64| {
+        let sent = |number| due(0, if number < late { ms * 1_000 } else { 0 });
+        let records: Vec<_> = (0..of).map(sent).collect();
+        health_of(&records, &LoadReport::default(), &streaming(100.0, 10.0))
+    };
+    assert_eq!(late(40, 4, 90).verdict, Some(Verdict::Valid));
+    assert_eq!(late(40, 19, 90).verdict, Some(Verdict::Valid));
+    assert_eq!(late(40, 21, 90).verdict, Some(Verdict::Invalid));
+    // Beyond 100 ms it matters how many there are.
+    assert_eq!(late(40, 3, 110).verdict, Some(Verdict::Valid));
+    let health = late(40, 5, 110);
+    assert_eq!(health.verdict, Some(Verdict::Suspect));
+    assert_eq!(health.reasons[0].finding, "requests left 110 ms late at p90");
+    assert_eq!(late(400, 3, 110).verdict, Some(Verdict::Valid));
+    assert_eq!(late(400, 5, 1_100).reasons[0].finding, "requests left 1100 ms late at p99");
 }
 
 #[test]
@@ -181,67 +229,172 @@ fn the_making_of_a_connection_is_the_servers_time() {
     assert_eq!(health.schedule_slip_ms.unwrap().max, 0.1);
 }
 
+/// The bounds of requests of a known client with these times to the first token and errors, in
+/// milliseconds.
+fn first_token(times: &[(f64, u64)]) -> MetricBounds {
+    let request = |&(ttft, error): &(f64, u64)| {
+        let record = events(&[(0, error as u32 * 1_000)], true);
+        measured(&record, &values(&[(tag::TIME_TO_FIRST_TOKEN, ttft)]))
+    };
+    let records: Vec<_> = times.iter().map(request).collect();
+    let health = health_with(&records, &LoadReport::default(), true);
+    health.error_bounds_ms.unwrap().time_to_first_token.unwrap()
+}
+
 #[test]
-fn arrivals_are_held_against_the_finest_that_is_measured() {
-    let vague = |us, results: &[MetricResult]| verdict_of(&[events(&[(600, us)], true)], results);
-    assert_eq!(vague(900, &streaming(2_000.0, 10.0)), Some(Verdict::Valid));
-    assert_eq!(vague(2_000, &streaming(2_000.0, 10.0)), Some(Verdict::Suspect));
-    assert_eq!(vague(2_000, &streaming(2_000.0, 5.0)), Some(Verdict::Invalid));
-    assert_eq!(vague(2_000, &medians(&[(tag::REQUEST_LATENCY, 2_000.0)])), Some(Verdict::Valid));
+fn a_statistic_is_as_uncertain_as_the_values_that_it_consists_of() {
+    let found = first_token(&[(10.0, 0), (20.0, 0), (30.0, 5), (40.0, 0), (50.0, 20)]);
+    // At their earliest: 10, 20, 25, 40, 30.
+    assert_eq!(found.count, 5);
+    assert_eq!((found.p50.value, found.p50.below, found.p50.above), (30.0, 5.0, 0.0));
+    let p99 = found.p99;
+    assert!((p99.value - 49.6).abs() < 1e-9 && (p99.below - 10.0).abs() < 1e-9, "{p99:?}");
+    assert_eq!((p99.sample_above, p99.requests_needed), (None, Some(368)));
+    assert_eq!((found.p50.sample_below, found.p50.requests_needed), (None, Some(6)));
+    // The smallest and the largest of six enclose the median in 31 of 32 samples.
+    let times: Vec<(f64, u64)> = (1..=6).map(|n| (10.0 * f64::from(n), 0)).collect();
+    let p50 = first_token(&times).p50;
+    assert_eq!((p50.sample_below, p50.sample_above), (Some(25.0), Some(25.0)));
+    assert_eq!((p50.requests_needed, p50.late), (None, None));
+}
+
+#[test]
+fn the_time_between_tokens_is_as_uncertain_as_its_ends() {
+    let record = events(&[(0, 2_000), (0, 30_000), (0, 5_000)], true);
+    let health =
+        health_with(&[measured(&record, &streaming(100.0, 10.0))], &LoadReport::default(), true);
+    let bounds = health.error_bounds_ms.unwrap();
+    let off = |bounds: Option<MetricBounds>| {
+        let Bound { below, above, .. } = bounds.unwrap().p50;
+        [below, above].map(|ms| (ms * 1e6).round() / 1e6)
+    };
+    // There are ten times between 11 tokens.
+    assert_eq!(off(bounds.inter_token_latency), [0.5, 0.2]);
+    assert_eq!(off(bounds.time_to_first_token), [2.0, 0.0]);
+    assert_eq!(off(bounds.request_latency), [5.0, 0.0]);
+}
+
+#[test]
+fn what_the_client_took_to_send_is_not_the_servers_time() {
+    let mut record = due(0, 3_000);
+    let at = |us: u64| Some(record.start + Nanos(us * 1_000));
+    let [ready, connected, sent] = [at(100), at(5_000), at(7_000)];
+    record.trace.pool_wait_end = ready;
+    record.trace.send_start = sent;
+    let below = |record: &RequestRecord| {
+        let health =
+            health_of(std::slice::from_ref(record), &LoadReport::default(), &streaming(70.0, 1.0));
+        let bounds = health.error_bounds_ms.unwrap();
+        let first_token = bounds.time_to_first_token.unwrap();
+        assert_eq!(bounds.inter_token_latency.unwrap().p50.late, None);
+        assert_eq!(first_token.p50.late, Some(3.0));
+        (first_token.p50.below * 1e6).round() / 1e6
+    };
+    assert_eq!(below(&record), 6.9);
+    // The connection is the server's time.
+    record.trace.connect_end = connected;
+    assert_eq!(below(&record), 2.0);
+    // So are earlier attempts.
+    record.trace.connect_end = None;
+    record.trace.pool_wait_end = None;
+    record.retry_count = 1;
+    record.trace.reused = connected;
+    assert_eq!(below(&record), 2.0);
+}
+
+#[test]
+fn the_verdict_is_that_of_the_worst_statistic() {
+    let verdict = |ttft, itl, first: u32, last: u32| {
+        let record = events(&[(0, first), (0, last)], true);
+        let records = [measured(&record, &streaming(ttft, itl))];
+        let health = health_with(&records, &LoadReport::default(), true);
+        (health.verdict.unwrap(), health.reasons.first().map(|reason| reason.finding.clone()))
+    };
+    assert_eq!(verdict(100.0, 20.0, 4_900, 0), (Verdict::Valid, None));
+    let (suspect, finding) = verdict(100.0, 20.0, 5_100, 0);
+    assert_eq!(suspect, Verdict::Suspect);
+    assert_eq!(
+        finding.unwrap(),
+        "the client was late to send or to read, so that the p99 of the time to first token, \
+         100 ms, may be 5.10 ms (5%) lower"
+    );
+    assert_eq!(verdict(100.0, 20.0, 34_000, 0).0, Verdict::Invalid);
+    // An error of 6 ms of the last token is a small part of the whole, but not of a short gap.
+    assert_eq!(verdict(2_000.0, 20.0, 0, 6_000).0, Verdict::Valid);
+    let (suspect, finding) = verdict(2_000.0, 5.0, 0, 6_000);
+    assert_eq!(suspect, Verdict::Suspect);
+    assert!(
+        finding
+            .unwrap()
+            .ends_with("of the inter-token latency, 5.00 ms, may be 0.600 ms (12%) lower")
+    );
+    // Below 2 ms, errors of a tenth of a millisecond are those of the clocks.
+    assert_eq!(verdict(1.0, 5.0, 90, 0).0, Verdict::Valid);
+    let (suspect, finding) = verdict(1.0, 5.0, 110, 0);
+    assert_eq!(suspect, Verdict::Suspect);
+    assert!(finding.unwrap().ends_with("the time to first token, 1.00 ms, may be 0.110 ms lower"));
 }
 
 #[test]
 fn the_kernels_stamps_make_read_lag_harmless() {
-    let results = streaming(2_000.0, 10.0);
-    let stamped = events(&[(5_000, 0)], true);
-    assert_eq!(verdict_of(std::slice::from_ref(&stamped), &results), Some(Verdict::Valid));
-    // If a tenth of the reads have none, the lag of the others determines their error.
+    let values = streaming(200.0, 10.0);
+    let stamped = events(&[(15_000, 0)], true);
+    assert_eq!(verdict_of(std::slice::from_ref(&stamped), &values), Some(Verdict::Valid));
+    // If a tenth of the reads have none, they were as late as the others.
     let mut partly = stamped;
     partly.trace.kernel_stamps = 9;
-    let health = health_of(&[partly], &LoadReport::default(), &results);
-    assert_eq!(health.verdict, Some(Verdict::Invalid));
+    let health = health_of(&[partly], &LoadReport::default(), &values);
+    assert_eq!(health.verdict, Some(Verdict::Suspect));
     assert_eq!(health.reads, Some(Reads { total: 10, kernel_stamped: 9, kernel_share: 0.9 }));
-    let finding = &health.reasons[0].finding;
-    assert_eq!(
-        finding,
-        "events were read late, so arrival times are uncertain by 5.00 ms at p99, 50% of the \
-         median inter-token latency (10.0 ms)"
-    );
-}
-
-#[test]
-fn no_share_is_told_of_what_is_next_to_nothing() {
-    let mut partly = events(&[(5_000, 0)], true);
-    partly.trace.kernel_stamps = 9;
-    let health = health_of(&[partly], &LoadReport::default(), &streaming(2_000.0, 0.0));
-    assert_eq!(
-        health.reasons[0].finding,
-        "events were read late, so arrival times are uncertain by 5.00 ms at p99"
-    );
+    assert_eq!(health.error_bounds_ms.unwrap().time_to_first_token.unwrap().p50.below, 15.0);
 }
 
 #[test]
 fn what_comes_merged_by_a_prompt_read_was_merged_by_the_server() {
+    let values = streaming(20.0, 10.0);
     // The end of a stream: three events in one write, 10 ms after the previous one.
-    let prompt = events(&[(30, 0), (30, 10_000), (30, 10_000), (30, 0)], true);
-    let health = health_of(&[prompt], &LoadReport::default(), &streaming(200.0, 10.0));
+    let prompt = events(&[(30, 10_000), (30, 10_000), (30, 0)], true);
+    let health = health_of(&[prompt], &LoadReport::default(), &values);
     assert_eq!(health.verdict, Some(Verdict::Valid));
     assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 10.0);
     assert_eq!(health.arrival_error_ms.unwrap().max, 0.0);
     // The same after the client was delayed.
-    let late = events(&[(30, 0), (600, 10_000), (600, 10_000), (600, 0)], true);
-    let health = health_of(&[late], &LoadReport::default(), &streaming(200.0, 10.0));
+    let late = events(&[(600, 10_000), (600, 10_000), (600, 0)], true);
+    let health = health_of(std::slice::from_ref(&late), &LoadReport::default(), &values);
     assert_eq!(health.verdict, Some(Verdict::Invalid));
     let error = health.arrival_error_ms.unwrap();
-    assert_eq!((error.count, error.p50, error.max), (4, 0.0, 10.0));
+    assert_eq!((error.count, error.p50, error.max), (3, 10.0, 10.0));
     // With the program's own timestamps, an event may have arrived at any time since the previous
     // one, which reveals nothing about the client.
-    let health = health_of(
-        &[events(&[(0, 10_000), (0, 10_000)], false)],
-        &LoadReport::default(),
-        &streaming(200.0, 10.0),
-    );
+    let unstamped = events(&[(0, 10_000), (0, 10_000)], false);
+    let health = health_of(std::slice::from_ref(&unstamped), &LoadReport::default(), &values);
     assert_eq!((health.verdict, health.arrival_error_ms), (Some(Verdict::Valid), None));
+    // If it is known how long the client waited for a core, the uncertainty is the client's.
+    let known = |record| health_with(&[measured(record, &values)], &LoadReport::default(), true);
+    assert_eq!(known(&unstamped).arrival_error_ms.unwrap().max, 10.0);
+    assert_eq!(known(&unstamped).verdict, Some(Verdict::Invalid));
+    let prompt = events(&[(600, 20), (600, 20), (600, 0)], true);
+    assert_eq!(known(&prompt).verdict, Some(Verdict::Valid));
+}
+
+#[test]
+fn the_bounds_so_far_are_almost_those_of_the_end() {
+    let mut health = Health { errors: ArrivalErrors { knows_waits: true }, ..Health::default() };
+    for ms in 1..=500 {
+        let record = events(&[(0, ms * 40)], true);
+        health.observe(&measured(&record, &values(&[(tag::TIME_TO_FIRST_TOKEN, f64::from(ms))])));
+    }
+    let end = health.report(&LoadReport::default(), &QueueStats::default(), &shares(&[0.3]));
+    let so_far = health.so_far(&QueueStats::default());
+    let of = |health: &ClientHealth| {
+        let bounds = health.error_bounds_ms.unwrap().time_to_first_token.unwrap();
+        [bounds.p50, bounds.p99].map(|bound| (bound.value, bound.below))
+    };
+    for ((value, below), (exact, exact_below)) in of(&so_far).into_iter().zip(of(&end)) {
+        assert!((value / exact - 1.0).abs() < 0.009, "{value} {exact}");
+        assert!((below - exact_below).abs() < 0.009 * exact, "{below} {exact_below}");
+    }
+    assert_eq!((so_far.verdict, end.verdict), (Some(Verdict::Valid), Some(Verdict::Valid)));
 }
 
 #[test]
@@ -249,30 +402,32 @@ fn lags_are_per_event_and_absent_where_nothing_is_known() {
     let mut record = events(&[(50, 200), (50, 200), (100, 400)], true);
     // The first two arrived in one read.
     record.body.events[1].arrival = record.body.events[0].arrival;
-    let health = health_of(&[record], &LoadReport::default(), &[]);
+    let health = health_of(&[record], &LoadReport::default(), &RecordValues::default());
     let lag = health.read_lag_ms.unwrap();
     assert_eq!((lag.count, lag.max), (3, 0.1));
     assert!((lag.avg - 0.2 / 3.0).abs() < 1e-12);
     assert!(lag.p50 >= 0.05 && lag.p50 < 0.05 * 1.008, "{lag:?}");
     assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 0.4);
     // With the program's own timestamps, the lag of a read is unknown.
-    let health = health_of(&[events(&[(0, 200)], false)], &LoadReport::default(), &[]);
+    let health =
+        health_of(&[events(&[(0, 200)], false)], &LoadReport::default(), &RecordValues::default());
     assert_eq!(health.read_lag_ms, None);
     assert_eq!(health.stamp_uncertainty_ms.unwrap().count, 1);
     // Nor is anything known without a count of reads.
     let mut unknown = events(&[(1, 2)], true);
     unknown.trace.socket_reads = 0;
-    let health = health_of(&[unknown], &LoadReport::default(), &[]);
+    let health = health_of(&[unknown], &LoadReport::default(), &RecordValues::default());
     assert_eq!((health.read_lag_ms, health.stamp_uncertainty_ms, health.reads), (None, None, None));
 }
 
 /// The reasons for a run without other problems, with this queue and these workers.
 fn reasons(queue: QueueStats, workers: &[f64]) -> Vec<Reason> {
     let mut health = Health::default();
+    let record = fixture::record(START, ResponseBody::default());
     for _ in 0..100 {
-        health.observe(&fixture::record(START, ResponseBody::default()));
+        health.observe(&measured(&record, &streaming(200.0, 10.0)));
     }
-    health.report(&LoadReport::default(), &queue, &shares(workers), &streaming(200.0, 10.0)).reasons
+    health.report(&LoadReport::default(), &queue, &shares(workers)).reasons
 }
 
 #[test]
@@ -319,7 +474,7 @@ fn a_late_client_that_was_idle_is_told_to_look_elsewhere() {
     let reason = &health.reasons[0];
     assert_eq!(
         reason.finding,
-        "requests left 50.0 ms late at p99, 50% of the median time to first token (100 ms)"
+        "requests left 50.0 ms late at p50, 50% of the median time to first token (100 ms)"
     );
     assert!(reason.advice.contains("other programs delayed them"), "{}", reason.advice);
     assert!(!reason.advice.contains("--workers-max"), "{}", reason.advice);

@@ -1,22 +1,25 @@
 //! The rules for the verdict, with advice. `docs/decisions/client-health.md` explains them.
 
-use super::{ClientHealth, Cpu, Queue, Reason, TimeStatistics, Verdict};
-use crate::metrics::metric::MetricResult;
-use crate::metrics::tag;
+use super::{Bound, ClientHealth, Cpu, Queue, Reason, TimeStatistics, Verdict};
 
-/// Lower limit for the measured values that errors are compared with, in milliseconds. Below
-/// it the noise of any machine would raise doubt.
-const FINEST_MS: f64 = 5.0;
-/// Errors above this are always suspect, in milliseconds.
-const DOUBTFUL_MS: f64 = 100.0;
-/// Errors above this are always invalid, in milliseconds.
-const RUINOUS_MS: f64 = 1000.0;
-/// An error above this fraction of the measured value is suspect.
-const DOUBTFUL_SHARE: f64 = 0.1;
-/// An error above this fraction of the measured value is invalid.
+/// Lower limit for the statistics that errors are compared with, in milliseconds. Below it, the
+/// clocks and the noise of any machine would raise doubt.
+const FINEST_MS: f64 = 2.0;
+/// An error above this fraction of the statistic is suspect: who compares two servers acts on
+/// differences of that size.
+const DOUBTFUL_SHARE: f64 = 0.05;
+/// An error above this fraction of what it is compared with is invalid.
 const RUINOUS_SHARE: f64 = 1.0 / 3.0;
-/// Below this fraction of kernel timestamps, read lag affects the 99th percentile of errors.
-const STAMPED_SHARE: f64 = 0.99;
+/// Lower limit for the median response time that lateness is compared with, in milliseconds.
+const FINEST_RESPONSE_MS: f64 = 5.0;
+/// Median lateness above this fraction of the median response time is suspect.
+const DOUBTFUL_LATENESS: f64 = 0.1;
+/// Lateness above this is always suspect, in milliseconds.
+const DOUBTFUL_MS: f64 = 100.0;
+/// Lateness above this is always invalid, in milliseconds.
+const RUINOUS_MS: f64 = 1000.0;
+/// Number of requests from which more than one is above the 99th percentile.
+const MANY_REQUESTS: u64 = 200;
 /// A worker above this CPU usage is overloaded.
 const SATURATED: f64 = 0.95;
 /// Above this CPU usage, delays are attributed to the worker and not to the machine.
@@ -26,53 +29,17 @@ const HELD_BACK_SHARE: f64 = 0.1;
 
 /// Input of the rules in addition to [`ClientHealth`].
 pub(super) struct Facts {
-    requests: u64,
-    /// 99th percentile of the slip.
-    late_ms: Option<f64>,
-    /// 99th percentile of the slip of requests that were due while the worker slept.
-    idle_late_ms: Option<f64>,
-    /// The median response time.
-    response: Option<Scale>,
-    /// The smallest median of the metrics that arrival times are used for.
-    finest: Option<Scale>,
-}
-
-/// A measured value that errors are compared with.
-#[derive(Clone, Copy)]
-struct Scale {
-    name: &'static str,
-    ms: f64,
-}
-
-impl Facts {
-    pub(super) fn new(
-        requests: u64,
-        late_ms: Option<f64>,
-        idle_late_ms: Option<f64>,
-        results: &[MetricResult],
-    ) -> Self {
-        let median = |tag, name| {
-            let result = results.iter().find(|result| result.metric.tag == tag)?;
-            Some(Scale { name, ms: result.stats.distribution?.p50 })
-        };
-        let latency = median(tag::REQUEST_LATENCY, "request latency");
-        let first_token = median(tag::TIME_TO_FIRST_TOKEN, "time to first token");
-        let between = median(tag::INTER_TOKEN_LATENCY, "inter-token latency");
-        let smaller = |one: Scale, other: Scale| if one.ms <= other.ms { one } else { other };
-        Self {
-            requests,
-            late_ms,
-            idle_late_ms,
-            response: first_token.or(latency),
-            finest: [latency, first_token, between].into_iter().flatten().reduce(smaller),
-        }
-    }
+    pub(super) requests: u64,
+    /// The part of the slip that only the client caused.
+    pub(super) late: Option<TimeStatistics>,
+    /// That of requests that were due while the worker slept.
+    pub(super) idle_late: Option<TimeStatistics>,
 }
 
 /// Returns all reasons for doubt, the most serious first.
 pub(super) fn reasons(health: &ClientHealth, facts: &Facts) -> Vec<Reason> {
     let mut reasons: Vec<Reason> =
-        [late_sends(health, facts), vague_arrivals(health, facts), saturated_worker(health)]
+        [late_sends(health, facts), uncertain_statistic(health), saturated_worker(health)]
             .into_iter()
             .flatten()
             .collect();
@@ -85,38 +52,55 @@ pub(super) fn reasons(health: &ClientHealth, facts: &Facts) -> Vec<Reason> {
     reasons
 }
 
-/// Returns the severity of an error of `ms` relative to the measured value.
-fn gravity(ms: f64, scale: Option<Scale>) -> Option<Verdict> {
-    let measured = scale.map_or(f64::INFINITY, |scale| scale.ms.max(FINEST_MS));
-    let limit = |share: f64, most: f64| (measured * share).min(most);
-    if ms > limit(RUINOUS_SHARE, RUINOUS_MS) {
-        Some(Verdict::Invalid)
-    } else if ms > limit(DOUBTFUL_SHARE, DOUBTFUL_MS) {
-        Some(Verdict::Suspect)
-    } else {
-        None
+/// How late requests were sent.
+struct Lateness {
+    verdict: Verdict,
+    /// `5.00 ms late at p50, 10% of the median time to first token (50.0 ms)`.
+    what: String,
+}
+
+impl Lateness {
+    /// Judges the requests that were sent `late`. The median is compared with the median response
+    /// time: it is the delay of the load as a whole. The few requests that were later have no
+    /// influence on the others unless they are very late.
+    fn of(late: &TimeStatistics, health: &ClientHealth) -> Option<Self> {
+        let bounds = health.error_bounds_ms.unwrap_or_default();
+        let first_token = bounds.time_to_first_token.map(|of| ("time to first token", of));
+        let response = first_token.or(bounds.request_latency.map(|of| ("request latency", of)));
+        let median = response.map_or(f64::INFINITY, |(_, of)| of.p50.value);
+        let scale = median.max(FINEST_RESPONSE_MS);
+        let judged = |ms: f64, scale: f64| {
+            if ms > (scale * RUINOUS_SHARE).min(RUINOUS_MS) {
+                Some(Verdict::Invalid)
+            } else if ms > (scale * DOUBTFUL_LATENESS).min(DOUBTFUL_MS) {
+                Some(Verdict::Suspect)
+            } else {
+                None
+            }
+        };
+        let (name, rare) =
+            if late.count < MANY_REQUESTS { ("p90", late.p90) } else { ("p99", late.p99) };
+        let (of_most, of_few) = (judged(late.p50, scale), judged(rare, f64::INFINITY));
+        let what = if of_few > of_most {
+            format!("{} late at {name}", shown(rare))
+        } else {
+            let beside = response.filter(|_| median >= FINEST_RESPONSE_MS);
+            let beside = beside.map(|(metric, of)| {
+                let percent = 100.0 * late.p50 / of.p50.value;
+                format!(", {percent:.0}% of the median {metric} ({})", shown(of.p50.value))
+            });
+            format!("{} late at p50{}", shown(late.p50), beside.unwrap_or_default())
+        };
+        Some(Self { verdict: of_most.max(of_few)?, what })
     }
 }
 
-/// Formats `, 19% of the median time to first token (200 ms)`; empty if the median is too
-/// small for a meaningful percentage.
-fn beside(ms: f64, scale: Option<Scale>) -> String {
-    scale.filter(|scale| scale.ms >= FINEST_MS).map_or_else(String::new, |scale| {
-        let percent = 100.0 * ms / scale.ms;
-        format!(", {percent:.0}% of the median {} ({})", scale.name, shown(scale.ms))
-    })
-}
-
 fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
-    let late = facts.late_ms?;
-    let slept = facts.idle_late_ms.is_some_and(|ms| gravity(ms, facts.response).is_some());
+    let Lateness { verdict, what } = Lateness::of(&facts.late?, health)?;
+    let slept = facts.idle_late.is_some_and(|late| Lateness::of(&late, health).is_some());
     Some(Reason {
-        verdict: gravity(late, facts.response)?,
-        finding: format!(
-            "requests left {} late at p99{}",
-            shown(late),
-            beside(late, facts.response)
-        ),
+        verdict,
+        finding: format!("requests left {what}"),
         advice: if slept {
             "sleeping workers were woken late, so other programs used the CPU; keep other \
              programs, including the server, off the client's cores"
@@ -127,19 +111,34 @@ fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
     })
 }
 
-/// Checks arrival times. Bytes that were read late may have arrived before their timestamp.
-/// Without kernel timestamps, read lag is an error too.
-fn vague_arrivals(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
-    let p99 = |spread: &Option<TimeStatistics>| spread.map(|spread| spread.p99);
-    let is_stamped = health.reads.is_some_and(|reads| reads.kernel_share >= STAMPED_SHARE);
-    let lag = if is_stamped { None } else { p99(&health.read_lag_ms) };
-    let error = [p99(&health.arrival_error_ms), lag].into_iter().flatten().reduce(f64::max)?;
+/// Checks the statistic with the largest error that the client may have caused, relative to its
+/// value.
+fn uncertain_statistic(health: &ClientHealth) -> Option<Reason> {
+    let share = |bound: &Bound| bound.error() / bound.value.max(FINEST_MS);
+    let bounds = health.error_bounds_ms?;
+    let all = bounds.iter().flat_map(|(metric, statistics)| {
+        statistics.percentiles().map(move |(percent, bound)| (metric, percent, bound))
+    });
+    let worst = all.max_by(|one, other| share(&one.2).total_cmp(&share(&other.2)));
+    let (metric, percent, bound) = worst?;
+    let verdict = match share(&bound) {
+        share if share > RUINOUS_SHARE => Verdict::Invalid,
+        share if share > DOUBTFUL_SHARE => Verdict::Suspect,
+        _ => return None,
+    };
+    let relative = if bound.value >= FINEST_MS {
+        format!(" ({:.0}%)", 100.0 * share(&bound))
+    } else {
+        String::new()
+    };
     Some(Reason {
-        verdict: gravity(error, facts.finest)?,
+        verdict,
         finding: format!(
-            "events were read late, so arrival times are uncertain by {} at p99{}",
-            shown(error),
-            beside(error, facts.finest)
+            "the client was late to send or to read, so that the p{percent} of the {metric}, {}, \
+             may be {}{relative} {}",
+            shown(bound.value),
+            shown(bound.error()),
+            if bound.below < bound.above { "higher" } else { "lower" },
         ),
         advice: more_workers(health.cpu.as_ref(), "lower the load"),
     })

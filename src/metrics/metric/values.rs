@@ -39,7 +39,7 @@ impl Facts<'_> {
     /// Returns the nanoseconds from the request's start to the arrival of the `n`th content event.
     #[must_use]
     pub(crate) fn until_content(&self, n: usize) -> Option<f64> {
-        self.response.content.get(n).map(|piece| self.since_start(piece.arrival))
+        self.response.content.get(n).map(|piece| self.since_start(piece.arrival.at))
     }
 
     /// Returns the nanoseconds from the request's start to `at`.

@@ -27,3 +27,9 @@ pub(crate) const fn thread_cpu_ns() -> u64 {
 pub(crate) const fn process_cpu_ns() -> u64 {
     0
 }
+
+/// Returns `None`: the time that a thread waited for a core is not available.
+#[must_use]
+pub(crate) const fn thread_waited_ns() -> Option<u64> {
+    None
+}

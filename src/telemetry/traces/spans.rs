@@ -111,7 +111,7 @@ impl Maker<'_> {
             (span::AIPERF_LAST_TOKEN, content.last()),
         ];
         let event = |(name, piece): (&str, Option<&crate::endpoint::ContentPiece>)| {
-            let time_unix_nano = self.wall_ns(piece?.arrival);
+            let time_unix_nano = self.wall_ns(piece?.arrival.at);
             Some(Event { time_unix_nano, name: name.to_owned(), ..Event::default() })
         };
         let is_stream = self.measured.record.body.is_event_stream;

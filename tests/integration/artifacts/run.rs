@@ -8,7 +8,7 @@ use aiperf::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel, 
 use aiperf::console::{self, Style};
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::metric::{MeasuredRecord, MetricResult, Settings};
+use aiperf::metrics::metric::{MeasuredRecord, Settings};
 use aiperf::metrics::steady::Unsteady;
 use aiperf::metrics::{
     Accumulator, ClientHealth, CountTokens, Health, LoadReport, Measurer, Registry,
@@ -131,7 +131,7 @@ impl TestRun {
                     requested_rate: Some(10.0),
                     reached_rate: Some(9.876_543_210_123),
                 },
-                client_health: Some(self.health(&profiling.results())),
+                client_health: Some(self.health()),
                 time_breakdown: None,
                 shards: None,
             },
@@ -147,10 +147,10 @@ impl TestRun {
     }
 
     /// The client's health.
-    fn health(&self, results: &[MetricResult]) -> ClientHealth {
+    fn health(&self) -> ClientHealth {
         let mut health = Health::default();
         for measured in self.measured.iter().filter(|measured| is_profiling(measured)) {
-            health.observe(&measured.record);
+            health.observe(measured);
         }
         let queue =
             QueueStats { budget_bytes: 1000, peak_bytes: 900, pauses: 1, ..Default::default() };
@@ -160,7 +160,7 @@ impl TestRun {
             reached_rate: Some(9.7),
             ..LoadReport::default()
         };
-        health.report(&load, &queue, &shares, results)
+        health.report(&load, &queue, &shares)
     }
 }
 

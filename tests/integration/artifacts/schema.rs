@@ -115,6 +115,7 @@ pub(crate) struct ClientHealth {
     pub(crate) schedule_slip_ms: Option<TimeStatistics>,
     pub(crate) schedule_slip_idle_ms: Option<TimeStatistics>,
     pub(crate) schedule_slip_loaded_ms: Option<TimeStatistics>,
+    pub(crate) error_bounds_ms: Option<BTreeMap<String, Bounds>>,
     pub(crate) read_lag_ms: Option<TimeStatistics>,
     pub(crate) stamp_uncertainty_ms: Option<TimeStatistics>,
     pub(crate) arrival_error_ms: Option<TimeStatistics>,
@@ -132,6 +133,28 @@ pub(crate) struct Reason {
     pub(crate) verdict: String,
     pub(crate) finding: String,
     pub(crate) advice: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bounds {
+    pub(crate) count: u64,
+    pub(crate) avg: Bound,
+    pub(crate) p50: Bound,
+    pub(crate) p99: Bound,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bound {
+    pub(crate) value: f64,
+    pub(crate) below: f64,
+    pub(crate) above: f64,
+    #[serde(rename = "late")]
+    _late: Option<f64>,
+    pub(crate) sample_below: Option<f64>,
+    pub(crate) sample_above: Option<f64>,
+    pub(crate) requests_needed: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, PartialEq)]

@@ -14,6 +14,7 @@ fn run(parts: &[(Stage, f64)]) -> Trial {
         results: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: Some(Division { request_count: 9, metrics: vec![divided] }),
+        error_bounds: None,
         requests: Requests::new(&Plan::new(&[], 0.95, 1)),
     }
 }

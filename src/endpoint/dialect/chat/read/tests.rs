@@ -58,7 +58,7 @@ fn an_event_alone_has_content_where_the_response_has_it() {
         DONE,
     ];
     let content = parse(&stream(&events)).content;
-    let expected: Vec<u64> = content.iter().map(|piece| piece.arrival.0).collect();
+    let expected: Vec<u64> = content.iter().map(|piece| piece.arrival.at.0).collect();
     assert_eq!(expected, [4, 5, 6, 8]);
     let alone = events.iter().zip(1u64..).filter(|(event, _)| has_content(event.as_bytes()));
     assert_eq!(alone.map(|(_, arrival)| arrival).collect::<Vec<_>>(), expected);

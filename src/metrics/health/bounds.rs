@@ -1,0 +1,314 @@
+//! Error bounds: how far the client may have put off the statistics that people read, and how far
+//! they would differ with other requests.
+
+use serde::{Deserialize, Serialize};
+
+use super::sampling::{self, Interval};
+use crate::column::{Column, Store, fixed_struct};
+use crate::metrics::histogram::Histogram;
+use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::percentile::{exact_sum, percentiles_of, sorted_at};
+use crate::metrics::tag::{self, MetricTag};
+use crate::record::{Arrival, RequestRecord};
+use crate::units::Nanos;
+
+/// The percentiles that have bounds, beside the mean.
+const PERCENTS: [f64; 2] = [50.0, 99.0];
+
+/// Error bounds of each metric; absent if no request has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorBounds {
+    /// Bounds of the time to first token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) time_to_first_token: Option<MetricBounds>,
+    /// Bounds of the inter-token latency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) inter_token_latency: Option<MetricBounds>,
+    /// Bounds of the request latency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request_latency: Option<MetricBounds>,
+}
+
+impl ErrorBounds {
+    /// Returns the bounds of the statistic of `metric` with this name.
+    pub(crate) fn of(&self, metric: MetricTag, statistic: &str) -> Option<Bound> {
+        let (_, bounds) = [
+            (tag::TIME_TO_FIRST_TOKEN, self.time_to_first_token),
+            (tag::INTER_TOKEN_LATENCY, self.inter_token_latency),
+            (tag::REQUEST_LATENCY, self.request_latency),
+        ]
+        .into_iter()
+        .find(|(tag, _)| *tag == metric)?;
+        let bounds = bounds?;
+        match statistic {
+            "avg" => Some(bounds.avg),
+            "p50" => Some(bounds.p50),
+            "p99" => Some(bounds.p99),
+            _ => None,
+        }
+    }
+
+    /// Iterates over the bounds, with the name of the metric.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, MetricBounds)> + use<> {
+        [
+            ("time to first token", self.time_to_first_token),
+            ("inter-token latency", self.inter_token_latency),
+            ("request latency", self.request_latency),
+        ]
+        .into_iter()
+        .filter_map(|(name, bounds)| Some((name, bounds?)))
+    }
+}
+
+/// Error bounds of a metric's statistics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricBounds {
+    /// Number of values.
+    pub(crate) count: u64,
+    /// Mean, without the confidence interval.
+    pub(crate) avg: Bound,
+    /// Median.
+    pub(crate) p50: Bound,
+    /// 99th percentile.
+    pub(crate) p99: Bound,
+}
+
+impl MetricBounds {
+    /// Iterates over the percentiles.
+    pub(crate) fn percentiles(&self) -> impl Iterator<Item = (i64, Bound)> + use<> {
+        [(50, self.p50), (99, self.p99)].into_iter()
+    }
+}
+
+/// Error bounds of a statistic, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bound {
+    /// The statistic.
+    pub(crate) value: f64,
+    /// How much lower it may be, since the client may have measured too much.
+    pub(crate) below: f64,
+    /// How much higher it may be, since the client may have measured too little.
+    pub(crate) above: f64,
+    /// How much higher it is if times count from when each request was due, without its waits for
+    /// the server; absent in a closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) late: Option<f64>,
+    /// The 95% confidence interval for other requests of the same kind: how far below the statistic
+    /// it begins. Absent with too few requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sample_below: Option<f64>,
+    /// How far above the statistic the interval ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sample_above: Option<f64>,
+    /// The number of requests from which the statistic can be judged; present if there are fewer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) requests_needed: Option<u64>,
+}
+
+impl Bound {
+    /// Returns the lowest and the highest value that the statistic may have.
+    pub(crate) fn range(&self) -> [f64; 2] {
+        [self.value - self.below, self.value + self.above]
+    }
+
+    /// Returns how far the client may have put the statistic off, in either direction.
+    pub(crate) const fn error(&self) -> f64 {
+        self.below.max(self.above)
+    }
+}
+
+/// Collects the values of the measurement's successful requests, each with its own errors.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Collector {
+    first_token: Timings,
+    between: Timings,
+    latency: Timings,
+}
+
+impl Collector {
+    /// Creates a collector whose values will be in `store`.
+    pub(super) fn keeping_in(store: &Store) -> Self {
+        let timings = || Timings { all: Column::new(store.clone()), ..Timings::default() };
+        Self { first_token: timings(), between: timings(), latency: timings() }
+    }
+
+    /// Adds a successful request, which the client sent `late` after it could have. `error` returns
+    /// how many nanoseconds earlier bytes may have arrived because of the client.
+    pub(super) fn observe(
+        &mut self,
+        measured: &MeasuredRecord,
+        late: Option<Nanos>,
+        error: impl Fn(Arrival) -> u32,
+    ) {
+        let MeasuredRecord { record, response, observation } = measured;
+        let value = |tag| observation.values.scalar(tag);
+        let content = &response.content;
+        let [first, last] = [content.first(), content.last()]
+            .map(|piece| piece.map_or(0.0, |piece| f64::from(error(piece.arrival))));
+        let unsent = unsent(record).0 as f64;
+        let late = late.map(|late| late.0 as f64);
+        if let Some(value) = value(tag::TIME_TO_FIRST_TOKEN) {
+            self.first_token.push(value, first + unsent, 0.0, late);
+        }
+        if let Some(value) = value(tag::REQUEST_LATENCY) {
+            self.latency.push(value, last + unsent, 0.0, late);
+        }
+        if let Some(value) = value(tag::INTER_TOKEN_LATENCY)
+            && let Some(gaps) = gaps(measured)
+        {
+            self.between.push(value, last / gaps, first / gaps, None);
+        }
+    }
+
+    /// Computes the bounds; `None` without values.
+    pub(super) fn bounds(&self) -> Option<ErrorBounds> {
+        self.by(Timings::bounds)
+    }
+
+    /// Computes the bounds so far: fast, but with percentiles at most 0.8% too high, and without
+    /// the confidence intervals.
+    pub(super) fn bounds_so_far(&self) -> Option<ErrorBounds> {
+        self.by(Timings::bounds_so_far)
+    }
+
+    fn by(&self, bounds: impl Fn(&Timings) -> Option<MetricBounds>) -> Option<ErrorBounds> {
+        let all = ErrorBounds {
+            time_to_first_token: bounds(&self.first_token),
+            inter_token_latency: bounds(&self.between),
+            request_latency: bounds(&self.latency),
+        };
+        Some(all).filter(|all| *all != ErrorBounds::default())
+    }
+}
+
+/// Returns the number of times between tokens that the inter-token latency is the mean of.
+fn gaps(measured: &MeasuredRecord) -> Option<f64> {
+    let tokens = measured.observation.values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;
+    Some(tokens - 1.0).filter(|gaps| *gaps >= 1.0)
+}
+
+/// Returns how long after its start the client could have sent the request but did not: until its
+/// first byte was offered to the socket, without the waits for a connection.
+fn unsent(record: &RequestRecord) -> Nanos {
+    let trace = &record.trace;
+    let Some(sent) = trace.send_start else { return Nanos::ZERO };
+    // Earlier attempts on connections that were dead took time as well.
+    let from = if record.retry_count > 0 { trace.reused } else { Some(record.start) };
+    let ready = [trace.pool_wait_end, trace.dns_end, trace.connect_end, from];
+    ready.into_iter().flatten().max().map_or(Nanos::ZERO, |ready| sent.since(ready))
+}
+
+fixed_struct! {
+    /// A value and its errors, in nanoseconds.
+    #[derive(Debug, Clone, Copy, Default)]
+    struct Timing {
+        value: f64,
+        /// How much lower it may be.
+        below: f64,
+        /// How much higher it may be.
+        above: f64,
+        /// How late the request was sent.
+        late: f64,
+    }
+}
+
+/// A value as measured, and with its errors.
+#[derive(Debug, Clone, Copy)]
+enum Reading {
+    Measured,
+    Lowest,
+    Highest,
+    FromDue,
+}
+
+impl Reading {
+    const ALL: [Self; 4] = [Self::Measured, Self::Lowest, Self::Highest, Self::FromDue];
+}
+
+impl Timing {
+    fn read(self, reading: Reading) -> f64 {
+        match reading {
+            Reading::Measured => self.value,
+            Reading::Lowest => (self.value - self.below).max(0.0),
+            Reading::Highest => self.value + self.above,
+            Reading::FromDue => self.value + self.late,
+        }
+    }
+}
+
+/// The values of a metric.
+#[derive(Debug, Clone, Default)]
+struct Timings {
+    all: Column<Timing>,
+    /// Whether any request was due at a certain time.
+    had_due: bool,
+    /// The same values, for the bounds so far, by [`Reading`].
+    so_far: [Histogram; 4],
+}
+
+impl Timings {
+    fn push(&mut self, value: f64, below: f64, above: f64, late: Option<f64>) {
+        let timing = Timing { value, below, above, late: late.unwrap_or(0.0) };
+        self.had_due |= late.is_some();
+        self.all.push(timing);
+        for (values, reading) in self.so_far.iter_mut().zip(Reading::ALL) {
+            values.add(timing.read(reading).round() as u64, 1);
+        }
+    }
+
+    fn bounds(&self) -> Option<MetricBounds> {
+        let count = self.all.len() as u64;
+        let values = |reading| move || self.all.iter().map(move |timing| timing.read(reading));
+        let statistics = |reading| {
+            let [p50, p99] = percentiles_of(values(reading), PERCENTS)?;
+            Some([exact_sum(values(reading)()) / count as f64, p50, p99])
+        };
+        let mut bounds = self.with(count, &statistics)?;
+        let intervals = PERCENTS.map(|percent| sampling::interval(count, percent / 100.0));
+        let ranks = intervals.iter().flat_map(|Interval { low, high }| [*low, *high]).flatten();
+        let found = sorted_at(values(Reading::Measured), ranks);
+        for (bound, Interval { low, high }) in
+            [&mut bounds.p50, &mut bounds.p99].into_iter().zip(intervals)
+        {
+            let at = |rank: Option<u64>| found.get(&rank?).map(|nanos| nanos / 1e6);
+            bound.sample_below = at(low).map(|low| bound.value - low);
+            bound.sample_above = at(high).map(|high| high - bound.value);
+        }
+        Some(bounds)
+    }
+
+    fn bounds_so_far(&self) -> Option<MetricBounds> {
+        let statistics = |reading: Reading| {
+            let values = &self.so_far[reading as usize];
+            let [p50, p99] = PERCENTS.map(|percent| values.interpolated(percent));
+            Some([values.mean()?, p50?, p99?])
+        };
+        self.with(self.all.len() as u64, &statistics)
+    }
+
+    /// Returns the bounds by the mean and the [`PERCENTS`] of each reading, without the confidence
+    /// intervals.
+    fn with(
+        &self,
+        count: u64,
+        statistics: &dyn Fn(Reading) -> Option<[f64; 3]>,
+    ) -> Option<MetricBounds> {
+        let [measured, lowest, highest, from_due] = Reading::ALL.map(statistics);
+        let (measured, lowest, highest, from_due) = (measured?, lowest?, highest?, from_due?);
+        let bound = |at: usize| Bound {
+            value: measured[at] / 1e6,
+            below: (measured[at] - lowest[at]) / 1e6,
+            above: (highest[at] - measured[at]) / 1e6,
+            late: self.had_due.then(|| (from_due[at] - measured[at]) / 1e6),
+            ..Bound::default()
+        };
+        let [p50, p99] = [0, 1].map(|at| {
+            let needed = sampling::needed(PERCENTS[at] / 100.0);
+            let requests_needed = Some(needed).filter(|needed| count < *needed);
+            Bound { requests_needed, ..bound(at + 1) }
+        });
+        Some(MetricBounds { count, avg: bound(0), p50, p99 })
+    }
+}
