@@ -2,6 +2,7 @@
 //! exit code.
 
 mod compare;
+mod datasets;
 mod gates;
 mod interrupt;
 mod logging;
@@ -159,6 +160,11 @@ fn execute(
             out.write_all(
                 if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),
             )?;
+            Ok(Outcome::Done)
+        }
+        Command::Datasets { json } => {
+            let list = if json { datasets::json() } else { datasets::table() };
+            out.write_all(list.as_bytes())?;
             Ok(Outcome::Done)
         }
         Command::Show(text) => {

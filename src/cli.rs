@@ -12,6 +12,7 @@ mod distributed;
 mod gates;
 mod generated;
 mod given;
+mod hub_args;
 mod load;
 mod load_args;
 mod media_args;
@@ -74,6 +75,11 @@ pub enum Command {
     Plot(Plot),
     /// List the metric catalogue.
     Metrics {
+        /// Whether to print JSON instead of a table.
+        json: bool,
+    },
+    /// List the public datasets.
+    Datasets {
         /// Whether to print JSON instead of a table.
         json: bool,
     },
@@ -202,6 +208,12 @@ enum Action {
     Plot(Plot),
     /// List every metric that aiperf computes
     Metrics {
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the public datasets that aiperf can download
+    Datasets {
         /// Print JSON instead of a table
         #[arg(long)]
         json: bool,
@@ -362,6 +374,7 @@ fn parse_one(
         Action::Compare(compare) => Command::Compare(compare),
         Action::Plot(plot) => Command::Plot(plot),
         Action::Metrics { json } => Command::Metrics { json },
+        Action::Datasets { json } => Command::Datasets { json },
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),
         Action::Man { dir: Some(directory), .. } => {
             Command::ManPages { pages: generated::man_pages()?, directory }

@@ -21,8 +21,8 @@ use crate::redact::printable;
 use crate::run::{ClientTables, RunReport};
 
 pub(crate) use files::render_files;
-pub(crate) use live::ProgressLine;
 pub use live::Ui;
+pub(crate) use live::{DownloadLine, ProgressLine};
 pub(crate) use table::{SummaryTable, figures};
 pub(crate) use warning::Warning;
 

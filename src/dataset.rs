@@ -6,6 +6,7 @@
 mod check;
 mod file;
 mod finish;
+mod hub;
 mod lengths;
 mod media;
 mod payload;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 pub(crate) use self::finish::conversation_id;
+pub use self::hub::{HubDataset, PUBLIC, Public};
 pub use self::lengths::SequenceDistribution;
 pub(crate) use self::media::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES,
@@ -35,6 +37,7 @@ pub(crate) use self::payload::tokens_sent;
 pub use self::sampler::Sampler;
 pub(crate) use self::seed::Seed;
 pub use self::text::Text;
+use crate::hub::Hub;
 use crate::setting::{self, InvalidSetting, named};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
@@ -63,7 +66,6 @@ pub struct Config {
 /// Kinds of datasets.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "a run has one of them")]
 pub enum Source {
     /// Generated from the embedded corpus.
     Synthetic(Synthetic),
@@ -79,6 +81,8 @@ pub enum Source {
         /// How prompts are generated if the file is a trace.
         traces: TraceSettings,
     },
+    /// Read from the Hugging Face hub.
+    Hub(HubDataset),
 }
 
 /// Formats of dataset files.
@@ -102,6 +106,8 @@ pub enum FileFormat {
     BailianTrace,
     /// CSV with one request per line.
     BurstGptTrace,
+    /// JSONL with one question per line: a part of SPEED-Bench, or a category of it.
+    SpeedBench(&'static str),
 }
 
 named! {
@@ -115,6 +121,38 @@ named! {
         "mooncake_trace" => MooncakeTrace,
         "bailian_trace" => BailianTrace,
         "burst_gpt_trace" => BurstGptTrace,
+        "speed_bench_qualitative" => SpeedBench("qualitative"),
+        "speed_bench_coding" => SpeedBench("coding"),
+        "speed_bench_humanities" => SpeedBench("humanities"),
+        "speed_bench_math" => SpeedBench("math"),
+        "speed_bench_multilingual" => SpeedBench("multilingual"),
+        "speed_bench_qa" => SpeedBench("qa"),
+        "speed_bench_rag" => SpeedBench("rag"),
+        "speed_bench_reasoning" => SpeedBench("reasoning"),
+        "speed_bench_roleplay" => SpeedBench("roleplay"),
+        "speed_bench_stem" => SpeedBench("stem"),
+        "speed_bench_summarization" => SpeedBench("summarization"),
+        "speed_bench_writing" => SpeedBench("writing"),
+        "speed_bench_throughput_1k" => SpeedBench("throughput_1k"),
+        "speed_bench_throughput_1k_low_entropy" => SpeedBench("throughput_1k_low_entropy"),
+        "speed_bench_throughput_1k_mixed" => SpeedBench("throughput_1k_mixed"),
+        "speed_bench_throughput_1k_high_entropy" => SpeedBench("throughput_1k_high_entropy"),
+        "speed_bench_throughput_2k" => SpeedBench("throughput_2k"),
+        "speed_bench_throughput_2k_low_entropy" => SpeedBench("throughput_2k_low_entropy"),
+        "speed_bench_throughput_2k_mixed" => SpeedBench("throughput_2k_mixed"),
+        "speed_bench_throughput_2k_high_entropy" => SpeedBench("throughput_2k_high_entropy"),
+        "speed_bench_throughput_8k" => SpeedBench("throughput_8k"),
+        "speed_bench_throughput_8k_low_entropy" => SpeedBench("throughput_8k_low_entropy"),
+        "speed_bench_throughput_8k_mixed" => SpeedBench("throughput_8k_mixed"),
+        "speed_bench_throughput_8k_high_entropy" => SpeedBench("throughput_8k_high_entropy"),
+        "speed_bench_throughput_16k" => SpeedBench("throughput_16k"),
+        "speed_bench_throughput_16k_low_entropy" => SpeedBench("throughput_16k_low_entropy"),
+        "speed_bench_throughput_16k_mixed" => SpeedBench("throughput_16k_mixed"),
+        "speed_bench_throughput_16k_high_entropy" => SpeedBench("throughput_16k_high_entropy"),
+        "speed_bench_throughput_32k" => SpeedBench("throughput_32k"),
+        "speed_bench_throughput_32k_low_entropy" => SpeedBench("throughput_32k_low_entropy"),
+        "speed_bench_throughput_32k_mixed" => SpeedBench("throughput_32k_mixed"),
+        "speed_bench_throughput_32k_high_entropy" => SpeedBench("throughput_32k_high_entropy"),
     }
 }
 
@@ -269,11 +307,13 @@ impl Dataset {
     /// Generates or reads the conversations that `config` describes.
     ///
     /// `counter` generates the prompts and counts their tokens. `tokenizes_input` states whether
-    /// the input of the endpoint is text whose tokens are to be counted.
+    /// the input of the endpoint is text whose tokens are to be counted. `hub` provides the
+    /// datasets that are not on this machine.
     pub fn load(
         config: &Config,
         counter: &TokenCounter,
         tokenizes_input: bool,
+        hub: &Hub,
     ) -> Result<Self, DatasetError> {
         let seed = Seed::or_random(config.random_seed);
         let mut conversations = match &config.source {
@@ -282,6 +322,7 @@ impl Dataset {
             Source::File { path, format, traces } => {
                 file::read(path, *format, traces, counter, seed)?
             }
+            Source::Hub(dataset) => hub::read(dataset, hub, counter)?,
         };
         finish::fill_ids(&mut conversations);
         finish::assign_models(&mut conversations, config, seed);
@@ -378,6 +419,14 @@ pub enum DatasetError {
         /// Note on what was skipped; may be empty.
         note: String,
     },
+    /// The dataset cannot be downloaded, or is not usable.
+    #[error("cannot load the dataset {name}: {reason}")]
+    Hub {
+        /// Name of the repository.
+        name: String,
+        /// Description of the error.
+        reason: String,
+    },
     /// Media could not be encoded.
     #[error("cannot generate {what}: {reason}")]
     Encode {
@@ -395,6 +444,6 @@ impl DatasetError {
     /// Returns whether the error is in the command line, and not in the system.
     #[must_use]
     pub(crate) const fn is_of_the_command_line(&self) -> bool {
-        !matches!(self, Self::Encode { .. })
+        !matches!(self, Self::Encode { .. } | Self::Hub { .. })
     }
 }

@@ -25,6 +25,8 @@ pub mod redact;
 
 pub mod semconv;
 
+pub mod hub;
+
 pub mod tokenizer;
 
 mod png;

@@ -30,9 +30,9 @@ pub(crate) trait Named: Copy + PartialEq + Send + Sync + 'static {
 
 /// Gives the values of an enum their names, as [`Named`] and for files.
 macro_rules! named {
-    ($type:ident { $($name:literal => $value:ident),+ $(,)? }) => {
+    ($type:ident { $($name:literal => $value:ident $(($part:literal))?),+ $(,)? }) => {
         impl $crate::setting::Named for $type {
-            const NAMES: &'static [(&'static str, Self)] = &[$(($name, Self::$value)),+];
+            const NAMES: &'static [(&'static str, Self)] = &[$(($name, Self::$value $(($part))?)),+];
         }
 
         impl ::serde::Serialize for $type {

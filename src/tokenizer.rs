@@ -5,12 +5,12 @@
 //! special tokens that a tokenizer would add by itself.
 
 mod chat_template;
-mod hub;
 mod o200k;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +22,13 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::environment::Environment;
+use crate::hub::{Hub, HubError, Kind, hexadecimal};
 use chat_template::ChatTemplate;
 pub(crate) use chat_template::Wrapping;
 use o200k::{O200K, O200k};
+
+/// Name of the file with a tokenizer.
+const TOKENIZER: &str = "tokenizer.json";
 
 /// Source of the tokenizer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -87,8 +91,10 @@ pub fn is_local(model: &str, revision: &str, environment: Environment<'_>) -> bo
     let path = Path::new(model);
     let is_file = path.is_file() && path.extension().is_some_and(|ending| ending == "json");
     is_file
-        || path.join("tokenizer.json").is_file()
-        || hub::Hub::new(environment).cached(model, revision).is_some()
+        || path.join(TOKENIZER).is_file()
+        || Hub::new(environment)
+            .repository(Kind::Model, model, revision)
+            .is_ok_and(|repository| repository.cached(TOKENIZER).is_some())
 }
 
 /// Error of loading a tokenizer.
@@ -153,6 +159,22 @@ pub enum TokenizerError {
     },
 }
 
+impl TokenizerError {
+    /// Returns the error of the model `name` on the hub.
+    fn hub(name: &str, error: HubError) -> Self {
+        let name = name.to_owned();
+        match error {
+            HubError::Name { name } => Self::Name { name },
+            HubError::Offline { cache, variable } => Self::Offline { name, cache, variable },
+            HubError::NotFound => {
+                let reason = "the model does not exist on the hub, or lacks a tokenizer.json";
+                Self::Download { name, reason: reason.to_owned() }
+            }
+            error => Self::Download { name, reason: error.to_string() },
+        }
+    }
+}
+
 /// Counter of tokens. Clones share one vocabulary and may be used from any thread.
 #[derive(Clone)]
 pub struct TokenCounter {
@@ -173,12 +195,20 @@ impl TokenCounter {
     ///
     /// `environment` provides the variables of the hub: `HF_HUB_CACHE`, `HF_HOME`, `HF_ENDPOINT`,
     /// `HF_TOKEN`, `HF_HUB_OFFLINE`, `TRANSFORMERS_OFFLINE`, `XDG_CACHE_HOME` and `HOME`. This may
-    /// block during a download, for at most two minutes.
+    /// block during a download.
     pub fn load(source: &Source, environment: Environment<'_>) -> Result<Self, TokenizerError> {
         let file = match source {
             Source::Builtin => return Ok(Self::builtin()),
             Source::Path(path) => from_path(path)?,
-            Source::Hub { name, revision } => hub::Hub::new(environment).load(name, revision)?,
+            Source::Hub { name, revision } => {
+                let file = from_hub(name, revision, TOKENIZER, environment)
+                    .map_err(|error| TokenizerError::hub(name, error))?;
+                let bytes = limited(file).map_err(|why| TokenizerError::Download {
+                    name: name.clone(),
+                    reason: why.to_string(),
+                })?;
+                from_bytes(&bytes, &format!("tokenizer.json of {name}"))?
+            }
         };
         let Loaded { tokenizer, sha256 } = file;
         let vocabulary = Vocabulary::File(tokenizer);
@@ -292,13 +322,17 @@ struct Loaded {
 }
 
 fn sha256(bytes: &[u8]) -> Arc<str> {
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    let mut hexadecimal = String::with_capacity(64);
-    for byte in digest.as_ref() {
-        // Writing to a string cannot fail.
-        let _ = write!(hexadecimal, "{byte:02x}");
-    }
-    hexadecimal.into()
+    hexadecimal(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref()).into()
+}
+
+/// Opens `file` of the model `name` on the hub.
+fn from_hub(
+    name: &str,
+    revision: &str,
+    file: &str,
+    environment: Environment<'_>,
+) -> Result<File, HubError> {
+    Hub::new(environment).repository(Kind::Model, name, revision)?.open(file, MAX_BYTES)
 }
 
 fn from_path(path: &Path) -> Result<Loaded, TokenizerError> {
@@ -313,8 +347,12 @@ const MAX_BYTES: u64 = 128 << 20;
 
 /// Reads a file of limited length.
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    limited(File::open(file)?)
+}
+
+fn limited(file: File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(file)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         let why = format!("it exceeds {} MiB", MAX_BYTES >> 20);
         return Err(std::io::Error::other(why));

@@ -7,6 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use aiperf::dataset::{Config, Dataset, FileFormat, ModelSelection, Source, TraceSettings};
 use aiperf::endpoint::{self, EndpointType};
+use aiperf::environment::Environment;
+use aiperf::hub::Hub;
 use aiperf::tokenizer::TokenCounter;
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
@@ -29,7 +31,8 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::MooncakeTrace),
         Some(FileFormat::BailianTrace),
         Some(FileFormat::BurstGptTrace),
-    ][usize::from(*format) % 10];
+        Some(FileFormat::SpeedBench("coding")),
+    ][usize::from(*format) % 11];
     let traces = TraceSettings::default();
     let config = Config {
         source: Source::File { path: FILE.path().to_owned(), format, traces },
@@ -40,7 +43,7 @@ fuzz_target!(|input: &[u8]| {
         delay_ratio: 1.0,
         random_seed: Some(1),
     };
-    match Dataset::load(&config, &COUNTER, true) {
+    match Dataset::load(&config, &COUNTER, true, &Hub::new(Environment::new(&|_| None))) {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(dataset) => check(&dataset),
     }

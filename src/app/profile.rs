@@ -13,7 +13,7 @@ use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
 use super::view::View;
-use super::{Outcome, explained, gates, interrupt, page, plot, terminal_style};
+use super::{Outcome, datasets, explained, gates, interrupt, page, plot, terminal_style};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
@@ -143,7 +143,8 @@ impl Material {
             let _ = writeln!(Stderr, "encoding media with ffmpeg before the run starts");
         }
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
-        let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
+        let mut dataset =
+            Dataset::load(&generated, &counter, traits.tokenizes_input, &datasets::hub(config.ui))?;
         if !traits.takes_messages && dataset.bears_messages() {
             anyhow::bail!(
                 "the dataset contains `messages`, which only chat and chat_embeddings support; use \

@@ -18,6 +18,7 @@ use crate::cli;
 use crate::config::{Environment, RunConfig};
 use crate::dataset::{Conversation, Dataset, Source, Turn};
 use crate::endpoint::{self, Endpoint, EndpointType};
+use crate::hub::Hub;
 use crate::platform::{limits, process};
 use crate::tokenizer::{self, TokenCounter};
 
@@ -144,7 +145,8 @@ fn try_out(config: &RunConfig) -> anyhow::Result<()> {
         return Ok(());
     }
     let tokenizes = config.endpoint.endpoint_type.traits().tokenizes_input;
-    let dataset = Dataset::load(&config.dataset, &counter, tokenizes)?;
+    let dataset =
+        Dataset::load(&config.dataset, &counter, tokenizes, &Hub::new(Environment::process()))?;
     begin("template")?;
     for conversation in &dataset.conversations {
         limits::allow(MAX_TEMPLATE_BYTES, MAX_TEMPLATE_SECONDS);

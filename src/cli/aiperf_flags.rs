@@ -29,13 +29,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("--uuid-and-strip", "edit the file before the run"),
     // Input
-    (
-        "--public-dataset",
-        "for ShareGPT, download its JSON file and use --custom-dataset-type sharegpt --input-file \
-         FILE; convert other datasets to a multi-turn file",
-    ),
-    ("--hf-subset --hf-weka-dataset", "convert the dataset to a multi-turn file"),
-    ("--dataset-filter", "select the rows when you create the file"),
+    ("--hf-weka-dataset", "traces of agents are not supported"),
     ("--use-think-time-only", "use --ignore-trace-delays or --session-delay-ratio"),
     ("--max-context-length", "for traces, use --synthesis-max-isl"),
     (

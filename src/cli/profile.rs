@@ -8,6 +8,7 @@ use clap::{ArgAction, ArgGroup, Args};
 
 use super::distributed::DistributedArgs;
 use super::gates::GateArgs;
+use super::hub_args::HubArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::media_args::MediaArgs;
 use super::multi_run::MultiRunArgs;
@@ -72,6 +73,8 @@ pub(super) struct ProfileArgs {
     pub(super) prompt: PromptArgs,
     #[command(flatten)]
     pub(super) input: InputArgs,
+    #[command(flatten)]
+    pub(super) hub: HubArgs,
     #[command(flatten)]
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]
@@ -321,9 +324,9 @@ pub(super) struct ConversationArgs {
     #[arg(long, visible_aliases = ["conversation-num", "num-conversations"], value_name = "COUNT",
           value_parser = positive)]
     pub(super) num_sessions: Option<u64>,
-    /// Number of distinct conversations to generate [default: --num-sessions, or else one for each
-    /// request up to 10000, or else 100]
-    #[arg(long, visible_alias = "num-prompts", value_name = "COUNT", value_parser = positive, group = "conversations")]
+    /// Number of distinct conversations to generate or to read from the Hugging Face Hub [default:
+    /// --num-sessions, or else one for each request; to generate, up to 10000 or else 100]
+    #[arg(long, visible_alias = "num-prompts", value_name = "COUNT", value_parser = positive, group = "entries")]
     pub(super) num_dataset_entries: Option<u64>,
     /// Mean number of turns in a conversation [default: 1]
     #[arg(long, visible_alias = "conversation-turn-mean", value_name = "TURNS",

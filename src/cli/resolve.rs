@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::given::Given;
 use super::profile::{Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
 use super::sweep::CellOf;
-use super::{connections, load, multi_run, rankings, search, server_metrics, value};
+use super::{connections, hub_args, load, multi_run, rankings, search, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, Secret,
     ServerConfig, WaitForModel, selfcheck, tokenizer, url,
@@ -20,7 +20,7 @@ use crate::report::plot::AutoPlot;
 use crate::run::Tables;
 use crate::setting::Named;
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, judge, redact, telemetry, transport};
+use crate::{artifacts, dataset, endpoint, judge, redact, schedule, telemetry, transport};
 
 /// Maximum number of conversations to generate by default: enough that a server's cache
 /// has evicted a conversation before it is sent again.
@@ -41,8 +41,10 @@ pub(super) fn run_config(
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
     let server_metrics = server_metrics::config(flags, &server.urls, &path, environment)?;
     let multi_run = multi_run::config(flags, given, cell)?;
+    let schedule = load::schedule(flags, given)?;
+    let seed = multi_run::seed(flags, &multi_run, cell);
     let mut config = RunConfig {
-        dataset: dataset(flags, given, multi_run::seed(flags, &multi_run, cell))?,
+        dataset: dataset(flags, given, &schedule, seed)?,
         tokenizer,
         apply_chat_template: flags.tokenizer.apply_chat_template,
         runner: RunnerConfig {
@@ -73,7 +75,7 @@ pub(super) fn run_config(
         transport,
         server,
         endpoint,
-        schedule: load::schedule(flags, given)?,
+        schedule,
     };
     if config.artifacts.directory.as_os_str().is_empty() {
         config.artifacts.directory = config.default_directory();
@@ -181,10 +183,12 @@ fn tokenizer(flags: &ProfileArgs, environment: Environment<'_>) -> crate::tokeni
 fn dataset(
     flags: &ProfileArgs,
     given: Given<'_>,
+    schedule: &schedule::config::Config,
     random_seed: Option<u64>,
 ) -> Result<dataset::Config, ConfigError> {
-    let source = match &flags.input.input_file {
-        Some(path) => {
+    let source = match (&flags.input.input_file, hub_args::dataset(flags, given, schedule)?) {
+        (_, Some(dataset)) => Source::Hub(dataset),
+        (Some(path), None) => {
             refuse_generated(given)?;
             Source::File {
                 path: path.clone(),
@@ -192,10 +196,10 @@ fn dataset(
                 traces: traces(&flags.prompt),
             }
         }
-        None if flags.endpoint.endpoint_type.traits().ranks => {
+        (None, None) if flags.endpoint.endpoint_type.traits().ranks => {
             Source::Rankings(rankings::generated(flags, given, entries(flags))?)
         }
-        None => {
+        (None, None) => {
             rankings::refuse_flags(given)?;
             refuse_text_flags(flags, given)?;
             Source::Synthetic(synthetic(flags)?)
@@ -272,7 +276,7 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
 
 /// Returns an error for a flag about generated prompts if there is a file.
 fn refuse_generated(given: Given<'_>) -> Result<(), ConfigError> {
-    let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
+    let groups = ["entries", "conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
     let why = "applies to generated prompts and cannot be combined with --input-file; remove one \
                of the two";
     given.refuse(&groups, why)

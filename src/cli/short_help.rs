@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The flags, by their long names; `--help` lists all.
-const FLAGS: [&str; 25] = [
+const FLAGS: [&str; 26] = [
     "config",
     "model",
     "url",
@@ -18,6 +18,7 @@ const FLAGS: [&str; 25] = [
     "isl",
     "osl",
     "input-file",
+    "public-dataset",
     "random-seed",
     "tokenizer",
     "goodput",

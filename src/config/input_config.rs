@@ -144,6 +144,14 @@ fn dataset(config: &RunConfig) -> Value {
             .put("ignore_trace_delays", replay.ignore_delays)
             .put_some("inter_turn_delay_cap_seconds", replay.delay_cap.map(Nanos::as_seconds))
             .put("open_loop_strict", replay.strict),
+        Source::Hub(hub) => match hub.public {
+            Some(public) => object.put("type", "public").put("dataset", public.name),
+            None => object.put("type", "file").put("path", hub.url()),
+        }
+        .put_some("entries", hub.entries)
+        .put_some("hf_subset", hub.subset.as_deref().filter(|_| hub.public.is_some()))
+        .put_some("filters", filters(&hub.filters).filter(|_| hub.public.is_some()))
+        .put_some("osl", dataset.output_tokens),
         Source::Rankings(rankings) => object
             .put("type", "synthetic")
             .put("entries", rankings.entries)
@@ -162,6 +170,10 @@ fn dataset(config: &RunConfig) -> Value {
             .put_some("video", synthetic.video.as_ref().map(video)),
     };
     object.put("sampling", dataset.sampling.unwrap_or_default()).into_value()
+}
+
+fn filters(filters: &[(String, String)]) -> Option<Value> {
+    non_empty(filters.iter().map(|(column, value)| (column.clone(), json!(value))).collect())
 }
 
 fn rankings(rankings: Rankings) -> Value {

@@ -47,7 +47,7 @@ fn total(directory: &Path) -> u64 {
 }
 
 /// Formats a size in bytes, as in `812 B`, `9.4 kB` and `12 MB`.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} B");
     }

@@ -1,9 +1,11 @@
 //! Progress during a run: the live view on a terminal, a bar, or periodic lines.
 
+mod download;
 pub(crate) mod draw;
 mod line;
 pub(crate) mod snapshot;
 
+pub(crate) use download::DownloadLine;
 pub(crate) use line::ProgressLine;
 
 use crate::schedule::PhaseStats;

@@ -9,7 +9,7 @@ use super::{
 use crate::setting::InvalidSetting;
 
 impl Config {
-    /// Checks that a dataset can be generated; a file is checked when it is read.
+    /// Checks that a dataset can be generated; a file or a dataset of the hub is checked when it is read.
     pub fn check(&self) -> Result<(), InvalidSetting> {
         if self.models.is_empty() {
             return Err(InvalidSetting::new("--model", "at least one model is required"));
@@ -24,7 +24,7 @@ impl Config {
         match &self.source {
             Source::Synthetic(synthetic) => synthetic.check(),
             Source::Rankings(rankings) => rankings.check(),
-            Source::File { .. } => Ok(()),
+            Source::File { .. } | Source::Hub(_) => Ok(()),
         }
     }
 }

@@ -7,6 +7,7 @@ mod jsonl;
 mod lines;
 mod mooncake;
 mod sharegpt;
+mod speed_bench;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -18,6 +19,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use self::lines::{Lines, MAX_LINE_BYTES};
+use self::sharegpt::Sent;
 use self::trace::Trace;
 use super::{Conversation, DatasetError, FileFormat, Seed, TraceSettings};
 use crate::platform::files;
@@ -41,9 +43,9 @@ enum Fault {
 
 /// Conversations, and a note on what was left out.
 #[derive(Debug, Default)]
-struct Loaded {
-    conversations: Vec<Conversation>,
-    note: String,
+pub(super) struct Loaded {
+    pub(super) conversations: Vec<Conversation>,
+    pub(super) note: String,
 }
 
 /// Reads the file at `path` once, so that it may be a pipe.
@@ -106,6 +108,17 @@ impl Read for Piped {
     }
 }
 
+/// Reads the public dataset ShareGPT. The error has the line.
+pub(super) fn read_sharegpt(file: File, counter: &TokenCounter) -> Result<Loaded, String> {
+    let input = BufReader::with_capacity(1 << 16, file);
+    sharegpt::read(input, counter, Sent::All).map_err(|fault| match fault {
+        Fault::Line(line, reason) => format!("line {line}: {reason}"),
+        Fault::Read(error) => error.to_string(),
+        Fault::Entry(_, reason) | Fault::Setting(_, reason) => reason,
+        Fault::UnknownFormat => "unknown format".to_owned(),
+    })
+}
+
 fn read_from(
     input: impl Read,
     path: &Path,
@@ -138,7 +151,8 @@ fn read_from(
         FileFormat::RandomPool => jsonl::read(Lines::new(input), path, jsonl::random_pool),
         FileFormat::RawPayload => jsonl::read(Lines::new(input), path, jsonl::raw_payload),
         FileFormat::InputsJson => inputs_json::read(input),
-        FileFormat::ShareGpt => sharegpt::read(input, counter),
+        FileFormat::SpeedBench(part) => speed_bench::read(Lines::new(input), part),
+        FileFormat::ShareGpt => sharegpt::read(input, counter, Sent::First),
     }
 }
 
@@ -236,6 +250,9 @@ fn detect<R: Read>(opening: &mut Opening<R>) -> Result<Option<FileFormat>, Fault
 
 /// Returns the format whose first line has these members.
 fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
+    if members.contains_key("question_id") && members.contains_key("messages") {
+        return Some(FileFormat::SpeedBench("qualitative"));
+    }
     let by_member = [
         ("data", FileFormat::InputsJson),
         ("turns", FileFormat::MultiTurn),

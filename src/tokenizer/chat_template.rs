@@ -11,8 +11,8 @@ use minijinja::{Environment, Error, ErrorKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::hub::Hub;
-use super::{Source, TokenCounter, TokenizerError};
+use super::{Source, TokenCounter, TokenizerError, from_hub, limited};
+use crate::hub::HubError;
 use crate::jinja::{self, Template};
 
 /// File with a template of its own.
@@ -66,7 +66,14 @@ impl ChatTemplate {
             Source::Builtin => Ok(None),
             Source::Path(path) => beside(path, name),
             Source::Hub { name: model, revision } => {
-                Hub::new(environment).companion(model, revision, name)
+                match from_hub(model, revision, name, environment) {
+                    Ok(file) => {
+                        limited(file).map(Some).map_err(|why| fault(source, &why.to_string()))
+                    }
+                    // A model without this file, or with one that may not be downloaded.
+                    Err(HubError::NotFound | HubError::Offline { .. }) => Ok(None),
+                    Err(error) => Err(TokenizerError::hub(model, error)),
+                }
             }
         };
         let members = |name: &str| -> Result<Option<Value>, TokenizerError> {

@@ -6,6 +6,7 @@ use std::fs;
 use aiperf::mock_server::Script;
 use aiperf::units::Nanos;
 
+use crate::support::hub::{CONVERTED, Hub, golden};
 use crate::support::load::{faults, mock};
 use crate::support::python::run_python;
 use crate::support::run::aiperf;
@@ -28,7 +29,7 @@ const TEMPLATE: &str = "payload_template:{\"model\": \"m\", \"messages\": [{\"ro
                         \"content\": {{ text|tojson }}}]}";
 
 /// Name and flags of each kind of run. `FILE:` stands for the directory of the files.
-const KINDS: [(&str, &str); 21] = [
+const KINDS: [(&str, &str); 22] = [
     (
         "everything",
         "--streaming --request-count 12 --warmup-request-count 2 --export-http-trace \
@@ -56,6 +57,7 @@ const KINDS: [(&str, &str); 21] = [
         "payloads",
         "--input-file FILE:raw.jsonl --custom-dataset-type raw_payload --endpoint-type raw --endpoint /v1/chat/completions",
     ),
+    ("public", "--public-dataset spec_al_gsm8k --request-count 2 --osl 5"),
     ("no-records", "--request-count 4 --export-level summary"),
     (
         "media",
@@ -90,11 +92,15 @@ fn aiperf_reads_the_files_of_every_kind_of_run() {
     for (name, content) in FILES {
         fs::write(directory.path().join(name), content).unwrap();
     }
+    let gsm8k = golden("gsm8k.parquet");
+    let hub = Hub::default().with("openai/gsm8k", CONVERTED, "main/test/0000.parquet", &gsm8k);
+    let hub = format!("http://{}", hub.start());
     let folder = format!("{}/", directory.path().display());
     let run = |name: &str, flags: &[&str]| {
         let url = if name == "everything" { faulty.url() } else { server.url() };
         let base = ["profile", "--model", "m", "--tokenizer", "builtin", "--ui", "none"];
         let mut command = aiperf(&[&base[..], &["--url", &url], flags].concat());
+        command.env("HF_ENDPOINT", &hub).env("HF_HUB_CACHE", directory.path().join("hub"));
         let output = command.arg("--artifact-dir").arg(directory.path().join(name)).output();
         let output = output.unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));

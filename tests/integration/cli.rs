@@ -99,8 +99,8 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     for flags in ["--no-open-loop-replay", "--search-sla-tier=x", "--prompt-corpus x"] {
         assert!(refusal(flags).contains("does not support yet"), "{flags}");
     }
-    let sharegpt = refusal("--public-dataset sharegpt");
-    assert!(sharegpt.contains("--custom-dataset-type sharegpt --input-file"), "{sharegpt}");
+    assert!(refusal("--public-dataset weka_hf").contains("traces of agents are not supported"));
+    assert!(refusal("--public-dataset x").contains("`aiperf datasets` lists them"));
     assert!(refusal("--workers-max 1,2").contains("--variant"));
     assert!(refusal("--no-such-flag").contains("--no-such-flag"));
     assert!(refusal("--connection-reuse-strategy often").contains("sticky-user-sessions"));

@@ -7,6 +7,8 @@ use aiperf::dataset::{
     Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection, NormalDistribution,
     SequenceDistribution, Source, Synthetic, Text, TraceSettings,
 };
+use aiperf::environment::Environment;
+use aiperf::hub::Hub;
 use aiperf::tokenizer::TokenCounter;
 use aiperf::units::Nanos;
 
@@ -41,8 +43,14 @@ fn config(source: Source) -> Config {
     }
 }
 
+/// A hub that may not be used.
+fn hub() -> Hub {
+    Hub::new(Environment::new(&|name| (name == "HF_HUB_OFFLINE").then(|| "1".to_owned())))
+}
+
 fn load(config: &Config) -> Result<Vec<Conversation>, DatasetError> {
-    Dataset::load(config, &TokenCounter::builtin(), true).map(|dataset| dataset.conversations)
+    Dataset::load(config, &TokenCounter::builtin(), true, &hub())
+        .map(|dataset| dataset.conversations)
 }
 
 fn generate(synthetic: Synthetic) -> Vec<Conversation> {
@@ -229,7 +237,7 @@ fn models_take_turns() {
 #[test]
 fn nothing_is_counted_for_endpoints_without_text() {
     let config = config(Source::Synthetic(synthetic()));
-    let dataset = Dataset::load(&config, &TokenCounter::builtin(), false).unwrap();
+    let dataset = Dataset::load(&config, &TokenCounter::builtin(), false, &hub()).unwrap();
     for conversation in &dataset.conversations {
         assert_eq!(conversation.context_tokens, None);
         assert_eq!(conversation.turns[0].input_tokens, None);

@@ -27,6 +27,7 @@ mod endpoint;
 mod gates;
 mod histogram_estimate;
 mod hostile;
+mod hub_datasets;
 mod layout;
 #[cfg(target_os = "linux")]
 mod live_view;

@@ -1,5 +1,6 @@
 //! Code that several tests share: servers, receivers, runs and external readers.
 
+pub(crate) mod hub;
 pub(crate) mod load;
 pub(crate) mod metrics_endpoint;
 pub(crate) mod otlp_receiver;

@@ -71,6 +71,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("endpoint.reset_kv_cache", Flag("reset-kv-cache")),
     ("endpoint.server_profiler", Flag("server-profiler")),
     ("dataset.dataset", Flag("public-dataset")),
+    ("dataset.hf_subset", Flag("hf-subset")),
     ("dataset.path", Flag("input-file")),
     ("dataset.records", Refused("write the records to a file and use path")),
     ("dataset.format", Flag("custom-dataset-type")),

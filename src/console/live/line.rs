@@ -86,9 +86,9 @@ impl ProgressLine {
 }
 
 /// A terminal, written to through `out`.
-struct Screen {
-    width: u16,
-    out: Mutex<Box<dyn Write + Send>>,
+pub(super) struct Screen {
+    pub(super) width: u16,
+    pub(super) out: Mutex<Box<dyn Write + Send>>,
 }
 
 impl fmt::Debug for Screen {

@@ -1,9 +1,10 @@
 //! ShareGPT: a JSON array of conversations between a human and a model.
 //!
-//! The first human message becomes the prompt, and the response right after it determines the
-//! requested output length. Some conversations are left out and counted: those without such a pair,
-//! with fewer than 4 tokens in the prompt or the response, with more than 1024 tokens in the
-//! prompt, or with more than 2048 tokens in both together.
+//! A human message becomes a prompt, and the response right after it determines the requested
+//! output length. Of a file, this is the first human message; of the public dataset, each one with
+//! a response is a turn. Some conversations are left out and counted: those without such a pair,
+//! and those in which a pair has fewer than 4 tokens in the prompt or the response, more than 1024
+//! tokens in the prompt, or more than 2048 tokens in both together.
 
 use std::fmt;
 use std::io::Read;
@@ -30,10 +31,18 @@ struct Message {
     value: String,
 }
 
+/// Which messages of a conversation are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    First,
+    All,
+}
+
 /// Reads the array entry by entry, so that a large file is never in memory as a whole.
-pub(super) fn read(input: impl Read, counter: &TokenCounter) -> Result<Loaded, Fault> {
+pub(super) fn read(input: impl Read, counter: &TokenCounter, sent: Sent) -> Result<Loaded, Fault> {
     let mut deserializer = serde_json::Deserializer::from_reader(input);
-    let selection = Entries { counter }.deserialize(&mut deserializer).map_err(document_fault)?;
+    let selection =
+        Entries { counter, sent }.deserialize(&mut deserializer).map_err(document_fault)?;
     deserializer.end().map_err(document_fault)?;
     Ok(Loaded { note: selection.note(), conversations: selection.chosen })
 }
@@ -48,24 +57,34 @@ struct Selection {
 }
 
 impl Selection {
-    fn consider(&mut self, entry: &Entry, counter: &TokenCounter) {
-        let Some((prompt, answer)) = first_exchange(&entry.conversations) else {
+    fn consider(&mut self, entry: &Entry, counter: &TokenCounter, sent: Sent) {
+        let messages = &entry.conversations;
+        let pairs = match sent {
+            Sent::First => first_exchange(messages).into_iter().collect(),
+            Sent::All => exchanges(messages),
+        };
+        if pairs.is_empty() {
             self.without_pair += 1;
             return;
-        };
-        let (asked, answered) = (counter.count(prompt), counter.count(answer));
-        if asked < MIN_TOKENS || answered < MIN_TOKENS {
-            self.too_short += 1;
-        } else if asked > MAX_PROMPT_TOKENS || asked + answered > MAX_TOTAL_TOKENS {
-            self.too_long += 1;
-        } else {
-            let turn = Turn {
+        }
+        let mut turns = Vec::new();
+        for (prompt, answer) in pairs {
+            let (asked, answered) = (counter.count(prompt), counter.count(answer));
+            if asked < MIN_TOKENS || answered < MIN_TOKENS {
+                self.too_short += 1;
+                return;
+            }
+            if asked > MAX_PROMPT_TOKENS || asked + answered > MAX_TOTAL_TOKENS {
+                self.too_long += 1;
+                return;
+            }
+            turns.push(Turn {
                 texts: vec![prompt.into()],
                 max_tokens: u32::try_from(answered).ok(),
                 ..Turn::default()
-            };
-            self.chosen.push(Conversation { turns: vec![turn], ..Conversation::default() });
+            });
         }
+        self.chosen.push(Conversation { turns, ..Conversation::default() });
     }
 
     fn note(&self) -> String {
@@ -80,19 +99,33 @@ impl Selection {
     }
 }
 
+fn is_human(message: &Message) -> bool {
+    matches!(message.from.as_str(), "human" | "user")
+}
+
+fn is_model(message: &Message) -> bool {
+    matches!(message.from.as_str(), "gpt" | "chatgpt" | "assistant")
+}
+
 /// Returns the first human message and the response right after it.
 fn first_exchange(messages: &[Message]) -> Option<(&str, &str)> {
-    let is_human = |message: &Message| matches!(message.from.as_str(), "human" | "user");
-    let is_model =
-        |message: &Message| matches!(message.from.as_str(), "gpt" | "chatgpt" | "assistant");
     let first = messages.iter().position(is_human)?;
     let answer = messages.get(first + 1).filter(|message| is_model(message))?;
     Some((&messages[first].value, &answer.value))
 }
 
+/// Returns each human message that has a response right after it, apart from other messages.
+fn exchanges(messages: &[Message]) -> Vec<(&str, &str)> {
+    let of_both: Vec<&Message> =
+        messages.iter().filter(|message| is_human(message) || is_model(message)).collect();
+    let pairs = of_both.windows(2).filter(|pair| is_human(pair[0]) && is_model(pair[1]));
+    pairs.map(|pair| (&*pair[0].value, &*pair[1].value)).collect()
+}
+
 /// Reader of the array, with one entry in memory at a time.
 struct Entries<'a> {
     counter: &'a TokenCounter,
+    sent: Sent,
 }
 
 impl<'de> DeserializeSeed<'de> for Entries<'_> {
@@ -113,7 +146,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Selection, A::Error> {
         let mut selection = Selection::default();
         while let Some(entry) = entries.next_element::<Entry>()? {
-            selection.consider(&entry, self.counter);
+            selection.consider(&entry, self.counter, self.sent);
         }
         Ok(selection)
     }

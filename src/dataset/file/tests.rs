@@ -285,6 +285,66 @@ fn sharegpt_takes_the_first_exchange_within_its_bounds() {
     );
 }
 
+#[test]
+fn the_public_sharegpt_sends_every_message_with_a_response() {
+    let read = |text: &str| {
+        let counter = TokenCounter::builtin();
+        let loaded = sharegpt::read(text.as_bytes(), &counter, Sent::All).unwrap();
+        let turns = loaded.conversations.iter().map(|found| {
+            let turn = |turn: &Turn| (turn.texts[0].to_string(), turn.max_tokens.unwrap());
+            found.turns.iter().map(turn).collect::<Vec<_>>()
+        });
+        turns.collect::<Vec<_>>()
+    };
+    let message = |from: &str, value: &str| format!(r#"{{"from": "{from}", "value": "{value}"}}"#);
+    let chat = |messages: &[String]| format!(r#"[{{"conversations": [{}]}}]"#, messages.join(","));
+    let [one, two] = ["one two three four", "five six seven eight"];
+    let answered = [
+        message("system", "s"),
+        message("human", "not answered"),
+        message("human", one),
+        message("gpt", "one two three four five"),
+        message("human", two),
+        message("gpt", "one two three four"),
+    ];
+    assert_eq!(read(&chat(&answered)), [vec![(one.to_owned(), 5), (two.to_owned(), 4)]]);
+    // A later exchange that is too short excludes the whole chat.
+    let short =
+        [message("human", one), message("gpt", one), message("human", "a"), message("gpt", one)];
+    assert_eq!(read(&chat(&short)), Vec::<Vec<_>>::new());
+}
+
+#[test]
+fn parts_of_speed_bench_are_questions_of_a_category() {
+    let question = |id: &str, category: &str| {
+        format!(
+            r#"{{"question_id": "{id}", "category": "{category}", "source": "x", "messages":
+            [{{"role": "system", "content": "s"}}, {{"role": "user", "content": "u"}}]}}"#
+        )
+        .replace('\n', " ")
+    };
+    let text =
+        [question("1", "coding"), question("2", "mixed"), question("3", "coding")].join("\n");
+    let ids = |part: Option<&'static str>| {
+        let found = loaded(&text, part.map(FileFormat::SpeedBench)).unwrap().conversations;
+        found.iter().map(|found| found.id.to_string()).collect::<Vec<_>>()
+    };
+    for part in [None, Some("qualitative"), Some("throughput_1k")] {
+        assert_eq!(ids(part), ["1", "2", "3"], "{part:?}");
+    }
+    assert_eq!(ids(Some("coding")), ["1", "3"]);
+    assert_eq!(ids(Some("throughput_16k_mixed")), ["2"]);
+    let first = &loaded(&text, None).unwrap().conversations[0].turns;
+    let roles: Vec<_> = first.iter().map(|turn| turn.role.as_deref().unwrap()).collect();
+    assert_eq!(roles, ["system", "user"]);
+    let placeholder =
+        text.replace("\"u\"", "\"FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE\"");
+    match loaded(&placeholder, None) {
+        Err(Fault::Line(1, reason)) => assert!(reason.contains("reference"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

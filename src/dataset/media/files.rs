@@ -16,7 +16,7 @@ use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaK
 use crate::redact;
 
 /// Reader of a dataset's media files, which reads each file once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::dataset) struct MediaFiles {
     directory: PathBuf,
     read: HashMap<(PathBuf, u8), Media>,
@@ -72,7 +72,13 @@ impl MediaFiles {
         Ok(media)
     }
 
-    fn inline(&mut self, kind: MediaKinds, bytes: Vec<u8>, shown: &str) -> Result<Media, String> {
+    /// Returns the medium of this kind with the content `bytes`, which messages call `shown`.
+    pub(in crate::dataset) fn inline(
+        &mut self,
+        kind: MediaKinds,
+        bytes: Vec<u8>,
+        shown: &str,
+    ) -> Result<Media, String> {
         let media_type = kind::media_type(kind, &bytes).ok_or_else(|| {
             let known = kind::known(kind);
             format!(

@@ -19,6 +19,11 @@ pub(crate) fn ordinary_permissions() -> Option<Permissions> {
     Some(Permissions::from_mode(0o666))
 }
 
+/// Makes `path` a symbolic link to `target`, which is relative to the directory of `path`.
+pub(crate) fn link(target: &Path, path: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, path)
+}
+
 /// A file without a name, read and written by position. The system deletes it when it is
 /// closed, even if the process is killed.
 #[derive(Debug)]

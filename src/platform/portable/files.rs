@@ -17,6 +17,11 @@ pub(crate) const fn ordinary_permissions() -> Option<Permissions> {
     None
 }
 
+/// Makes `path` another name of `target`, which is relative to the directory of `path`.
+pub(crate) fn link(target: &Path, path: &Path) -> io::Result<()> {
+    std::fs::hard_link(path.parent().unwrap_or(Path::new("")).join(target), path)
+}
+
 /// A temporary file, read and written by position, by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct UnnamedFile(Mutex<File>);

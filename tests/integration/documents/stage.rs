@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::page::Block;
+use crate::support::hub::{CONVERTED, Hub, golden};
 use crate::support::otlp_receiver::OtlpReceiver;
 
 /// Time limit for a block.
@@ -32,6 +33,7 @@ pub(crate) struct Stage {
     second: u16,
     grpc: OtlpReceiver,
     http: OtlpReceiver,
+    hub: SocketAddr,
     /// Leaders of process groups with processes that may still run.
     left: Vec<Child>,
 }
@@ -47,6 +49,7 @@ impl Stage {
             _servers: [first, second],
             grpc: OtlpReceiver::grpc(),
             http: OtlpReceiver::http(),
+            hub: hub().start(),
             left: Vec::new(),
         }
     }
@@ -123,6 +126,7 @@ impl Stage {
             .env("PATH", path())
             .env("HOME", self.directory.path())
             .env("LANG", "C.UTF-8")
+            .env("HF_ENDPOINT", format!("http://{}", self.hub))
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)
@@ -167,6 +171,13 @@ impl Drop for Stage {
             }
         }
     }
+}
+
+/// The hub, with the datasets in the documentation.
+fn hub() -> Hub {
+    Hub::default()
+        .with("openai/gsm8k", CONVERTED, "main/test/0000.parquet", &golden("gsm8k.parquet"))
+        .with("org/chat", CONVERTED, "default/train/0000.parquet", &golden("chat.parquet"))
 }
 
 /// Returns whether the block starts the server at `localhost:8000`.

@@ -29,7 +29,7 @@ pub(crate) struct Run {
 }
 
 /// Profiles the server at `url`, with streamed chat of 4 tokens unless `extra` changes this or
-/// contains a file of prompts.
+/// contains a dataset.
 pub(crate) fn profile(url: &str, extra: &[&str]) -> Run {
     let directory = tempfile::tempdir().unwrap();
     let output = profile_command(url, directory.path(), extra).output().unwrap();
@@ -40,7 +40,8 @@ pub(crate) fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Co
     let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
     command.args(["--url", url, "--ui", "none", "--artifact-dir"]).arg(directory).args(extra);
     let is_media = extra.contains(&"image_retrieval") || extra.contains(&"audio_transcription");
-    if !extra.contains(&"--input-file") && !is_media {
+    let has_prompts = ["--input-file", "--public-dataset", "--hf-dataset"];
+    if !extra.iter().any(|flag| has_prompts.contains(flag)) && !is_media {
         command.args(["--isl", "20", "--osl", "4"]);
     }
     if !extra.contains(&"--endpoint-type") {

@@ -173,7 +173,7 @@ fn what_is_not_supported_is_named() {
         ("  dataset: {isl: {mean: 4, median: 2}}", "dataset.isl.median"),
         ("  dataset: {isl: {peaks: []}}", "dataset.isl.peaks"),
         ("  dataset: {records: [{text: x}]}", "write the records to a file"),
-        ("  dataset: {type: public, dataset: sharegpt}", "dataset.dataset: --public-dataset"),
+        ("  dataset: {type: public, dataset: sharegpt, x: 1}", "dataset.x"),
         ("  dataset: {isl: 1, prompts: {isl: 1}}", "dataset.isl and dataset.prompts.isl"),
         ("  dataset: {entries: '{{ n * 2 }}'}", "dataset.entries: templates are not supported"),
         ("  datasets: [{name: a}, {name: b}]", "one dataset"),

@@ -1,0 +1,102 @@
+//! Flags for datasets from the Hugging Face hub.
+
+use clap::Args;
+
+use super::given::Given;
+use super::profile::ProfileArgs;
+use crate::config::ConfigError;
+use crate::dataset::{HubDataset, Public};
+use crate::schedule;
+
+/// Datasets from the Hugging Face hub.
+#[derive(Args)]
+#[command(next_help_heading = "Input")]
+pub(super) struct HubArgs {
+    /// Public dataset to download; `aiperf datasets` lists them
+    #[arg(long, value_name = "NAME", value_parser = public, group = "hub_dataset",
+          conflicts_with = "input_file")]
+    public_dataset: Option<&'static Public>,
+    /// Dataset on the Hugging Face Hub to download, with prompts, messages or instructions:
+    /// ORG/NAME, or ORG/NAME@REVISION for a branch, tag or commit
+    #[arg(long, value_name = "DATASET", group = "hub_dataset", conflicts_with = "input_file")]
+    hf_dataset: Option<String>,
+    /// Subset (configuration) of the dataset [default: that of --public-dataset, or else the only
+    /// one, or else the one named default]
+    #[arg(long, value_name = "NAME", requires = "hub_dataset")]
+    hf_subset: Option<String>,
+    /// Split of the dataset [default: that of --public-dataset, or else train, validation, test or
+    /// dev]
+    #[arg(long, value_name = "NAME", requires = "hub_dataset")]
+    hf_split: Option<String>,
+    /// Column with the prompts [default: that of --public-dataset, or else found by its name]
+    #[arg(long, value_name = "NAME", requires = "hub_dataset")]
+    hf_column: Option<String>,
+    /// Columns, and the values that the rows to use have in them
+    #[arg(long, value_name = "COLUMN=VALUE", num_args = 1.., value_parser = filter,
+          requires = "hub_dataset")]
+    dataset_filter: Vec<(String, String)>,
+}
+
+/// Returns the dataset that `flags` name, if they name one. It is read as far as the phases of
+/// `schedule` need it.
+pub(super) fn dataset(
+    flags: &ProfileArgs,
+    given: Given<'_>,
+    schedule: &schedule::config::Config,
+) -> Result<Option<HubDataset>, ConfigError> {
+    let hub = &flags.hub;
+    let (repository, revision) = match (&hub.public_dataset, &hub.hf_dataset) {
+        (Some(public), _) => (public.repository, None),
+        (None, Some(name)) => match name.split_once('@') {
+            Some((name, revision)) => (name, Some(revision.to_owned())),
+            None => (name.as_str(), None),
+        },
+        (None, None) => return Ok(None),
+    };
+    let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
+    let why = "applies to generated prompts and cannot be combined with --public-dataset or \
+               --hf-dataset; remove one of the two";
+    given.refuse(&groups, why)?;
+    let public = hub.public_dataset;
+    let owned = |name: Option<&str>| name.map(str::to_owned);
+    Ok(Some(HubDataset {
+        public,
+        repository: repository.to_owned(),
+        revision,
+        subset: hub.hf_subset.clone().or_else(|| owned(public?.subset())),
+        split: hub.hf_split.clone().or_else(|| owned(public?.split())),
+        column: hub.hf_column.clone(),
+        filters: hub.dataset_filter.clone(),
+        entries: flags
+            .conversation
+            .num_dataset_entries
+            .or_else(|| needed(schedule))
+            .map(|n| n as usize),
+    }))
+}
+
+/// Returns the number of conversations that all phases together can send, if it is limited.
+fn needed(schedule: &schedule::config::Config) -> Option<u64> {
+    let mut limits =
+        schedule.phases.iter().map(|phase| phase.stop.sessions.or(phase.stop.requests));
+    limits.try_fold(0u64, |sum, limit| Some(sum.saturating_add(limit?)))
+}
+
+fn public(text: &str) -> Result<&'static Public, String> {
+    Public::named(text).ok_or_else(|| {
+        let agentic = ["exgentic", "semianalysis", "weka"];
+        if agentic.iter().any(|name| text.to_ascii_lowercase().starts_with(name)) {
+            return "traces of agents are not supported".to_owned();
+        }
+        "not a public dataset that aiperf knows; `aiperf datasets` lists them, and --hf-dataset \
+         reads others"
+            .to_owned()
+    })
+}
+
+fn filter(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((column, value)) if !column.is_empty() => Ok((column.to_owned(), value.to_owned())),
+        _ => Err("expected COLUMN=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,240 @@
+//! Datasets from the Hugging Face hub: Parquet and JSON files, of which each row becomes a
+//! conversation.
+
+mod layout;
+mod public;
+mod rows;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::io::Cursor;
+
+use serde::Serialize;
+
+use self::public::Files;
+pub use self::public::{PUBLIC, Public};
+use self::rows::Row;
+pub(super) use self::shape::PLACEHOLDER;
+use self::shape::Shape;
+use super::file;
+use super::media::MediaFiles;
+use super::{Conversation, DatasetError};
+use crate::hub::{Hub, HubError, Kind};
+use crate::setting::InvalidSetting;
+use crate::tokenizer::TokenCounter;
+
+/// The branch with a dataset's own files.
+const MAIN: &str = "main";
+/// The branch with the Parquet files that the hub makes of a public dataset.
+const CONVERTED: &str = "refs/convert/parquet";
+/// Maximum size of a file.
+const MAX_BYTES: u64 = 16 << 30;
+/// Default number of conversations with media, which take much memory.
+const MEDIA_ENTRIES: usize = 100;
+
+/// A dataset on the hub, and which of its rows to use.
+#[derive(Debug, Clone, Serialize)]
+pub struct HubDataset {
+    /// The public dataset, if it is one with a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public: Option<&'static Public>,
+    /// Name of the repository.
+    pub repository: String,
+    /// Branch, tag or commit; `None` reads the hub's Parquet files if it has made any, otherwise
+    /// the files of the branch `main`.
+    pub revision: Option<String>,
+    /// Subset (configuration); `None` is the only one, or the one named `default`.
+    pub subset: Option<String>,
+    /// Split; `None` is `train`, or another usual one.
+    pub split: Option<String>,
+    /// Column with the prompts; `None` finds it by its name.
+    pub column: Option<String>,
+    /// Columns, and the value that rows must have in each of them.
+    pub filters: Vec<(String, String)>,
+    /// Maximum number of conversations; `None` reads the whole first file.
+    pub entries: Option<usize>,
+}
+
+/// Reads `dataset`, after downloading those of its files that are needed and not in the cache.
+pub(super) fn read(
+    dataset: &HubDataset,
+    hub: &Hub,
+    counter: &TokenCounter,
+) -> Result<Vec<Conversation>, DatasetError> {
+    let mut reading = Reading::new(dataset);
+    reading.read(hub, counter)?;
+    let note = reading.note();
+    let Reading { conversations, .. } = reading;
+    let count = conversations.len();
+    tracing::info!(dataset = dataset.repository, "{count} conversations{note}");
+    if conversations.is_empty() {
+        return Err(dataset.unusable(format!("it contains no usable conversation{note}")));
+    }
+    Ok(conversations)
+}
+
+impl HubDataset {
+    /// Returns the URL of the dataset, in the form of the hub's clients.
+    pub(crate) fn url(&self) -> String {
+        let revision = self.revision.iter().map(|revision| format!("@{revision}"));
+        format!("hf://datasets/{}{}", self.repository, revision.collect::<String>())
+    }
+
+    /// Returns the revision to read, and the paths of its files, in order.
+    fn locate(&self, hub: &Hub) -> Result<(String, Vec<String>), DatasetError> {
+        let failed = |error: HubError| self.failed(&error);
+        let subset = self.subset.as_deref();
+        let split = self.split.as_deref();
+        let list =
+            |revision: &str| hub.repository(Kind::Dataset, &self.repository, revision)?.list();
+        if self.revision.is_none() {
+            match list(CONVERTED) {
+                Ok(listing) => {
+                    let files = layout::converted(&listing.files, subset, split)?;
+                    if !files.is_empty() {
+                        return Ok((listing.commit, files));
+                    }
+                }
+                // Not every dataset has been converted.
+                Err(HubError::NotFound | HubError::Offline { .. }) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let listing = list(self.revision.as_deref().unwrap_or(MAIN)).map_err(failed)?;
+        let files = layout::own(&listing.files, subset, split)?;
+        if files.is_empty() {
+            let why = "it does not have Parquet, JSONL or JSON files";
+            return Err(self.unusable(why.to_owned()));
+        }
+        Ok((listing.commit, files))
+    }
+
+    fn failed(&self, error: &HubError) -> DatasetError {
+        self.unusable(error.to_string())
+    }
+
+    fn unusable(&self, reason: String) -> DatasetError {
+        DatasetError::Hub { name: self.repository.clone(), reason }
+    }
+}
+
+/// A dataset that is being read.
+struct Reading<'a> {
+    dataset: &'a HubDataset,
+    /// How a row becomes a conversation; known from the first row.
+    shape: Option<Shape<'a>>,
+    media: MediaFiles,
+    conversations: Vec<Conversation>,
+    most: Option<usize>,
+    /// Note of the reader of another format.
+    note: String,
+    without_prompt: u64,
+}
+
+impl<'a> Reading<'a> {
+    fn new(dataset: &'a HubDataset) -> Self {
+        let has_media = dataset.public.is_some_and(|public| public.medium.is_some());
+        Self {
+            dataset,
+            shape: None,
+            media: MediaFiles::default(),
+            conversations: Vec::new(),
+            most: dataset.entries.or(has_media.then_some(MEDIA_ENTRIES)),
+            note: String::new(),
+            without_prompt: 0,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.most.is_some_and(|most| self.conversations.len() >= most)
+    }
+
+    fn read(&mut self, hub: &Hub, counter: &TokenCounter) -> Result<(), DatasetError> {
+        let dataset = self.dataset;
+        let failed = |error: HubError| dataset.failed(&error);
+        let open = |revision: &str, file: &str| {
+            hub.repository(Kind::Dataset, &dataset.repository, revision)?.open(file, MAX_BYTES)
+        };
+        match dataset.public.map(|public| public.files) {
+            Some(Files::ShareGpt(name)) => {
+                let file = open(dataset.revision.as_deref().unwrap_or(MAIN), name);
+                let loaded = file::read_sharegpt(file.map_err(failed)?, counter)
+                    .map_err(|why| dataset.unusable(format!("{name}, {why}")))?;
+                self.conversations = loaded.conversations;
+                self.conversations.truncate(self.most.unwrap_or(usize::MAX));
+                self.note = loaded.note;
+                Ok(())
+            }
+            Some(Files::Url(url)) => {
+                let body = hub.get(url, MAX_BYTES).map_err(failed)?;
+                self.read_rows(url, rows::json(Cursor::new(body)))
+            }
+            Some(Files::Split(..)) | None => {
+                let (commit, files) = dataset.locate(hub)?;
+                for name in files {
+                    let file = open(&commit, &name).map_err(failed)?;
+                    let rows = rows::open(file, &name)
+                        .map_err(|why| dataset.unusable(format!("{name}: {why}")))?;
+                    self.read_rows(&name, rows)?;
+                    // Without a number, one file is enough.
+                    let is_enough = self.most.is_none() && !self.conversations.is_empty();
+                    if is_enough || self.is_full() {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn read_rows(
+        &mut self,
+        name: &str,
+        rows: impl Iterator<Item = Result<Row, String>>,
+    ) -> Result<(), DatasetError> {
+        let dataset = self.dataset;
+        for (number, row) in (1..).zip(rows) {
+            if self.is_full() {
+                break;
+            }
+            let wrong = |why: String| dataset.unusable(format!("{name}, row {number}: {why}"));
+            let row = row.map_err(wrong)?;
+            if !self.keeps(&row)? {
+                continue;
+            }
+            let shape = match self.shape.take() {
+                Some(shape) => shape,
+                None => Shape::of(dataset, &row)?,
+            };
+            match shape.conversation(&row, &mut self.media).map_err(wrong)? {
+                Some(conversation) => self.conversations.push(conversation),
+                None => self.without_prompt += 1,
+            }
+            self.shape = Some(shape);
+        }
+        Ok(())
+    }
+
+    /// Returns whether `row` passes the filters.
+    fn keeps(&self, row: &Row) -> Result<bool, InvalidSetting> {
+        let of_public = self.dataset.public.and_then(|public| public.filter);
+        let given = self.dataset.filters.iter().map(|(name, value)| (&**name, &**value));
+        for (column, wanted) in of_public.into_iter().chain(given) {
+            let Some(value) = row.get(column) else {
+                return Err(shape::missing("--dataset-filter", column, row));
+            };
+            if shape::text(value) != wanted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn note(&self) -> String {
+        match self.without_prompt {
+            0 => self.note.clone(),
+            skipped => format!("{} (skipped: {skipped} rows without a prompt)", self.note),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! How a row becomes a conversation.
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::Value;
+
+use super::rows::Row;
+use super::{HubDataset, Public};
+use crate::dataset::media::MediaFiles;
+use crate::dataset::{Conversation, Media, MediaKinds, Turn};
+use crate::setting::InvalidSetting;
+
+/// Columns with prompts, in the order in which they are looked for.
+const PROMPTS: [&str; 12] = [
+    "messages",
+    "conversations",
+    "conversation",
+    "prompt",
+    "turns",
+    "instruction",
+    "question",
+    "problem",
+    "query",
+    "input",
+    "text",
+    "content",
+];
+/// Columns with what an `instruction` is about.
+const INPUTS: [&str; 2] = ["input", "context"];
+/// Members of a message with its role, and with its text.
+const ROLES: [&str; 2] = ["role", "from"];
+const TEXTS: [&str; 3] = ["content", "value", "text"];
+/// Text in place of an image in messages.
+const IMAGE_MARK: &str = "<image>";
+/// What SPEED-Bench contains instead of texts that may not be copied.
+pub(in crate::dataset) const PLACEHOLDER: &str =
+    "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE";
+/// Maximum duration of audio; longer clips are left out.
+const MAX_AUDIO_SECONDS: f64 = 30.0;
+
+/// How a row becomes a conversation.
+pub(super) struct Shape<'a> {
+    public: Option<&'static Public>,
+    source: Source<'a>,
+}
+
+/// Where the prompts of a row are.
+enum Source<'a> {
+    Column(&'a str),
+    /// An instruction, and the column with what it is about.
+    Instruction(&'a str, &'static str),
+    /// A text with columns in braces.
+    Template(&'static str),
+}
+
+/// The messages of a row that are sent.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Prompts {
+    system: Option<String>,
+    user: Vec<String>,
+}
+
+impl<'a> Shape<'a> {
+    /// Finds the columns, of which `row` is an example.
+    pub(super) fn of(dataset: &'a HubDataset, row: &Row) -> Result<Self, InvalidSetting> {
+        let public = dataset.public;
+        let of_public = public.map(|public| public.column);
+        let source = match (dataset.column.as_deref(), public.and_then(|public| public.template)) {
+            (None, Some(template)) => Source::Template(template),
+            (given, _) => match given.or(of_public) {
+                Some(column) if row.contains_key(column) => Source::Column(column),
+                Some(column) => return Err(missing("--hf-column", column, row)),
+                None => Source::found(&dataset.repository, row)?,
+            },
+        };
+        Ok(Self { public, source })
+    }
+
+    /// Converts `row`; `None` if it is to be left out, because it has no text or no media.
+    pub(super) fn conversation(
+        &self,
+        row: &Row,
+        files: &mut MediaFiles,
+    ) -> Result<Option<Conversation>, String> {
+        let mut prompts = self.prompts(row)?;
+        let medium = match self.public.and_then(|public| public.medium) {
+            Some((kind, column)) => {
+                let Some(medium) = medium(row.get(column), kind, files)? else { return Ok(None) };
+                if medium.seconds.is_some_and(|seconds| seconds > MAX_AUDIO_SECONDS) {
+                    return Ok(None);
+                }
+                Some(medium)
+            }
+            None => None,
+        };
+        if self.public.is_some_and(|public| public.only_first) {
+            prompts.user.truncate(1);
+        }
+        let turn = |text: String| Turn { texts: vec![text.into()], ..Turn::default() };
+        let mut turns: Vec<Turn> = prompts.user.into_iter().map(turn).collect();
+        let Some(first) = turns.first_mut() else { return Ok(None) };
+        first.media.extend(medium);
+        let system = prompts.system.map(Into::into);
+        Ok(Some(Conversation { system, turns, ..Conversation::default() }))
+    }
+
+    fn prompts(&self, row: &Row) -> Result<Prompts, String> {
+        let mut prompts = Prompts::default();
+        let column = |name: &str| row.get(name).unwrap_or(&Value::Null);
+        match self.source {
+            Source::Column(name) => prompts.add(column(name))?,
+            Source::Instruction(name, about) => {
+                let both = [column(name), column(about)].map(text);
+                prompts.push(both.join("\n\n").trim());
+            }
+            Source::Template(template) => prompts.push(&filled(template, row)),
+        }
+        if prompts.user.iter().any(|prompt| prompt.starts_with(PLACEHOLDER)) {
+            return Err("it contains a reference instead of a prompt, since its text may not be \
+                        copied; create the file with the dataset's own program and use \
+                        --custom-dataset-type with --input-file"
+                .to_owned());
+        }
+        Ok(prompts)
+    }
+}
+
+impl Source<'_> {
+    /// Finds the column with the prompts of an unknown dataset by its name.
+    fn found(repository: &str, row: &Row) -> Result<Self, InvalidSetting> {
+        let has = |column: &&str| row.contains_key(*column);
+        let Some(column) = PROMPTS.into_iter().find(has) else {
+            let why = format!(
+                "is required, since no column of {repository} has a name that is usual for \
+                 prompts; its columns are {}",
+                columns(row)
+            );
+            return Err(InvalidSetting::new("--hf-column", why));
+        };
+        match INPUTS.into_iter().find(has) {
+            Some(about) if column == "instruction" => Ok(Self::Instruction(column, about)),
+            _ => Ok(Self::Column(column)),
+        }
+    }
+}
+
+impl Prompts {
+    /// Adds a text, a message, or a list of them.
+    fn add(&mut self, value: &Value) -> Result<(), String> {
+        match value {
+            Value::Null => Ok(()),
+            Value::String(text) => {
+                self.push(text);
+                Ok(())
+            }
+            Value::Array(items) => items.iter().try_for_each(|item| self.add(item)),
+            Value::Object(message) => self.add_message(message),
+            other => Err(format!("expected a text or messages, got {other}")),
+        }
+    }
+
+    /// Adds a message of the user or of the system; those of the model are its own responses in
+    /// this run.
+    fn add_message(&mut self, message: &Row) -> Result<(), String> {
+        let member = |names: &[&str]| names.iter().find_map(|name| message.get(*name));
+        let role = member(&ROLES).and_then(Value::as_str).unwrap_or("user");
+        let Some(content) = member(&TEXTS) else {
+            return Err(format!("a message has no text; its members are {}", columns(message)));
+        };
+        match role.to_ascii_lowercase().as_str() {
+            "user" | "human" | "prompter" => self.push(&joined(content)),
+            "system" if self.user.is_empty() => self.system = Some(joined(content)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds a text that is not blank.
+    fn push(&mut self, text: &str) {
+        let text = text.replace(IMAGE_MARK, "");
+        if !text.trim().is_empty() {
+            self.user.push(text.trim().to_owned());
+        }
+    }
+}
+
+/// Returns the text of a message's content: a text, or a list of parts.
+fn joined(content: &Value) -> String {
+    match content {
+        Value::Array(parts) => {
+            let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
+            parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+        }
+        other => text(other),
+    }
+}
+
+/// Returns a value as text; an object as its members, as in `A.red B.blue`.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| (name, text(value)));
+            let given = members.filter(|(_, value)| !value.is_empty());
+            given.map(|(name, value)| format!("{name}.{value}")).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Replaces the names in braces by the columns of `row`.
+fn filled(template: &str, row: &Row) -> String {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let Some((name, after)) = after.split_once('}') else { break };
+        filled.push_str(&row.get(name).map(text).unwrap_or_default());
+        rest = after;
+    }
+    filled + rest
+}
+
+/// Returns the first medium in `value`: the content of a file, or a URL.
+fn medium(
+    value: Option<&Value>,
+    kind: MediaKinds,
+    files: &mut MediaFiles,
+) -> Result<Option<Media>, String> {
+    match value {
+        Some(Value::Array(items)) => medium(items.first(), kind, files),
+        Some(Value::Object(file)) => match file.get("bytes") {
+            Some(Value::String(bytes)) => {
+                let bytes = BASE64_STANDARD.decode(bytes).map_err(|why| why.to_string())?;
+                files.inline(kind, bytes, &format!("its {}", kind.names())).map(Some)
+            }
+            _ => Ok(None),
+        },
+        Some(Value::String(url)) if url.contains("://") => files.open(kind, url).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the error for a column that does not exist.
+pub(super) fn missing(flag: &str, column: &str, row: &Row) -> InvalidSetting {
+    let why =
+        format!("the dataset does not have a column {column:?}; its columns are {}", columns(row));
+    InvalidSetting::new(flag, why)
+}
+
+fn columns(row: &Row) -> String {
+    row.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,49 @@
+"""Makes the Parquet files, as the library `datasets` writes them: python make.py (pyarrow 21)."""
+
+import base64
+import pathlib
+
+import pyarrow
+import pyarrow.parquet
+
+HERE = pathlib.Path(__file__).parent
+GIF = base64.b64decode("R0lGODlhAQABAAAAACw=")
+
+
+def write(name, rows, schema=None):
+    table = pyarrow.Table.from_pylist(rows, schema=schema)
+    pyarrow.parquet.write_table(table, HERE / name, compression="snappy")
+
+
+def message(role, content):
+    return {"role": role, "content": content}
+
+
+write(
+    "chat.parquet",
+    [
+        {
+            "id": 1,
+            "messages": [
+                message("system", "Be brief."),
+                message("user", "Name a colour."),
+                message("assistant", "Blue."),
+                message("user", "Another one."),
+            ],
+        },
+        {"id": 2, "messages": [message("user", "Hello, world!"), message("assistant", "Hi!")]},
+    ],
+)
+write(
+    "gsm8k.parquet",
+    [
+        {"question": "How many legs have 3 cats?", "answer": "12"},
+        {"question": "What is 6 times 7?", "answer": "42"},
+    ],
+)
+image = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
+write(
+    "mmstar.parquet",
+    [{"index": 0, "question": "What is this?", "image": {"bytes": GIF, "path": None}}],
+    pyarrow.schema([("index", pyarrow.int64()), ("question", pyarrow.string()), ("image", image)]),
+)
