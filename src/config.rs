@@ -269,6 +269,10 @@ pub enum WaitMode {
 
 named! { WaitMode { "models" => Models, "inference" => Inference, "both" => Both } }
 
+/// Number of concurrent streams that one worker times within a millisecond on a slow core
+/// (docs/performance.md).
+const STREAMS_PER_WORKER: u64 = 250;
+
 /// Number of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RunnerConfig {
@@ -277,6 +281,26 @@ pub struct RunnerConfig {
     pub workers: Option<usize>,
     /// Threads that parse responses (`--record-processors`); `None` for the default.
     pub processors: Option<usize>,
+}
+
+impl RunnerConfig {
+    /// Returns the number of worker threads for phases with estimates of their requests in flight
+    /// on a machine with `cores`: by default one for every [`STREAMS_PER_WORKER`] requests, as long
+    /// as a core is left for the processors, and all of these cores without an estimate.
+    #[must_use]
+    pub(crate) fn workers_for(
+        &self,
+        in_flight: impl IntoIterator<Item = Option<u64>>,
+        cores: usize,
+    ) -> usize {
+        let available = cores.saturating_sub(1).max(1);
+        let needed = |requests: u64| {
+            let workers = usize::try_from(requests.div_ceil(STREAMS_PER_WORKER));
+            workers.map_or(available, |workers| workers.clamp(1, available))
+        };
+        let default = in_flight.into_iter().map(|estimate| estimate.map_or(available, needed));
+        self.workers.or_else(|| default.max()).unwrap_or(1)
+    }
 }
 
 /// Minimum severity to log.
@@ -340,5 +364,26 @@ impl Serialize for Secret {
 impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(redact::REDACTED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_serves_250_requests_and_leaves_a_core() {
+        let workers = |in_flight: &[_], cores| {
+            RunnerConfig::default().workers_for(in_flight.iter().copied(), cores)
+        };
+        let many = Some(1_000_000);
+        assert_eq!([1, 250, 251, 1000].map(|n| workers(&[Some(n)], 64)), [1, 1, 2, 4]);
+        assert_eq!([1, 2, 4, 64].map(|cores| workers(&[many], cores)), [1, 1, 3, 63]);
+        assert_eq!(workers(&[Some(0)], 64), 1);
+        // The phase that needs most decides; one without an estimate may need all.
+        assert_eq!(workers(&[Some(600), Some(10)], 64), 3);
+        assert_eq!(workers(&[Some(600), None], 64), 63);
+        let told = RunnerConfig { workers: Some(7), ..RunnerConfig::default() };
+        assert_eq!(told.workers_for([many], 2), 7);
     }
 }

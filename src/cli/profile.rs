@@ -452,8 +452,8 @@ pub(super) struct ServiceArgs {
     #[arg(long, visible_alias = "ui-type", value_name = "UI", value_parser = choice::<Ui>(),
           default_value = "dashboard", help_heading = "UI")]
     pub(super) ui: Ui,
-    /// Number of threads that send requests and receive responses [default: depends on the number
-    /// of cores]
+    /// Number of threads that send requests and receive responses [default: one for every 250
+    /// concurrent requests, at most all cores but one]
     #[arg(long, visible_alias = "max-workers", value_name = "COUNT", value_parser = positive,
           help_heading = "Workers")]
     pub(super) workers_max: Option<u64>,

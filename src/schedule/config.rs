@@ -154,6 +154,23 @@ impl PhaseConfig {
         }
     }
 
+    /// Returns an upper estimate of the number of requests in flight at the same time; `None`
+    /// without any bound. A response to a request that is sent at a rate is assumed to take 5 s.
+    #[must_use]
+    pub(crate) fn estimated_in_flight(&self) -> Option<u64> {
+        const RESPONSE_SECONDS: f64 = 5.0;
+        let paced = match &self.load {
+            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule => None,
+            LoadPattern::Rate(rate) => {
+                let highest = rate.points.iter().map(|point| point.rate).fold(0.0, f64::max);
+                Some((highest * RESPONSE_SECONDS).ceil() as u64)
+            }
+            LoadPattern::UserCentric { users, .. } => Some(*users),
+        };
+        let limit = self.concurrency.map(|limit| limit.most);
+        [paced, limit, self.stop.requests, self.stop.sessions].into_iter().flatten().min()
+    }
+
     /// Returns the number of sessions in flight that the phase tries to hold; absent if the
     /// concurrency only limits a load that is paced by something else.
     #[must_use]
@@ -367,10 +384,12 @@ impl Default for Zero {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_load_is_described_in_a_few_words() {
-        let limit = |most| Some(Limit { most, ramp: None });
-        let phase = |load, concurrency, prefill_concurrency| PhaseConfig {
+    fn phase(
+        load: LoadPattern,
+        concurrency: Option<Limit>,
+        prefill_concurrency: Option<Limit>,
+    ) -> PhaseConfig {
+        PhaseConfig {
             kind: PhaseKind::Profiling,
             load,
             concurrency,
@@ -380,8 +399,33 @@ mod tests {
             cancellation: None,
             failed_request_threshold: None,
             end_failed_sessions: false,
-        };
-        let rate = || LoadPattern::Rate(Rate::constant(2.5, ArrivalPattern::Poisson));
+        }
+    }
+
+    fn rate() -> LoadPattern {
+        LoadPattern::Rate(Rate::constant(2.5, ArrivalPattern::Poisson))
+    }
+
+    #[test]
+    fn requests_in_flight_are_estimated_by_the_closest_bound() {
+        let limit = |most| Some(Limit::constant(most));
+        let users = || LoadPattern::UserCentric { rate: 1.0, users: 7 };
+        let of = |load, concurrency| phase(load, concurrency, limit(1)).estimated_in_flight();
+        assert_eq!(of(LoadPattern::ClosedLoop, limit(500)), Some(500));
+        assert_eq!(of(LoadPattern::ClosedLoop, None), None);
+        assert_eq!(of(LoadPattern::FixedSchedule, None), None);
+        // 2.5 requests per second for 5 s.
+        assert_eq!(of(rate(), None), Some(13));
+        assert_eq!(of(rate(), limit(4)), Some(4));
+        assert_eq!(of(users(), None), Some(7));
+        let few = StopCondition { requests: Some(3), ..StopCondition::default() };
+        let few = PhaseConfig { stop: few, ..phase(users(), None, None) };
+        assert_eq!(few.estimated_in_flight(), Some(3));
+    }
+
+    #[test]
+    fn the_load_is_described_in_a_few_words() {
+        let limit = |most| Some(Limit::constant(most));
         for (phase, label) in [
             (phase(LoadPattern::ClosedLoop, limit(16), None), "concurrency 16"),
             (phase(LoadPattern::ClosedLoop, None, None), "all at once"),

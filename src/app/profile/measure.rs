@@ -144,7 +144,7 @@ impl Run {
         let processing = Processing::start(parts, files, processors)?;
         let runner = Runner::new(
             runner::Config {
-                workers: self.config.runner.workers.unwrap_or(1),
+                workers: self.workers_for(&own_phases),
                 phases,
                 seed: self.seed,
                 shard: schedule.shard.unwrap_or(Shard::WHOLE),
@@ -198,6 +198,13 @@ impl Run {
             failure,
             is_cut_short,
         })
+    }
+
+    /// Returns the number of workers for `phases` on this machine.
+    fn workers_for(&self, phases: &[PhaseConfig]) -> usize {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let in_flight = phases.iter().map(PhaseConfig::estimated_in_flight);
+        self.config.runner.workers_for(in_flight, cores)
     }
 
     /// Results by model and by URL.
