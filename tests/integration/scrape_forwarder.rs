@@ -544,8 +544,7 @@ fn what_a_broken_connection_took_along_is_sent_again() {
     let telemetry = start(&config, &[]);
     show_text(&telemetry, "a 1\n", Format::Text);
     reset_a_request(&listener);
-    drop(listener);
-    let collector = OtlpReceiver::grpc_at(address);
+    let collector = OtlpReceiver::grpc_on(listener);
     collector.wait_for_exports(1);
     let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();
     assert_eq!((report.scrapes_forwarded, report.scrapes_dropped), (1, 0), "{report:?}");

@@ -586,8 +586,9 @@ fn the_final_export_ends_when_it_is_given_up() {
     assert!(!report.delivered_final && report.reconciled, "{report:?}");
 }
 
-/// Accepts connections and closes them, like a collector that is restarting.
-fn cut_connections(count: usize) -> (SocketAddr, mpsc::Receiver<()>) {
+/// Accepts connections and closes them, like a collector that is restarting. The listener is sent
+/// afterwards, since another test may be given the port of a closed one.
+fn cut_connections(count: usize) -> (SocketAddr, mpsc::Receiver<TcpListener>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (done, wait) = mpsc::channel();
@@ -596,8 +597,7 @@ fn cut_connections(count: usize) -> (SocketAddr, mpsc::Receiver<()>) {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.read(&mut [0; 1]);
         }
-        drop(listener);
-        done.send(()).unwrap();
+        done.send(listener).unwrap();
     });
     (address, wait)
 }
@@ -610,8 +610,7 @@ fn a_collector_that_comes_back_has_the_whole_run() {
     let [first, second, third, failed] = four();
     run.record(&first.measured());
     run.record(&second.measured());
-    cut.recv_timeout(TIMEOUT).unwrap();
-    let collector = OtlpReceiver::grpc_at(address);
+    let collector = OtlpReceiver::grpc_on(cut.recv_timeout(TIMEOUT).unwrap());
     run.record(&third.measured());
     run.record(&failed.measured());
     let report = run.finish(TIMEOUT);

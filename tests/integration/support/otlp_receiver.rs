@@ -109,20 +109,25 @@ struct Script {
     seen_traces: usize,
 }
 
+/// Returns a listener on a free port.
+fn free() -> std::net::TcpListener {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
 impl OtlpReceiver {
     /// Starts a gRPC receiver that accepts everything.
     pub(crate) fn grpc() -> Self {
-        Self::start("127.0.0.1:0".parse().unwrap(), Transport::Grpc)
+        Self::grpc_on(free())
     }
 
     /// Starts an HTTP receiver that accepts everything at `/v1/metrics`.
     pub(crate) fn http() -> Self {
-        Self::start("127.0.0.1:0".parse().unwrap(), Transport::Http)
+        Self::start(free(), Transport::Http)
     }
 
     /// Starts a gRPC receiver over TLS, as `localhost`, that requires a client certificate.
     pub(crate) fn grpc_tls() -> Self {
-        Self::start("127.0.0.1:0".parse().unwrap(), Transport::GrpcTls)
+        Self::start(free(), Transport::GrpcTls)
     }
 
     /// Returns whether the protocol is gRPC rather than HTTP.
@@ -130,12 +135,12 @@ impl OtlpReceiver {
         self.transport != Transport::Http
     }
 
-    /// Starts a gRPC receiver at an address that was used before.
-    pub(crate) fn grpc_at(address: SocketAddr) -> Self {
-        Self::start(address, Transport::Grpc)
+    /// Starts a gRPC receiver on a listener that was used for something else before.
+    pub(crate) fn grpc_on(listener: std::net::TcpListener) -> Self {
+        Self::start(listener, Transport::Grpc)
     }
 
-    fn start(address: SocketAddr, transport: Transport) -> Self {
+    fn start(listener: std::net::TcpListener, transport: Transport) -> Self {
         let script = Script {
             next: VecDeque::new(),
             otherwise: Answer::Take,
@@ -148,13 +153,13 @@ impl OtlpReceiver {
         };
         let shared = Arc::new(Shared { script: Mutex::new(script), changed: Condvar::new() });
         let (stop, stopped) = oneshot::channel();
-        let (ready, bound) = std::sync::mpsc::channel();
+        let address = listener.local_addr().unwrap();
         let served = Arc::clone(&shared);
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async move {
-                let listener = TcpListener::bind(address).await.unwrap();
-                ready.send(listener.local_addr().unwrap()).unwrap();
+                listener.set_nonblocking(true).unwrap();
+                let listener = TcpListener::from_std(listener).unwrap();
                 let serve = async {
                     match transport {
                         Transport::Http => serve_http(listener, served).await,
@@ -164,7 +169,6 @@ impl OtlpReceiver {
                 tokio::select! { () = serve => {}, _ = stopped => {} }
             });
         });
-        let address = bound.recv_timeout(Duration::from_secs(10)).unwrap();
         Self { address, transport, shared, _stop: stop }
     }
 
