@@ -6,6 +6,7 @@
 //! addresses, the TLS sessions and the connection limit. The path of a response is: read, find
 //! event boundaries, take the timestamp, append.
 
+mod acknowledge;
 mod body;
 mod budget;
 mod client;
@@ -51,7 +52,7 @@ pub struct Config {
     pub request_timeout: Nanos,
     /// How connections are established, limited and reused.
     pub connections: Connections,
-    /// Whether received data is acknowledged immediately while the response continues. Otherwise
+    /// Whether received data is acknowledged as soon as nothing is left to read while the response continues. Otherwise
     /// delayed ACK meets Nagle's algorithm at the server, and the client measures its own delay.
     pub quick_ack: bool,
     /// Whether arrivals use the kernel's receive timestamps if available (Linux).

@@ -164,6 +164,8 @@ impl Worker {
         });
         let tending = Rc::clone(&shared);
         local.spawn_local(async move { tending.client.tend().await });
+        let acknowledging = Rc::clone(&shared);
+        local.spawn_local(async move { acknowledging.client.acknowledge().await });
         // Between phases, too, idle connections must make room for requests of other workers.
         while let Some(phase) = local.block_on(&runtime, phases.recv()) {
             let runner = Rc::new(PhaseWorker {

@@ -5,6 +5,7 @@ use std::error::Error as _;
 use std::future::Future;
 use std::io;
 use std::mem::replace;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use hyper::ext::ReasonPhrase;
 use tokio::sync::SemaphorePermit;
 use tokio_rustls::rustls;
 
+use super::acknowledge::Acknowledgements;
 use super::body::BodySink;
 use super::connection::Connection;
 use super::connector::{Connector, Route};
@@ -47,6 +49,7 @@ struct Work<'a> {
 pub struct Client {
     connector: Arc<Connector>,
     idle: IdlePool,
+    acknowledgements: Rc<Acknowledgements>,
 }
 
 /// Failure of an attempt.
@@ -68,7 +71,8 @@ impl Client {
     #[must_use]
     pub fn new(connector: Arc<Connector>) -> Self {
         let timeout = connector.config.connections.keepalive_timeout;
-        Self { idle: IdlePool::new(connector.targets(), timeout), connector }
+        let idle = IdlePool::new(connector.targets(), timeout);
+        Self { idle, acknowledgements: Rc::default(), connector }
     }
 
     /// Sends `request`, receives the whole response and notifies `watch`. The exchange ends early
@@ -93,6 +97,11 @@ impl Client {
             outcome = self.attempts(request, session, &mut watch, &mut exchange) => outcome,
         };
         exchange.finish(outcome)
+    }
+
+    /// Acknowledges what is read from the connections, and never returns.
+    pub(crate) async fn acknowledge(&self) {
+        self.acknowledgements.send().await;
     }
 
     /// Maintains the idle connections and never returns. It closes connections that have been idle
@@ -239,7 +248,7 @@ impl Client {
         slot: Option<Slot>,
     ) -> Result<Connection, RequestError> {
         if let Some(slot) = slot {
-            return self.connector.connect(work.route, slot, trace).await;
+            return self.connector.connect(work.route, slot, trace, &self.acknowledgements).await;
         }
         let now = Clock::now();
         if let Some(connection) = self.take_idle(work, now) {
@@ -248,7 +257,7 @@ impl Client {
             return Ok(connection);
         }
         let slot = self.slot(trace).await;
-        self.connector.connect(work.route, slot, trace).await
+        self.connector.connect(work.route, slot, trace, &self.acknowledgements).await
     }
 
     async fn receive(

@@ -16,9 +16,9 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 
+use super::acknowledge::Acknowledger;
 use super::io_log::IoLog;
 use super::limit::Slot;
-use super::socket::QuickAck;
 use super::traced_io::TracedIo;
 
 /// A connection and the log of its socket.
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: http1::Connection<TracedIo, Full<Bytes>>,
     log: Rc<IoLog>,
-    quick_ack: QuickAck,
+    acknowledger: Acknowledger,
     slot: Slot,
     local_addr: Option<SocketAddr>,
     remote_addr: Option<SocketAddr>,
@@ -39,12 +39,12 @@ impl Connection {
         sender: http1::SendRequest<Full<Bytes>>,
         driver: http1::Connection<TracedIo, Full<Bytes>>,
         log: Rc<IoLog>,
-        quick_ack: QuickAck,
+        acknowledger: Acknowledger,
         slot: Slot,
         local_addr: Option<SocketAddr>,
         remote_addr: Option<SocketAddr>,
     ) -> Self {
-        Self { sender, driver, log, quick_ack, slot, local_addr, remote_addr, ended: false }
+        Self { sender, driver, log, acknowledger, slot, local_addr, remote_addr, ended: false }
     }
 
     pub(super) const fn log(&self) -> &Rc<IoLog> {
@@ -84,7 +84,7 @@ impl Connection {
             poll_once(driver, ended, cx);
             let outcome = response.as_mut().poll(cx);
             if outcome.is_pending() {
-                acknowledge(&self.log, &self.quick_ack);
+                acknowledge(&self.log, &self.acknowledger);
             }
             outcome
         })
@@ -103,7 +103,7 @@ impl Connection {
             self.poll_driver(cx);
             let outcome = Pin::new(&mut *body).poll_frame(cx);
             if outcome.is_pending() {
-                acknowledge(&self.log, &self.quick_ack);
+                acknowledge(&self.log, &self.acknowledger);
             }
             outcome
         })
@@ -115,11 +115,11 @@ impl Connection {
     }
 }
 
-/// Acknowledges the received data while the response continues. The end of a response is
+/// Has the received data acknowledged while the response continues. The end of a response is
 /// acknowledged by the next request.
-fn acknowledge(log: &IoLog, quick_ack: &QuickAck) {
+fn acknowledge(log: &IoLog, acknowledger: &Acknowledger) {
     if log.take_new_bytes() {
-        quick_ack.acknowledge();
+        acknowledger.has_read();
     }
 }
 

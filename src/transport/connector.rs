@@ -16,13 +16,13 @@ use tokio_rustls::rustls::InvalidMessage;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, ClientConfig};
 
+use super::acknowledge::{Acknowledgements, Acknowledger};
 use super::budget::{self, Budget};
 use super::connection::Connection;
 use super::io_log::IoLog;
 use super::limit::{ConnectionLimit, Slot};
 use super::proxy::Proxy;
 use super::resolver::Resolver;
-use super::socket::QuickAck;
 use super::traced_io::{Stream, TracedIo, TracedTcp};
 use super::{Config, ConnectionReuse, Target, TlsError};
 use crate::platform::exhaustion::Exhausted;
@@ -94,12 +94,14 @@ impl Connector {
         self.config.connections.reuse
     }
 
-    /// Connects along `route` and records the steps in `trace`.
+    /// Connects along `route` and records the steps in `trace`. What is read from the connection is
+    /// acknowledged by `acknowledgements`.
     pub(super) async fn connect(
         &self,
         route: &Route,
         slot: Slot,
         trace: &mut HttpTrace,
+        acknowledgements: &Rc<Acknowledgements>,
     ) -> Result<Connection, RequestError> {
         let addresses = self.resolver.addresses(route.next_hop().0, trace).await?;
         trace.connect_start = Some(Clock::now());
@@ -111,7 +113,7 @@ impl Connector {
         }
         let log = Rc::new(IoLog::new(self.config.keep_chunks));
         let stream = Rc::new(stream);
-        let quick_ack = QuickAck::of(&stream, self.config.quick_ack);
+        let acknowledger = Acknowledger::of(&stream, acknowledgements, self.config.quick_ack);
         let stream = TracedTcp::new(stream, Rc::clone(&log), self.config.kernel_timestamps);
         let stream = self.secure(stream, &route.target, trace).await?;
         trace.connect_end = Some(Clock::now());
@@ -125,7 +127,7 @@ impl Connector {
                 |error| RequestError::new(ErrorKind::Other, "ConnectionFailed", error.to_string()),
             )?;
         let (local_addr, remote_addr) = (trace.local_addr, trace.remote_addr);
-        Ok(Connection::new(sender, driver, log, quick_ack, slot, local_addr, remote_addr))
+        Ok(Connection::new(sender, driver, log, acknowledger, slot, local_addr, remote_addr))
     }
 
     async fn first_that_connects(

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::rc::Rc;
 
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -73,29 +72,6 @@ impl SocketOptions {
         }
         if self.user_timeout > Nanos::ZERO {
             let _ = socket::set_user_timeout(socket, self.user_timeout.as_millis() as u32);
-        }
-    }
-}
-
-/// Acknowledges received data before the kernel does (Linux).
-///
-/// The kernel delays acknowledgements by 40 ms, to send them with data. A server with Nagle's
-/// algorithm delays its next small write until then, so that during a response neither side would
-/// send anything.
-#[derive(Debug)]
-pub(super) struct QuickAck(Option<Rc<TcpStream>>);
-
-impl QuickAck {
-    /// Creates the acknowledger of `socket`; it does nothing if it is not wanted.
-    pub(super) fn of(socket: &Rc<TcpStream>, is_wanted: bool) -> Self {
-        Self(is_wanted.then(|| Rc::clone(socket)))
-    }
-
-    /// Sends a delayed acknowledgement.
-    pub(super) fn acknowledge(&self) {
-        if let Some(socket) = &self.0 {
-            // If a socket does not support it, the run continues without it.
-            let _ = socket::acknowledge(socket);
         }
     }
 }
