@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// Threads free what others allocate (`docs/decisions/allocator.md`).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     ExitCode::from(aiperf::app::run(std::env::args_os()))
 }
