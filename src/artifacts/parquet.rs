@@ -364,7 +364,12 @@ impl RecordTable {
             column.push(field);
         }
         self.rows += 1;
-        self.rows >= MAX_ROWS || self.list_values() >= MAX_LIST_VALUES
+        self.holds(1)
+    }
+
+    /// Returns whether the collected rows are enough for `groups` row groups.
+    fn holds(&self, groups: usize) -> bool {
+        self.rows >= groups * MAX_ROWS || self.list_values() >= groups * MAX_LIST_VALUES
     }
 
     fn list_values(&self) -> usize {

@@ -2,12 +2,14 @@
 //! they can be read at any time, also after a kill.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
+use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::super::layout::Layout;
@@ -23,6 +25,9 @@ use crate::units::Clock;
 /// Number of flushes, one per second, after which the last part is written again with the rows that
 /// came since.
 const FLUSHES: u32 = 10;
+
+/// Number of row groups that wait while no file can be created.
+const MAX_WAITING: usize = 8;
 
 /// Column of the identifiers of requests.
 const REQUEST: &str = "x_request_id";
@@ -58,12 +63,16 @@ impl GrowingTable {
         Ok(Self { table, directory, benchmark_id, parts: 0, is_full: false, saved: 0, flushes })
     }
 
-    /// Writes the collected rows as the last part.
-    fn write_part(&self) -> Result<(), ParquetError> {
-        let columns = &self.table.columns;
+    /// Creates the file of the last part, still without its name.
+    fn create_part(&self) -> io::Result<NamedTempFile> {
         fs::create_dir_all(&self.directory)?;
         // In the directory of the run, from which the unfinished files of a killed run are removed.
-        let file = replace::beside(&self.table.path)?;
+        replace::beside(&self.table.path)
+    }
+
+    /// Writes the collected rows to `file` as the last part.
+    fn write_part(&self, file: NamedTempFile) -> Result<(), ParquetError> {
+        let columns = &self.table.columns;
         let mut writer = SerializedFileWriter::new(file, schema(columns)?, properties())?;
         write_row_group(&mut writer, columns)?;
         for (key, value) in description(columns, self.benchmark_id) {
@@ -100,7 +109,13 @@ impl RecordFile for GrowingTable {
         self.flushes = self.flushes.saturating_add(1);
         let is_due = self.flushes >= FLUSHES && self.table.rows > self.saved;
         if self.table.failure.is_none() && (is_due || self.is_full) {
-            self.table.failure = self.write_part().err();
+            let written = match self.create_part() {
+                Ok(file) => self.write_part(file),
+                // The requests may need all file descriptors; some rows can wait.
+                Err(_) if !self.table.holds(MAX_WAITING) => return,
+                Err(error) => Err(error.into()),
+            };
+            self.table.failure = written.err();
             self.saved = self.table.rows;
             self.flushes = 0;
         }
