@@ -154,7 +154,7 @@ pub(crate) struct Trial {
     pub(crate) steady_state: Result<SteadyState, Unsteady>,
     /// Its latencies divided by the server's times, if they are.
     pub(crate) time_breakdown: Option<Division>,
-    /// How far the client may have put off its statistics.
+    /// How far the client may have shifted its statistics.
     pub(crate) error_bounds: Option<ErrorBounds>,
     pub(crate) requests: Requests,
 }

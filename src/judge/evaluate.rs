@@ -24,7 +24,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) server: Option<&'a ServerMetricsReport>,
     /// The verdict on client health.
     pub(crate) verdict: Option<Verdict>,
-    /// How far the client may have put off statistics of the profiling phase.
+    /// How far the client may have shifted statistics of the profiling phase.
     pub(crate) error_bounds: Option<ErrorBounds>,
 }
 

@@ -84,7 +84,7 @@ pub struct ClientHealth {
     pub verdict: Option<Verdict>,
     /// The most serious reason first; empty if the verdict is `valid`.
     pub reasons: Vec<Reason>,
-    /// How far the client may have put off the statistics, and how far other requests would; absent
+    /// How far the client may have shifted the statistics, and how far other requests would; absent
     /// if no request succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_bounds_ms: Option<ErrorBounds>,

@@ -144,7 +144,11 @@ fn labels(spec: &MetricSpec) -> &'static str {
             "phase, `aiperf_run_load`, `aiperf_run_url`, `aiperf_run_input_tokens`, \
              `aiperf_run_output_tokens`, `aiperf_run_objectives`"
         }
-        name if name.starts_with("aiperf.percentiles.") => "phase, `aiperf_percentile`",
+        name if name.starts_with("aiperf.percentiles.")
+            || name.starts_with("aiperf.client.error_bound.") =>
+        {
+            "phase, `aiperf_percentile`"
+        }
         name if name.starts_with("aiperf.steady_state.") => "phase, `aiperf_statistic`",
         name if name.starts_with("aiperf.time_breakdown.") => "phase, `aiperf_stage`",
         _ if of_requests => "request",

@@ -404,30 +404,30 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
-    /// How far the client may have put off a percentile of the time to first token. `s`, gauge.
+    /// How far the client may have shifted a percentile of the time to first token. `s`, gauge.
     pub(crate) const AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN: Definition = Definition {
         name: "aiperf.client.error_bound.time_to_first_token",
         kind: InstrumentKind::Gauge,
         unit: "s",
-        brief: "How far the client may have put off a percentile of the time to first token",
+        brief: "How far the client may have shifted a percentile of the time to first token",
         boundaries: &[],
     };
 
-    /// How far the client may have put off a percentile of the inter-token latency. `s`, gauge.
+    /// How far the client may have shifted a percentile of the inter-token latency. `s`, gauge.
     pub(crate) const AIPERF_CLIENT_ERROR_BOUND_INTER_TOKEN_LATENCY: Definition = Definition {
         name: "aiperf.client.error_bound.inter_token_latency",
         kind: InstrumentKind::Gauge,
         unit: "s",
-        brief: "How far the client may have put off a percentile of the inter-token latency",
+        brief: "How far the client may have shifted a percentile of the inter-token latency",
         boundaries: &[],
     };
 
-    /// How far the client may have put off a percentile of the request latency. `s`, gauge.
+    /// How far the client may have shifted a percentile of the request latency. `s`, gauge.
     pub(crate) const AIPERF_CLIENT_ERROR_BOUND_REQUEST_LATENCY: Definition = Definition {
         name: "aiperf.client.error_bound.request_latency",
         kind: InstrumentKind::Gauge,
         unit: "s",
-        brief: "How far the client may have put off a percentile of the request latency",
+        brief: "How far the client may have shifted a percentile of the request latency",
         boundaries: &[],
     };
 

@@ -1,4 +1,4 @@
-//! Error bounds: how far the client may have put off the statistics that people read, and how far
+//! Error bounds: how far the client may have shifted the statistics that people read, and how far
 //! they would differ with other requests.
 
 use serde::{Deserialize, Serialize};
