@@ -84,14 +84,14 @@ impl Sleep {
     }
 
     fn begin(&self) {
-        let from = Clock::now();
         // In less time, it cannot have waited for long.
-        if from.since(Nanos(self.until.load(Relaxed))) > MIN_SLEEP
+        if Clock::now().since(Nanos(self.until.load(Relaxed))) > MIN_SLEEP
             && let Some(waited) = Clock::thread_waited()
         {
             self.waited.store(waited.0, Relaxed);
         }
-        self.from.store(from.0, Relaxed);
+        // Read last: a wait for a core between the two readings would otherwise count as sleep.
+        self.from.store(Clock::now().0, Relaxed);
     }
 
     fn end(&self) {
