@@ -2,14 +2,14 @@
 //! statistics, client health, the files and telemetry.
 //!
 //! Processor threads have low priority, so that they never delay a worker that has to take a
-//! timestamp.
+//! timestamp. Threads of normal priority replace them after the load, and while a closed loop is
+//! stuck because other programs leave the processors hardly any CPU time.
 
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{io, iter};
 
 use thiserror::Error;
 
@@ -32,6 +32,10 @@ const POP_TIMEOUT: Duration = Duration::from_millis(250);
 /// Time that the processors have for the records left at the end before the calling thread helps,
 /// so that a single processor writes the last records of a short run in the order of the queue.
 const ALONE: Duration = Duration::from_millis(100);
+
+/// Time that a closed loop waits for room in the queue before a thread of normal priority makes
+/// some. A processor that has a core processes hundreds of records in it.
+const STUCK: Duration = Duration::from_millis(100);
 
 /// Receives measured records: the files of a run.
 pub(crate) trait RecordSink: Send + 'static {
@@ -99,8 +103,20 @@ pub(crate) struct Processed<S> {
 struct Shared<S> {
     parts: ProcessingParts,
     readers: Mutex<Readers<S>>,
-    /// Whether the load has ended, so that threads of low priority process no more records.
-    is_finishing: AtomicBool,
+    stage: Mutex<Stage>,
+    stage_changed: Condvar,
+}
+
+/// Which threads process records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The processors, of low priority.
+    Background,
+    /// The relief, of normal priority; the processors pause, so that none of them holds the lock of
+    /// the readers without getting CPU time.
+    Relief,
+    /// The load has ended: the finishers, of normal priority, and the processors end.
+    Finishing,
 }
 
 /// The consumers that process one record at a time. Telemetry processes them concurrently.
@@ -129,19 +145,24 @@ impl<S: RecordSink> Processing<S> {
             health: Health::keeping_in(parts.store.clone()),
             sink,
         };
-        let is_finishing = AtomicBool::new(false);
-        let shared = Arc::new(Shared { parts, readers: Mutex::new(readers), is_finishing });
+        let shared = Arc::new(Shared {
+            parts,
+            readers: Mutex::new(readers),
+            stage: Mutex::new(Stage::Background),
+            stage_changed: Condvar::new(),
+        });
         let (running, ended) = mpsc::channel();
-        let start = |number: usize| {
+        let start = |name: String, work: fn(&Shared<S>)| {
             let (shared, running) = (Arc::clone(&shared), running.clone());
-            let work = move || {
+            thread::Builder::new().name(name).spawn(move || {
                 let _running = running;
-                yield_to_measurement(Background::Queued);
-                shared.process(|| !shared.is_finishing.load(Relaxed), || false);
-            };
-            thread::Builder::new().name(format!("processor-{number}")).spawn(work)
+                work(&shared);
+            })
         };
-        let threads = (0..processors.max(1)).map(start).collect::<io::Result<_>>()?;
+        let processors = (0..processors.max(1))
+            .map(|number| start(format!("processor-{number}"), Shared::process_in_background));
+        let relief = iter::once_with(|| start("relief".to_owned(), Shared::relieve));
+        let threads = processors.chain(relief).collect::<io::Result<_>>()?;
         Ok(Self { shared, threads, ended })
     }
 
@@ -167,14 +188,14 @@ impl<S: RecordSink> Processing<S> {
         gives_up: impl FnMut() -> bool,
     ) -> Result<Processed<S>, ProcessingError> {
         let _ = self.ended.recv_timeout(ALONE);
-        self.shared.is_finishing.store(true, Relaxed);
+        self.shared.set_stage(Stage::Finishing);
         let help = |number: usize| {
             let shared = Arc::clone(&self.shared);
             let work = move || shared.process(|| true, || false);
             thread::Builder::new().name(format!("finisher-{number}")).spawn(work)
         };
-        // Without help, it only takes longer.
-        let helpers: Vec<_> = (1..self.threads.len()).filter_map(|n| help(n).ok()).collect();
+        // As many as there were processors, with this thread. Without help, it only takes longer.
+        let helpers: Vec<_> = (2..self.threads.len()).filter_map(|n| help(n).ok()).collect();
         self.shared.process(|| true, gives_up);
         for thread in self.threads.into_iter().chain(helpers) {
             thread.join().map_err(|_| ProcessingError::ProcessorLost)?;
@@ -187,6 +208,40 @@ impl<S: RecordSink> Processing<S> {
 }
 
 impl<S: RecordSink> Shared<S> {
+    /// Processes records at low priority until the queue is closed and empty or the load has ended.
+    fn process_in_background(&self) {
+        yield_to_measurement(Background::Queued);
+        let is_relieved = |stage: &mut Stage| *stage == Stage::Relief;
+        let goes_on = || {
+            let stage = self.stage_changed.wait_while(self.stage(), is_relieved);
+            *stage.unwrap_or_else(PoisonError::into_inner) == Stage::Background
+        };
+        self.process(goes_on, || false);
+    }
+
+    /// Empties the queue each time that a closed loop is stuck, until the queue is closed.
+    fn relieve(&self) {
+        let queue = &self.parts.queue;
+        while queue.is_stuck_for(STUCK) {
+            self.set_stage(Stage::Relief);
+            self.process(|| queue.stats().bytes > 0, || false);
+            self.set_stage(Stage::Background);
+        }
+    }
+
+    /// Nothing follows the last stage.
+    fn set_stage(&self, next: Stage) {
+        let mut stage = self.stage();
+        if *stage != Stage::Finishing {
+            *stage = next;
+        }
+        self.stage_changed.notify_all();
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Processes records until the queue is closed and empty, `goes_on` returns false, or this
     /// thread discards the rest because `gives_up` returned true.
     fn process(&self, goes_on: impl Fn() -> bool, mut gives_up: impl FnMut() -> bool) {

@@ -8,7 +8,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -32,6 +32,8 @@ pub struct RecordQueue {
     state: Mutex<State>,
     filled: Condvar,
     drained: Notify,
+    /// A closed loop began to wait, or the queue was closed.
+    stalled: Condvar,
     budget_bytes: usize,
     /// First bodies by conversation, shared with the workload and never spilled.
     shared: Arc<[Bytes]>,
@@ -45,6 +47,8 @@ struct State {
     bytes: usize,
     spill: Option<Spill>,
     is_closed: bool,
+    /// When the first of the closed loops that now wait for room began to wait.
+    stalled_at: Option<Instant>,
     stats: QueueStats,
 }
 
@@ -86,6 +90,7 @@ impl RecordQueue {
             state: Mutex::default(),
             filled: Condvar::new(),
             drained: Notify::new(),
+            stalled: Condvar::new(),
             budget_bytes,
             shared: Arc::default(),
         }
@@ -143,9 +148,28 @@ impl RecordQueue {
                 }
                 state.stats.pauses += u64::from(!has_paused);
                 has_paused = true;
+                state.stalled_at.get_or_insert_with(Instant::now);
             }
+            self.stalled.notify_all();
             drained.await;
         }
+    }
+
+    /// Waits until a closed loop has waited for room for `patience`. Returns false once the queue is
+    /// closed.
+    pub(crate) fn is_stuck_for(&self, patience: Duration) -> bool {
+        let mut state = self.lock();
+        while !state.is_closed {
+            let waited = state.stalled_at.map(|at| at.elapsed());
+            state = match waited.map(|waited| patience.checked_sub(waited)) {
+                None => self.stalled.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(None | Some(Duration::ZERO)) => return true,
+                Some(Some(rest)) => {
+                    self.stalled.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        false
     }
 
     /// Returns the next record; `None` once the queue is closed and empty. Waits at most `timeout`,
@@ -173,9 +197,12 @@ impl RecordQueue {
         };
         let was_full = !self.has_room(&state);
         state.bytes = state.bytes.saturating_sub(self.footprint(&record));
-        let is_full = !self.has_room(&state);
+        let has_room_again = was_full && self.has_room(&state);
+        if has_room_again {
+            state.stalled_at = None;
+        }
         drop(state);
-        if was_full && !is_full {
+        if has_room_again {
             self.drained.notify_waiters();
         }
         Some(Some(*record))
@@ -186,6 +213,7 @@ impl RecordQueue {
         self.lock().is_closed = true;
         self.filled.notify_all();
         self.drained.notify_waiters();
+        self.stalled.notify_all();
     }
 
     /// Closes the queue and drops the waiting records, which count as lost. A segment of the file

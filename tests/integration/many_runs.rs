@@ -735,17 +735,35 @@ fn the_search_finds_the_rate_that_is_borne() {
     );
     let at = |value: &Value| value["variation_values"]["phases.profiling.rate"].as_f64();
     let rate = at(&found["best_trials"][0]).unwrap();
-    // Of two rates near the limit, the lower one may have more good requests.
-    let boundary = found["boundary_summary"]["feasible_max"]["value"].as_f64().unwrap();
-    assert!(30.0 <= rate && rate <= boundary && boundary <= 52.5, "{found:#}");
-    assert_eq!(found["boundary_summary"]["swept_dim_path"], "phases.profiling.rate");
-    let tried: Vec<f64> = found["iterations"].as_array().unwrap().iter().filter_map(at).collect();
-    assert_eq!(tried[..3], [15.0, 30.0, 60.0]);
-    for (index, rate) in tried.iter().enumerate() {
+    let boundary = &found["boundary_summary"];
+    assert_eq!(boundary["swept_dim_path"], "phases.profiling.rate");
+    let [held, breached] =
+        ["feasible_max", "infeasible_min"].map(|end| boundary[end]["value"].as_f64());
+    let (held, breached) = (held.unwrap(), breached.unwrap());
+    let trials = found["iterations"].as_array().unwrap();
+    let goodput = |trial: &Value| trial["objective_values"][0].as_f64();
+    for (index, trial) in trials.iter().enumerate() {
         let place = run.path(&format!("search_iter_{index:04}/profile_runs/run_0001"));
         let summary = json(&place.join("profile_export_aiperf.json"));
-        assert_eq!(summary["run_info"]["variation_values"]["phases.profiling.rate"], *rate);
-        assert_eq!(summary["input_config"]["phases"][0]["rate"], *rate);
+        let tried = at(trial).unwrap();
+        assert_eq!(summary["run_info"]["variation_values"]["phases.profiling.rate"], tried);
+        assert_eq!(summary["input_config"]["phases"][0]["rate"], tried);
+        // The search ends between the loads that held and those that did not.
+        let fraction = summary["good_request_fraction"]["avg"].as_f64().unwrap();
+        assert_eq!(trial["observed"]["good_request_fraction_avg"], fraction);
+        assert_eq!(trial["feasible"], fraction >= 0.8, "{trial:#}");
+        assert!(if fraction >= 0.8 { tried <= held } else { tried >= breached }, "{found:#}");
+        assert_eq!(goodput(trial), summary["goodput"]["avg"].as_f64());
+    }
+    let best = trials.iter().filter(|trial| trial["feasible"] == true).filter_map(goodput);
+    let best = best.max_by(f64::total_cmp);
+    assert_eq!(goodput(&found["best_trials"][0]), best);
+    // A client that other programs kept from sending in time loaded the server with less.
+    if trials.iter().all(|trial| trial["client_verdict"] != "invalid") {
+        let tried: Vec<f64> = trials.iter().filter_map(at).collect();
+        assert_eq!(tried[..3], [15.0, 30.0, 60.0]);
+        // Of two rates near the limit, the lower one may have more good requests.
+        assert!(30.0 <= rate && rate <= held && held <= 52.5, "{found:#}");
     }
     let stdout = run.stdout();
     assert!(stdout.contains(&format!("at request rate {rate}")), "{stdout}");

@@ -250,6 +250,32 @@ fn sends_are_held_back_above_half_of_the_budget() {
 }
 
 #[test]
+fn a_loop_is_stuck_from_its_wait_for_room_until_there_is_some() {
+    let payload = Bytes::new();
+    let queue = RecordQueue::new(2 * footprint(&record(0, 9_000, &payload)));
+    let stalled = || queue.lock().stalled_at;
+    for number in 0..2 {
+        queue.push(record(number, 9_000, &payload));
+    }
+    // A full queue is no hindrance to an open loop.
+    assert_eq!(stalled(), None);
+    assert!(!is_ready(queue.room()));
+    let first = stalled();
+    assert!(!is_ready(queue.room()));
+    assert!(first.is_some() && stalled() == first, "the second wait does not start it anew");
+    std::thread::scope(|scope| {
+        // It waits for what is left of the time, during which nothing makes room.
+        assert!(scope.spawn(|| queue.is_stuck_for(Duration::from_millis(20))).join().unwrap());
+        assert!(first.unwrap().elapsed() >= Duration::from_millis(20));
+        queue.pop(AT_ONCE);
+        assert_eq!(stalled(), None);
+        let waiter = scope.spawn(|| queue.is_stuck_for(AT_ONCE));
+        queue.close();
+        assert!(!waiter.join().unwrap());
+    });
+}
+
+#[test]
 fn many_threads_spill_and_read_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let payload = Bytes::from_static(b"{}");
