@@ -1,9 +1,11 @@
 //! The composition root: builds the components, runs them, writes the results and sets the
 //! exit code.
 
+mod client_energy;
 mod compare;
 mod datasets;
 mod gates;
+mod gpu;
 mod interrupt;
 mod logging;
 mod page;

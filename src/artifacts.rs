@@ -9,6 +9,7 @@ pub(crate) mod aggregate;
 mod claim;
 mod csv;
 mod decimal;
+pub(crate) mod gpu;
 mod inputs;
 mod json;
 mod jsonl;
@@ -45,6 +46,7 @@ pub use claim::{Claim, Wanted};
 pub(crate) use inputs::MAX_INPUT_BYTES;
 pub(crate) use json::local_time;
 
+use gpu::GpuLines;
 use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
@@ -304,6 +306,18 @@ impl ArtifactSet {
         }
     }
 
+    /// Returns the writer of the samples of GPUs, which is flushed every `batch_size` lines.
+    pub(crate) fn gpu_lines(&self, batch_size: usize) -> GpuLines {
+        GpuLines::new(&self.layout.gpu_lines, batch_size)
+    }
+
+    /// Closes the file of the samples of GPUs.
+    pub(crate) fn close_gpu_lines(&mut self, lines: GpuLines) {
+        if let Some(outcome) = lines.finish() {
+            self.note(outcome);
+        }
+    }
+
     /// Flushes the files once per second, so that a kill does not lose more than that. Must be
     /// called often.
     pub fn tick(&mut self, now: Nanos) {
@@ -332,8 +346,9 @@ impl ArtifactSet {
         for outcome in write_summaries(&self.layout, &self.server_metrics, report, console_text) {
             self.note(outcome);
         }
-        // It is closed first, but listed with the other files of server metrics.
-        self.written.sort_by_key(|path| *path == self.layout.server_metrics_lines);
+        // They are closed first, but listed with the other files of scraped metrics.
+        let early = [&self.layout.server_metrics_lines, &self.layout.gpu_lines];
+        self.written.sort_by_key(|path| early.contains(&path));
         let manifest = Manifest::finished(report, self.prefix.clone(), &self.server_metrics);
         let path = self.layout.manifest.clone();
         self.note(write_whole(&path, |out| manifest.write_to(out)));

@@ -12,6 +12,7 @@ mod distributed;
 mod gates;
 mod generated;
 mod given;
+mod gpu;
 mod hub_args;
 mod load;
 mod load_args;

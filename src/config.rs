@@ -29,7 +29,7 @@ use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
 use crate::units::Nanos;
 use crate::{
-    artifacts, dataset, endpoint, judge, metrics, redact, schedule, server_metrics, telemetry,
+    artifacts, dataset, endpoint, gpu, judge, metrics, redact, schedule, server_metrics, telemetry,
     transport,
 };
 
@@ -81,6 +81,8 @@ pub struct RunConfig {
     pub tables: Tables,
     /// Which server metrics to scrape; off without endpoints.
     pub server_metrics: server_metrics::Config,
+    /// Which exporters of GPUs to scrape; off without endpoints.
+    pub gpu: gpu::Config,
     /// The limits that the results must keep.
     pub judge: judge::Config,
     /// Minimum severity to log.

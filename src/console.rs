@@ -6,6 +6,7 @@
 pub(crate) mod compare;
 mod files;
 pub(crate) mod gates;
+mod gpu;
 mod headline;
 mod health;
 pub(crate) mod live;
@@ -82,6 +83,7 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
     text.push_str(&headline::table(report, style));
     text.push_str(&steady::render(report, tables, style));
     text.push_str(&time_breakdown::render(report, style));
+    text.push_str(&gpu::render(report, style));
     if report.run.tables.server_metrics {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         text.push_str(&server_metrics::render(metrics, style));

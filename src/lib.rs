@@ -49,6 +49,8 @@ pub mod multi_run;
 
 pub mod server_metrics;
 
+pub mod gpu;
+
 pub mod telemetry;
 
 mod processing;

@@ -12,6 +12,7 @@ use thiserror::Error;
 pub(crate) mod accumulate;
 pub mod breakdown;
 pub(crate) mod catalogue;
+pub mod gpu;
 pub mod health;
 mod histogram;
 pub mod listing;

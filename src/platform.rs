@@ -20,7 +20,9 @@ mod portable;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 use portable as system;
 
-pub(crate) use system::{alarm, clock, cores, files, host, limits, process, signals, terminal};
+pub(crate) use system::{
+    alarm, clock, cores, energy, files, host, limits, process, signals, terminal,
+};
 
 /// Work that is not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::endpoint::{EndpointTraits, EndpointType};
+use crate::gpu::report::GpuReport;
 use crate::judge::{self, Gate, Judged};
 use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::Verdict;
@@ -195,6 +196,9 @@ pub struct RunOutcome {
     /// The client's latencies divided by the server's times, if it reports them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub time_breakdown: Option<TimeBreakdown>,
+    /// Telemetry of GPUs, if there was any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gpus: Option<GpuReport>,
     /// The combined shards, if processes shared the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub shards: Option<Combination>,

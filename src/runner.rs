@@ -169,7 +169,7 @@ pub struct Runner {
     workload: Workload,
     queue: Arc<RecordQueue>,
     progress: Arc<Progress>,
-    listener: Option<Arc<dyn PhaseListener>>,
+    listeners: Vec<Arc<dyn PhaseListener>>,
 }
 
 impl Runner {
@@ -182,13 +182,13 @@ impl Runner {
         queue: Arc<RecordQueue>,
         progress: Arc<Progress>,
     ) -> Self {
-        Self { config, transport, workload, queue, progress, listener: None }
+        Self { config, transport, workload, queue, progress, listeners: Vec::new() }
     }
 
-    /// Sets the listener that is notified of phases.
+    /// Adds a listener that is notified of phases, if there is one.
     #[must_use]
     pub fn with_listener(mut self, listener: Option<Arc<dyn PhaseListener>>) -> Self {
-        self.listener = listener;
+        self.listeners.extend(listener);
         self
     }
 
@@ -227,7 +227,7 @@ impl Runner {
                 break;
             }
             let counters = self.progress.start(index, start_at.take().unwrap_or_else(Clock::now));
-            if let Some(listener) = &self.listener {
+            for listener in &self.listeners {
                 listener.phase_started(index as u32, phase.kind, counters.start());
             }
             let run = Arc::new(PhaseRun::new(
@@ -250,13 +250,13 @@ impl Runner {
             }
             let end = Clock::now();
             self.progress.finish(index, end);
-            let done = self
-                .listener
-                .as_ref()
-                .map(|listener| listener.phase_ended(index as u32, phase.kind, end));
+            let ended = |listener: &Arc<dyn PhaseListener>| {
+                listener.phase_ended(index as u32, phase.kind, end)
+            };
+            let done: Vec<_> = self.listeners.iter().map(ended).collect();
             outcome?;
             let is_last = index + 1 == self.config.phases.len();
-            if let Some(done) = done.filter(|_| !is_last) {
+            if !is_last {
                 runtime.block_on(listener::pause(done, interrupt));
             }
             first_session = run.next_session();

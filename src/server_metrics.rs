@@ -20,5 +20,5 @@ pub mod store;
 pub(crate) mod unit;
 pub(crate) mod watch;
 
-pub use collector::{Collected, Collector, Config, EndpointConfig, Limits};
+pub use collector::{Collected, Collector, Config, EndpointConfig, Limits, Source};
 pub use scrape::{Endpoint, FetchTimes, PhaseMark, Scrape, ScrapeSink};

@@ -38,6 +38,7 @@ use opentelemetry_sdk::metrics::{
 use tokio::sync::oneshot;
 
 use crate::environment::Environment;
+use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::tag::MetricTag;
@@ -256,6 +257,14 @@ impl Telemetry {
     pub fn scrape(&self, scrape: &Scrape<'_>) {
         if let Some(scrapes) = &self.scrapes {
             scrapes.forward(scrape);
+        }
+    }
+
+    /// Exports samples of GPUs, whose exporter has the index `index` among all endpoints. Never
+    /// waits for the collector.
+    pub(crate) fn gpus(&self, index: usize, url: &str, at_ns: u64, samples: &[GpuSample]) {
+        if let Some(scrapes) = self.scrapes.as_ref().filter(|_| !samples.is_empty()) {
+            scrapes.forward_gpus(index, url, at_ns, samples);
         }
     }
 

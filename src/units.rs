@@ -172,6 +172,28 @@ pub enum Unit {
     ImagesPerSecond,
     /// `ms/image`
     MillisecondsPerImage,
+    /// `W`
+    Watts,
+    /// `J`
+    Joules,
+    /// `J*s`
+    JouleSeconds,
+    /// `joules/request`
+    JoulesPerRequest,
+    /// `joules/user`
+    JoulesPerUser,
+    /// `mJ/token`
+    MillijoulesPerToken,
+    /// `J/Mtoken`
+    JoulesPerMillionTokens,
+    /// `tokens/J`
+    TokensPerJoule,
+    /// `requests/sec/W`
+    RequestsPerSecondPerWatt,
+    /// `good-req/s/W`
+    GoodRequestsPerSecondPerWatt,
+    /// `tokens/sec/W`
+    TokensPerSecondPerWatt,
 }
 
 impl Unit {
@@ -196,6 +218,17 @@ impl Unit {
             Self::Images => "images",
             Self::ImagesPerSecond => "images/sec",
             Self::MillisecondsPerImage => "ms/image",
+            Self::Watts => "W",
+            Self::Joules => "J",
+            Self::JouleSeconds => "J*s",
+            Self::JoulesPerRequest => "joules/request",
+            Self::JoulesPerUser => "joules/user",
+            Self::MillijoulesPerToken => "mJ/token",
+            Self::JoulesPerMillionTokens => "J/Mtoken",
+            Self::TokensPerJoule => "tokens/J",
+            Self::RequestsPerSecondPerWatt => "requests/sec/W",
+            Self::GoodRequestsPerSecondPerWatt => "good-req/s/W",
+            Self::TokensPerSecondPerWatt => "tokens/sec/W",
         }
     }
 

@@ -23,6 +23,7 @@ try:
         ServerMetricsExportData,
         SlimRecord,
     )
+    from aiperf.common.models.telemetry_models import TelemetryRecord
 except ImportError as error:
     print(f"aiperf 0.13.0 is not installed here: {error}", file=sys.stderr)
     sys.exit(2)
@@ -37,6 +38,7 @@ MODELS = [
     ("server_metrics.jsonl", SlimRecord, True),
     ("server_metrics_export.json", ServerMetricsExportData, False),
     ("server_metrics.json", ServerMetricsExportData, False),
+    ("gpu_telemetry_export.jsonl", TelemetryRecord, True),
     ("profile_export.jsonl", MetricRecordInfo, True),
     ("profile_export_aiperf.json", JsonExportData, False),
     ("inputs.json", InputsFile, False),

@@ -336,12 +336,40 @@ def health():
     )
 
 
+def gpus():
+    """Power and energy of the GPUs."""
+    matchers = 'aiperf_benchmark_id=~"$run"'
+    each = lambda name, extra="": f"max by (instance, host_name, hw_name) ({of(name, matchers, extra)})"
+    legend = "{{instance}} {{host_name}} {{hw_name}}"
+    result = lambda name: [
+        now(f"sum({last(of(f'aiperf_{vendor}_{name}', PHASE))})", vendor) for vendor in ("nvidia", "amd")
+    ]
+    return row(
+        "GPUs",
+        lines("GPU power", "Power of each GPU of the exporters of --gpu-telemetry.", "watt",
+              query(each("hw_power_watts"), legend)),
+        lines("GPU utilization", "Fraction of the time in which a kernel was running on each GPU.", "percentunit",
+              query(each("hw_gpu_utilization_ratio", 'hw_gpu_task="general"'), legend), max=1),
+        lines("GPU memory", "Memory in use on each GPU.", "bytes",
+              query(each("hw_gpu_memory_usage_bytes"), legend)),
+        stat("Energy per request", "Energy of all GPUs of a vendor, divided by the successful requests.", "joule",
+             *result("energy_per_request_joules"), none=AT_END, width=6),
+        stat("Energy per output token", "Energy of all GPUs of a vendor, divided by the output tokens.", "joule",
+             *result("energy_per_output_token_joules"), none=AT_END, width=6),
+        stat("Energy", "Energy of all GPUs of a vendor in the phase.", "joule",
+             *result("total_gpu_energy_joules"), none=AT_END, width=6),
+        stat("Energy error", "How far the energy may be from the true value, since it is sampled.", "joule",
+             *result("gpu_energy_error_joules"), none=AT_END, width=6),
+        collapsed=True,
+    )
+
+
 def dashboard():
     """The dashboard."""
     variables = [shared.model(), shared.run(), shared.phase(), shared.instance()]
     rows = [
         header(), throughput(), *latency(), tokens(), errors(), phases(), health(), goodput(),
-        reported(),
+        reported(), gpus(),
     ]
     text = "A benchmark run, live and after its end: load, latencies, tokens, errors and client health."
     return whole(shared.RUN_UID, "Benchmark run", text, variables, shared.links(shared.RUN_UID), rows, [shared.phases()])

@@ -1,5 +1,6 @@
 //! A benchmark run, from its configuration to its files.
 
+mod beside;
 mod download;
 mod many;
 mod measure;
@@ -347,9 +348,10 @@ impl Run {
                 client_health: Some(measured.health.clone()),
                 telemetry: Some(measured.telemetry.clone()),
                 time_breakdown: measured.time_breakdown.clone(),
+                gpus: measured.gpus.clone(),
                 shards: None,
             },
-            results: processed.profiling.results(),
+            results: measured.results.clone(),
             steady_state: measured.steady_state.clone(),
             breakdowns: processed.breakdowns.results(),
             slices,

@@ -168,7 +168,7 @@ impl Check<'_> {
             }
         };
         let fixed = "aiperf profile --model mock-model --tokenizer builtin --isl 20 \
-                     --num-prompts 100 --ui none --no-server-metrics";
+                     --num-prompts 100 --ui none --no-server-metrics --no-gpu-telemetry";
         let mut flags: Vec<String> =
             fixed.split(' ').chain(shape.split(' ')).map(str::to_owned).collect();
         let files = files.display().to_string();

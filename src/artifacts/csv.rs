@@ -1,18 +1,19 @@
-//! `profile_export_aiperf.csv`: distributions, an empty line, single values.
+//! `profile_export_aiperf.csv`: distributions, an empty line, single values; then those of GPUs.
 
 use std::io::{self, Write};
 
+use super::gpu;
 use super::json::exported;
 use crate::metrics::Metric;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::run::RunReport;
 use crate::units::Unit;
 
-const STATISTICS: [&str; 14] = [
+pub(super) const STATISTICS: [&str; 14] = [
     "avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std",
 ];
 
-/// Writes both sections, rows in order of tag.
+/// Writes the sections, rows in order of tag.
 pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     let mut results: Vec<_> = exported(report, &report.results).collect();
     results.sort_by_key(|result| result.metric.tag.name());
@@ -22,7 +23,11 @@ pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     let header = std::iter::once("Metric").chain(STATISTICS).map(str::to_owned);
     sections.write(header, distributions.into_iter().map(distribution_row))?;
     let header = ["Metric", "Value"].map(str::to_owned);
-    sections.write(header, singles.into_iter().map(single_row))
+    sections.write(header, singles.into_iter().map(single_row))?;
+    match &report.outcome.gpus {
+        Some(gpus) => gpu::write_csv(&mut sections, gpus),
+        None => Ok(()),
+    }
 }
 
 /// Tables in one file, separated by an empty line.
@@ -34,6 +39,11 @@ pub(super) struct Sections<'a> {
 impl<'a> Sections<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Self {
         Self { out, is_first: true }
+    }
+
+    /// Writes an empty line in addition to the one between sections.
+    pub(super) fn write_empty_line(&mut self) -> io::Result<()> {
+        if self.is_first { Ok(()) } else { self.out.write_all(b"\r\n") }
     }
 
     /// Writes a section, unless it is empty.

@@ -8,6 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::gpu;
 use crate::metrics::breakdown::{BreakdownResults, GroupResult};
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::multi_run::{Member, Variation};
@@ -45,6 +46,9 @@ impl Serialize for Summary<'_> {
         map.serialize_entry("steady_state", &Steady(report))?;
         if let Some(breakdown) = &report.outcome.time_breakdown {
             map.serialize_entry("time_breakdown", breakdown)?;
+        }
+        if let Some(gpus) = &report.outcome.gpus {
+            map.serialize_entry("telemetry_data", &gpu::Section(gpus))?;
         }
         map.serialize_entry("input_config", &run.input_config)?;
         map.serialize_entry("run_info", &RunInfo::of(report))?;

@@ -67,6 +67,8 @@ pub struct Layout {
     pub(crate) server_metrics_lines: PathBuf,
     /// Series of server metrics: `server_metrics_export.parquet`.
     pub(crate) server_metrics_table: PathBuf,
+    /// One line per GPU and scrape: `gpu_telemetry_export.jsonl`.
+    pub(crate) gpu_lines: PathBuf,
     /// The page (`--html`): `report.html`.
     pub(crate) page: PathBuf,
     /// The request bodies: `inputs.json`.
@@ -99,6 +101,7 @@ impl Layout {
             server_metrics_csv: name("_server_metrics.csv", "server_metrics_export.csv"),
             server_metrics_lines: name("_server_metrics.jsonl", "server_metrics_export.jsonl"),
             server_metrics_table: name("_server_metrics.parquet", "server_metrics_export.parquet"),
+            gpu_lines: name("_gpu_telemetry.jsonl", "gpu_telemetry_export.jsonl"),
             page: name("_report.html", PAGE),
             inputs: directory.join("inputs.json"),
             manifest: directory.join("run_manifest.json"),
@@ -137,8 +140,9 @@ impl Layout {
     }
 
     /// Returns the files of lines.
-    fn lines(&mut self) -> [&mut PathBuf; 3] {
-        [&mut self.records, &mut self.raw, &mut self.server_metrics_lines]
+    fn lines(&mut self) -> [&mut PathBuf; 4] {
+        let Self { records, raw, server_metrics_lines, gpu_lines, .. } = self;
+        [records, raw, server_metrics_lines, gpu_lines]
     }
 
     /// Returns every file that a run may have, compressed or not.
@@ -156,6 +160,7 @@ impl Layout {
             &self.server_metrics_csv,
             &self.server_metrics_lines,
             &self.server_metrics_table,
+            &self.gpu_lines,
         ];
         let grown = lines.into_iter().chain(server_metrics).map(PathBuf::as_path);
         self.summaries().into_iter().chain(self.timeslices()).chain(grown)

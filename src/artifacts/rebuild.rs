@@ -23,6 +23,7 @@ use super::{ArtifactError, WriteFailure};
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::judge::Gate;
 use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::gpu;
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::run::{ErrorCount, RunDescription, RunOutcome, RunReport};
@@ -346,11 +347,16 @@ impl Gathered {
             slices.map_err(|error| notes.push(error.to_string())).ok()?
         });
         let steady_state = self.profiling.steady_state(run.own_held_load(), outcome.start_wall_ns);
+        let mut results = self.profiling.results();
+        if let Some(gpus) = &outcome.gpus {
+            let concurrency = outcome.load.requested_concurrency;
+            results.extend(gpu::results(&gpus.fleets, &results, concurrency));
+        }
         RunReport {
             run,
             outcome,
             steady_state,
-            results: self.profiling.results(),
+            results,
             breakdowns: self.breakdowns.results(),
             slices,
             warmup_results: self.warmup.results_if_any(),
@@ -379,6 +385,7 @@ impl Gathered {
             client_health: None,
             telemetry: None,
             time_breakdown: None,
+            gpus: None,
             shards: None,
         }
     }

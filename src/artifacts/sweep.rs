@@ -139,7 +139,7 @@ fn saturated(results: &Results, saturation: &Saturation) -> Value {
             })
         })
         .collect();
-    json!({
+    let mut found = json!({
         "status": saturation.end.as_ref().map(End::as_str),
         "error": saturation.obstacle(),
         "parameter": results.sweep.aiperf_names().first(),
@@ -149,7 +149,11 @@ fn saturated(results: &Results, saturation: &Saturation) -> Value {
         "grows_until": saturation.grows_until,
         "saturated_from": saturation.saturated_from,
         "levels": throughputs,
-    })
+    });
+    if let Some(watts) = results.saturated_watts() {
+        found["gpu_power_watts"] = watts.into();
+    }
+    found
 }
 
 fn successful(results: &Results) -> usize {

@@ -99,8 +99,6 @@ const REFUSED: &[(&str, &str)] = &[
         "--network-latency-automatic --network-latency-mean --network-latency-ping-interval",
         "use --show-trace-timing; its http_req_connecting is the time to connect",
     ),
-    // GPU Telemetry
-    ("--gpu-telemetry", "scrape the GPU exporter with --server-metrics localhost:9400"),
     // ZMQ Communication
     ("--zmq-host --zmq-ipc-path --zmq-dual-bind", "aiperf is a single process"),
     // Accuracy
@@ -133,12 +131,8 @@ const REFUSED_SWITCHES: &str = "\
 
 /// Switches accepted without effect: they turn off what is never on here, or turn on what
 /// always is.
-pub const OFF_SWITCHES: &[&str] = &[
-    "--no-allow-dataset-wrap",
-    "--open-loop-replay",
-    "--no-force-min-tokens",
-    "--no-gpu-telemetry",
-];
+pub const OFF_SWITCHES: &[&str] =
+    &["--no-allow-dataset-wrap", "--open-loop-replay", "--no-force-min-tokens"];
 
 /// Flags with the only value that is accepted, and what to do instead of another.
 pub const ONLY_VALUE: &[(&str, &str, &str)] = &[

@@ -8,6 +8,7 @@ use clap::{ArgAction, ArgGroup, Args};
 
 use super::distributed::DistributedArgs;
 use super::gates::GateArgs;
+use super::gpu::GpuArgs;
 use super::hub_args::HubArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::media_args::MediaArgs;
@@ -85,6 +86,8 @@ pub(super) struct ProfileArgs {
     pub(super) gates: GateArgs,
     #[command(flatten)]
     pub(super) server_metrics: ServerMetricsArgs,
+    #[command(flatten)]
+    pub(super) gpu: GpuArgs,
     #[command(flatten)]
     pub(super) multi_run: MultiRunArgs,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::given::Given;
 use super::profile::{Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
 use super::sweep::CellOf;
-use super::{connections, hub_args, load, multi_run, rankings, search, server_metrics, value};
+use super::{connections, gpu, hub_args, load, multi_run, rankings, search, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, Secret,
     ServerConfig, WaitForModel, selfcheck, tokenizer, url,
@@ -40,6 +40,7 @@ pub(super) fn run_config(
     let server = server(flags, environment)?;
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
     let server_metrics = server_metrics::config(flags, &server.urls, &path, environment)?;
+    let (gpu, gpu_warnings) = gpu::config(flags, environment)?;
     let multi_run = multi_run::config(flags, given, cell)?;
     let schedule = load::schedule(flags, given)?;
     let seed = multi_run::seed(flags, &multi_run, cell);
@@ -63,6 +64,7 @@ pub(super) fn run_config(
             client: flags.output.tables,
         },
         server_metrics,
+        gpu,
         judge: judge(flags, given)?,
         log_level: log_level(flags),
         multi_run,
@@ -70,7 +72,7 @@ pub(super) fn run_config(
         maker: Maker::default(),
         member: None,
         cli_command: redact::command_line(arguments),
-        warnings: Vec::new(),
+        warnings: gpu_warnings,
         selfcheck_file: selfcheck::file(environment),
         transport,
         server,

@@ -37,6 +37,7 @@ pub(super) fn build(config: &RunConfig) -> Value {
         .put("artifacts", artifacts(config))
         .put_some("slos", slos(config))
         .put_some("tokenizer", tokenizer(config))
+        .put("gpu_telemetry", gpu_telemetry(config))
         .put("server_metrics", server_metrics(config))
         .put("otel", otel(config))
         .put("runtime", runtime(config))
@@ -401,6 +402,14 @@ fn server_metrics(config: &RunConfig) -> Value {
         .put("urls", urls)
         .put("formats", formats.collect::<Vec<_>>())
         .into_value()
+}
+
+/// `urls` are the ones that were given, without the usual ones.
+fn gpu_telemetry(config: &RunConfig) -> Value {
+    let endpoints = &config.gpu.scrapes.endpoints;
+    let asked = endpoints.iter().filter(|endpoint| !endpoint.is_discovered);
+    let urls: Vec<String> = asked.map(|endpoint| endpoint.shown().to_string()).collect();
+    json!({"enabled": !endpoints.is_empty(), "urls": urls})
 }
 
 fn otel(config: &RunConfig) -> Value {

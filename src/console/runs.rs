@@ -229,7 +229,13 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     }
     if let (Some(saturation), Choice::Knee(range)) = (&results.saturation, &results.sweep.choice) {
         let level = number_of_percent(results.config.confidence_level);
-        let _ = writeln!(text, "{}\n", saturated(saturation, range, &level));
+        let mut found = saturated(saturation, range, &level);
+        if let Some((watts, from)) = results.saturated_watts().zip(saturation.saturated_from) {
+            let name = range.dimension.name();
+            let watts = number(Some(watts));
+            let _ = write!(found, " The GPUs draw {watts} W at {name} {from}.");
+        }
+        let _ = writeln!(text, "{found}\n");
     }
     if let Some(found) = &results.space {
         let _ = writeln!(text, "{}\n", best_combinations(found));

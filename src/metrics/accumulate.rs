@@ -94,7 +94,8 @@ impl Accumulator {
                 | Kind::PercentileOf(..)
                 | Kind::OverTime(..)
                 | Kind::WithFailures(_)
-                | Kind::Derived(_) => Cell::Derived,
+                | Kind::Derived(_)
+                | Kind::OfGpus(..) => Cell::Derived,
             })
             .collect();
         Self {

@@ -128,6 +128,10 @@ pub struct ClientHealth {
     /// Number of retries because a reused connection was dead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
+    /// Energy of the client's processors in the profiling phase, in joules; absent if its counters
+    /// cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_joules: Option<f64>,
     /// This machine's saved self-check, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selfcheck: Option<SelfCheck>,
@@ -507,6 +511,17 @@ impl Health {
 }
 
 impl ClientHealth {
+    /// Adds reasons for doubt that are not due to the client. A run without a verdict stays without
+    /// one.
+    pub(crate) fn doubt(&mut self, reasons: impl IntoIterator<Item = Reason>) {
+        self.reasons.extend(reasons);
+        // A stable sort keeps reasons of the same severity in order.
+        self.reasons.sort_by_key(|reason| std::cmp::Reverse(reason.verdict));
+        let worst = self.reasons.first().map(|reason| reason.verdict);
+        self.verdict =
+            self.verdict.map(|verdict| worst.map_or(verdict, |worst| worst.max(verdict)));
+    }
+
     /// Returns the health of a run whose records were read again: `slips` in nanoseconds and
     /// `retries` from the records replace those of `earlier`; the rest is unchanged or absent.
     #[must_use]

@@ -7,6 +7,7 @@ mod values;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::gpu::{GpuFacts, Vendor};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Span};
 use crate::units::{Nanos, Unit};
@@ -173,6 +174,18 @@ impl Metric {
         row
     }
 
+    /// Creates a metric of the GPUs of `vendor`.
+    #[must_use]
+    pub(crate) const fn of_gpus(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        vendor: Vendor,
+        compute: fn(&GpuFacts<'_>) -> Option<f64>,
+    ) -> Self {
+        Self::new(tag, header, unit, ValueType::Float, Kind::OfGpus(vendor, compute))
+    }
+
     /// Sets the short title.
     #[must_use]
     pub(crate) const fn short(mut self, header: &'static str) -> Self {
@@ -321,6 +334,8 @@ pub enum Kind {
     WithFailures(MetricTag),
     /// Computed from other results.
     Derived(fn(&dyn Totals) -> Option<f64>),
+    /// Computed after the run from the energy of one vendor's GPUs and other results.
+    OfGpus(Vendor, fn(&GpuFacts<'_>) -> Option<f64>),
 }
 
 impl Kind {
@@ -334,7 +349,8 @@ impl Kind {
             | Self::PercentileOf(..)
             | Self::OverTime(..)
             | Self::WithFailures(_)
-            | Self::Derived(_) => "derived",
+            | Self::Derived(_)
+            | Self::OfGpus(..) => "derived",
         }
     }
 }

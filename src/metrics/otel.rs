@@ -39,9 +39,11 @@ impl Metric {
             Kind::Record(_) | Kind::RecordList(_) => InstrumentKind::Histogram,
             Kind::Count(_) | Kind::Tally(_) => InstrumentKind::Counter,
             Kind::Earliest(_) | Kind::Latest(_) | Kind::WithFailures(_) => return None,
-            Kind::Derived(_) | Kind::SumOf(_) | Kind::PercentileOf(..) | Kind::OverTime(..) => {
-                InstrumentKind::Gauge
-            }
+            Kind::Derived(_)
+            | Kind::SumOf(_)
+            | Kind::PercentileOf(..)
+            | Kind::OverTime(..)
+            | Kind::OfGpus(..) => InstrumentKind::Gauge,
         };
         self.instrument_of(kind, format!("aiperf.{}", self.tag))
     }
@@ -104,6 +106,16 @@ const fn ucum(unit: Unit) -> (&'static str, f64) {
         Unit::Images => ("{image}", 1.0),
         Unit::ImagesPerSecond => ("{image}/s", 1.0),
         Unit::MillisecondsPerImage => ("s/{image}", 1e-3),
+        Unit::Watts => ("W", 1.0),
+        Unit::Joules => ("J", 1.0),
+        Unit::JouleSeconds => ("J.s", 1.0),
+        Unit::JoulesPerRequest => ("J/{request}", 1.0),
+        Unit::JoulesPerUser => ("J/{user}", 1.0),
+        Unit::MillijoulesPerToken => ("J/{token}", 1e-3),
+        Unit::JoulesPerMillionTokens => ("J/{token}", 1e-6),
+        // Requests per second and watt are requests per joule.
+        Unit::RequestsPerSecondPerWatt | Unit::GoodRequestsPerSecondPerWatt => ("{request}/J", 1.0),
+        Unit::TokensPerSecondPerWatt | Unit::TokensPerJoule => ("{token}/J", 1.0),
     }
 }
 

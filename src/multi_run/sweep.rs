@@ -374,6 +374,18 @@ impl Results {
         self.cells.iter().filter_map(level).collect()
     }
 
+    /// Returns the mean power of the GPUs, in watts, at the lowest load that was tried with the full
+    /// throughput.
+    pub(crate) fn saturated_watts(&self) -> Option<f64> {
+        let from = self.saturation.as_ref()?.saturated_from?;
+        let load = |cell: &Cell| Load::of(&cell.variation.values).map(Load::amount);
+        let is_it = |cell: &&Cell| load(cell).is_some_and(|load| load.total_cmp(&from).is_eq());
+        let cell = self.cells.iter().find(is_it)?;
+        let vendors = [tag::NVIDIA_AVERAGE_GPU_POWER, tag::AMD_AVERAGE_GPU_POWER];
+        let watts = vendors.into_iter().filter_map(|tag| cell.value(tag, "avg"));
+        watts.reduce(|one, other| one + other)
+    }
+
     /// Returns the latency to compare cells by: the time to first token if any cell has it.
     fn latency(&self) -> MetricTag {
         let has = |tag| self.cells.iter().any(|cell| cell.value(tag, "p99").is_some());

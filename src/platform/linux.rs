@@ -3,6 +3,7 @@
 pub(crate) mod alarm;
 pub(crate) mod clock;
 pub(crate) mod cores;
+pub(crate) mod energy;
 pub(crate) mod files;
 pub(crate) mod host;
 pub(crate) mod limits;

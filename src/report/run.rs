@@ -2,6 +2,7 @@
 
 mod charts;
 mod facts;
+mod gpus;
 mod notices;
 mod shown;
 
@@ -62,6 +63,7 @@ impl<'a> Run<'a> {
             ),
             Section::new("Server", "What the server reports about itself.", self.server())
                 .with(self.time_breakdown().into_iter().collect()),
+            Section::new("GPUs", "", vec![]).with(self.gpus().into_iter().collect()),
             Section::new("Requests", about_requests(shown.has_all_arrivals), self.scatters())
                 .with(self.request_tables()),
             Section::new("Statistics", "", vec![]).with(vec![self.statistics()]),

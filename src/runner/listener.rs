@@ -28,11 +28,17 @@ impl fmt::Debug for dyn PhaseListener {
     }
 }
 
-/// Waits until `done` resolves, for a limited time. An interrupt also ends the wait, because no
-/// further phase follows.
-pub(super) async fn pause(done: oneshot::Receiver<()>, interrupt: &Interrupt) {
+/// Waits until all of `done` resolve, for a limited time. An interrupt also ends the wait, because
+/// no further phase follows.
+pub(super) async fn pause(done: Vec<oneshot::Receiver<()>>, interrupt: &Interrupt) {
+    let all = async {
+        for one in done {
+            // Nothing is sent.
+            let _ = one.await;
+        }
+    };
     tokio::select! {
-        _ = done => {}
+        () = all => {}
         () = tokio::time::sleep(LONGEST_PAUSE) => {}
         () = interrupt.draining() => {}
     }

@@ -35,9 +35,40 @@ use phases::Shared;
 use scraper::{Alternative, Demand, Live, Scraper};
 use serde::{Serialize, Serializer};
 
+/// What the endpoints describe.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The servers that receive the requests.
+    #[default]
+    Servers,
+    /// The GPUs of the servers.
+    Gpus,
+}
+
+impl Source {
+    /// Returns the name of the metrics in messages.
+    pub(crate) const fn metrics(self) -> &'static str {
+        match self {
+            Self::Servers => "server metrics",
+            Self::Gpus => "GPU telemetry",
+        }
+    }
+
+    /// Returns the flag that sets the endpoints, and the flag that disables scraping.
+    pub(crate) const fn flags(self) -> [&'static str; 2] {
+        match self {
+            Self::Servers => ["--server-metrics", "--no-server-metrics"],
+            Self::Gpus => ["--gpu-telemetry", "--no-gpu-telemetry"],
+        }
+    }
+}
+
 /// The endpoints and timing of scrapes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Config {
+    /// What the endpoints describe.
+    #[serde(skip)]
+    pub exporters_of: Source,
     /// The endpoints; empty if nothing is to be scraped.
     pub endpoints: Vec<EndpointConfig>,
     /// Interval between two scrapes of one endpoint (`AIPERF_SERVER_METRICS_COLLECTION_INTERVAL`,
@@ -61,6 +92,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            exporters_of: Source::default(),
             endpoints: Vec::new(),
             interval: Nanos::from_millis(333.0),
             flush_period: Nanos::from_seconds(2.0),
@@ -203,6 +235,17 @@ impl<S: ScrapeSink> Collector<S> {
         self.handle.clone()
     }
 
+    /// Returns what `read` returns for the metrics so far.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
+        read(&self.handle.shared.store())
+    }
+
+    /// Returns the times of the phases so far.
+    #[must_use]
+    pub(crate) fn windows(&self) -> Windows {
+        self.handle.shared.windows()
+    }
+
     /// Waits for the final scrapes, then continues to scrape until `settled` returns true for the
     /// server's counts, or the flush period since the end of the last phase has passed. After such
     /// a wait, each endpoint is scraped once more, to verify that its counts have stopped changing.
@@ -234,11 +277,15 @@ impl<S: ScrapeSink> Collector<S> {
             // The threads have finished their work.
             Ok(_) => threads.into_iter().for_each(|thread| drop(thread.join())),
             Err(RecvTimeoutError::Timeout) => tracing::warn!(
-                "the last server metrics were not written within {} s",
+                "the last {} were not written within {} s",
+                config.exporters_of.metrics(),
                 config.shutdown_delay.as_seconds()
             ),
             Err(RecvTimeoutError::Disconnected) => {
-                tracing::error!("the thread that stores server metrics ended unexpectedly");
+                tracing::error!(
+                    "the thread that stores {} ended unexpectedly",
+                    config.exporters_of.metrics()
+                );
             }
         }
         let sink = sink.ok();
@@ -317,6 +364,7 @@ impl Fetching {
         let EndpointConfig { url, is_discovered } = self.config.endpoints[index].clone();
         Scraper {
             index,
+            exporters_of: self.config.exporters_of,
             is_discovered,
             alternative: self.alternative(&url),
             url,

@@ -6,6 +6,7 @@
 
 mod convert;
 mod distribution;
+mod hardware;
 mod pack;
 mod point;
 mod queue;
@@ -24,13 +25,14 @@ use super::connection::Connection;
 use super::protobuf::{self, MAX_REQUEST_BYTES};
 use super::send::{Courier, SendTask};
 use super::{Config, Identity};
+use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
 use crate::server_metrics::Scrape;
 use crate::units::Nanos;
 
 use self::pack::{Packer, Scope};
 use self::queue::{PackedScrape, ScrapeQueue};
-use self::target::Run;
+use self::target::{GPU_EXPORTER, Run, SERVER};
 
 /// The outcome of forwarding server metrics to the collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,12 +81,23 @@ impl ScrapeForwarder {
     /// Accepts a scrape. Never waits: if the collector is too slow, scrapes are dropped.
     pub(super) fn forward(&self, scrape: &Scrape<'_>) {
         let labels = convert::target_labels(scrape.exposition);
-        let resource = self.run.resource(&scrape.endpoint.url, labels);
+        let resource = self.run.resource(SERVER, &scrape.endpoint.url, labels);
         let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
         let inexpressible =
             convert::convert(scrape.exposition, scrape.times.first_byte_ns, &mut packer);
         let (requests, oversized) = packer.finish();
         self.queue.push(scrape.index, requests, inexpressible + oversized);
+    }
+
+    /// Accepts the samples of the GPUs of the exporter at `url`. Never waits.
+    pub(super) fn forward_gpus(&self, index: usize, url: &str, at_ns: u64, samples: &[GpuSample]) {
+        let resource = self.run.resource(GPU_EXPORTER, url, &[]);
+        let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
+        for metric in hardware::metrics(samples, at_ns) {
+            packer.push(0, metric);
+        }
+        let (requests, oversized) = packer.finish();
+        self.queue.push(index, requests, oversized);
     }
 
     /// Ends the input: waiting scrapes are sent, and failed requests are retried for a moment only.

@@ -24,6 +24,7 @@ use serde_json::json;
 
 use crate::support::raw_server;
 
+mod gpu;
 mod server_metrics;
 mod shown;
 
@@ -92,9 +93,9 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
 #[test]
 fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     assert_eq!(
-        refusal("--gpu-telemetry all"),
-        "error: --gpu-telemetry is an AIPerf flag that aiperf does not support yet: scrape the \
-         GPU exporter with --server-metrics localhost:9400"
+        refusal("--prompt-corpus coding"),
+        "error: --prompt-corpus is an AIPerf flag that aiperf does not support yet: use \
+         --input-file with your own text"
     );
     for flags in ["--no-open-loop-replay", "--search-sla-tier=x", "--prompt-corpus x"] {
         assert!(refusal(flags).contains("does not support yet"), "{flags}");
@@ -1145,6 +1146,7 @@ fn input_config_has_the_shape_of_aiperfs() {
             "raw": true, "trace": true, "slice_duration": 2.0, "show_trace_timing": false},
         "slos": {"time_to_first_token": 50.0},
         "tokenizer": {"name": "builtin", "apply_chat_template": false},
+        "gpu_telemetry": {"enabled": true, "urls": []},
         "server_metrics": {"enabled": true, "urls": [],
             "formats": ["json", "csv", "parquet", "jsonl"]},
         "otel": {"metrics_url": "http://127.0.0.1:18473/v1/metrics",
@@ -1235,7 +1237,7 @@ fn help_and_version_are_no_errors() {
     for heading in ["Endpoint:", "Input:", "Load Generator:", "Warmup:", "Prefix Prompt:", "UI:"] {
         assert!(help.contains(heading), "{heading}");
     }
-    assert!(!help.contains("--no-gpu-telemetry"));
+    assert!(!help.contains("--url-strategy"));
     for arguments in [&[][..], &["profile"], &["nonsense"]] {
         assert_eq!(parse_in(arguments, &[]).unwrap_err().exit_code(), 2, "{arguments:?}");
     }

@@ -149,6 +149,7 @@ fn explicit(url: Url) -> EndpointConfig {
 /// collection hardly run while other tests keep all cores busy.
 fn config(endpoints: impl IntoIterator<Item = EndpointConfig>) -> Config {
     Config {
+        exporters_of: aiperf::server_metrics::Source::default(),
         endpoints: endpoints.into_iter().collect(),
         interval: Nanos::from_millis(5.0),
         flush_period: Nanos::ZERO,

@@ -46,8 +46,8 @@ pub(crate) fn differences(
     let mut found = Vec::new();
     for resource in &export.resource_metrics {
         let attributes = resource.resource.as_ref().map_or(&[][..], |own| &own.attributes);
-        let forwarded =
-            attribute(attributes, "service.name").as_deref() == Some("inference-server");
+        let name = attribute(attributes, "service.name");
+        let forwarded = matches!(name.as_deref(), Some("inference-server" | "gpu-exporter"));
         let group = if forwarded { "aiperf.scrape.resource" } else { "aiperf.resource" };
         let listed = &registry.groups[&format!("{group}.attributes")];
         let mut problems = of_attributes(attributes, listed, registry);
@@ -382,6 +382,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     }
     held.hold(&provoked::interrupted(&collector(0)), "interrupted");
     held.hold(&provoked::secured(&collector(1)), "secured");
+    held.hold(&provoked::gpus(&collector(0)), "GPUs");
     let sharded = shard(&collector(1), &one);
     held.hold(&sharded, "sharded");
     let resources = resources(&sharded);

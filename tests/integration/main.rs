@@ -25,6 +25,7 @@ mod documents;
 mod encoded_media;
 mod endpoint;
 mod gates;
+mod gpu_telemetry;
 mod histogram_estimate;
 mod hostile;
 mod hub_datasets;

@@ -21,14 +21,12 @@ const FURTHER: &str = include_str!("../golden/metrics/further.txt");
 
 /// Metrics of AIPerf 0.13 that the catalogue does not have, by tag or prefix, and what they would
 /// require.
-const NOT_KNOWN: [(&str, &str); 7] = [
+const NOT_KNOWN: [(&str, &str); 5] = [
     ("network_", "round trips to the server, which nothing probes"),
     ("spec_decode_", "acceptance counts in each response, which no dialect reads"),
     ("total_spec_decode_", "as spec_decode_"),
     ("total_accepted_draft_", "as spec_decode_"),
     ("total_draft_", "as spec_decode_"),
-    ("nvidia_", "power and energy of the server's GPUs, which nothing collects"),
-    ("amd_", "as nvidia_"),
 ];
 
 /// A line of a table.

@@ -11,7 +11,9 @@ PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 STEADY_STATISTICS = ("avg", "p50", "p90", "p95", "p99")
 
 # From the unit of the files to the exported unit.
-TO_EXPORTED = {"ms": 1e-3, "ms/image": 1e-3, "KB": 1024.0, "MB": 1e6}
+TO_EXPORTED = {
+    "ms": 1e-3, "ms/image": 1e-3, "KB": 1024.0, "MB": 1e6, "mJ/token": 1e-3, "J/Mtoken": 1e-6,
+}
 
 # The GenAI metric that corresponds to a metric of the files, and its token type.
 CONVENTIONS = {

@@ -46,13 +46,14 @@ NEEDS = [
     (r"error_type!=", "errors"),
     (r"schedule_slip|rate_ratio", "rate"),
     (r"usage_", "usage"),
+    (r"hw_|nvidia_|amd_", "gpus"),
 ]
 # The displayed names of absent servers and features.
 ABSENT = {
     "vllm": "vLLM", "vllm|dynamo": "vLLM", "dynamo": "Dynamo", "dynamo-gpu": "Dynamo with GPUs",
     "sglang": "SGLang", "trtllm": "TRT-LLM", "triton": "Triton", "goodput": "objectives",
     "reasoning": "reasoning", "cache": "cached prompts", "errors": "failures",
-    "rate": "a request rate", "usage": "usage", "progress": "only until the exact value is there",
+    "rate": "a request rate", "usage": "usage", "progress": "only until the exact value is there", "gpus": "GPUs",
 }
 # A streamed run at a request rate with --goodput, against a server that reports usage.
 USUAL = {"goodput", "rate", "usage"}

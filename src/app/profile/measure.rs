@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::beside::Beside;
 use super::{Observer, Run};
 use crate::app::logging;
-use crate::app::server_metrics::Collection;
 use crate::app::view::{Screen, View};
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
 use crate::dataset::Source;
+use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::gpu;
 use crate::metrics::live::Live;
-use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{
@@ -56,6 +58,9 @@ pub(super) struct Measured {
     pub(super) time_breakdown: Option<TimeBreakdown>,
     pub(super) telemetry: TelemetryReport,
     pub(super) server_metrics: Option<ServerMetrics>,
+    /// Results of the measurement, including those of GPUs.
+    pub(super) results: Vec<MetricResult>,
+    pub(super) gpus: Option<GpuReport>,
     pub(super) failure: Option<anyhow::Error>,
     /// Whether the user interrupted the processing of records.
     pub(super) is_cut_short: bool,
@@ -115,14 +120,7 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let collection = Collection::start(
-            &self.config,
-            self.clock,
-            &telemetry,
-            interrupt,
-            &mut files.set,
-            view,
-        )?;
+        let beside = Beside::start(self, &telemetry, interrupt, &mut files.set, view)?;
         let bodies = Arc::clone(self.workload.first_bodies());
         let queue = RecordQueue::new(QUEUE_BUDGET)
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
@@ -154,8 +152,8 @@ impl Run {
             self.workload.clone(),
             Arc::clone(&queue),
             Arc::clone(&progress),
-        )
-        .with_listener(collection.as_ref().map(Collection::listener));
+        );
+        let runner = beside.listen_to(runner);
         let failure = drive(runner, interrupt, &progress, &telemetry, &processing, view).err();
         // Not closed yet if the runner could not start or panicked.
         queue.close();
@@ -163,17 +161,18 @@ impl Run {
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
         let counts = knows_all.then(counts);
-        let server_metrics =
-            collection.and_then(|found| found.finish(counts, interrupt, &mut processed.sink.set));
+        let found = beside.finish(counts, interrupt, &mut processed.sink.set);
         let phases = progress.snapshots();
         let last = self.config.schedule.phases.len().saturating_sub(1);
         let counters = progress.phase(last);
         let load = load_report(own_phases.last(), profiling(&phases), counters.map(|of| &**of));
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
-        let results = processed.profiling.results();
+        let results = results(&processed.profiling, found.gpus.as_ref(), &load);
         let queue = queue.stats();
         let mut health = processed.health.report(&load, &queue, &cpu);
         health.selfcheck.clone_from(&self.selfcheck);
+        health.energy_joules = found.client_joules;
+        health.doubt(found.gpus.iter().flat_map(|gpus| &gpus.doubts).cloned());
         let totals = RunTotals {
             warmup: processed.warmup.phase_totals(),
             profiling: processed.profiling.phase_totals(),
@@ -182,10 +181,12 @@ impl Run {
             health: health.clone(),
         };
         let steady_state = self.steady_state(&processed.profiling, &phases);
-        let servers = server_metrics.as_ref();
+        let servers = found.servers.as_ref();
         let time_breakdown = time_breakdown(&self.description, &results, servers, Some(&health));
         telemetry.time_breakdown(time_breakdown.as_ref());
-        let telemetry = finish_export(&telemetry, &processed, &steady_state, &totals, interrupt);
+        let outcome =
+            Exported { processed: &processed, results: &results, steady_state: &steady_state };
+        let telemetry = finish_export(&telemetry, &outcome, &totals, interrupt);
         Ok(Measured {
             processed,
             phases,
@@ -194,7 +195,9 @@ impl Run {
             steady_state,
             time_breakdown,
             telemetry,
-            server_metrics,
+            server_metrics: found.servers,
+            results,
+            gpus: found.gpus,
             failure,
             is_cut_short,
         })
@@ -406,23 +409,40 @@ fn process_rest(
     Ok((processed, since_load.is_aborted()))
 }
 
+/// Returns the results of the measurement, including those of GPUs.
+fn results(
+    profiling: &Accumulator,
+    gpus: Option<&GpuReport>,
+    load: &LoadReport,
+) -> Vec<MetricResult> {
+    let mut results = profiling.results();
+    if let Some(gpus) = gpus {
+        results.extend(gpu::results(&gpus.fleets, &results, load.requested_concurrency));
+    }
+    results
+}
+
+/// The results that are exported at the end.
+struct Exported<'a> {
+    processed: &'a Processed<Files>,
+    /// Those of the measurement.
+    results: &'a [MetricResult],
+    steady_state: &'a Result<SteadyState, Unsteady>,
+}
+
 /// Exports the final values, and compares the last export with the `totals`.
 fn finish_export(
     telemetry: &Telemetry,
-    processed: &Processed<Files>,
-    steady_state: &Result<SteadyState, Unsteady>,
+    Exported { processed, results, steady_state }: &Exported<'_>,
     totals: &RunTotals,
     interrupt: &Interrupt,
 ) -> TelemetryReport {
     for stats in &totals.phases {
         telemetry.phase(stats);
-        telemetry.results(
-            stats.phase,
-            &match stats.phase {
-                PhaseKind::Warmup => processed.warmup.results(),
-                PhaseKind::Profiling => processed.profiling.results(),
-            },
-        );
+        match stats.phase {
+            PhaseKind::Warmup => telemetry.results(stats.phase, &processed.warmup.results()),
+            PhaseKind::Profiling => telemetry.results(stats.phase, results),
+        }
     }
     if let Ok(steady) = steady_state {
         telemetry.steady_state(&steady.results);

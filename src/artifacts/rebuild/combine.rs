@@ -117,6 +117,8 @@ pub fn combine(
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
         time_breakdown: None,
+        // By default only one shard has any.
+        gpus: ends.iter().find_map(|end| end.gpus.clone()),
         shards: Some(combination),
     };
     let mut report = gathered.report(run, outcome, server_metrics, &mut notes);

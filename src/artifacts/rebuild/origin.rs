@@ -149,6 +149,7 @@ impl Summary {
             client_health: self.client_health,
             telemetry: self.telemetry,
             time_breakdown: None,
+            gpus: None,
             shards: None,
         });
         let end = end.map(|outcome| End { outcome, server_metrics: None });

@@ -188,7 +188,7 @@ fn number(value: f64) -> String {
 
 /// Formats a text of a server as a cell that no spreadsheet interprets as a formula, on one line,
 /// since an empty line ends a section.
-fn text(said: &str) -> String {
+pub(in crate::artifacts) fn text(said: &str) -> String {
     let cell = said.replace('\r', "\\r").replace('\n', "\\n");
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t']) && cell.parse::<f64>().is_err();
     if is_formula { format!("'{cell}") } else { cell }

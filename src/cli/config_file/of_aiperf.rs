@@ -187,7 +187,11 @@ const TABLE: &[(&str, Rule)] = &[
     ("tokenizer.revision", Flag("tokenizer-revision")),
     ("tokenizer.trust_remote_code", Flag("tokenizer-trust-remote-code")),
     ("tokenizer.apply_chat_template", Flag("apply-chat-template")),
-    ("gpu_telemetry", Flag("gpu-telemetry")),
+    ("gpu_telemetry.enabled", Off("no-gpu-telemetry")),
+    ("gpu_telemetry.urls", Flag("gpu-telemetry")),
+    ("gpu_telemetry.metrics_file", Refused("name the file in --gpu-telemetry")),
+    ("gpu_telemetry.collector", Only(&["dcgm"])),
+    ("gpu_telemetry.mode", Only(&["summary"])),
     ("server_metrics.enabled", Off("no-server-metrics")),
     ("server_metrics.urls", Flag("server-metrics")),
     ("server_metrics.formats", Flag("server-metrics-formats")),
@@ -312,11 +316,13 @@ impl File {
                 put("export_level", "summary".into(), artifacts);
             }
         }
-        if let Some(value) = benchmark.get_mut("server_metrics")
-            && !value.is_mapping()
-        {
-            let urls = std::mem::take(value);
-            *value = Value::Mapping([("urls".into(), urls)].into_iter().collect());
+        for key in ["server_metrics", "gpu_telemetry"] {
+            if let Some(value) = benchmark.get_mut(key)
+                && !value.is_mapping()
+            {
+                let urls = std::mem::take(value);
+                *value = Value::Mapping([("urls".into(), urls)].into_iter().collect());
+            }
         }
         Ok(benchmark)
     }

@@ -66,6 +66,10 @@ pub enum ConsoleGroup {
     Reasoning,
     /// The main table.
     Default,
+    /// Power and energy of NVIDIA GPUs.
+    GpuPowerEfficiencyNvidia,
+    /// Power and energy of AMD GPUs.
+    GpuPowerEfficiencyAmd,
 }
 
 impl ConsoleGroup {
@@ -82,6 +86,8 @@ impl ConsoleGroup {
             Self::Audio => "audio",
             Self::Reasoning => "reasoning",
             Self::Default => "default",
+            Self::GpuPowerEfficiencyNvidia => "gpu_power_efficiency_nvidia",
+            Self::GpuPowerEfficiencyAmd => "gpu_power_efficiency_amd",
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 use url::Url;
 
+use super::Source;
 use super::keeper::Job;
 use super::pace::Pace;
 use super::phases::Shared;
@@ -45,6 +46,7 @@ pub(super) enum Alternative {
 pub(super) struct Scraper {
     /// Index of the endpoint in the configuration.
     pub(super) index: usize,
+    pub(super) exporters_of: Source,
     pub(super) url: Url,
     pub(super) is_discovered: bool,
     pub(super) alternative: Alternative,
@@ -299,6 +301,12 @@ impl Scraper {
     /// Logs why the endpoint is not scraped any more.
     fn give_up(&self, error: &ScrapeError) {
         let url = shown(&self.url);
+        let [flag, off] = self.exporters_of.flags();
+        if self.exporters_of == Source::Gpus && self.is_discovered {
+            // Most machines do not have an exporter.
+            self.shared.update(|store| store.fail(self.index));
+            return tracing::debug!("no GPU telemetry at {url}: {error}; use {flag} URL");
+        }
         match (error, &self.alternative) {
             (ScrapeError::Failed(reason), _) => self.tell_unreachable(reason),
             (
@@ -306,8 +314,9 @@ impl Scraper {
                 Alternative::Configured(other),
             ) => tracing::info!("{url} {error}; scraping {other} as configured"),
             _ => tracing::warn!(
-                "Disabling server metrics collection for {url}: endpoint '{url}' {error}. To \
-                 suppress this warning, pass --no-server-metrics."
+                "Disabling {} collection for {url}: endpoint '{url}' {error}. To suppress this \
+                 warning, pass {off}.",
+                self.exporters_of.metrics()
             ),
         }
     }
@@ -315,15 +324,14 @@ impl Scraper {
     fn tell_unreachable(&self, reason: &str) {
         self.shared.update(|store| store.fail(self.index));
         let url = shown(&self.url);
+        let (metrics, [flag, off]) = (self.exporters_of.metrics(), self.exporters_of.flags());
         if self.is_discovered {
             tracing::warn!(
-                "no server metrics at {url}: {reason}; use --server-metrics URL to set another \
-                 endpoint, or --no-server-metrics to disable scraping"
+                "no {metrics} at {url}: {reason}; use {flag} URL to set another endpoint, or {off} \
+                 to disable scraping"
             );
         } else {
-            tracing::warn!(
-                "no server metrics from {url}: {reason}; the run continues without them"
-            );
+            tracing::warn!("no {metrics} from {url}: {reason}; the run continues without them");
         }
     }
 }

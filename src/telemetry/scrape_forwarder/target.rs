@@ -13,7 +13,10 @@ use crate::semconv;
 use crate::server_metrics::exposition::Label;
 
 /// Service name of every server; the names of its metrics show which software it runs.
-const SERVICE_NAME: &str = "inference-server";
+pub(super) const SERVER: &str = "inference-server";
+
+/// Service name of every exporter of GPUs.
+pub(super) const GPU_EXPORTER: &str = "gpu-exporter";
 
 /// Attributes that the user sets for aiperf itself, which do not apply to the servers.
 const OF_THE_CLIENT: [&str; 4] =
@@ -36,12 +39,17 @@ impl Run {
         Self(attributes)
     }
 
-    /// Returns the resource of the server at `url`, which describes itself with `labels`.
+    /// Returns the resource of the `service` at `url`, which describes itself with `labels`.
     /// Identifying attributes override those of the user, which override the labels.
-    pub(super) fn resource(&self, url: &str, labels: &[Label<'_>]) -> ResourceMetrics {
+    pub(super) fn resource(
+        &self,
+        service: &str,
+        url: &str,
+        labels: &[Label<'_>],
+    ) -> ResourceMetrics {
         let mut attributes: Vec<KeyValue> = Vec::new();
         let of_labels = labels.iter().map(|label| text(&label.name, &label.value));
-        let all = of_labels.chain(self.0.iter().cloned()).chain(identity(url));
+        let all = of_labels.chain(self.0.iter().cloned()).chain(identity(service, url));
         all.for_each(|attribute| put(&mut attributes, attribute));
         ResourceMetrics {
             resource: Some(Resource { attributes, ..Resource::default() }),
@@ -57,9 +65,9 @@ fn put(attributes: &mut Vec<KeyValue>, attribute: KeyValue) {
     attributes.push(attribute);
 }
 
-/// Returns the attributes that identify a server.
-fn identity(url: &str) -> Vec<KeyValue> {
-    let mut attributes = vec![text("service.name", SERVICE_NAME)];
+/// Returns the attributes that identify the `service` at `url`.
+fn identity(service: &str, url: &str) -> Vec<KeyValue> {
+    let mut attributes = vec![text("service.name", service)];
     let parsed = Url::parse(url).ok();
     let Some((url, host)) = parsed.as_ref().and_then(|url| Some((url, url.host()?))) else {
         attributes.push(text("service.instance.id", &redact::url(url)));

@@ -38,7 +38,7 @@ fn run() -> Run {
 fn converted(body: &str, format: Format) -> (ResourceMetrics, u64) {
     let exposition = Exposition::parse(body.as_bytes(), format).unwrap_or_else(|e| panic!("{e}"));
     let labels = convert::target_labels(&exposition);
-    let resource = run().resource("http://10.0.0.1:8000/metrics", labels);
+    let resource = run().resource(SERVER, "http://10.0.0.1:8000/metrics", labels);
     let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
     let inexpressible = convert::convert(&exposition, TIME, &mut packer);
     let (requests, oversized) = packer.finish();
@@ -324,7 +324,7 @@ fn addresses_of_all_kinds_tell_servers_apart() {
         ("http://LLM:80/metrics", "llm:80", "llm", "80"),
     ];
     for (url, instance, address, port) in table {
-        let resource = run().resource(url, &[]).resource.unwrap_or_default();
+        let resource = run().resource(SERVER, url, &[]).resource.unwrap_or_default();
         let attributes = pairs(&resource.attributes);
         for pair in
             [("service.instance.id", instance), ("server.address", address), ("server.port", port)]
@@ -360,7 +360,7 @@ fn labels_of_the_scope_are_no_attributes() {
 /// each request by metric.
 fn packed(metrics: &[usize], most_bytes: usize) -> (Vec<Vec<(String, usize)>>, u64) {
     use opentelemetry_proto::tonic::metrics::v1::Gauge;
-    let resource = run().resource("http://a:1/metrics", &[]);
+    let resource = run().resource(SERVER, "http://a:1/metrics", &[]);
     let mut packer = Packer::new(&resource, scope(), most_bytes);
     for (number, points) in metrics.iter().enumerate() {
         let point = |n: usize| NumberDataPoint {
@@ -420,7 +420,7 @@ proptest! {
     ) {
         let body = lines.join("\n");
         if let Ok(exposition) = Exposition::parse(body.as_bytes(), Format::Text) {
-            let resource = run().resource("http://a:1/metrics", &[]);
+            let resource = run().resource(SERVER, "http://a:1/metrics", &[]);
             let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
             convert::convert(&exposition, TIME, &mut packer);
             for request in packer.finish().0 {

@@ -133,6 +133,7 @@ impl TestRun {
                 },
                 client_health: Some(self.health()),
                 time_breakdown: None,
+                gpus: None,
                 shards: None,
             },
             results: profiling.results(),

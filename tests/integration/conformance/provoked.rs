@@ -1,6 +1,8 @@
 //! Servers and interruptions that cause telemetry which an ordinary run does not.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::Signal;
 
@@ -59,6 +61,35 @@ pub(super) fn secured(collector: &OtlpReceiver) -> Exports {
     let directory = tempfile::tempdir().unwrap();
     let mut command = command(collector, &[&url], directory.path(), &[&flags[..], &load].concat());
     let output = command.env("AIPERF_HTTP_CONNECTION_LIMIT", "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Exports::of(collector)
+}
+
+/// Returns the telemetry of a run with an exporter of GPUs of both vendors.
+pub(super) fn gpus(collector: &OtlpReceiver) -> Exports {
+    let scrapes = Arc::new(AtomicUsize::new(0));
+    let address = raw_server::serve(move |_, stream| {
+        while read_request(stream).is_some() {
+            let joules = 100 * scrapes.fetch_add(1, Ordering::SeqCst);
+            let (nvidia, amd) = ("{gpu=\"0\",UUID=\"N\"}", "{gpu_id=\"0\",serial_number=\"A\"}");
+            let body = format!(
+                "# TYPE DCGM_FI_DEV_POWER_USAGE gauge\nDCGM_FI_DEV_POWER_USAGE{nvidia} 300\n\
+                 # TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n\
+                 DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{nvidia} {joules}000\n\
+                 # TYPE gpu_package_power gauge\ngpu_package_power{amd} 600\n\
+                 # TYPE gpu_energy_consumed counter\ngpu_energy_consumed{amd} {joules}000000\n"
+            );
+            let length = body.len();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length";
+            write(stream, format!("{head}: {length}\r\n\r\n{body}").as_bytes());
+        }
+    });
+    let (server, exporter) = (server(&[]), address.to_string());
+    let gpus = ["--gpu-telemetry", &exporter, "--gpu-idle-duration", "0"];
+    let load = ["--request-count", "4", "--concurrency", "2", "--goodput", "request_latency:60000"];
+    let directory = tempfile::tempdir().unwrap();
+    let flags = [&gpus[..], &load].concat();
+    let output = command(collector, &[&server.url()], directory.path(), &flags).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Exports::of(collector)
 }

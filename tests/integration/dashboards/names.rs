@@ -88,6 +88,19 @@ pub(super) const WATCHED: [(&str, &str); 55] = [
 const WITHOUT_CAPTURE: [&str; 4] =
     ["sglang:", "trtllm_", "nv_", "dynamo_component_gpu_cache_usage_percent"];
 
+/// Metrics of GPUs, by OpenTelemetry's conventions for hardware.
+const HARDWARE: [(&str, &str); 5] = [
+    ("hw_power_watts", "gauge"),
+    ("hw_energy_joules_total", "counter"),
+    ("hw_temperature_celsius", "gauge"),
+    ("hw_gpu_utilization_ratio", "gauge"),
+    ("hw_gpu_memory_usage_bytes", "gauge"),
+];
+
+/// Their labels.
+const HARDWARE_LABELS: [&str; 7] =
+    ["hw.id", "hw.type", "hw.name", "hw.model", "hw.vendor", "hw.gpu.task", "host.name"];
+
 /// Returns all names that the dashboards may use.
 pub(super) fn all() -> Names {
     let mut names = of_aiperf();
@@ -108,6 +121,9 @@ pub(super) fn all() -> Names {
                 );
             }
         }
+    }
+    for (name, kind) in HARDWARE {
+        add(&mut names, name, kind, HARDWARE_LABELS);
     }
     names
 }

@@ -18,6 +18,8 @@ pub(crate) fn aiperf(arguments: &[&str]) -> Command {
     }
     // The tester may have saved a self-check of the machine.
     command.env("AIPERF_SELFCHECK_FILE", "/nonexistent");
+    // There may be exporters of GPUs on the machine.
+    command.env("AIPERF_GPU_DEFAULT_DCGM_ENDPOINTS", "[]");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

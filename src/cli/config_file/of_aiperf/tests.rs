@@ -89,6 +89,7 @@ fn each_setting_is_a_flag() {
         "--no-auto-plot",
         "--tokenizer=builtin",
         "--no-server-metrics",
+        "--no-gpu-telemetry",
         "--ui=none",
         "--workers-max=2",
     ];
@@ -169,7 +170,7 @@ fn what_is_not_supported_is_named() {
     for (benchmark, why) in [
         ("  endpoint: {nonsense: 1}", "does not support endpoint.nonsense"),
         ("  accuracy: {x: 1}", "does not support accuracy of AIPerf's files"),
-        ("  gpuTelemetry: {enabled: true}", "gpu_telemetry: --gpu-telemetry"),
+        ("  gpuTelemetry: {collector: pynvml}", "gpu_telemetry.collector"),
         ("  dataset: {isl: {mean: 4, median: 2}}", "dataset.isl.median"),
         ("  dataset: {isl: {peaks: []}}", "dataset.isl.peaks"),
         ("  dataset: {records: [{text: x}]}", "write the records to a file"),

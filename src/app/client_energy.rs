@@ -1,0 +1,47 @@
+//! The energy of the client's own processors, if it can be read.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::platform::energy::{self, Counter};
+use crate::runner::PhaseListener;
+use crate::schedule::PhaseKind;
+use crate::units::Nanos;
+
+/// Reads the energy counters at the start and the end of the profiling phase.
+#[derive(Debug, Default)]
+pub(super) struct ClientEnergy {
+    before: Mutex<Vec<Counter>>,
+    joules: Mutex<Option<f64>>,
+}
+
+impl ClientEnergy {
+    /// Creates a listener; `None` if there are no counters that can be read.
+    pub(super) fn start() -> Option<Arc<Self>> {
+        (!energy::packages().is_empty()).then(Arc::default)
+    }
+
+    /// Returns the energy of the processors in the profiling phase, in joules.
+    pub(super) fn joules(&self) -> Option<f64> {
+        *self.joules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PhaseListener for ClientEnergy {
+    fn phase_started(&self, _index: u32, kind: PhaseKind, _at: Nanos) {
+        if kind == PhaseKind::Profiling {
+            *self.before.lock().unwrap_or_else(PoisonError::into_inner) = energy::packages();
+        }
+    }
+
+    fn phase_ended(&self, _index: u32, kind: PhaseKind, _at: Nanos) -> oneshot::Receiver<()> {
+        if kind == PhaseKind::Profiling {
+            let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+            let joules = energy::joules(&before, &energy::packages());
+            *self.joules.lock().unwrap_or_else(PoisonError::into_inner) = joules;
+        }
+        // The sender is dropped, so that nothing waits.
+        oneshot::channel().1
+    }
+}

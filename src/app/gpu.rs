@@ -1,0 +1,113 @@
+//! Scraping of GPU telemetry during a run.
+
+use std::sync::{Arc, Weak};
+
+use super::view::{Screen, View};
+use crate::artifacts::ArtifactSet;
+use crate::artifacts::gpu::GpuLines;
+use crate::config::RunConfig;
+use crate::gpu;
+use crate::gpu::fields::Fields;
+use crate::gpu::report::{self, GpuReport};
+use crate::gpu::{live, sample};
+use crate::interrupt::Interrupt;
+use crate::runner::PhaseListener;
+use crate::server_metrics::store::Store;
+use crate::server_metrics::{Collected, Collector, EndpointConfig, Scrape, ScrapeSink};
+use crate::telemetry::Telemetry;
+use crate::units::Clock;
+
+/// The exporters of GPUs while they are being scraped.
+pub(super) struct GpuCollection {
+    collector: Collector<Sink>,
+    config: gpu::Config,
+}
+
+/// Passes the samples on to the telemetry exporter and to the file.
+struct Sink {
+    telemetry: Weak<Telemetry>,
+    lines: GpuLines,
+    fields: Fields,
+    /// Number of endpoints of servers, whose scrapes are exported and shown too.
+    servers: usize,
+    screen: Option<Arc<Screen>>,
+}
+
+impl ScrapeSink for Sink {
+    fn scrape(&mut self, scrape: &Scrape<'_>) {
+        let samples = sample::samples(scrape.snapshot, &self.fields);
+        if let Some(screen) = self.screen.as_ref().filter(|_| !samples.is_empty()) {
+            screen.scraped(self.servers + scrape.index, live::gauges(&samples));
+        }
+        if let Some(telemetry) = self.telemetry.upgrade() {
+            let (url, at_ns) = (&scrape.endpoint.url, scrape.times.first_byte_ns);
+            telemetry.gpus(self.servers + scrape.index, url, at_ns, &samples);
+        }
+        self.lines.append(scrape, &samples);
+    }
+
+    fn idle(&mut self) {
+        self.lines.flush();
+    }
+}
+
+impl GpuCollection {
+    /// Starts scraping, and measures the idle GPUs if there are any; `None` without exporters, or
+    /// if nothing will be sent.
+    pub(super) fn start(
+        config: &RunConfig,
+        clock: Clock,
+        telemetry: &Arc<Telemetry>,
+        interrupt: &Interrupt,
+        files: &ArtifactSet,
+        view: &View,
+    ) -> anyhow::Result<Option<Self>> {
+        let connections = &config.transport.connections;
+        let servers = config.server_metrics.endpoints.len();
+        let config = config.gpu.clone();
+        if interrupt.is_draining() || config.scrapes.endpoints.is_empty() {
+            return Ok(None);
+        }
+        let lines = files.gpu_lines(config.batch_size);
+        let telemetry = Arc::downgrade(telemetry);
+        let sink = Sink {
+            telemetry,
+            lines,
+            fields: config.fields.clone(),
+            servers,
+            screen: view.screen().cloned(),
+        };
+        let collector =
+            Collector::start(config.scrapes.clone(), connections, clock, sink, interrupt)?;
+        if collector.read(|store| report::has_any(store, &config.fields)) {
+            interrupt.sleep_until(Clock::now() + config.idle);
+        }
+        Ok(Some(Self { collector, config }))
+    }
+
+    pub(super) fn listener(&self) -> Arc<dyn PhaseListener> {
+        Arc::new(self.collector.handle())
+    }
+
+    /// Waits for the counters of energy to pass the end of the load, up to a limit or an interrupt,
+    /// then stops scraping and returns the report; `None` if no exporter reported a GPU and the
+    /// user did not ask for it.
+    pub(super) fn finish(
+        self,
+        interrupt: &Interrupt,
+        files: &mut ArtifactSet,
+    ) -> Option<GpuReport> {
+        let Self { collector, config } = self;
+        let end_ns = collector.windows().profiling.map_or(0, |window| window.end_ns);
+        let is_settled = |store: &Store| report::is_settled(store, &config.fields, end_ns);
+        let Collected { store, windows, sink } = collector.finish(interrupt, is_settled);
+        if let Some(sink) = sink {
+            files.close_gpu_lines(sink.lines);
+        }
+        let endpoints = config.scrapes.endpoints.iter();
+        let discovered: Vec<Arc<str>> =
+            endpoints.filter(|one| one.is_discovered).map(EndpointConfig::shown).collect();
+        let report = report::build(&store, &config.fields, &windows, &discovered, config.is_asked)?;
+        (config.is_asked || !report.exporters.is_empty()).then_some(report)
+    }
+}

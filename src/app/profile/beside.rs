@@ -1,0 +1,73 @@
+//! What is measured beside the requests: servers, GPUs, and the client's own energy.
+
+use std::sync::Arc;
+
+use super::Run;
+use crate::app::client_energy::ClientEnergy;
+use crate::app::gpu::GpuCollection;
+use crate::app::server_metrics::Collection;
+use crate::app::view::View;
+use crate::artifacts::ArtifactSet;
+use crate::gpu::report::GpuReport;
+use crate::interrupt::Interrupt;
+use crate::runner::{PhaseListener, Runner};
+use crate::server_metrics::conservation::ClientCounts;
+use crate::server_metrics::report::ServerMetrics;
+use crate::telemetry::Telemetry;
+
+/// The collections of a run.
+pub(super) struct Beside {
+    servers: Option<Collection>,
+    gpus: Option<GpuCollection>,
+    energy: Option<Arc<ClientEnergy>>,
+}
+
+/// What they have found.
+pub(super) struct Found {
+    pub(super) servers: Option<ServerMetrics>,
+    pub(super) gpus: Option<GpuReport>,
+    /// Energy of the client's processors in the profiling phase, in joules.
+    pub(super) client_joules: Option<f64>,
+}
+
+impl Beside {
+    /// Starts all collections.
+    pub(super) fn start(
+        run: &Run,
+        telemetry: &Arc<Telemetry>,
+        interrupt: &Interrupt,
+        files: &mut ArtifactSet,
+        view: &View,
+    ) -> anyhow::Result<Self> {
+        let (config, clock) = (&run.config, run.clock);
+        Ok(Self {
+            servers: Collection::start(config, clock, telemetry, interrupt, files, view)?,
+            gpus: GpuCollection::start(config, clock, telemetry, interrupt, files, view)?,
+            energy: ClientEnergy::start(),
+        })
+    }
+
+    /// Has `runner` notify the collections of the phases.
+    pub(super) fn listen_to(&self, runner: Runner) -> Runner {
+        let energy = self.energy.clone().map(|energy| -> Arc<dyn PhaseListener> { energy });
+        runner
+            .with_listener(self.servers.as_ref().map(Collection::listener))
+            .with_listener(self.gpus.as_ref().map(GpuCollection::listener))
+            .with_listener(energy)
+    }
+
+    /// Ends the collections, and returns what they have found. `client` is absent if the client's
+    /// own counts are incomplete.
+    pub(super) fn finish(
+        self,
+        client: Option<ClientCounts>,
+        interrupt: &Interrupt,
+        files: &mut ArtifactSet,
+    ) -> Found {
+        Found {
+            servers: self.servers.and_then(|servers| servers.finish(client, interrupt, files)),
+            gpus: self.gpus.and_then(|gpus| gpus.finish(interrupt, files)),
+            client_joules: self.energy.and_then(|energy| energy.joules()),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Tables of the power and energy of GPUs, and of each GPU.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::table::{figures, label};
+use super::{Style, number, printable};
+use crate::gpu::report::{GpuEntry, GpuMetric, GpuReport, Spread, display};
+use crate::metrics::ConsoleGroup;
+use crate::metrics::metric::MetricResult;
+use crate::run::RunReport;
+
+/// The tables of efficiency, by vendor.
+const VENDORS: [(ConsoleGroup, &str); 2] = [
+    (ConsoleGroup::GpuPowerEfficiencyNvidia, "aiperf | GPU Power Efficiency (NVIDIA)"),
+    (ConsoleGroup::GpuPowerEfficiencyAmd, "aiperf | GPU Power Efficiency (AMD)"),
+];
+
+const COLUMNS: [&str; 8] = ["Metric", "avg", "min", "max", "p99", "p90", "p50", "std"];
+
+/// Renders the efficiency of each vendor's GPUs, and if the user asked for it, a table of each GPU;
+/// empty without GPUs.
+pub(super) fn render(report: &RunReport, style: Style) -> String {
+    let mut text = String::new();
+    for (group, title) in VENDORS {
+        let of_group = report.results.iter().filter(|result| result.metric.group == group);
+        let mut rows: Vec<&MetricResult> = of_group.collect();
+        if rows.is_empty() {
+            continue;
+        }
+        rows.sort_by_key(|result| result.metric.order);
+        let rows = rows.iter().map(|one| [label(one.metric), number(Some(one.stats.avg))]);
+        text.push_str(&figures(title, ["Metric", "avg"], rows, style));
+        text.push('\n');
+    }
+    if let Some(gpus) = report.outcome.gpus.as_ref().filter(|gpus| gpus.is_asked) {
+        text.push_str(&summary(gpus, style));
+    }
+    text
+}
+
+/// Renders which exporters responded, and a table of each GPU.
+fn summary(gpus: &GpuReport, style: Style) -> String {
+    let responded = |url: &Arc<str>| gpus.exporters.iter().any(|exporter| exporter.url == *url);
+    let mut text = if gpus.exporters.is_empty() {
+        "No GPU telemetry was collected.\n".to_owned()
+    } else {
+        let reached = gpus.configured.iter().filter(|url| responded(url)).count();
+        let all = gpus.configured.len();
+        let title = style.bold("aiperf | GPU Telemetry Summary");
+        format!("{title}\n{reached}/{all} telemetry sources reachable\n")
+    };
+    for url in &gpus.configured {
+        let mark = if responded(url) { style.green("✔") } else { style.red("✘ (unreachable)") };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  • {} {mark}", printable(&display(url)));
+    }
+    text.push('\n');
+    for exporter in &gpus.exporters {
+        let name = printable(&display(&exporter.url));
+        for entry in &exporter.gpus {
+            text.push_str(&table(&name, entry, style));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn table(exporter: &str, entry: &GpuEntry, style: Style) -> String {
+    let (index, model) = (entry.gpu.gpu_index, printable(&entry.gpu.gpu_model_name));
+    let title = format!("{exporter} | GPU {index} | {model}");
+    figures(&title, COLUMNS, entry.metrics.iter().map(row), style)
+}
+
+fn row(metric: &GpuMetric) -> [String; 8] {
+    let GpuMetric { title, unit, avg, spread, .. } = metric;
+    // Two decimals of a megajoule would always be zero.
+    let (scale, unit) = if &**unit == "MJ" { (1e6, "J") } else { (1.0, &**unit) };
+    let of =
+        |field: fn(&Spread) -> f64| number(spread.as_ref().map(|spread| scale * field(spread)));
+    [
+        printable(&format!("{title} ({unit})")),
+        number(Some(scale * avg)),
+        of(|spread| spread.min),
+        of(|spread| spread.max),
+        of(|spread| spread.percentiles[8]),
+        of(|spread| spread.percentiles[6]),
+        of(|spread| spread.percentiles[4]),
+        of(|spread| spread.std),
+    ]
+}

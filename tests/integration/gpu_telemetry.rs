@@ -1,0 +1,268 @@
+//! Whole runs that scrape exporters of GPUs with known power and energy.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::time::Instant;
+
+use aiperf::mock_server::Script;
+use serde_json::Value;
+
+use crate::support::load::mock;
+use crate::support::otlp_receiver::{OtlpReceiver, Received};
+use crate::support::python::run_python;
+use crate::support::raw_server;
+use crate::support::run::{Run, aiperf, json_lines, profile_command};
+
+/// The power of each GPU of the exporter, in watts.
+const WATTS: [f64; 2] = [300.0, 400.0];
+
+/// Starts an exporter of GPUs with constant power, whose energy counters are read with each scrape;
+/// returns its address.
+fn exporter(rest: &'static str) -> String {
+    let began = Instant::now();
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = raw_server::read_request(stream) {
+            assert!(request.starts_with("GET /metrics "), "{request}");
+            let body = exposition(began.elapsed().as_secs_f64(), rest);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";
+            let answer = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+            raw_server::write(stream, answer.as_bytes());
+        }
+    });
+    address.to_string()
+}
+
+fn exposition(seconds: f64, rest: &str) -> String {
+    let mut power = String::from("# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n");
+    let mut energy = String::from("# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n");
+    for (index, watts) in WATTS.iter().enumerate() {
+        let labels = format!(
+            "gpu=\"{index}\",UUID=\"GPU-{index}\",device=\"nvidia{index}\",modelName=\"NVIDIA \
+             H100\",Hostname=\"node1\""
+        );
+        let _ = writeln!(power, "DCGM_FI_DEV_POWER_USAGE{{{labels}}} {watts}");
+        let millijoules = 5e9 + 1e3 * watts * seconds;
+        let _ = writeln!(energy, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{{labels}}} {millijoules}");
+    }
+    format!("{power}{energy}{rest}")
+}
+
+/// Runs with an exporter every 50 ms.
+fn run(url: &str, extra: &[&str]) -> Run {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(url, directory.path(), extra);
+    command.env("AIPERF_GPU_COLLECTION_INTERVAL", "0.05");
+    Run { output: command.output().unwrap(), directory }
+}
+
+fn average(summary: &Value, tag: &str) -> f64 {
+    summary[tag]["avg"].as_f64().unwrap_or_else(|| panic!("{tag}: {}", summary[tag]))
+}
+
+#[test]
+fn energy_and_what_follows_from_it_are_those_of_the_exporter() {
+    let server = mock(Script::default());
+    let exporter = exporter("");
+    let asked = ["--gpu-telemetry", &exporter, "--gpu-idle-duration", "0.2"];
+    let load = ["--concurrency", "2", "--benchmark-duration", "2", "--warmup-request-count", "2"];
+    let run = run(&server.url(), &[&asked[..], &load].concat()).succeeded();
+    let summary = run.summary();
+    let energy = average(&summary, "nvidia_total_gpu_energy");
+    let error = average(&summary, "nvidia_gpu_energy_error");
+    // The power is constant, so that the mean power follows from the samples exactly.
+    assert_eq!(average(&summary, "nvidia_total_gpu_power"), 700.0);
+    assert_eq!(average(&summary, "nvidia_idle_gpu_power"), 700.0);
+    let gpus = &summary["telemetry_data"]["endpoints"][&exporter]["gpus"];
+    for (index, watts) in WATTS.iter().enumerate() {
+        let gpu = &gpus[format!("gpu_{index}")];
+        assert_eq!(gpu["gpu_index"], index);
+        assert_eq!(gpu["gpu_name"], "NVIDIA H100");
+        assert_eq!(gpu["gpu_uuid"], format!("GPU-{index}"));
+        assert_eq!(gpu["platform"], "nvidia");
+        assert_eq!(gpu["hostname"], "node1");
+        let power = &gpu["metrics"]["nvidia_power_usage"];
+        assert_eq!((&power["unit"], power["avg"].as_f64()), (&"W".into(), Some(*watts)));
+        assert_eq!(power["std"], 0.0);
+        assert_eq!(gpu["energy"]["source"], "counter");
+    }
+    // The script computes everything else from the samples and the records.
+    run_python("tests/check_gpu_telemetry.py", run.directory.path());
+    run_python("tests/read_with_aiperf.py", run.directory.path());
+    let seconds = energy / average(&summary, "nvidia_average_gpu_power");
+    assert!((energy - 700.0 * seconds).abs() <= error, "{energy} J in {seconds} s, ±{error} J");
+    let lines = json_lines(&run.path("gpu_telemetry_export.jsonl"));
+    assert_eq!(lines[0]["telemetry_source_url"], format!("http://{exporter}/metrics"));
+    assert_eq!(lines[0]["telemetry_data"]["nvidia_power_usage"], 300.0);
+    let csv = run.text("profile_export_aiperf.csv");
+    let (_, section) = csv.split_once("\r\n\r\n\r\n").unwrap();
+    assert!(section.starts_with("Endpoint,GPU_Index,GPU_Name,GPU_UUID,Platform,Metric,avg,"));
+    assert!(section.contains(",NVIDIA GPU Power Usage (W),300.00,300.00,"), "{section}");
+    assert!(section.lines().next().unwrap().ends_with(",std,Hostname"), "{section}");
+    let shown = run.stdout();
+    for part in ["GPU Power Efficiency (NVIDIA)", "1/1 telemetry sources reachable", "| GPU 1 |"] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    assert_eq!(summary["input_config"]["gpu_telemetry"]["enabled"], true);
+    // The report is the same from the files.
+    let again = aiperf(&["report", run.directory.path().to_str().unwrap()]).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let rebuilt = run.summary();
+    assert_eq!(rebuilt["telemetry_data"], summary["telemetry_data"]);
+    for tag in ["nvidia_energy_per_request", "nvidia_output_tokens_per_joule"] {
+        assert_eq!(rebuilt[tag], summary[tag], "{tag}");
+    }
+}
+
+#[test]
+fn an_error_of_a_gpu_makes_the_result_suspect() {
+    let server = mock(Script::default());
+    let exporter = exporter(
+        "# TYPE DCGM_FI_DEV_XID_ERRORS gauge\nDCGM_FI_DEV_XID_ERRORS{gpu=\"1\",UUID=\"GPU-1\"} 31\n",
+    );
+    let flags = [
+        ["--gpu-telemetry", &exporter],
+        ["--gpu-idle-duration", "0"],
+        ["--request-count", "4"],
+        ["--gate", "client_health==valid"],
+    ];
+    let run = run(&server.url(), &flags.concat());
+    assert_eq!(run.exit_code(), Some(3), "{}{}", run.stdout(), run.stderr());
+    let health = &run.summary()["client_health"];
+    assert_ne!(health["verdict"], "valid");
+    let found = health["reasons"].as_array().unwrap().iter();
+    let finding =
+        format!("GPU 1 of {exporter} has reported XID error 31 since before the measurement");
+    assert_eq!(found.filter(|reason| reason["finding"] == finding).count(), 1, "{health}");
+}
+
+#[test]
+fn gates_limit_the_energy() {
+    let server = mock(Script::default());
+    let exporter = exporter("");
+    let of = |gate: &str| {
+        let flags = [
+            ["--gpu-telemetry", &exporter],
+            ["--gpu-idle-duration", "0"],
+            ["--request-count", "4"],
+            ["--gate", gate],
+        ];
+        run(&server.url(), &flags.concat()).exit_code()
+    };
+    assert_eq!(of("nvidia_total_gpu_power<=700"), Some(0));
+    assert_eq!(of("nvidia_total_gpu_power<700"), Some(3));
+}
+
+#[test]
+fn without_gpus_nothing_is_said_unless_asked() {
+    let server = mock(Script::default());
+    // Nobody listens there any more.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let count = ["--request-count", "2"];
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&server.url(), directory.path(), &count);
+    command.env("AIPERF_GPU_DEFAULT_DCGM_ENDPOINTS", format!("[\"http://{gone}/metrics\"]"));
+    let quiet = Run { output: command.output().unwrap(), directory }.succeeded();
+    assert!(!quiet.stdout().contains("GPU"), "{}", quiet.stdout());
+    assert!(!quiet.stderr().contains("GPU"), "{}", quiet.stderr());
+    assert!(quiet.summary().get("telemetry_data").is_none());
+    assert!(!quiet.path("gpu_telemetry_export.jsonl").exists());
+    let asked = run(&server.url(), &[&count[..], &["--gpu-telemetry", &gone]].concat()).succeeded();
+    assert!(asked.stdout().contains("No GPU telemetry was collected."), "{}", asked.stdout());
+    assert!(asked.stdout().contains("✘ (unreachable)"), "{}", asked.stdout());
+    assert!(asked.stderr().contains("no GPU telemetry from http://"), "{}", asked.stderr());
+}
+
+#[test]
+fn usual_exporters_need_no_flag() {
+    let server = mock(Script::default());
+    let exporter = exporter("");
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--request-count", "2", "--gpu-idle-duration", "0"];
+    let mut command = profile_command(&server.url(), directory.path(), &flags);
+    command.env("AIPERF_GPU_DEFAULT_DCGM_ENDPOINTS", format!("[\"http://{exporter}/metrics\"]"));
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    assert_eq!(average(&run.summary(), "nvidia_total_gpu_power"), 700.0);
+    let shown = run.stdout();
+    assert!(shown.contains("GPU Power Efficiency (NVIDIA)"), "{shown}");
+    // Tables of each GPU are printed on request.
+    assert!(!shown.contains("GPU Telemetry Summary"), "{shown}");
+}
+
+#[test]
+fn what_is_not_an_exporter_is_rejected() {
+    for (item, part) in [
+        ("all", "is neither a URL nor a CSV file"),
+        ("pynvml", "start dcgm-exporter"),
+        ("amdsmi", "device-metrics-exporter"),
+        ("missing.csv", "missing.csv"),
+        ("ftp://host:1", "ftp"),
+    ] {
+        let output =
+            aiperf(&["profile", "--model", "m", "--gpu-telemetry", item]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{item}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(part), "{item}: {said}");
+    }
+}
+
+#[test]
+fn a_file_adds_fields_of_the_exporter() {
+    let server = mock(Script::default());
+    let exporter = exporter(
+        "# TYPE DCGM_FI_DEV_SM_CLOCK gauge\nDCGM_FI_DEV_SM_CLOCK{gpu=\"0\",UUID=\"GPU-0\"} 1980\n",
+    );
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("fields.csv");
+    std::fs::write(&file, "DCGM_FI_DEV_SM_CLOCK, gauge, SM clock (in MHz)\nnonsense\n").unwrap();
+    let file = file.to_str().unwrap();
+    let flags = ["--gpu-telemetry", &exporter, file, "--gpu-idle-duration", "0"];
+    let run = run(&server.url(), &[&flags[..], &["--request-count", "2"]].concat()).succeeded();
+    let gpu = &run.summary()["telemetry_data"]["endpoints"][&exporter]["gpus"]["gpu_0"];
+    let clock = &gpu["metrics"]["nvidia_sm_clock"];
+    assert_eq!((&clock["unit"], clock["avg"].as_f64()), (&"MHz".into(), Some(1980.0)));
+    assert!(run.stderr().contains("line 2 does not have the form"), "{}", run.stderr());
+}
+
+#[test]
+fn a_collector_has_the_samples_by_the_names_of_the_conventions() {
+    let (server, collector) = (mock(Script::default()), OtlpReceiver::http());
+    let exporter = exporter(
+        "# TYPE DCGM_FI_DEV_FB_USED gauge\nDCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-0\"} 1000\n\
+         # TYPE DCGM_FI_DEV_GPU_UTIL gauge\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\"} 75\n",
+    );
+    let flags = [
+        ["--gpu-telemetry", &exporter],
+        ["--gpu-idle-duration", "0"],
+        ["--request-count", "2"],
+        ["--otel-url", &collector.otel_url()],
+    ];
+    let run = run(&server.url(), &flags.concat()).succeeded();
+    let has_name =
+        |received: &&Received| received.resource("service.name").as_deref() == Some("gpu-exporter");
+    let received: Vec<Received> =
+        collector.taken().into_iter().map(|export| Received(export.message)).collect();
+    let of_gpus = received.iter().rfind(has_name).unwrap();
+    assert_eq!(of_gpus.resource("service.instance.id").as_deref(), Some(&*exporter));
+    for (index, watts) in WATTS.iter().enumerate() {
+        let id = format!("GPU-{index}");
+        let with = [("hw.id", &*id), ("hw.type", "gpu"), ("hw.vendor", "NVIDIA")];
+        assert_eq!(of_gpus.number("hw.power", &with), *watts);
+        assert!(of_gpus.number("hw.energy", &with) >= 5e6);
+    }
+    let units: Vec<&str> = ["hw.power", "hw.energy", "hw.gpu.memory.usage", "hw.gpu.utilization"]
+        .map(|name| of_gpus.metric(name).unit.as_str())
+        .to_vec();
+    assert_eq!(units, ["W", "J", "By", "1"]);
+    let bytes = of_gpus.number("hw.gpu.memory.usage", &[]);
+    assert!((bytes - 1_048_576_000.0).abs() < 1.0, "{bytes}");
+    assert_eq!(of_gpus.number("hw.gpu.utilization", &[("hw.gpu.task", "general")]), 0.75);
+    // What follows from the energy is exported with the other results.
+    let name = "aiperf.nvidia_energy_per_request";
+    let has_result =
+        |received: &&Received| received.metrics().iter().any(|metric| metric.name == name);
+    let last = received.iter().rfind(has_result).unwrap();
+    let energy = average(&run.summary(), "nvidia_energy_per_request");
+    let with = [("aiperf.benchmark_phase", "profiling")];
+    assert_eq!(last.number(name, &with), energy);
+    assert_eq!(run.summary()["telemetry"]["reconciled"], true);
+}
