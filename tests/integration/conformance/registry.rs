@@ -324,7 +324,7 @@ impl Registry {
 /// Returns whether the unit is one of the UCUM units used here, or an annotation in braces.
 fn is_ucum(unit: &str) -> bool {
     let part = |part: &str| {
-        ["s", "By", "1", "%"].contains(&part)
+        ["s", "By", "1", "%", "W", "J", "J.s"].contains(&part)
             || part.strip_prefix('{').and_then(|part| part.strip_suffix('}')).is_some_and(|word| {
                 !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase())
             })
