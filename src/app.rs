@@ -1,6 +1,7 @@
 //! The composition root: builds the components, runs them, writes the results and sets the
 //! exit code.
 
+mod analyze_trace;
 mod client_energy;
 mod compare;
 mod datasets;
@@ -18,6 +19,7 @@ mod selfcheck;
 mod server_metrics;
 mod start;
 mod stderr;
+mod synthesize;
 mod view;
 
 use std::ffi::OsString;
@@ -158,6 +160,8 @@ fn execute(
         Command::Report(asked) => report::report(&asked, out),
         Command::Compare(asked) => compare::compare(&asked, out),
         Command::Plot(asked) => plot::plot(&asked, out),
+        Command::AnalyzeTrace(asked) => analyze_trace::analyze(&asked, out),
+        Command::Synthesize(asked) => synthesize::synthesize(&asked, out),
         Command::Metrics { json } => {
             out.write_all(
                 if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),

@@ -5,6 +5,7 @@
 
 pub mod aiperf_commands;
 pub mod aiperf_flags;
+mod analyze_trace;
 mod compare;
 mod config_file;
 mod connections;
@@ -30,6 +31,8 @@ mod server_metrics;
 mod short_help;
 mod sweep;
 mod switches;
+mod synthesis;
+mod synthesize;
 mod value;
 mod video_args;
 
@@ -51,11 +54,13 @@ use crate::{judge, mock_server, redact};
 use given::Given;
 use sweep::{CellOf, Sweep};
 
+pub use analyze_trace::AnalyzeTrace;
 pub use compare::{Compare, CompareFormat};
 pub use generated::ManPage;
 pub use mock::Demo;
 pub use plot::Plot;
 pub use selfcheck::SelfCheck;
+pub use synthesize::Synthesize;
 
 /// What the user asked the program to do.
 #[derive(Debug)]
@@ -74,6 +79,10 @@ pub enum Command {
     Compare(Compare),
     /// Draw the charts of runs.
     Plot(Plot),
+    /// Analyze the prompts of a trace.
+    AnalyzeTrace(AnalyzeTrace),
+    /// Write a trace of generated sessions.
+    Synthesize(Synthesize),
     /// List the metric catalogue.
     Metrics {
         /// Whether to print JSON instead of a table.
@@ -207,6 +216,10 @@ enum Action {
     Compare(Compare),
     /// Draw charts of runs as PNG and SVG files
     Plot(Plot),
+    /// Show the lengths of a trace's requests, and how much its prompts share
+    AnalyzeTrace(analyze_trace::AnalyzeTraceArgs),
+    /// Write a trace of generated sessions of agents
+    Synthesize(Synthesize),
     /// List every metric that aiperf computes
     Metrics {
         /// Print JSON instead of a table
@@ -374,6 +387,8 @@ fn parse_one(
         }
         Action::Compare(compare) => Command::Compare(compare),
         Action::Plot(plot) => Command::Plot(plot),
+        Action::AnalyzeTrace(flags) => Command::AnalyzeTrace(flags.into_config()),
+        Action::Synthesize(asked) => Command::Synthesize(asked),
         Action::Metrics { json } => Command::Metrics { json },
         Action::Datasets { json } => Command::Datasets { json },
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),

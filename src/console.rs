@@ -105,7 +105,7 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
 
 /// Formats a number with two decimals and thousands separators, as in `1,234.50`; `N/A` if
 /// absent.
-fn number(value: Option<f64>) -> String {
+pub(crate) fn number(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else {
         return "N/A".to_owned();
     };
@@ -140,7 +140,7 @@ fn four_digits(value: f64) -> String {
 }
 
 /// Formats a whole number with thousands separators.
-fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 

@@ -3,6 +3,8 @@
 //! A dataset is complete before the first request: every text, model, requested output length and
 //! token count is known, and all of it follows from the configuration and the seed.
 
+pub(crate) mod agentic_code;
+mod cache_bust;
 mod check;
 mod file;
 mod finish;
@@ -25,6 +27,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+pub use self::cache_bust::CacheBust;
+pub(crate) use self::file::{TraceAnalysis, analyze as analyze_trace};
 pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};
 pub use self::lengths::SequenceDistribution;
@@ -59,6 +63,8 @@ pub struct Config {
     pub output_tokens: Option<NormalDistribution>,
     /// Factor applied to the delay of every turn.
     pub delay_ratio: f64,
+    /// Where prompts have a marker against prefix caches.
+    pub cache_bust: CacheBust,
     /// Seed of all random choices; `None` draws one.
     pub random_seed: Option<u64>,
 }
@@ -80,6 +86,8 @@ pub enum Source {
         format: Option<FileFormat>,
         /// How prompts are generated if the file is a trace.
         traces: TraceSettings,
+        /// Number of requests to draw if the path is a directory of pools.
+        entries: usize,
     },
     /// Read from the Hugging Face hub.
     Hub(HubDataset),
@@ -106,6 +114,12 @@ pub enum FileFormat {
     BailianTrace,
     /// CSV with one request per line.
     BurstGptTrace,
+    /// JSONL with one conversation per line, whose turns may start others.
+    DagJsonl,
+    /// JSON documents with the requests of an agent and of its sub-agents.
+    WekaTrace,
+    /// JSONL with one request per line, captured by an Amazon `SageMaker` endpoint.
+    SageMakerDataCapture,
     /// JSONL with one question per line: a part of SPEED-Bench, or a category of it.
     SpeedBench(&'static str),
 }
@@ -121,6 +135,9 @@ named! {
         "mooncake_trace" => MooncakeTrace,
         "bailian_trace" => BailianTrace,
         "burst_gpt_trace" => BurstGptTrace,
+        "dag_jsonl" => DagJsonl,
+        "weka_trace" => WekaTrace,
+        "sagemaker_data_capture" => SageMakerDataCapture,
         "speed_bench_qualitative" => SpeedBench("qualitative"),
         "speed_bench_coding" => SpeedBench("coding"),
         "speed_bench_humanities" => SpeedBench("humanities"),
@@ -157,7 +174,7 @@ named! {
 }
 
 /// How prompts are generated for a trace, which has lengths instead of texts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TraceSettings {
     /// Tokens of the block that a hash ID stands for; `None` is the default of the format.
     pub block_tokens: Option<u32>,
@@ -165,6 +182,52 @@ pub struct TraceSettings {
     pub max_input_tokens: Option<u32>,
     /// Upper limit of the requested output tokens.
     pub max_output_tokens: Option<u32>,
+    /// How the trace is changed.
+    pub synthesis: Synthesis,
+    /// Share of the conversations to use, above 0 and up to 1, drawn at random; `None` is all.
+    pub session_sample_ratio: Option<f64>,
+    /// Maximum input and output tokens of a request; conversations with a longer one are left out.
+    pub max_context_tokens: Option<u32>,
+    /// Whether delays of agents are the recorded think times where there are any.
+    pub uses_think_time: bool,
+    /// Whether requests ask for as many output tokens at least as at most (`min_tokens`).
+    pub force_min_tokens: bool,
+}
+
+/// Factors by which a trace is changed; 1 leaves it as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Synthesis {
+    /// Divisor of the timestamps.
+    pub speedup_ratio: f64,
+    /// Factor of the length of the prefix that a prompt shares with others.
+    pub prefix_len_multiplier: f64,
+    /// Number of copies of the prefixes, among which sessions are distributed.
+    pub prefix_root_multiplier: u32,
+    /// Factor of the length of the rest of a prompt.
+    pub prompt_len_multiplier: f64,
+    /// Factor of the requested output tokens.
+    pub output_len_multiplier: f64,
+}
+
+impl Default for Synthesis {
+    fn default() -> Self {
+        Self {
+            speedup_ratio: 1.0,
+            prefix_len_multiplier: 1.0,
+            prefix_root_multiplier: 1,
+            prompt_len_multiplier: 1.0,
+            output_len_multiplier: 1.0,
+        }
+    }
+}
+
+impl Synthesis {
+    /// Returns whether prompts are changed.
+    const fn changes_prompts(&self) -> bool {
+        self.prefix_len_multiplier != 1.0
+            || self.prefix_root_multiplier != 1
+            || self.prompt_len_multiplier != 1.0
+    }
 }
 
 /// A normal distribution; drawn counts are at least one.
@@ -272,6 +335,27 @@ pub struct Conversation {
     pub standalone_turns: bool,
     /// The turns, at least one.
     pub turns: Vec<Turn>,
+    /// Number of first turns that another conversation has sent, whose messages and responses this
+    /// one continues.
+    pub inherited_turns: usize,
+    /// Conversations that this one starts.
+    pub branches: Vec<Branch>,
+    /// Whether only other conversations start this one. Such conversations are the last of the
+    /// dataset.
+    pub is_child: bool,
+}
+
+/// A conversation that another one starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Branch {
+    /// Index of the conversation in the dataset.
+    pub conversation: usize,
+    /// The turn of the other conversation after which it starts; `None` before the first turn.
+    pub after: Option<usize>,
+    /// The turn of the other conversation that waits for its end.
+    pub join: Option<usize>,
+    /// Whether it continues the messages and responses of the other conversation.
+    pub is_fork: bool,
 }
 
 /// One turn: the input of a request.
@@ -289,6 +373,8 @@ pub struct Turn {
     pub messages: Option<Arc<serde_json::value::RawValue>>,
     /// Tools to declare with `messages`, a JSON array that is sent unchanged.
     pub tools: Option<Arc<serde_json::value::RawValue>>,
+    /// Further members of the body.
+    pub extra: Vec<(String, serde_json::Value)>,
     /// Requested output tokens.
     pub max_tokens: Option<u32>,
     /// Timestamp of the turn, on the time axis of its trace.
@@ -319,8 +405,8 @@ impl Dataset {
         let mut conversations = match &config.source {
             Source::Synthetic(synthetic) => synthetic::generate(synthetic, counter, seed)?,
             Source::Rankings(rankings) => rankings::generate(rankings, counter, seed)?,
-            Source::File { path, format, traces } => {
-                file::read(path, *format, traces, counter, seed)?
+            Source::File { path, format, traces, entries } => {
+                file::read(path, *format, traces, counter, seed, *entries)?
             }
             Source::Hub(dataset) => hub::read(dataset, hub, counter)?,
         };
@@ -333,7 +419,29 @@ impl Dataset {
         } else {
             finish::forget_tokens(&mut conversations);
         }
+        if let Source::File { path, traces, .. } = &config.source {
+            finish::select(&mut conversations, traces, seed);
+            if conversations.is_empty() {
+                let note = ": all are longer than --max-context-length".to_owned();
+                return Err(DatasetError::Empty { path: path.clone(), note });
+            }
+            if traces.force_min_tokens {
+                finish::force_min_tokens(&mut conversations);
+            }
+        }
         Ok(Self { conversations })
+    }
+
+    /// Returns the number of conversations that sessions draw: all but those that others start.
+    #[must_use]
+    pub(crate) fn roots(&self) -> usize {
+        roots(&self.conversations)
+    }
+
+    /// Returns whether a turn is sent as a body of its own.
+    #[must_use]
+    pub(crate) fn bears_payloads(&self) -> bool {
+        self.turns().any(|turn| turn.raw_payload.is_some())
     }
 
     /// Returns whether a turn has chat messages instead of a text.
@@ -353,7 +461,17 @@ impl Dataset {
     }
 }
 
+/// Returns the number of conversations that sessions draw; the others are the last ones.
+pub(crate) fn roots(conversations: &[Conversation]) -> usize {
+    conversations.partition_point(|conversation| !conversation.is_child)
+}
+
 impl Conversation {
+    /// Returns whether another conversation continues this one after `turn`.
+    pub(crate) fn forks_after(&self, turn: usize) -> bool {
+        self.branches.iter().any(|branch| branch.is_fork && branch.after == Some(turn))
+    }
+
     /// Returns a conversation with only the turn `index` and what precedes every turn, without the
     /// earlier turns and their responses.
     #[must_use]
@@ -366,6 +484,7 @@ impl Conversation {
             context_tokens: self.context_tokens,
             standalone_turns: self.standalone_turns,
             turns,
+            ..Self::default()
         }
     }
 }
@@ -405,7 +524,7 @@ pub enum DatasetError {
     #[error(
         "cannot detect the format of {path}: its first line has none of the fields `text`, \
          `texts`, `turns`, `image`, `audio`, `video`, `data`, `input_length`, `text_input`, \
-         `messages` and `chat_id`, and is not a BurstGPT header; use --custom-dataset-type"
+         `messages`, `chat_id`, `captureData` and `requests`, and is not a BurstGPT header; use --custom-dataset-type"
     )]
     UnknownFormat {
         /// The file.

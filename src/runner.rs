@@ -5,6 +5,7 @@
 //! worker is idle while another is full. Finished records go to a [queue](RecordQueue). This module
 //! does not parse JSON, count tokens or write files.
 
+mod branches;
 mod listener;
 mod phase;
 mod progress;
@@ -33,7 +34,7 @@ pub use request::RequestBuilder;
 pub use targets::Targets;
 
 use crate::dataset::seed::Seed;
-use crate::dataset::{Dataset, Sampler};
+use crate::dataset::{CacheBust, Dataset, Sampler};
 use crate::endpoint::Endpoint;
 use crate::interrupt::Interrupt;
 use crate::schedule::Shard;
@@ -121,6 +122,7 @@ pub struct Workload {
     builder: Arc<RequestBuilder>,
     /// Bodies of first turns: of all conversations, or of as many as [`BODIES_BUDGET`] holds.
     first_bodies: Arc<[Bytes]>,
+    cache_bust: CacheBust,
 }
 
 impl Workload {
@@ -145,13 +147,20 @@ impl Workload {
                 (*bytes <= BODIES_BUDGET).then_some(body)
             })
             .collect();
-        Self { dataset, sampler, endpoint, targets, builder, first_bodies }
+        let cache_bust = CacheBust::None;
+        Self { dataset, sampler, endpoint, targets, builder, first_bodies, cache_bust }
+    }
+
+    /// Adds markers to prompts.
+    #[must_use]
+    pub(crate) fn with_cache_bust(self, cache_bust: CacheBust) -> Self {
+        Self { cache_bust, ..self }
     }
 
     /// Returns the body of the first turn of the first conversation.
     #[must_use]
     pub(crate) fn first_body(&self) -> Bytes {
-        self.body(0, 0, &[])
+        self.body(0, 0, &[], None)
     }
 
     /// Returns the bodies of first turns that were built before the run, by conversation.

@@ -5,7 +5,8 @@
 use std::fs;
 use std::sync::{Arc, LazyLock};
 
-use aiperf::dataset::{Config, Dataset, FileFormat, ModelSelection, Source, TraceSettings};
+use aiperf::dataset::{CacheBust, Config, Dataset, FileFormat, ModelSelection, Source, Synthesis, TraceSettings,
+};
 use aiperf::endpoint::{self, EndpointType};
 use aiperf::environment::Environment;
 use aiperf::hub::Hub;
@@ -18,7 +19,7 @@ static FILE: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().unw
 
 // The first byte selects the format, the rest is the file.
 fuzz_target!(|input: &[u8]| {
-    let Some((format, bytes)) = input.split_first() else { return };
+    let Some((number, bytes)) = input.split_first() else { return };
     fs::write(FILE.path(), bytes).unwrap();
     let format = [
         None,
@@ -32,15 +33,19 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::BailianTrace),
         Some(FileFormat::BurstGptTrace),
         Some(FileFormat::SpeedBench("coding")),
-    ][usize::from(*format) % 11];
-    let traces = TraceSettings::default();
+        Some(FileFormat::SageMakerDataCapture),
+        Some(FileFormat::DagJsonl),
+        Some(FileFormat::WekaTrace),
+    ][usize::from(*number) % 14];
+    let traces = TraceSettings { synthesis: synthesis(*number), ..TraceSettings::default() };
     let config = Config {
-        source: Source::File { path: FILE.path().to_owned(), format, traces },
+        source: Source::File { path: FILE.path().to_owned(), format, traces, entries: 1 },
         models: vec!["m".to_owned()],
         model_selection: ModelSelection::RoundRobin,
         sampling: None,
         output_tokens: None,
         delay_ratio: 1.0,
+        cache_bust: CacheBust::None,
         random_seed: Some(1),
     };
     match Dataset::load(&config, &COUNTER, true, &Hub::new(Environment::new(&|_| None))) {
@@ -48,6 +53,19 @@ fuzz_target!(|input: &[u8]| {
         Ok(dataset) => check(&dataset),
     }
 });
+
+/// Changes half of the traces.
+fn synthesis(number: u8) -> Synthesis {
+    match number {
+        ..128 => Synthesis::default(),
+        _ => Synthesis {
+            prefix_len_multiplier: 1.5,
+            prompt_len_multiplier: 0.5,
+            prefix_root_multiplier: 2,
+            ..Synthesis::default()
+        },
+    }
+}
 
 fn check(dataset: &Dataset) {
     let chat = endpoint::build(&endpoint::Config {

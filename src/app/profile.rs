@@ -20,7 +20,7 @@ use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
 use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
 use crate::console;
-use crate::dataset::{self, Dataset, MediaKinds, Sampler, Seed, Source};
+use crate::dataset::{self, CacheBust, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
 use crate::interrupt::Interrupt;
 use crate::judge::JudgedRun;
@@ -152,6 +152,18 @@ impl Material {
                  --endpoint-type chat"
             );
         }
+        if config.dataset.cache_bust != CacheBust::None
+            && (!traits.tokenizes_input || dataset.bears_payloads())
+        {
+            anyhow::bail!(
+                "--cache-bust adds a marker to prompts, but {}; remove the flag",
+                if traits.tokenizes_input {
+                    "the dataset has payloads, which are sent unchanged".to_owned()
+                } else {
+                    format!("{} requests do not have any", traits.name)
+                }
+            );
+        }
         if traits.takes.contains(MediaKinds::IMAGE) && !traits.takes_urls {
             download::images(&mut dataset, &config.transport.connections)?;
         }
@@ -205,7 +217,7 @@ impl Run {
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
         let sampling = config.dataset.sampling.unwrap_or_default();
-        let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
+        let sampler = Sampler::new(sampling, dataset.roots(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
         let api_key = config.server.api_key.as_ref().map(Secret::expose);
         let headers = &config.server.headers;
@@ -221,7 +233,8 @@ impl Run {
             Arc::clone(&endpoint),
             targets(&config, &dataset)?,
             Arc::new(of_load),
-        );
+        )
+        .with_cache_bust(config.dataset.cache_bust);
         check_chat_template(&counter, &workload)?;
         let counts = traits.tokenizes_input || traits.produces_tokens;
         let description = RunDescription {
@@ -470,7 +483,7 @@ fn settle_schedule(
         format!(
             "sending the whole file, {} conversations once each; use --request-count or \
              --num-sessions to send fewer",
-            dataset.conversations.len()
+            dataset.roots()
         )
     });
     for warning in late.into_iter().chain(whole) {

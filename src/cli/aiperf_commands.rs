@@ -3,13 +3,11 @@
 /// Subcommands, separated by spaces, and what to do instead.
 const COMMANDS: &[(&str, &str)] = &[
     ("analyze speed-bench-report", "use jq, DuckDB or pandas on the files of the runs"),
-    ("analyze-trace", "use jq, DuckDB or pandas on the trace file"),
     (
         "chat",
         "use aiperf profile --request-count 1 --export-level raw, which writes the response and \
     its timing",
     ),
-    ("synthesize", "generate the trace with a script, one line of JSON per request"),
     ("validate", "use aiperf profile --input-file: an invalid file is rejected before any request"),
     ("plugins", "plugins are not supported; aiperf profile --help lists what is built in"),
     ("kube", "run a Kubernetes Job whose pods split the run with --shard and --start-at"),
@@ -31,5 +29,5 @@ pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(super) fn refusal(name: &str) -> Option<String> {
     let (_, advice) = refused().find(|(refused, _)| *refused == name)?;
     let kind = if name.starts_with('-') { "flag" } else { "command" };
-    Some(format!("{name} is an AIPerf {kind} that aiperf does not support yet: {advice}"))
+    Some(format!("{name} is an AIPerf {kind} that aiperf does not support: {advice}"))
 }

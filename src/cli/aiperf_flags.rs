@@ -29,14 +29,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("--uuid-and-strip", "edit the file before the run"),
     // Input
-    ("--hf-weka-dataset", "traces of agents are not supported"),
-    ("--use-think-time-only", "use --ignore-trace-delays or --session-delay-ratio"),
-    ("--max-context-length", "for traces, use --synthesis-max-isl"),
-    (
-        "--allow-dataset-wrap",
-        "the dataset is reused automatically when --request-count exceeds its size",
-    ),
-    ("--trace-session-sample-ratio", "sample the file before the run"),
+    ("--hf-weka-dataset", "download the files of the repository, and send them with --input-file"),
     // Output
     ("--export-outputs-json", "use --export-level raw, which writes the responses"),
     (
@@ -56,39 +49,25 @@ const REFUSED: &[(&str, &str)] = &[
     // Load Generator
     (
         "--trajectory-start-min-ratio --trajectory-start-max-ratio --burst-phase-starts",
-        "agentic replay is not supported",
+        "sessions begin with their first turn; in the steady state they are at all turns",
     ),
-    (
-        "--trace-idle-gap-cap-seconds --system-idle-gap-cap-seconds",
-        "use --inter-turn-delay-cap-seconds",
-    ),
+    ("--system-idle-gap-cap-seconds", "use --max-idle-gap-cap-seconds"),
     // Scenario
-    ("--scenario --unsafe-override", "pass the scenario's settings as flags"),
+    (
+        "--scenario --unsafe-override",
+        "pass the scenario's settings as flags, or in a file with --config",
+    ),
     // Warmup
     ("--agentic-cache-warmup-duration --agentic-warmup-grace-period", "use --warmup-duration"),
     // Conversation Input
-    ("--max-idle-gap-cap-seconds", "use --inter-turn-delay-cap-seconds"),
     (
         "--no-open-loop-replay",
-        "later turns are sent at their timestamps, or after their delays if they have none",
-    ),
-    ("--omit-kv-hints", "aiperf sends no KV cache hints"),
-    (
-        "--force-min-tokens",
-        "use --extra-inputs ignore_eos:true; unlike AIPerf, aiperf does not force the output \
-         length",
+        "use --no-fixed-schedule, with which later turns follow the response after their delays",
     ),
     // Input Sequence Length (ISL)
     ("--random-range-ratio --random-corpus-style", "use --isl-stddev or --seq-dist"),
     // Prompt
     ("--prompt-corpus", "use --input-file with your own text"),
-    // Synthesis
-    ("--synthesis-speedup-ratio", "use --replay-speedup"),
-    (
-        "--synthesis-prefix-len-multiplier --synthesis-prefix-root-multiplier \
-         --synthesis-prompt-len-multiplier --synthesis-output-len-multiplier",
-        "edit the trace before the run",
-    ),
     // Image Input
     ("--image-source-sampling", "each generated image is different noise"),
     // Service
@@ -123,28 +102,26 @@ const REFUSED: &[(&str, &str)] = &[
 /// The rejected flags that are switches and off by default: turning one off is accepted.
 const REFUSED_SWITCHES: &str = "\
     --reset-kv-cache --server-profiler --per-chunk-usage --uuid-and-strip \
-    --tokenizer-trust-remote-code --use-think-time-only \
-    --allow-dataset-wrap --omit-kv-hints --force-min-tokens --burst-phase-starts \
+    --tokenizer-trust-remote-code --burst-phase-starts \
     --unsafe-override --export-outputs-json \
     --network-latency-automatic --accuracy-enable-cot \
     --accuracy-no-enable-cot --accuracy-verbose --no-open-loop-replay --zmq-dual-bind";
 
 /// Switches accepted without effect: they turn off what is never on here, or turn on what
 /// always is.
-pub const OFF_SWITCHES: &[&str] =
-    &["--no-allow-dataset-wrap", "--open-loop-replay", "--no-force-min-tokens"];
+pub const OFF_SWITCHES: &[&str] = &[
+    "--allow-dataset-wrap",
+    "--no-allow-dataset-wrap",
+    "--omit-kv-hints",
+    "--open-loop-replay",
+    "--no-force-min-tokens",
+];
 
 /// Flags with the only value that is accepted, and what to do instead of another.
 pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
     ("--url-strategy", "round-robin", "AIPerf does not support others either"),
     ("--transport", "http", "AIPerf does not support others either"),
     ("--transport-type", "http", "AIPerf does not support others either"),
-    (
-        "--cache-bust",
-        "none",
-        "to defeat caching, vary the prompts, or give each conversation its own context with \
-         --user-context-prompt-length",
-    ),
 ];
 
 /// Adds the flags that are accepted without effect, hidden from `--help`.
@@ -182,7 +159,7 @@ pub(super) fn is_refused_switch(flag: &str) -> bool {
 pub(super) fn refusal(flag: &str) -> Option<String> {
     let flag = flag.split('=').next().unwrap_or(flag);
     let (_, advice) = refused().find(|(refused, _)| *refused == flag)?;
-    Some(format!("{flag} is an AIPerf flag that aiperf does not support yet: {advice}"))
+    Some(format!("{flag} is an AIPerf flag that aiperf does not support: {advice}"))
 }
 
 #[cfg(test)]

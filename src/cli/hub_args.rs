@@ -86,7 +86,9 @@ fn public(text: &str) -> Result<&'static Public, String> {
     Public::named(text).ok_or_else(|| {
         let agentic = ["exgentic", "semianalysis", "weka"];
         if agentic.iter().any(|name| text.to_ascii_lowercase().starts_with(name)) {
-            return "traces of agents are not supported".to_owned();
+            return "traces of agents are not supported; download their files, and use \
+                    --input-file"
+                .to_owned();
         }
         "not a public dataset that aiperf knows; `aiperf datasets` lists them, and --hf-dataset \
          reads others"

@@ -198,6 +198,8 @@ fn replay(flags: &ProfileArgs, profiling: &PhaseConfig) -> Replay {
         speedup: replay.replay_speedup.unwrap_or(1.0),
         ignore_delays: replay.ignore_trace_delays,
         delay_cap: replay.inter_turn_delay_cap_seconds.map(Nanos::from_seconds),
+        idle_gap_cap: replay.max_idle_gap_cap_seconds.map(Nanos::from_seconds),
+        session_gap_cap: replay.trace_idle_gap_cap_seconds.map(Nanos::from_seconds),
         strict: replay.open_loop_strict,
     }
 }

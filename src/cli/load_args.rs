@@ -164,6 +164,15 @@ pub(super) struct ReplayArgs {
     /// Maximum delay before a later turn, in seconds, applied after --replay-speedup
     #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "input_file")]
     pub(super) inter_turn_delay_cap_seconds: Option<f64>,
+    /// Maximum time between two successive timestamps of the file, in seconds, applied after
+    /// --replay-speedup; later timestamps move forward
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "input_file",
+          conflicts_with_all = ["no_fixed_schedule", "ignore_trace_delays"])]
+    pub(super) max_idle_gap_cap_seconds: Option<f64>,
+    /// Maximum time between two successive turns of a conversation, in seconds, whether by
+    /// timestamps or by delays, applied after --replay-speedup
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "input_file")]
+    pub(super) trace_idle_gap_cap_seconds: Option<f64>,
     /// Send each turn that has a timestamp as a session of its own, without waiting for the
     /// response to the previous turn
     #[arg(long, requires = "input_file", conflicts_with = "no_fixed_schedule")]

@@ -18,13 +18,14 @@ use super::rankings::RankingsArgs;
 use super::search::SearchArgs;
 use super::server_metrics::ServerMetricsArgs;
 use super::sweep::SweepArgs;
+use super::synthesis::SynthesisArgs;
 use super::value::{
     choice, count, millis, non_empty, number, positive, seconds, seconds_above_zero, share,
 };
 use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
-use crate::dataset::{FileFormat, ModelSelection, Sampling, SequenceDistribution};
+use crate::dataset::{CacheBust, FileFormat, ModelSelection, Sampling, SequenceDistribution};
 use crate::endpoint::EndpointType;
 use crate::run::ClientTables;
 use crate::setting::named;
@@ -72,6 +73,8 @@ pub(super) struct ProfileArgs {
     pub(super) warmup: WarmupArgs,
     #[command(flatten)]
     pub(super) prompt: PromptArgs,
+    #[command(flatten)]
+    pub(super) synthesis: SynthesisArgs,
     #[command(flatten)]
     pub(super) input: InputArgs,
     #[command(flatten)]
@@ -210,7 +213,7 @@ pub(super) struct InputArgs {
     /// Headers to add to every request: 'Name: value'
     #[arg(long, short = 'H', value_name = "NAME:VALUE", num_args = 1..)]
     pub(super) header: Vec<String>,
-    /// Dataset file with the prompts to send
+    /// Dataset file with the prompts to send, or directory of such files
     #[arg(long, value_name = "FILE")]
     pub(super) input_file: Option<PathBuf>,
     /// Format of the --input-file [default: detected from its content]
@@ -383,14 +386,6 @@ pub(super) struct PromptArgs {
           "synthetic-input-tokens-block-size"], value_name = "TOKENS", value_parser = positive,
           requires = "input_file", help_heading = "Input Sequence Length (ISL)")]
     pub(super) isl_block_size: Option<u64>,
-    /// Skip requests of a trace whose prompts have more tokens than this
-    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
-          help_heading = "Synthesis")]
-    pub(super) synthesis_max_isl: Option<u64>,
-    /// Cap the output tokens requested by each request of a trace
-    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
-          help_heading = "Synthesis")]
-    pub(super) synthesis_max_osl: Option<u64>,
     /// Mean number of output tokens to request [default: the server decides]
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],
           value_name = "TOKENS", value_parser = number,
@@ -406,6 +401,10 @@ pub(super) struct PromptArgs {
     #[arg(long, short, visible_aliases = ["prompt-batch-size", "batch-size-text"],
           value_name = "COUNT", value_parser = positive, help_heading = "Prompt", group = "text")]
     pub(super) batch_size: Option<u64>,
+    /// Add a marker to the prompts of each session, so that the server's prefix cache cannot answer
+    /// them; warmup-isolation-… marks only the warmup [default: none]
+    #[arg(long, value_name = "PLACE", value_parser = choice::<CacheBust>(), help_heading = "Cache Bust")]
+    pub(super) cache_bust: Option<CacheBust>,
     /// System prompt for every conversation
     #[arg(long, value_name = "TEXT", help_heading = "Prefix Prompt", group = "text")]
     pub(super) system_prompt: Option<String>,

@@ -10,7 +10,7 @@ use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, Secret,
     ServerConfig, WaitForModel, selfcheck, tokenizer, url,
 };
-use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic, TraceSettings};
+use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic};
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
@@ -191,11 +191,12 @@ fn dataset(
     let source = match (&flags.input.input_file, hub_args::dataset(flags, given, schedule)?) {
         (_, Some(dataset)) => Source::Hub(dataset),
         (Some(path), None) => {
-            refuse_generated(given)?;
+            refuse_generated(flags, given)?;
             Source::File {
                 path: path.clone(),
                 format: flags.input.custom_dataset_type,
-                traces: traces(&flags.prompt),
+                traces: flags.synthesis.traces(flags.prompt.isl_block_size),
+                entries: entries(flags),
             }
         }
         (None, None) if flags.endpoint.endpoint_type.traits().ranks => {
@@ -216,18 +217,9 @@ fn dataset(
         sampling: flags.input.dataset_sampling_strategy.or(is_pool.then_some(Sampling::Random)),
         output_tokens: flags.prompt.osl.map(|mean| NormalDistribution { mean, stddev }),
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
+        cache_bust: flags.prompt.cache_bust.unwrap_or_default(),
         random_seed,
     })
-}
-
-fn traces(flags: &PromptArgs) -> TraceSettings {
-    // A count that does not fit is not a limit, or is rejected later.
-    let tokens = |count: Option<u64>| count.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    TraceSettings {
-        block_tokens: tokens(flags.isl_block_size),
-        max_input_tokens: tokens(flags.synthesis_max_isl),
-        max_output_tokens: tokens(flags.synthesis_max_osl),
-    }
 }
 
 /// The number of conversations to generate: by default one for each request, since the
@@ -277,8 +269,12 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
 }
 
 /// Returns an error for a flag about generated prompts if there is a file.
-fn refuse_generated(given: Given<'_>) -> Result<(), ConfigError> {
-    let groups = ["entries", "conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
+fn refuse_generated(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigError> {
+    // Requests are drawn from a directory of pools, as many as --num-dataset-entries says.
+    let draws = flags.input.input_file.as_ref().is_some_and(|path| path.is_dir());
+    let entries = if draws { None } else { Some("entries") };
+    let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
+    let groups: Vec<&str> = entries.into_iter().chain(groups).collect();
     let why = "applies to generated prompts and cannot be combined with --input-file; remove one \
                of the two";
     given.refuse(&groups, why)

@@ -194,7 +194,6 @@ impl RunConfig {
 /// Checks that the file exists. It may be a pipe, since it is read only once.
 fn check_dataset_file(path: &Path) -> Result<(), ConfigError> {
     let why = match fs::metadata(path) {
-        Ok(found) if found.is_dir() => "it is a directory".to_owned(),
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "no such file".to_owned(),
         Err(error) => error.to_string(),

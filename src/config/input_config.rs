@@ -134,7 +134,7 @@ fn dataset(config: &RunConfig) -> Value {
     let replay = &config.schedule.replay;
     let object = Object::default().put("name", "main");
     let object = match &dataset.source {
-        Source::File { path, format, traces } => object
+        Source::File { path, format, traces, .. } => object
             .put("type", "file")
             .put("path", shown_path(path))
             .put_some("format", format.filter(|format| *format != FileFormat::ShareGpt))
@@ -186,7 +186,15 @@ fn rankings(rankings: Rankings) -> Value {
 }
 
 fn synthesis(traces: &TraceSettings) -> Option<Value> {
+    let synthesis = &traces.synthesis;
+    let changed = |factor: f64| Some(factor).filter(|factor| *factor != 1.0);
+    let roots = synthesis.prefix_root_multiplier;
     let object = Object::default()
+        .put_some("speedup_ratio", changed(synthesis.speedup_ratio))
+        .put_some("prefix_len_multiplier", changed(synthesis.prefix_len_multiplier))
+        .put_some("prefix_root_multiplier", Some(roots).filter(|roots| *roots != 1))
+        .put_some("prompt_len_multiplier", changed(synthesis.prompt_len_multiplier))
+        .put_some("output_len_multiplier", changed(synthesis.output_len_multiplier))
         .put_some("max_isl", traces.max_input_tokens)
         .put_some("max_osl", traces.max_output_tokens);
     non_empty(object.0)

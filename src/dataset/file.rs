@@ -1,17 +1,25 @@
 //! Datasets from files.
 
+mod analysis;
 mod bailian;
 mod burst_gpt;
+mod dag;
+mod directory;
 mod inputs_json;
 mod jsonl;
 mod lines;
 mod mooncake;
+mod prefix_tree;
+mod sagemaker;
 mod sharegpt;
 mod speed_bench;
+mod synthesis;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod weka;
 
+pub(crate) use self::analysis::{TraceAnalysis, analyze};
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
@@ -19,6 +27,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use self::lines::{Lines, MAX_LINE_BYTES};
+use self::sagemaker::Captures;
 use self::sharegpt::Sent;
 use self::trace::Trace;
 use super::{Conversation, DatasetError, FileFormat, Seed, TraceSettings};
@@ -48,23 +57,22 @@ pub(super) struct Loaded {
     pub(super) note: String,
 }
 
-/// Reads the file at `path` once, so that it may be a pipe.
+/// Reads the file at `path` once, so that it may be a pipe, or the files of a directory. `entries` is
+/// the number of requests to draw from a directory of pools.
 pub(super) fn read(
     path: &Path,
     format: Option<FileFormat>,
     traces: &TraceSettings,
     counter: &TokenCounter,
     seed: Seed,
+    entries: usize,
 ) -> Result<Vec<Conversation>, DatasetError> {
-    let named = |fault| match fault {
-        Fault::Read(source) => DatasetError::Read { path: path.to_owned(), source },
-        Fault::Line(line, reason) => DatasetError::Line { path: path.to_owned(), line, reason },
-        Fault::Entry(entry, reason) => DatasetError::Entry { path: path.to_owned(), entry, reason },
-        Fault::UnknownFormat => DatasetError::UnknownFormat { path: path.to_owned() },
-        Fault::Setting(flag, reason) => InvalidSetting::new(flag, reason).into(),
+    let loaded = if path.is_dir() {
+        let reading = directory::Reading { format, traces, entries, counter, seed };
+        directory::read(path, &reading)?
+    } else {
+        read_file(path, format, traces, counter, seed)?
     };
-    let file = open(path).map_err(Fault::Read).map_err(named)?;
-    let loaded = read_from(file, path, format, traces, counter, seed).map_err(named)?;
     if !loaded.note.is_empty() {
         tracing::info!(path = %path.display(), "dataset{}", loaded.note);
     }
@@ -72,6 +80,29 @@ pub(super) fn read(
         return Err(DatasetError::Empty { path: path.to_owned(), note: loaded.note });
     }
     Ok(loaded.conversations)
+}
+
+fn read_file(
+    path: &Path,
+    format: Option<FileFormat>,
+    traces: &TraceSettings,
+    counter: &TokenCounter,
+    seed: Seed,
+) -> Result<Loaded, DatasetError> {
+    let file = open(path).map_err(Fault::Read).map_err(|fault| named(fault, path))?;
+    read_from(file, path, format, traces, counter, seed).map_err(|fault| named(fault, path))
+}
+
+/// Returns the error of a reader with the name of the file.
+fn named(fault: Fault, path: &Path) -> DatasetError {
+    let path = path.to_owned();
+    match fault {
+        Fault::Read(source) => DatasetError::Read { path, source },
+        Fault::Line(line, reason) => DatasetError::Line { path, line, reason },
+        Fault::Entry(entry, reason) => DatasetError::Entry { path, entry, reason },
+        Fault::UnknownFormat => DatasetError::UnknownFormat { path },
+        Fault::Setting(flag, reason) => InvalidSetting::new(flag, reason).into(),
+    }
 }
 
 /// Maximum number of bytes read from a pipe, whose length is unknown.
@@ -133,12 +164,7 @@ fn read_from(
         return Ok(Loaded::default());
     };
     let input = BufReader::with_capacity(1 << 16, Cursor::new(opening.bytes).chain(opening.rest));
-    if !is_trace(format)
-        && let Some(flag) = given(traces)
-    {
-        let reason = "applies to traces, but the file is not a trace; remove the flag".to_owned();
-        return Err(Fault::Setting(flag, reason));
-    }
+    check_traces(format, traces)?;
     let trace = |block_tokens| Trace::new(traces, block_tokens, counter, seed);
     match format {
         FileFormat::MooncakeTrace => {
@@ -146,6 +172,18 @@ fn read_from(
         }
         FileFormat::BailianTrace => bailian::read(Lines::new(input), trace(bailian::BLOCK_TOKENS)?),
         FileFormat::BurstGptTrace => burst_gpt::read(input, trace(mooncake::BLOCK_TOKENS)?),
+        FileFormat::WekaTrace => {
+            let trace = trace(mooncake::BLOCK_TOKENS)?;
+            let mut documents = weka::Documents::new(trace, traces.uses_think_time);
+            documents.read(input)?;
+            documents.finish()
+        }
+        FileFormat::DagJsonl => dag::read(Lines::new(input)),
+        FileFormat::SageMakerDataCapture => {
+            let mut captures = Captures::new(trace(mooncake::BLOCK_TOKENS)?);
+            captures.read(Lines::new(input))?;
+            captures.finish()
+        }
         FileFormat::SingleTurn => jsonl::read(Lines::new(input), path, jsonl::single_turn),
         FileFormat::MultiTurn => jsonl::read(Lines::new(input), path, jsonl::multi_turn),
         FileFormat::RandomPool => jsonl::read(Lines::new(input), path, jsonl::random_pool),
@@ -156,19 +194,52 @@ fn read_from(
     }
 }
 
-const fn is_trace(format: FileFormat) -> bool {
-    use FileFormat::{BailianTrace, BurstGptTrace, MooncakeTrace};
-    matches!(format, MooncakeTrace | BailianTrace | BurstGptTrace)
-}
-
-/// Returns the first trace flag that is set.
-fn given(traces: &TraceSettings) -> Option<&'static str> {
-    let flags = [
-        ("--isl-block-size", traces.block_tokens),
-        ("--synthesis-max-isl", traces.max_input_tokens),
-        ("--synthesis-max-osl", traces.max_output_tokens),
+/// Rejects trace flags that have no effect on files of this format.
+fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {
+    use FileFormat::{BailianTrace, BurstGptTrace, MooncakeTrace, SageMakerDataCapture, WekaTrace};
+    let synthesis = &traces.synthesis;
+    let of_blocks = [
+        ("--isl-block-size", traces.block_tokens.is_some()),
+        ("--synthesis-prefix-len-multiplier", synthesis.prefix_len_multiplier != 1.0),
+        ("--synthesis-prefix-root-multiplier", synthesis.prefix_root_multiplier != 1),
     ];
-    flags.into_iter().find(|(_, value)| value.is_some()).map(|(flag, _)| flag)
+    let of_prompts =
+        [("--synthesis-prompt-len-multiplier", synthesis.prompt_len_multiplier != 1.0)];
+    let of_agents = [("--use-think-time-only", traces.uses_think_time)];
+    let of_requests = [
+        ("--trace-session-sample-ratio", traces.session_sample_ratio.is_some()),
+        ("--max-context-length", traces.max_context_tokens.is_some()),
+        ("--force-min-tokens", traces.force_min_tokens),
+        ("--synthesis-max-isl", traces.max_input_tokens.is_some()),
+        ("--synthesis-max-osl", traces.max_output_tokens.is_some()),
+        ("--synthesis-speedup-ratio", synthesis.speedup_ratio != 1.0),
+        ("--synthesis-output-len-multiplier", synthesis.output_len_multiplier != 1.0),
+    ];
+    let (refused, reason): (&[&[(&'static str, bool)]], &str) = match format {
+        WekaTrace => (&[], ""),
+        _ if traces.uses_think_time => {
+            (&[&of_agents], "applies to weka_trace, which has think times; remove the flag")
+        }
+        MooncakeTrace | BailianTrace => (&[], ""),
+        BurstGptTrace => (
+            &[&of_blocks[1..]],
+            "applies to prompts that share hash IDs, which a BurstGPT trace does not have; remove \
+             the flag",
+        ),
+        SageMakerDataCapture => (
+            &[&of_blocks, &of_prompts],
+            "applies to generated prompts, but captured prompts are sent as they are; remove the \
+             flag",
+        ),
+        _ => (
+            &[&of_blocks, &of_requests, &of_prompts],
+            "applies to traces, but the file is not a trace; remove the flag",
+        ),
+    };
+    match refused.iter().copied().flatten().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Fault::Setting(flag, reason.to_owned())),
+    }
 }
 
 /// Some editors write U+FEFF at the start of a file.
@@ -243,8 +314,21 @@ fn detect<R: Read>(opening: &mut Opening<R>) -> Result<Option<FileFormat>, Fault
         Ok(members) => format_with(&members).map(Some).ok_or(Fault::UnknownFormat),
         Err(_) if burst_gpt::is_header(line) => Ok(Some(FileFormat::BurstGptTrace)),
         // An object that continues on the next line is a document, not JSONL.
-        Err(error) if error.is_eof() => Ok(Some(FileFormat::InputsJson)),
+        Err(error) if error.is_eof() => Ok(Some(document_format(&opening.bytes))),
         Err(error) => Err(Fault::Line(number, json_reason(&error))),
+    }
+}
+
+/// Returns the format of a document that has several lines and begins with these bytes.
+fn document_format(bytes: &[u8]) -> FileFormat {
+    let position = |name: &str| memchr::memmem::find(bytes, name.as_bytes());
+    let is_first = |one: Option<usize>, other: Option<usize>| {
+        one.is_some_and(|one| other.is_none_or(|other| one < other))
+    };
+    if is_first(position("\"hash_id_scope\""), position("\"data\"")) {
+        FileFormat::WekaTrace
+    } else {
+        FileFormat::InputsJson
     }
 }
 
@@ -252,6 +336,15 @@ fn detect<R: Read>(opening: &mut Opening<R>) -> Result<Option<FileFormat>, Fault
 fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     if members.contains_key("question_id") && members.contains_key("messages") {
         return Some(FileFormat::SpeedBench("qualitative"));
+    }
+    if sagemaker::has(members) {
+        return Some(FileFormat::SageMakerDataCapture);
+    }
+    if weka::has(members) {
+        return Some(FileFormat::WekaTrace);
+    }
+    if dag::has(members) {
+        return Some(FileFormat::DagJsonl);
     }
     let by_member = [
         ("data", FileFormat::InputsJson),

@@ -5,8 +5,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rand::RngExt;
+use rand::seq::SliceRandom;
 
-use super::{Config, Conversation, ModelSelection, NormalDistribution, Seed, Turn, payload};
+use super::{
+    Config, Conversation, ModelSelection, NormalDistribution, Seed, TraceSettings, Turn, payload,
+};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
@@ -74,6 +77,85 @@ pub(super) fn fill_output_tokens(
     }
 }
 
+/// Leaves out conversations with a request that is too long, and then draws the share of the others
+/// that `traces` asks for, at least one. Which are drawn depends only on the seed and on their
+/// number. Conversations are left out together with those that they start.
+pub(super) fn select(conversations: &mut Vec<Conversation>, traces: &TraceSettings, seed: Seed) {
+    if let Some(most) = traces.max_context_tokens {
+        let is_short = |tree: &[usize]| {
+            tree.iter().all(|at| longest_context(&conversations[*at]) <= u64::from(most))
+        };
+        let roots = super::roots(conversations);
+        let kept = (0..roots).filter(|root| is_short(&tree(conversations, *root))).collect();
+        keep(conversations, &kept);
+    }
+    let Some(ratio) = traces.session_sample_ratio.filter(|ratio| *ratio < 1.0) else { return };
+    let roots = super::roots(conversations);
+    let wanted = ((roots as f64 * ratio).round() as usize).max(1);
+    let mut order: Vec<usize> = (0..roots).collect();
+    order.shuffle(&mut seed.stream("dataset.session_sample"));
+    keep(conversations, &order.into_iter().take(wanted).collect());
+}
+
+/// Returns the conversation `root` and those that it starts, directly or not.
+fn tree(conversations: &[Conversation], root: usize) -> Vec<usize> {
+    let mut tree = vec![root];
+    let mut next = 0;
+    while let Some(at) = tree.get(next).copied() {
+        next += 1;
+        for branch in &conversations[at].branches {
+            if !tree.contains(&branch.conversation) {
+                tree.push(branch.conversation);
+            }
+        }
+    }
+    tree
+}
+
+/// Keeps the `roots` and what they start.
+fn keep(conversations: &mut Vec<Conversation>, roots: &HashSet<usize>) {
+    let kept: HashSet<usize> = roots.iter().flat_map(|root| tree(conversations, *root)).collect();
+    let mut places = vec![0; conversations.len()];
+    let mut kept_before = 0;
+    for (at, place) in places.iter_mut().enumerate() {
+        *place = kept_before;
+        kept_before += usize::from(kept.contains(&at));
+    }
+    let mut at = 0;
+    conversations.retain(|_| {
+        at += 1;
+        kept.contains(&(at - 1))
+    });
+    for branch in conversations.iter_mut().flat_map(|conversation| &mut conversation.branches) {
+        branch.conversation = places[branch.conversation];
+    }
+}
+
+/// Returns the input and output tokens of the longest request, as far as they are known. Responses
+/// are assumed to have as many tokens as were requested.
+fn longest_context(conversation: &Conversation) -> u64 {
+    let mut history = conversation.context_tokens.unwrap_or(0);
+    let mut longest = 0;
+    for turn in &conversation.turns {
+        let input = turn.input_tokens.unwrap_or(0);
+        let request = history + input + u64::from(turn.max_tokens.unwrap_or(0));
+        longest = longest.max(request);
+        if !conversation.standalone_turns {
+            history = request;
+        }
+    }
+    longest
+}
+
+/// Requests as many output tokens at least as at most.
+pub(super) fn force_min_tokens(conversations: &mut [Conversation]) {
+    for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
+        if let Some(tokens) = turn.max_tokens.filter(|_| turn.raw_payload.is_none()) {
+            turn.extra.push(("min_tokens".to_owned(), tokens.into()));
+        }
+    }
+}
+
 /// Multiplies every delay by `ratio`.
 pub(super) fn scale_delays(conversations: &mut [Conversation], ratio: f64) {
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
@@ -111,5 +193,55 @@ fn own_tokens(turn: &Turn, counter: &TokenCounter) -> Option<u64> {
         (Some(body), _) => payload::count_tokens(body, counter),
         (None, Some(messages)) => payload::count_messages(messages, turn.tools.as_deref(), counter),
         (None, None) => Some(turn.texts.iter().map(|text| counter.count(&text.to_string())).sum()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conversation(turns: &[(u64, u32)], standalone_turns: bool) -> Conversation {
+        let turn = |(input, output): &(u64, u32)| Turn {
+            input_tokens: Some(*input),
+            max_tokens: Some(*output),
+            ..Turn::default()
+        };
+        let turns = turns.iter().map(turn).collect();
+        Conversation { standalone_turns, turns, ..Conversation::default() }
+    }
+
+    #[test]
+    fn contexts_grow_unless_turns_have_their_history() {
+        let turns = [(100, 20), (30, 10)];
+        assert_eq!(longest_context(&conversation(&turns, false)), 160);
+        assert_eq!(longest_context(&conversation(&turns, true)), 120);
+        let mut all = vec![conversation(&turns, false), conversation(&turns, true)];
+        let settings = TraceSettings { max_context_tokens: Some(159), ..TraceSettings::default() };
+        select(&mut all, &settings, Seed(1));
+        assert!(all.len() == 1 && all[0].standalone_turns);
+    }
+
+    #[test]
+    fn a_share_of_the_conversations_is_drawn_by_the_seed() {
+        let drawn = |ratio, seed| {
+            let mut all: Vec<_> = (0..100).map(|n| conversation(&[(n, 1)], true)).collect();
+            let ratio = Some(ratio);
+            let settings =
+                TraceSettings { session_sample_ratio: ratio, ..TraceSettings::default() };
+            select(&mut all, &settings, Seed(seed));
+            all.iter().map(|it| it.turns[0].input_tokens.unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(drawn(0.25, 1).len(), 25);
+        assert!(drawn(0.25, 1).is_sorted());
+        assert_eq!(drawn(0.25, 1), drawn(0.25, 1));
+        assert_ne!(drawn(0.25, 1), drawn(0.25, 2));
+        assert_eq!((drawn(0.001, 1).len(), drawn(1.0, 1).len()), (1, 100));
+    }
+
+    #[test]
+    fn minimum_output_lengths_are_those_requested() {
+        let mut all = vec![conversation(&[(1, 7)], false)];
+        force_min_tokens(&mut all);
+        assert_eq!(all[0].turns[0].extra, [("min_tokens".to_owned(), 7.into())]);
     }
 }

@@ -12,6 +12,8 @@ use crate::dataset::{Conversation, Text, Turn};
 pub(super) struct Body<'a> {
     members: Vec<(&'static str, Member<'a>)>,
     extras: &'a [(String, Value)],
+    /// Members of the turn's own; the others take precedence.
+    own: &'a [(String, Value)],
 }
 
 /// The value of a field that a dialect sets.
@@ -68,12 +70,12 @@ pub(super) struct StreamOptions {
 impl<'a> Body<'a> {
     /// Creates a body without extra inputs whose first field is `name`.
     pub(super) fn plain(name: &'static str, value: Member<'a>) -> Self {
-        Self { members: vec![(name, value)], extras: &[] }
+        Self { members: vec![(name, value)], extras: &[], own: &[] }
     }
 
     /// Creates a body whose first field is `name`.
     pub(super) fn new(config: &'a Config, name: &'static str, value: Member<'a>) -> Self {
-        Self { members: vec![(name, value)], extras: &config.extra_inputs }
+        Self { members: vec![(name, value)], extras: &config.extra_inputs, own: &[] }
     }
 
     /// Adds a field.
@@ -88,6 +90,11 @@ impl<'a> Body<'a> {
             Some(value) => self.with(name, value),
             None => self,
         }
+    }
+
+    /// Adds the members that the turn itself has.
+    pub(super) fn of(self, turn: &'a Turn) -> Self {
+        Self { own: &turn.extra, ..self }
     }
 
     /// Adds the fields that all dialects for text generation have. Usage is requested in every
@@ -105,9 +112,11 @@ impl<'a> Body<'a> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Returns the last extra input of this name, which replaces the field.
+    /// Returns the last extra input of this name, or else the turn's own member, which replaces the
+    /// field.
     fn extra(&self, name: &str) -> Option<&Value> {
-        self.extras.iter().rev().find(|(extra, _)| extra == name).map(|(_, value)| value)
+        let extras = self.own.iter().chain(self.extras).rev();
+        extras.into_iter().find(|(extra, _)| extra == name).map(|(_, value)| value)
     }
 
     fn is_member(&self, name: &str) -> bool {
@@ -129,8 +138,9 @@ impl Serialize for Body<'_> {
                 (None, _) => map.serialize_entry(name, value)?,
             }
         }
-        for (at, (name, value)) in self.extras.iter().enumerate() {
-            let is_last = !self.extras[at + 1..].iter().any(|(later, _)| later == name);
+        let extras = || self.own.iter().chain(self.extras);
+        for (at, (name, value)) in extras().enumerate() {
+            let is_last = !extras().skip(at + 1).any(|(later, _)| later == name);
             if is_last && !self.is_member(name) {
                 map.serialize_entry(name, value)?;
             }

@@ -57,6 +57,11 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
+    /// Whether the turn is sent without earlier turns: it is the first, or has its whole history.
+    pub(super) const fn stands_alone(&self) -> bool {
+        self.at == 0 || self.conversation.standalone_turns
+    }
+
     /// The conversation up to this turn, without the system message.
     pub(super) fn history(&self) -> Vec<Said<'a>> {
         history(self.conversation, self.at, self.answers)
@@ -97,7 +102,7 @@ impl<D: Dialect> Endpoint for Spoken<D> {
     ) -> Vec<u8> {
         let Some(turn) = conversation.turns.get(at) else { return Vec::new() };
         let asked = Asked { conversation, turn, at, answers };
-        body::raw(turn).unwrap_or_else(|| D::body(&self.config, &asked).to_json())
+        body::raw(turn).unwrap_or_else(|| D::body(&self.config, &asked).of(turn).to_json())
     }
 
     fn has_content(&self, event: &[u8]) -> bool {

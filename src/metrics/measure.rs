@@ -31,6 +31,8 @@ pub struct Measurer {
     dataset: Arc<Dataset>,
     registry: Arc<Registry>,
     clock: Clock,
+    /// Whether prompts are counted as they were sent, since they differ from the dataset.
+    counts_bodies: bool,
 }
 
 /// The token counts of a request.
@@ -51,7 +53,14 @@ impl Measurer {
         registry: Arc<Registry>,
         clock: Clock,
     ) -> Self {
-        Self { endpoint, counter, chat: None, dataset, registry, clock }
+        let chat = None;
+        Self { endpoint, counter, chat, dataset, registry, clock, counts_bodies: false }
+    }
+
+    /// Counts prompts as they were sent, since they have markers.
+    #[must_use]
+    pub(crate) fn counting_bodies(self, counts_bodies: bool) -> Self {
+        Self { counts_bodies, ..self }
     }
 
     /// Counts the input of bodies with messages with `chat`.
@@ -184,6 +193,11 @@ impl Measurer {
             && let Some(messages) = chat_messages(&record.payload)
         {
             return chat(&messages);
+        }
+        if self.counts_bodies
+            && let Some(counter) = &self.counter
+        {
+            return tokens_sent(&record.payload, |text| counter(text));
         }
         let conversation = self.dataset.conversations.get(record.turn.conversation)?;
         // Such a turn contains its whole history.

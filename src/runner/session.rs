@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,12 +10,13 @@ use http::Method;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::branches::{Children, Origin};
 use super::phase::{Pace, Slot, Stop};
 use super::steps::{self, Steps};
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
-use crate::schedule::Users;
+use crate::schedule::{PhaseKind, Users};
 use crate::transport::{EventWatch, OutgoingRequest, SessionConnection, Watch};
 use crate::units::{Clock, Nanos};
 
@@ -27,6 +29,21 @@ struct Session<'a> {
     correlation_id: Uuid,
     connection: SessionConnection,
     user: Option<&'a UserTurns>,
+    /// Marker of its prompts, if they have one.
+    marker: Option<Arc<str>>,
+}
+
+/// How far a conversation has come.
+#[derive(Debug, Clone)]
+pub(super) struct SoFar {
+    /// The first turn to send.
+    pub(super) turn: usize,
+    /// The texts of the responses to all turns before, of which failed ones have none.
+    pub(super) answers: Vec<Option<Arc<str>>>,
+    /// When the last response ended.
+    pub(super) last_end: Nanos,
+    /// Marker of the prompts before, if they have one.
+    pub(super) marker: Option<Arc<str>>,
 }
 
 /// When a request was due, and when it could be sent.
@@ -60,39 +77,93 @@ impl UserTurns {
 }
 
 impl PhaseWorker {
-    /// Runs the turns of session `number`. `first` has the times of the first turn. `user` is the
-    /// user that the session belongs to, if any.
-    pub(super) async fn session(&self, number: u64, first: SendTimes, user: Option<&UserTurns>) {
+    /// Runs the turns of session `number`, and the conversations that it starts. `first` has the
+    /// times of the first turn. `user` is the user that the session belongs to, if any.
+    pub(super) async fn session(
+        self: &Rc<Self>,
+        number: u64,
+        first: SendTimes,
+        user: Option<&UserTurns>,
+    ) {
         let workload = &self.shared.workload;
         let index = self.phase.conversation(number, &workload.sampler);
         let Some(conversation) = workload.dataset.conversations.get(index) else { return };
+        let correlation_id = self.shared.new_id();
+        let marker = self.marker(correlation_id);
         let session = Session {
             number,
             index,
             conversation,
             server: workload.targets.server(number),
-            correlation_id: self.shared.new_id(),
+            correlation_id,
             connection: SessionConnection::default(),
             user,
+            marker: marker.clone(),
         };
-        if !self.turns(&session, first).await {
+        let mut children = Children::default();
+        let began = SoFar { turn: 0, answers: Vec::new(), last_end: first.issued, marker };
+        children.start(self, number, conversation, None, &began);
+        if !self.turns(&session, Some(first), began, &mut children).await {
             self.phase.counters.session_cut_short();
         }
+        children.wait(None).await;
     }
 
-    /// Sends the turns; returns whether the session was completed. A turn after a failed turn is
-    /// sent with the history that exists, so that the load stays as configured.
-    async fn turns(&self, session: &Session<'_>, mut send: SendTimes) -> bool {
-        let turns = session.conversation.turns.len();
-        let mut answers: Vec<Option<Arc<str>>> = Vec::new();
-        let mut last_end = send.issued;
-        for turn in 0..turns {
-            if turn > 0 {
-                match self.later_turn(session, turn, last_end).await {
-                    Some(later) => send = later,
-                    None => return false,
-                }
-            }
+    /// Runs the turns of a conversation that the session `number` starts, and returns when it
+    /// ended. The requests belong to that session, but are not its last.
+    pub(super) async fn child(self: Rc<Self>, number: u64, origin: Origin) -> Nanos {
+        let workload = &self.shared.workload;
+        let Origin { conversation: index, mut began } = origin;
+        let Some(conversation) = workload.dataset.conversations.get(index) else {
+            return began.last_end;
+        };
+        let correlation_id = self.shared.new_id();
+        // A fork continues the prompts of its parent.
+        let marker = began.marker.take().or_else(|| self.marker(correlation_id));
+        began.marker.clone_from(&marker);
+        let session = Session {
+            number,
+            index,
+            conversation,
+            server: workload.targets.server(number),
+            correlation_id,
+            connection: SessionConnection::default(),
+            user: None,
+            marker,
+        };
+        let mut children = Children::default();
+        children.start(&self, number, conversation, None, &began);
+        self.turns(&session, None, began, &mut children).await;
+        children.wait(None).await;
+        Clock::now()
+    }
+
+    /// Returns the marker of the prompts of the session `id`.
+    fn marker(&self, id: Uuid) -> Option<Arc<str>> {
+        let is_warmup = self.phase.kind == PhaseKind::Warmup;
+        self.shared.workload.cache_bust.marker(id, is_warmup)
+    }
+
+    /// Sends the turns from that of `so_far` on; returns whether all were sent. A turn after a
+    /// failed turn is sent with the history that exists, so that the load stays as configured.
+    /// `first` has the times of the first one; without them, it is sent like a later turn.
+    async fn turns(
+        self: &Rc<Self>,
+        session: &Session<'_>,
+        mut first: Option<SendTimes>,
+        mut so_far: SoFar,
+        children: &mut Children,
+    ) -> bool {
+        let conversation = session.conversation;
+        let turns = conversation.turns.len();
+        let is_child = first.is_none();
+        for turn in so_far.turn..turns {
+            so_far.last_end = so_far.last_end.max(children.wait(Some(turn)).await);
+            let send = match first.take() {
+                Some(first) => Some(first),
+                None => self.later_turn(session, turn, so_far.last_end).await,
+            };
+            let Some(mut send) = send else { return false };
             if !self.hold_back(session, &mut send).await {
                 return false;
             }
@@ -100,21 +171,19 @@ impl PhaseWorker {
             if slot.free_from > Nanos::ZERO {
                 (send.issued, send.free_from) = (slot.free_from, slot.free_from);
             }
-            let mut record = self.request(session, turn, &answers, send, slot).await;
-            last_end = record.end;
-            let mut answer = None;
-            if turn + 1 == turns {
-                record.turn.is_final = true;
-            } else {
-                answer = self.answer(&record);
-                record.turn.is_final = answer.is_none() && self.phase.ends_failed_sessions;
-            }
-            let is_final = record.turn.is_final;
+            let mut record = self.request(session, turn, &so_far.answers, send, slot).await;
+            so_far.last_end = record.end;
+            let is_last = turn + 1 == turns;
+            let is_continued = !is_last || conversation.forks_after(turn);
+            let answer = if is_continued { self.answer(&record) } else { None };
+            let ends = is_last || (answer.is_none() && self.phase.ends_failed_sessions);
+            record.turn.is_final = ends && !is_child;
             self.shared.queue.push(record);
-            if is_final {
+            so_far.answers.push(answer);
+            if ends && !is_last {
                 return true;
             }
-            answers.push(answer);
+            children.start(self, session.number, conversation, Some(turn), &so_far);
         }
         true
     }
@@ -194,7 +263,7 @@ impl PhaseWorker {
         let workload = &self.shared.workload;
         let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
-        let payload = workload.body(session.index, turn, answers);
+        let payload = workload.body(session.index, turn, answers, session.marker.as_deref());
         let asked = session.conversation.turns.get(turn);
         let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
         let (target, path) = workload.targets.of(session.server, &model);
@@ -295,19 +364,26 @@ impl PhaseWorker {
 }
 
 impl super::Workload {
-    /// Returns the body of a request, which is built before the run if it never changes.
+    /// Returns the body of a request, which is built before the run if it never changes. The prompt
+    /// has the `marker`, if there is one.
     pub(super) fn body(
         &self,
         conversation: usize,
         turn: usize,
         answers: &[Option<Arc<str>>],
+        marker: Option<&str>,
     ) -> Bytes {
+        let found = self.dataset.conversations.get(conversation);
+        if let (Some(marker), Some(found)) = (marker, found) {
+            let found = self.cache_bust.mark(found, marker);
+            return Bytes::from(self.endpoint.request_body(&found, turn, answers));
+        }
         if turn == 0
             && let Some(body) = self.first_bodies.get(conversation)
         {
             return body.clone();
         }
-        self.dataset.conversations.get(conversation).map_or_else(Bytes::new, |found| {
+        found.map_or_else(Bytes::new, |found| {
             Bytes::from(self.endpoint.request_body(found, turn, answers))
         })
     }

@@ -332,6 +332,11 @@ pub struct Replay {
     pub ignore_delays: bool,
     /// Maximum delay before a turn, applied after the speed-up.
     pub delay_cap: Option<Nanos>,
+    /// Maximum time between two successive timestamps of all conversations, applied after the
+    /// speed-up.
+    pub idle_gap_cap: Option<Nanos>,
+    /// Maximum time between two successive turns of a conversation, applied after the speed-up.
+    pub session_gap_cap: Option<Nanos>,
     /// Whether each turn with a timestamp is a session of its own.
     pub strict: bool,
 }
@@ -346,6 +351,8 @@ impl Default for Replay {
             speedup: 1.0,
             ignore_delays: false,
             delay_cap: None,
+            idle_gap_cap: None,
+            session_gap_cap: None,
             strict: false,
         }
     }

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::config::{
     Config, LoadPattern, PhaseConfig, Replay, StopCondition, UseOfTimestamps, Zero,
 };
-use crate::dataset::{Conversation, Dataset, Turn};
+use crate::dataset::{self, Conversation, Dataset, Turn};
 use crate::units::Nanos;
 
 /// The dataset does not fit the load.
@@ -33,6 +33,12 @@ pub enum ScheduleError {
         /// The latest timestamp, in milliseconds.
         last: f64,
     },
+    /// Gaps between timestamps are to be capped, but requests are not sent at timestamps.
+    #[error(
+        "--max-idle-gap-cap-seconds applies to timestamps, but requests are not sent at timestamps; \
+         remove the flag, or use a file with timestamps and no rate"
+    )]
+    NoGaps,
     /// A user-centric load needs conversations of more than one turn.
     #[error(
         "--user-centric-rate: all conversations of the dataset have a single turn; use \
@@ -62,6 +68,8 @@ pub(crate) fn settle_dataset(
             *conversations = split(std::mem::take(conversations));
         }
         rebase(replay, conversations);
+    } else if replay.idle_gap_cap.is_some() {
+        return Err(ScheduleError::NoGaps);
     }
     set_delays(replay, conversations);
     Ok(is_fixed)
@@ -154,10 +162,38 @@ fn rebase(replay: &Replay, conversations: &mut [Conversation]) {
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
         turn.timestamp = turn.timestamp.map(|at| faster(at.since(zero), replay.speedup));
     }
+    if let Some(cap) = replay.session_gap_cap {
+        for conversation in conversations.iter_mut() {
+            cap_gaps(cap, conversation.turns.iter_mut().collect());
+        }
+    }
+    if let Some(cap) = replay.idle_gap_cap {
+        let turns = conversations.iter_mut().flat_map(|conversation| &mut conversation.turns);
+        cap_gaps(cap.max(LEAST_GAP), turns.collect());
+    }
+}
+
+/// Minimum cap on gaps between the timestamps of all conversations, so that they keep their order.
+const LEAST_GAP: Nanos = Nanos(1_000_000);
+
+/// Moves the timestamps of `turns` forward, so that none is more than `cap` after the one before
+/// it. The first one stays.
+fn cap_gaps(cap: Nanos, mut turns: Vec<&mut Turn>) {
+    turns.retain(|turn| turn.timestamp.is_some());
+    turns.sort_by_key(|turn| turn.timestamp);
+    let mut last: Option<(Nanos, Nanos)> = None;
+    for turn in turns {
+        let Some(at) = turn.timestamp else { continue };
+        let moved = last.map_or(at, |(before, moved)| moved + at.since(before).min(cap));
+        turn.timestamp = Some(moved);
+        last = Some((at, moved));
+    }
 }
 
 fn set_delays(replay: &Replay, conversations: &mut [Conversation]) {
-    let cap = if replay.ignore_delays { Some(Nanos::ZERO) } else { replay.delay_cap };
+    let caps = [replay.delay_cap, replay.session_gap_cap];
+    let cap =
+        if replay.ignore_delays { Some(Nanos::ZERO) } else { caps.into_iter().flatten().min() };
     let cap = cap.unwrap_or(Nanos(u64::MAX));
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
         turn.delay = faster(turn.delay, replay.speedup).min(cap);
@@ -182,7 +218,7 @@ fn settle_phase(
         return Err(ScheduleError::SingleTurns);
     }
     if phase.stop.is_unset() {
-        let sessions = Some(conversations.len() as u64);
+        let sessions = Some(dataset::roots(conversations) as u64);
         phase.stop = StopCondition { sessions, ..StopCondition::default() };
     }
     Ok(())
@@ -246,6 +282,40 @@ mod tests {
 
     fn named(id: &str, turns: &[Times]) -> (String, Vec<Times>) {
         (id.to_owned(), turns.to_vec())
+    }
+
+    /// Timestamps of 0, 10, 50 and 55 ms, with a second turn at 1,055 ms that has a delay too.
+    #[test]
+    fn gaps_are_capped() {
+        let times_of = |replay: Replay| {
+            let mut dataset = dataset(&[
+                &[(Some(50), 0), (Some(1055), 40)],
+                &[(Some(0), 0)],
+                &[(Some(10), 0)],
+                &[(Some(55), 0)],
+            ]);
+            let replay = Replay { schedule: UseOfTimestamps::Always, ..replay };
+            settle_dataset(&replay, &mut dataset).unwrap();
+            times(&dataset).into_iter().map(|(_, times)| times).collect::<Vec<_>>()
+        };
+        let cap = |millis| Some(Nanos::from_millis(millis));
+        assert_eq!(
+            times_of(Replay { idle_gap_cap: cap(20.0), ..Replay::default() }),
+            [
+                vec![(Some(0), 0)],
+                vec![(Some(10), 0)],
+                vec![(Some(30), 0), (Some(55), 40)],
+                vec![(Some(35), 0)],
+            ]
+        );
+        // A cap of 0 is one of a millisecond.
+        let tight = times_of(Replay { idle_gap_cap: cap(0.0), ..Replay::default() });
+        assert_eq!(tight[2], [(Some(2), 0), (Some(4), 40)]);
+        let of_session = times_of(Replay { session_gap_cap: cap(20.0), ..Replay::default() });
+        assert_eq!(of_session[2], [(Some(50), 0), (Some(70), 20)]);
+        let mut untimed = dataset(&[&[(None, 0)]]);
+        let replay = Replay { idle_gap_cap: cap(1.0), ..Replay::default() };
+        assert_eq!(settle_dataset(&replay, &mut untimed), Err(ScheduleError::NoGaps));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use aiperf::dataset::{
-    Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection, NormalDistribution,
-    SequenceDistribution, Source, Synthetic, Text, TraceSettings,
+    CacheBust, Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection,
+    NormalDistribution, SequenceDistribution, Source, Synthetic, Text, TraceSettings,
 };
 use aiperf::environment::Environment;
 use aiperf::hub::Hub;
@@ -39,6 +39,7 @@ fn config(source: Source) -> Config {
         sampling: None,
         output_tokens: None,
         delay_ratio: 1.0,
+        cache_bust: CacheBust::None,
         random_seed: Some(42),
     }
 }
@@ -276,7 +277,12 @@ fn settings_that_make_no_dataset_name_their_flag() {
 }
 
 fn from_file(path: &Path, format: Option<FileFormat>) -> Config {
-    config(Source::File { path: path.to_owned(), format, traces: TraceSettings::default() })
+    config(Source::File {
+        path: path.to_owned(),
+        format,
+        traces: TraceSettings::default(),
+        entries: 1,
+    })
 }
 
 #[test]

@@ -63,5 +63,6 @@ mod telemetry;
 mod templates;
 mod time_breakdown;
 mod timeslices;
+mod trace_files;
 mod trace_load;
 mod traces;

@@ -14,7 +14,7 @@ use crate::app::logging;
 use crate::app::view::{Screen, View};
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
-use crate::dataset::Source;
+use crate::dataset::{CacheBust, Source};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
@@ -289,7 +289,8 @@ impl Run {
                     self.endpoint.request_body(conversation, turn, &[])
                 }
             };
-            (conversation.id.to_string(), (0..conversation.turns.len()).map(body))
+            let own = conversation.inherited_turns..conversation.turns.len();
+            (conversation.id.to_string(), own.map(body))
         })
     }
 
@@ -304,7 +305,8 @@ impl Run {
             Arc::clone(&self.dataset),
             Arc::clone(&self.registry),
             self.clock,
-        );
+        )
+        .counting_bodies(self.config.dataset.cache_bust != CacheBust::None);
         let Some(counter) = counter.filter(|_| self.config.apply_chat_template) else {
             return measurer;
         };

@@ -11,9 +11,11 @@ use serde::Deserialize;
 
 use super::jsonl::from_object;
 use super::lines::Lines;
-use super::trace::{HashId, TimeUnit, Trace, instant};
+use super::synthesis::Shape;
+use super::trace::{HashId, TimeUnit, Trace};
 use super::{Fault, Loaded};
 use crate::dataset::{Conversation, Turn};
+use crate::units::Nanos;
 
 /// Tokens of a block.
 pub(super) const BLOCK_TOKENS: u32 = 16;
@@ -50,16 +52,18 @@ const fn no_parent() -> i64 {
     NO_PARENT
 }
 
-/// A request and its position in the trace.
+/// A request, as the trace describes it.
 struct Request {
     chat_id: i64,
     number: i64,
-    turn: Turn,
+    shape: Shape,
+    timestamp: Nanos,
+    max_tokens: u32,
 }
 
 /// Reads all lines; linked requests become one conversation.
 pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
-    let mut requests = Vec::new();
+    let mut requests: Vec<(u64, Request)> = Vec::new();
     let mut parents: HashMap<i64, i64> = HashMap::new();
     for line in lines {
         let line = line?;
@@ -71,47 +75,69 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<
             return Err(Fault::Line(line.number, reason));
         }
         if trace.admits(read.input_length) {
-            requests.push(request(&read, &mut trace).map_err(fault)?);
+            requests.push((line.number, request(read, &mut trace).map_err(fault)?));
         }
     }
-    Ok(Loaded { note: trace.note(), conversations: conversations(requests, &parents) })
+    let mut roots: HashMap<i64, i64> = HashMap::new();
+    for (_, request) in &mut requests {
+        request.shape.session = root(request.chat_id, &parents, &mut roots).cast_unsigned();
+    }
+    trace.reshape(requests.iter_mut().map(|(_, request)| &mut request.shape));
+    let conversations = conversations(requests, &mut trace)?;
+    Ok(Loaded { note: trace.note(), conversations })
 }
 
-fn request(line: &Line, trace: &mut Trace<'_>) -> Result<Request, String> {
-    let prompt = trace.prompt(line.input_length, &line.hash_ids)?;
-    let turn = Turn {
+fn request(line: Line, trace: &mut Trace<'_>) -> Result<Request, String> {
+    Ok(Request {
+        chat_id: line.chat_id,
+        number: line.turn,
+        timestamp: trace.instant(line.timestamp, TimeUnit::Seconds)?,
+        max_tokens: trace.output_tokens(line.output_length)?,
+        shape: Shape {
+            input_tokens: line.input_length,
+            hash_ids: line.hash_ids,
+            ..Shape::default()
+        },
+    })
+}
+
+fn turn(request: &Request, trace: &mut Trace<'_>) -> Result<Turn, String> {
+    let prompt = trace.prompt(&request.shape)?;
+    Ok(Turn {
         texts: vec![prompt.text],
         input_tokens: prompt.tokens,
-        max_tokens: Some(trace.output_tokens(line.output_length)?),
-        timestamp: Some(instant(line.timestamp, TimeUnit::Seconds)?),
+        max_tokens: Some(request.max_tokens),
+        timestamp: Some(request.timestamp),
         ..Turn::default()
-    };
-    Ok(Request { chat_id: line.chat_id, number: line.turn, turn })
+    })
 }
 
 /// Returns one conversation for each root, in the order of their first lines.
-fn conversations(requests: Vec<Request>, parents: &HashMap<i64, i64>) -> Vec<Conversation> {
-    let mut places: HashMap<i64, usize> = HashMap::new();
-    let mut groups: Vec<(i64, Vec<Request>)> = Vec::new();
-    let mut roots: HashMap<i64, i64> = HashMap::new();
-    for request in requests {
-        let root = root(request.chat_id, parents, &mut roots);
+fn conversations(
+    requests: Vec<(u64, Request)>,
+    trace: &mut Trace<'_>,
+) -> Result<Vec<Conversation>, Fault> {
+    let mut places: HashMap<u64, usize> = HashMap::new();
+    let mut groups: Vec<(u64, Vec<(i64, Turn)>)> = Vec::new();
+    for (line, request) in requests {
+        let root = request.shape.session;
         let place = *places.entry(root).or_insert_with(|| {
             groups.push((root, Vec::new()));
             groups.len() - 1
         });
-        groups[place].1.push(request);
+        let turn = turn(&request, trace).map_err(|why| Fault::Line(line, why))?;
+        groups[place].1.push((request.number, turn));
     }
-    let conversation = |(root, mut requests): (i64, Vec<Request>)| {
-        requests.sort_by_key(|request| request.number);
+    let conversation = |(root, mut turns): (u64, Vec<(i64, Turn)>)| {
+        turns.sort_by_key(|(number, _)| *number);
         Conversation {
-            id: root.to_string().into(),
+            id: root.cast_signed().to_string().into(),
             standalone_turns: true,
-            turns: requests.into_iter().map(|request| request.turn).collect(),
+            turns: turns.into_iter().map(|(_, turn)| turn).collect(),
             ..Conversation::default()
         }
     };
-    groups.into_iter().map(conversation).collect()
+    Ok(groups.into_iter().map(conversation).collect())
 }
 
 /// Returns the first ancestor of `chat_id` whose own parent is not in the trace. For a cycle of

@@ -8,7 +8,8 @@ use std::io::Read;
 
 use csv::{Reader, StringRecord};
 
-use super::trace::{TimeUnit, Trace, instant};
+use super::synthesis::Shape;
+use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
 use crate::dataset::{Conversation, Turn};
 
@@ -69,7 +70,7 @@ fn turn(
     };
     let at: f64 =
         at.parse().map_err(|_| format!("{at:?} is not a valid `Timestamp` in seconds"))?;
-    let timestamp = instant(at, TimeUnit::Seconds)?;
+    let timestamp = trace.instant(at, TimeUnit::Seconds)?;
     let (asked, answered) = (tokens(1, asked)?, tokens(2, answered)?);
     if asked == 0 || answered == 0 {
         trace.leave_out_failed();
@@ -78,7 +79,9 @@ fn turn(
     if !trace.admits(asked) {
         return Ok(None);
     }
-    let prompt = trace.prompt(asked, &[])?;
+    let mut shape = Shape { input_tokens: asked, ..Shape::default() };
+    trace.reshape([&mut shape]);
+    let prompt = trace.prompt(&shape)?;
     Ok(Some(Turn {
         texts: vec![prompt.text],
         input_tokens: prompt.tokens,

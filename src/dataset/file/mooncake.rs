@@ -2,27 +2,28 @@
 //!
 //! A line has one of `input_length` (tokens of a prompt to generate, with `hash_ids` for the blocks
 //! of 512 tokens that it shares with other prompts), `text_input`, `messages` and `payload`. It may
-//! have `output_length`, `timestamp` and `delay` in milliseconds, and `session_id`. Lines with the
-//! same `session_id` are the turns of one conversation.
+//! have `output_length`, `timestamp` and `delay` in milliseconds, `extra` with further members of the
+//! body, and `session_id`. Lines with the same `session_id` are the turns of one conversation.
 
 use std::collections::HashMap;
 use std::io::BufRead;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::jsonl::{self, check_kind, from_object};
 use super::lines::Lines;
-use super::trace::{HashId, TimeUnit, Trace, instant};
+use super::synthesis::Shape;
+use super::trace::{HashId, TimeUnit, Trace};
 use super::{Fault, Loaded, inputs_json};
 use crate::dataset::{Conversation, Turn};
 
 /// Tokens of a block in the published traces.
 pub(super) const BLOCK_TOKENS: u32 = 512;
 
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "type",
     "timestamp",
     "delay",
@@ -35,10 +36,11 @@ const KNOWN: [&str; 12] = [
     "payload",
     "output_length",
     "message_mode",
+    "extra",
 ];
 
 /// Members that change the request and are not supported yet.
-const UNSUPPORTED: [&str; 2] = ["extra", "context_mode"];
+const UNSUPPORTED: [&str; 1] = ["context_mode"];
 
 #[derive(Deserialize)]
 struct Line {
@@ -56,24 +58,43 @@ struct Line {
     payload: Option<Box<RawValue>>,
     output_length: Option<u32>,
     message_mode: Option<String>,
+    extra: Option<Map<String, Value>>,
+}
+
+/// A line that is used, and its prompt if it has a length.
+struct Request {
+    number: u64,
+    line: Line,
+    shape: Option<Shape>,
+    conversation: usize,
 }
 
 /// Reads all lines; the lines of one session become one conversation.
 pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
-    let mut conversations: Vec<Conversation> = Vec::new();
+    let mut requests: Vec<Request> = Vec::new();
     let mut sessions: HashMap<String, usize> = HashMap::new();
+    let mut count = 0;
     for line in lines {
         let line = line?;
-        let fault = |why| Fault::Line(line.number, why);
-        let Some((session, request)) = read_line(&line.text, &mut trace).map_err(fault)? else {
-            continue;
-        };
-        let new = conversations.len();
-        let at = session.map_or(new, |name| *sessions.entry(name).or_insert(new));
-        if at == new {
-            conversations.push(Conversation::default());
-        }
-        append(&mut conversations[at], request).map_err(fault)?;
+        let read = read_line(&line.text, &mut trace);
+        let Some(mut read) = read.map_err(|why| Fault::Line(line.number, why))? else { continue };
+        let session = read.session_id.take().filter(|name| !name.is_empty());
+        let conversation = session.map_or(count, |name| *sessions.entry(name).or_insert(count));
+        count = count.max(conversation + 1);
+        let shape = read.input_length.map(|input_tokens| Shape {
+            input_tokens,
+            hash_ids: read.hash_ids.take().unwrap_or_default(),
+            session: conversation as u64,
+        });
+        requests.push(Request { number: line.number, line: read, shape, conversation });
+    }
+    trace.reshape(requests.iter_mut().filter_map(|request| request.shape.as_mut()));
+    let mut conversations = vec![Conversation::default(); count];
+    for Request { number, line, shape, conversation } in requests {
+        let is_standalone = line.messages.is_some() || line.payload.is_some();
+        turn(line, shape.as_ref(), &mut trace)
+            .and_then(|turn| append(&mut conversations[conversation], turn, is_standalone))
+            .map_err(|why| Fault::Line(number, why))?;
     }
     for (name, at) in sessions {
         conversations[at].id = name.into();
@@ -81,10 +102,8 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<
     Ok(Loaded { note: trace.note(), conversations })
 }
 
-/// A turn, and whether it contains its whole history.
-type Request = (Turn, bool);
-
-fn append(conversation: &mut Conversation, (turn, is_standalone): Request) -> Result<(), String> {
+/// Appends a turn, which may contain its whole history.
+fn append(conversation: &mut Conversation, turn: Turn, is_standalone: bool) -> Result<(), String> {
     if conversation.turns.is_empty() {
         conversation.standalone_turns = is_standalone;
     } else if conversation.standalone_turns != is_standalone {
@@ -98,21 +117,13 @@ fn append(conversation: &mut Conversation, (turn, is_standalone): Request) -> Re
     Ok(())
 }
 
-/// Returns the session and request of a line; `None` if it is left out.
-fn read_line(
-    text: &str,
-    trace: &mut Trace<'_>,
-) -> Result<Option<(Option<String>, Request)>, String> {
+/// Returns the members of a line; `None` if it is left out.
+fn read_line(text: &str, trace: &mut Trace<'_>) -> Result<Option<Line>, String> {
     let line: Line = from_object(text)?;
     trace.check_members(text, &KNOWN, &UNSUPPORTED)?;
     check_kind(line.kind.as_deref(), "mooncake_trace")?;
     check_mode(&line)?;
-    if line.input_length.is_some_and(|tokens| !trace.admits(tokens)) {
-        return Ok(None);
-    }
-    let session = line.session_id.clone().filter(|name| !name.is_empty());
-    let is_standalone = line.messages.is_some() || line.payload.is_some();
-    Ok(Some((session, (turn(line, trace)?, is_standalone))))
+    Ok(line.input_length.is_none_or(|tokens| trace.admits(tokens)).then_some(line))
 }
 
 fn check_mode(line: &Line) -> Result<(), String> {
@@ -134,16 +145,22 @@ fn check_mode(line: &Line) -> Result<(), String> {
     if line.tools.is_some() && line.messages.is_none() {
         return Err("`tools` requires `messages`".to_owned());
     }
+    if line.extra.is_some() && line.payload.is_some() {
+        return Err("a `payload` is sent unchanged, so the line cannot have `extra`".to_owned());
+    }
     if line.hash_ids.is_some() && line.input_length.is_none() {
         return Err("`hash_ids` requires `input_length`".to_owned());
     }
     Ok(())
 }
 
-fn turn(line: Line, trace: &mut Trace<'_>) -> Result<Turn, String> {
-    let mut turn = match (line.input_length, line.text_input, line.messages, line.payload) {
-        (Some(tokens), ..) => {
-            let prompt = trace.prompt(tokens, &line.hash_ids.unwrap_or_default())?;
+fn turn(line: Line, shape: Option<&Shape>, trace: &mut Trace<'_>) -> Result<Turn, String> {
+    if shape.is_none() {
+        trace.leave_as_is();
+    }
+    let mut turn = match (shape, line.text_input, line.messages, line.payload) {
+        (Some(shape), ..) => {
+            let prompt = trace.prompt(shape)?;
             Turn { texts: vec![prompt.text], input_tokens: prompt.tokens, ..Turn::default() }
         }
         (_, Some(text), ..) if !text.is_empty() => {
@@ -160,18 +177,20 @@ fn turn(line: Line, trace: &mut Trace<'_>) -> Result<Turn, String> {
     if let Some(tokens) = line.output_length {
         turn.max_tokens = Some(trace.output_tokens(tokens)?);
     }
-    turn.timestamp = line.timestamp.map(|at| instant(at, TimeUnit::Milliseconds)).transpose()?;
+    turn.timestamp =
+        line.timestamp.map(|at| trace.instant(at, TimeUnit::Milliseconds)).transpose()?;
     turn.delay = jsonl::delay(line.delay)?;
+    turn.extra = line.extra.unwrap_or_default().into_iter().collect();
     Ok(turn)
 }
 
-fn checked_tools(tools: Box<RawValue>) -> Result<Arc<RawValue>, String> {
+pub(super) fn checked_tools(tools: Box<RawValue>) -> Result<Arc<RawValue>, String> {
     let values: Result<Vec<serde_json::Map<String, Value>>, _> = serde_json::from_str(tools.get());
     values.map_err(|_| "`tools` is not an array of objects".to_owned())?;
     Ok(Arc::from(tools))
 }
 
-fn check_messages(messages: &RawValue) -> Result<(), String> {
+pub(super) fn check_messages(messages: &RawValue) -> Result<(), String> {
     let values: Vec<Value> = serde_json::from_str(messages.get())
         .map_err(|_| "`messages` is not an array of messages".to_owned())?;
     if values.is_empty() || values.iter().any(|message| !message["role"].is_string()) {

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
+use super::synthesis::{self, Shape};
 use super::{Fault, json_reason};
 use crate::dataset::lengths::MAX_TOKENS;
 use crate::dataset::words::Words;
-use crate::dataset::{Seed, Text, TraceSettings};
+use crate::dataset::{Seed, Synthesis, Text, TraceSettings};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
@@ -22,8 +23,10 @@ pub(super) struct Trace<'a> {
     /// Created for the first prompt, since a trace may contain texts instead.
     words: Option<Words>,
     block_tokens: u32,
+    block_origin: BlockOrigin,
     max_input_tokens: Option<u32>,
     max_output_tokens: Option<u32>,
+    synthesis: Synthesis,
     /// Numbers of the blocks with a hash ID.
     blocks: HashMap<HashId, u64>,
     next_block: u64,
@@ -36,11 +39,21 @@ pub(super) struct Prompt {
     pub(super) tokens: Option<u64>,
 }
 
+/// Where the number of tokens in a block is from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BlockOrigin {
+    Settings,
+    Format,
+    File,
+}
+
 #[derive(Default)]
 struct Remarks {
     too_long: u64,
     failed: u64,
     capped: u64,
+    cut: u64,
+    literal: u64,
     uncovered: u64,
     ignored: BTreeSet<String>,
 }
@@ -54,6 +67,10 @@ impl<'a> Trace<'a> {
         counter: &'a TokenCounter,
         seed: Seed,
     ) -> Result<Self, Fault> {
+        let block_origin = match settings.block_tokens {
+            Some(_) => BlockOrigin::Settings,
+            None => BlockOrigin::Format,
+        };
         let block_tokens = settings.block_tokens.unwrap_or(block_tokens);
         if !(1..=MAX_TOKENS).contains(&block_tokens) {
             let reason = format!("must be between 1 and {MAX_TOKENS} tokens, got {block_tokens}");
@@ -64,12 +81,39 @@ impl<'a> Trace<'a> {
             seed,
             words: None,
             block_tokens,
+            block_origin,
             max_input_tokens: settings.max_input_tokens,
             max_output_tokens: settings.max_output_tokens,
+            synthesis: settings.synthesis,
             blocks: HashMap::new(),
             next_block: 0,
             remarks: Remarks::default(),
         })
+    }
+
+    /// Sets the number of tokens in a block to that of the file, unless it is a setting.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is 0, or not the same in all parts of the trace.
+    pub(super) fn use_block(&mut self, tokens: u32) -> Result<(), String> {
+        if !(1..=MAX_TOKENS).contains(&tokens) {
+            return Err(format!("`block_size` must be at least 1 and at most {MAX_TOKENS}"));
+        }
+        match self.block_origin {
+            BlockOrigin::Settings => {}
+            BlockOrigin::File if tokens != self.block_tokens => {
+                return Err(format!(
+                    "its blocks have {tokens} tokens, but those before {} tokens; use one \
+                     --isl-block-size",
+                    self.block_tokens
+                ));
+            }
+            BlockOrigin::Format | BlockOrigin::File => {
+                (self.block_tokens, self.block_origin) = (tokens, BlockOrigin::File);
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether a prompt of this length is accepted; a rejected one is counted.
@@ -84,11 +128,39 @@ impl<'a> Trace<'a> {
         self.remarks.failed += 1;
     }
 
-    /// Returns the output tokens to request, limited to the configured maximum.
+    /// Counts a request whose prompt is a text, which has the length that it has.
+    pub(super) fn leave_as_is(&mut self) {
+        self.remarks.literal += u64::from(self.synthesis.changes_prompts());
+    }
+
+    /// Changes the prompts as the settings say; they must be all prompts of the trace.
+    pub(super) fn reshape<'s>(&mut self, shapes: impl IntoIterator<Item = &'s mut Shape>) {
+        if !self.synthesis.changes_prompts() {
+            return;
+        }
+        let mut shapes: Vec<&mut Shape> = shapes.into_iter().collect();
+        synthesis::reshape(&mut shapes, &self.synthesis, self.block_tokens, self.seed);
+        let Some(most) = self.max_input_tokens else { return };
+        for shape in shapes.into_iter().filter(|shape| shape.input_tokens > most) {
+            shape.input_tokens = most;
+            shape.hash_ids.truncate(most.div_ceil(self.block_tokens) as usize);
+            self.remarks.cut += 1;
+        }
+    }
+
+    /// Converts a time in `unit`s to an instant of the run, sped up as the settings say.
+    pub(super) fn instant(&self, value: f64, unit: TimeUnit) -> Result<Nanos, String> {
+        instant(value, unit)?;
+        instant(value / self.synthesis.speedup_ratio, unit)
+    }
+
+    /// Returns the output tokens to request, multiplied and limited to the configured maximum.
     pub(super) fn output_tokens(&mut self, tokens: u32) -> Result<u32, String> {
         if tokens == 0 {
             return Err("the number of output tokens must be at least 1".to_owned());
         }
+        let scaled = f64::from(tokens) * self.synthesis.output_len_multiplier;
+        let tokens = scaled.round_ties_even().clamp(1.0, f64::from(u32::MAX)) as u32;
         let capped = self.max_output_tokens.map_or(tokens, |most| tokens.min(most));
         self.remarks.capped += u64::from(capped < tokens);
         Ok(capped)
@@ -118,13 +190,10 @@ impl<'a> Trace<'a> {
         Ok(())
     }
 
-    /// Generates a prompt of `input_tokens` tokens: a block for each of `hash_ids`, the last one
+    /// Generates a prompt of the tokens of `shape`: a block for each of its hash IDs, the last one
     /// cut to the length, and unique text for the rest.
-    pub(super) fn prompt(
-        &mut self,
-        input_tokens: u32,
-        hash_ids: &[HashId],
-    ) -> Result<Prompt, String> {
+    pub(super) fn prompt(&mut self, shape: &Shape) -> Result<Prompt, String> {
+        let Shape { input_tokens, ref hash_ids, .. } = *shape;
         if !(1..=MAX_TOKENS).contains(&input_tokens) {
             return Err(format!(
                 "the number of input tokens must be between 1 and {MAX_TOKENS}, got {input_tokens}"
@@ -186,7 +255,7 @@ impl<'a> Trace<'a> {
 
     /// Returns a note on what was left out, changed or ignored; empty if there was nothing.
     pub(super) fn note(&self) -> String {
-        let Remarks { too_long, failed, capped, uncovered, ignored } = &self.remarks;
+        let Remarks { too_long, failed, capped, cut, literal, uncovered, ignored } = &self.remarks;
         let names: Vec<String> = ignored.iter().map(|name| format!("`{name}`")).collect();
         let mut note = String::new();
         let mut say = |count: usize, what: &str| {
@@ -198,6 +267,8 @@ impl<'a> Trace<'a> {
         say(*too_long as usize, "skipped because longer than --synthesis-max-isl");
         say(*failed as usize, "skipped because failed, without tokens");
         say(*capped as usize, "capped to --synthesis-max-osl");
+        say(*cut as usize, "cut to --synthesis-max-isl after the change of their lengths");
+        say(*literal as usize, "with texts, whose lengths are unchanged");
         say(*uncovered as usize, "longer than their hash_ids, with unique text for the rest");
         say(names.len(), &format!("ignored fields ({})", names.join(", ")));
         note

@@ -2,6 +2,8 @@
 
 pub(in crate::endpoint) mod read;
 
+use serde_json::value::RawValue;
+
 use self::read::Choices;
 use super::{Asked, Dialect, build};
 use crate::dataset::{MediaKinds, Turn};
@@ -35,7 +37,8 @@ impl Dialect for Chat {
         let limit =
             if config.use_legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
         let messages = match &asked.turn.messages {
-            Some(messages) => Member::Raw(messages),
+            Some(messages) if asked.stands_alone() => Member::Raw(messages),
+            Some(_) => Member::Made(joined(asked.history())),
             None => Member::Messages(messages(asked, asked.history())),
         };
         let body = Body::new(config, "messages", messages);
@@ -64,6 +67,32 @@ pub(super) fn messages<'a>(asked: &Asked<'a>, said: Vec<Said<'a>>) -> Vec<Messag
     messages
 }
 
+/// Returns the messages that turns bring themselves, with the responses in between.
+fn joined(said: Vec<Said<'_>>) -> Box<RawValue> {
+    let mut text = String::from("[");
+    for said in said {
+        let messages = match said {
+            Said::Asked(Turn { messages: Some(messages), .. }) => {
+                let array = messages.get().trim();
+                let inner = array.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                inner.unwrap_or_default().to_owned()
+            }
+            Said::Answered(text) => {
+                let message = Message { role: said.role(), content: Content::Plain(text) };
+                serde_json::to_string(&message).unwrap_or_default()
+            }
+            Said::Asked(_) | Said::Context(_) => continue,
+        };
+        if text.len() > 1 && !messages.trim().is_empty() {
+            text.push(',');
+        }
+        text.push_str(&messages);
+    }
+    text.push(']');
+    // The parts are JSON values, so that the whole is too.
+    RawValue::from_string(text).unwrap_or_default()
+}
+
 /// Returns the messages of a turn itself: one for each text, or one with parts if there are
 /// media.
 fn own(turn: &Turn) -> impl Iterator<Item = Message<'_>> {
@@ -83,6 +112,40 @@ mod tests {
     use crate::dataset::Conversation;
     use crate::endpoint::EndpointType;
     use crate::endpoint::fixture::config;
+
+    #[test]
+    fn messages_of_turns_are_joined_with_the_responses_in_between() {
+        let raw = |value: Value| Some(to_raw_value(&value).unwrap().into());
+        let said = |role: &str, text: &str| json!({"role": role, "content": text});
+        let turn = |messages: Value| Turn { messages: raw(messages), ..Turn::default() };
+        let mut turns = vec![
+            turn(json!([said("system", "s"), said("user", "a")])),
+            turn(json!([said("user", "b")])),
+        ];
+        turns[1].extra = vec![("seed".to_owned(), json!(4)), ("model".to_owned(), json!("other"))];
+        let mut conversation = Conversation { turns, ..Conversation::default() };
+        let mut config = config(EndpointType::CHAT, false);
+        let body = |config: &Config, conversation: &Conversation, answer: Option<&str>| -> Value {
+            let endpoint = crate::endpoint::build(config);
+            let body = endpoint.request_body(conversation, 1, &[answer.map(Into::into)]);
+            serde_json::from_slice(&body).unwrap()
+        };
+        let sent = body(&config, &conversation, Some("it \"is\""));
+        let expected = [
+            said("system", "s"),
+            said("user", "a"),
+            said("assistant", "it \"is\""),
+            said("user", "b"),
+        ];
+        assert_eq!(sent["messages"], json!(expected));
+        assert_eq!((&sent["seed"], &sent["model"]), (&json!(4), &json!("other")));
+        assert_eq!(body(&config, &conversation, None)["messages"].as_array().unwrap().len(), 3);
+        config.extra_inputs = vec![("seed".to_owned(), json!(5))];
+        assert_eq!(body(&config, &conversation, None)["seed"], json!(5));
+        conversation.standalone_turns = true;
+        let sent = body(&config, &conversation, Some("x"));
+        assert_eq!(sent["messages"], json!([said("user", "b")]));
+    }
 
     #[test]
     fn tools_are_sent_beside_the_messages_of_a_turn() {

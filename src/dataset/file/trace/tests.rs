@@ -163,6 +163,7 @@ fn settings_bound_lengths_and_say_what_a_block_is() {
         block_tokens: Some(16),
         max_input_tokens: Some(100),
         max_output_tokens: Some(5),
+        ..TraceSettings::default()
     };
     let loaded = load(content, settings).unwrap();
     let turns: Vec<_> = loaded.conversations.iter().map(|c| facts(&c.turns[0])).collect();

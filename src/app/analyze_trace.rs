@@ -1,0 +1,109 @@
+//! `aiperf analyze-trace`: the lengths of a trace's requests, and what its prompts share.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::{Outcome, terminal_style};
+use crate::cli::AnalyzeTrace;
+use crate::console::{self, Style};
+use crate::dataset::{self, TraceAnalysis};
+use crate::metrics::metric::Distribution;
+use crate::metrics::percentile::distribution;
+
+const COLUMNS: [&str; 8] = ["Metric", "Mean", "Std Dev", "Min", "P25", "Median", "P75", "Max"];
+
+/// Prints the analysis, and writes it to a file if `asked` names one.
+pub(super) fn analyze(asked: &AnalyzeTrace, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let analysis = dataset::analyze_trace(&asked.file, asked.block_tokens)?;
+    out.write_all(rendered(&analysis, terminal_style()).as_bytes())?;
+    if let Some(path) = &asked.output {
+        write(path, &format!("{:#}\n", report(&analysis)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        writeln!(out, "\nAnalysis report saved to {}", path.display())?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, text)
+}
+
+fn statistics(values: &[f64]) -> Option<Distribution> {
+    distribution(|| values.iter().copied())
+}
+
+/// The statistics of a table's row, in the order of its columns.
+fn of(it: &Distribution) -> [f64; 7] {
+    [it.sum / it.count as f64, it.std, it.min, it.p25, it.p50, it.p75, it.max]
+}
+
+fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
+    let rows = [
+        ("Input Length", &analysis.input),
+        ("Context Length", &analysis.context),
+        ("Unique Prompt Length", &analysis.unique),
+        ("Output Length", &analysis.output),
+        ("Theoretical Hit Rates", &analysis.hit_rates),
+    ];
+    let rows = rows.into_iter().map(|(name, values)| {
+        let cells = statistics(values).map(|it| of(&it).map(|value| console::number(Some(value))));
+        let cells = cells.unwrap_or_else(|| [0; 7].map(|_| console::number(None)));
+        std::iter::once(name.to_owned()).chain(cells)
+    });
+    let count = |count: u64| console::count(count);
+    format!(
+        "Trace Analysis Report\nTotal requests:   {}\nUnique prefixes:  {}\nPrefix groups:    {}\n\n{}",
+        count(analysis.input.len() as u64),
+        count(analysis.prefixes),
+        count(analysis.groups),
+        console::figures("Trace Statistics", COLUMNS, rows, style),
+    )
+}
+
+/// The analysis with the keys of AIPerf.
+fn report(analysis: &TraceAnalysis) -> Value {
+    let [input, context, unique, output, hit_rates] = [
+        &analysis.input,
+        &analysis.context,
+        &analysis.unique,
+        &analysis.output,
+        &analysis.hit_rates,
+    ]
+    .map(|values| statistics(values));
+    let or_zero =
+        |stats: &Option<Distribution>, at: usize| stats.as_ref().map_or(0.0, |stats| of(stats)[at]);
+    let [mean, min, max] = [0, 2, 6];
+    let whole = |value: f64| value as u64;
+    let object = |stats: Option<Distribution>| {
+        stats.map(|stats| {
+            let [mean, std_dev, min, p25, median, p75, max] = of(&stats);
+            json!({"mean": mean, "std_dev": std_dev, "min": min, "p25": p25, "median": median,
+                   "p75": p75, "max": max})
+        })
+    };
+    json!({
+        "total_requests": analysis.input.len(),
+        "unique_prefixes": analysis.prefixes,
+        "num_prefix_groups": analysis.groups,
+        "cache_hit_rate": or_zero(&hit_rates, mean),
+        "min_isl": whole(or_zero(&input, min)),
+        "max_isl": whole(or_zero(&input, max)),
+        "avg_isl": or_zero(&input, mean),
+        "min_osl": whole(or_zero(&output, min)),
+        "max_osl": whole(or_zero(&output, max)),
+        "avg_osl": or_zero(&output, mean),
+        "prefix_reuse_ratio": analysis.reuse,
+        "isl_stats": object(input),
+        "osl_stats": object(output),
+        "context_length_stats": object(context),
+        "unique_prompt_length_stats": object(unique),
+        "hit_rate_stats": object(hit_rates),
+    })
+}

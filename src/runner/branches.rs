@@ -1,0 +1,81 @@
+//! Conversations that a conversation starts.
+
+use std::pin::Pin;
+use std::rc::Rc;
+
+use tokio::task::JoinHandle;
+
+use super::session::SoFar;
+use super::worker::PhaseWorker;
+use crate::dataset::{Branch, Conversation};
+use crate::units::Nanos;
+
+/// What a started conversation begins with.
+pub(super) struct Origin {
+    /// Index of the conversation in the dataset.
+    pub(super) conversation: usize,
+    pub(super) began: SoFar,
+}
+
+/// The conversations that one has started.
+#[derive(Default)]
+pub(super) struct Children {
+    running: Vec<Child>,
+}
+
+struct Child {
+    /// The turn that waits for its end.
+    join: Option<usize>,
+    task: JoinHandle<Nanos>,
+}
+
+impl Children {
+    /// Starts the branches of `parent` that begin after the turn `after`, or before its first one.
+    /// `so_far` is how far the parent has come.
+    pub(super) fn start(
+        &mut self,
+        worker: &Rc<PhaseWorker>,
+        session: u64,
+        parent: &Conversation,
+        after: Option<usize>,
+        so_far: &SoFar,
+    ) {
+        for branch in parent.branches.iter().filter(|branch| branch.after == after) {
+            let began = began(branch, so_far);
+            let origin = Origin { conversation: branch.conversation, began };
+            // Boxed, since a child may have children.
+            let child: Pin<Box<dyn Future<Output = Nanos>>> =
+                Box::pin(Rc::clone(worker).child(session, origin));
+            let task = tokio::task::spawn_local(child);
+            self.running.push(Child { join: branch.join, task });
+        }
+    }
+
+    /// Waits for the conversations that `turn` waits for, or for all of them, and returns when the
+    /// last one ended; zero if there are none.
+    pub(super) async fn wait(&mut self, turn: Option<usize>) -> Nanos {
+        let mut last_end = Nanos::ZERO;
+        let is_due = |child: &Child| turn.is_none() || child.join == turn;
+        while let Some(at) = self.running.iter().position(is_due) {
+            match self.running.swap_remove(at).task.await {
+                Ok(end) => last_end = last_end.max(end),
+                Err(error) => {
+                    // The worker ends, as with a panic of the parent.
+                    if let Ok(panic) = error.try_into_panic() {
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            }
+        }
+        last_end
+    }
+}
+
+/// A fork continues with the responses so far, a spawn begins anew.
+fn began(branch: &Branch, so_far: &SoFar) -> SoFar {
+    if branch.is_fork {
+        SoFar { turn: so_far.answers.len(), ..so_far.clone() }
+    } else {
+        SoFar { turn: 0, answers: Vec::new(), last_end: so_far.last_end, marker: None }
+    }
+}

@@ -1,0 +1,320 @@
+//! Traces from files: what their prompts share, how they are changed and analyzed, and trees of
+//! conversations.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use aiperf::mock_server::{MockServer, Script};
+use aiperf::units::Nanos;
+use serde_json::{Value, json};
+
+use crate::support::load::mock;
+use crate::support::python::run_python;
+use crate::support::run::{Run, aiperf, json_lines, profile};
+
+const TOKENIZER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/traces").join(name)
+}
+
+fn server() -> MockServer {
+    mock(Script { ttft: Nanos::from_millis(2.0), ..Script::default() })
+}
+
+/// Sends the requests of `shared.jsonl` one after the other, and compares their prompts with the
+/// blocks of `expected`.
+fn assert_shared(extra: &[&str], expected: &str) {
+    let server = server();
+    let trace = golden("shared.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = aiperf(&["profile", "--model", "m", "--streaming", "--ui", "none"]);
+    command.args(["--url", &server.url(), "--tokenizer", TOKENIZER, "--input-file"]).arg(trace);
+    command.args(["--isl-block-size", "64", "--no-fixed-schedule", "--concurrency", "1"]);
+    command.args(["--export-level", "raw", "--artifact-dir"]).arg(directory.path()).args(extra);
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    fs::write(run.path("expected.jsonl"), expected).unwrap();
+    let case = json!({"trace": run.path("expected.jsonl"), "tokenizer": TOKENIZER, "block": 64});
+    fs::write(run.path("case.json"), case.to_string()).unwrap();
+    run_python("tests/check_trace_prompts.py", run.directory.path());
+}
+
+#[test]
+fn prompts_share_the_tokens_that_their_hash_ids_share() {
+    assert_shared(&[], &fs::read_to_string(golden("shared.jsonl")).unwrap());
+}
+
+#[test]
+fn multiplied_prompts_share_what_aiperf_makes_them_share() {
+    let flags = "--synthesis-prefix-len-multiplier 2 --synthesis-prompt-len-multiplier 1.5";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    // AIPerf leaves a prompt without hash IDs as it is.
+    let expected = fs::read_to_string(golden("shared-x2.jsonl")).unwrap();
+    let own = expected.replace(r#""input_length": 200"#, r#""input_length": 300"#);
+    assert_ne!(own, expected);
+    assert_shared(&flags, &own);
+}
+
+#[test]
+fn a_changed_trace_has_its_times_and_outputs() {
+    let server = server();
+    let trace = golden("shared.jsonl");
+    let flags = "--isl-block-size 64 --synthesis-speedup-ratio 0.5 \
+                 --synthesis-output-len-multiplier 3.5 --synthesis-max-osl 6 \
+                 --synthesis-prefix-root-multiplier 2 --synthesis-max-isl 450";
+    let mut extra = vec!["--input-file", trace.to_str().unwrap()];
+    extra.extend(flags.split_whitespace());
+    let run = profile(&server.url(), &extra).succeeded();
+    let records = run.records();
+    // One prompt is too long.
+    assert_eq!(records.len(), 9);
+    let synthesis = &run.summary()["input_config"]["datasets"][0]["synthesis"];
+    let expected = json!({"speedup_ratio": 0.5, "output_len_multiplier": 3.5,
+        "prefix_root_multiplier": 2, "max_isl": 450, "max_osl": 6});
+    assert_eq!(synthesis, &expected);
+    let inputs: Value = serde_json::from_str(&run.text("inputs.json")).unwrap();
+    for session in inputs["data"].as_array().unwrap() {
+        assert_eq!(session["payloads"][0]["max_completion_tokens"], 6);
+    }
+}
+
+fn assert_close(found: &Value, expected: &Value, path: &str) {
+    if let (Value::Object(found), Value::Object(expected)) = (found, expected) {
+        let keys: Vec<_> = expected.keys().collect();
+        assert_eq!(found.keys().collect::<Vec<_>>(), keys, "{path}");
+        for key in keys {
+            assert_close(&found[key], &expected[key], &format!("{path}.{key}"));
+        }
+    } else {
+        let (found, expected) = (found.as_f64().unwrap(), expected.as_f64().unwrap());
+        let most = 1e-12 * expected.abs().max(1.0);
+        assert!((found - expected).abs() <= most, "{path}: {found}, expected {expected}");
+    }
+}
+
+#[test]
+fn a_trace_is_analyzed_as_aiperf_analyzes_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("deep/report.json");
+    let trace = golden("shared.jsonl");
+    let (trace, report) = (trace.to_str().unwrap(), report.to_str().unwrap());
+    for arguments in [
+        vec!["analyze-trace", trace, "64", report],
+        vec!["analyze-trace", "--input-file", trace, "--block-size", "64", "--output-file", report],
+    ] {
+        let output = aiperf(&arguments).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        for line in ["Total requests:   10", "Unique prefixes:  20", "Prefix groups:    2"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(text.contains("Theoretical Hit Rates"), "{text}");
+        let read = |path: &Path| serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        assert_close(&read(Path::new(report)), &read(&golden("shared-analysis.json")), "report");
+        fs::remove_file(report).unwrap();
+    }
+    // Blocks of 512 tokens, of which the prompts have too many.
+    let output = aiperf(&["analyze-trace", trace]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("line 1: 5 blocks of 512 tokens exceed"), "{error}");
+}
+
+fn user(text: &str) -> Value {
+    json!([{"role": "user", "content": text}])
+}
+
+fn tree() -> String {
+    let lines = [
+        json!({"session_id": "root", "turns": [
+            {"messages": user("r1"), "spawns": ["side"], "max_tokens": 3},
+            {"messages": user("r2"), "extra": {"seed": 7}},
+            {"messages": user("r3"), "forks": ["fork"]},
+        ]}),
+        json!({"session_id": "side", "turns": [{"messages": user("s1")}, {"messages": user("s2")}]}),
+        json!({"session_id": "fork", "turns": [{"messages": user("f1"), "delay": 5}]}),
+    ];
+    lines.map(|line| line.to_string()).join("\n")
+}
+
+fn run_tree(extra: &[&str]) -> Run {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tree.jsonl");
+    fs::write(&file, tree()).unwrap();
+    let mut flags = vec!["--input-file", file.to_str().unwrap(), "--export-level", "raw"];
+    flags.extend(extra);
+    profile(&server.url(), &flags).succeeded()
+}
+
+fn contents(record: &Value) -> Vec<&str> {
+    let messages = record["payload"]["messages"].as_array().unwrap();
+    messages.iter().map(|message| message["content"].as_str().unwrap()).collect()
+}
+
+fn roles(record: &Value) -> Vec<&str> {
+    let messages = record["payload"]["messages"].as_array().unwrap();
+    messages.iter().map(|message| message["role"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn conversations_start_others_and_wait_for_them() {
+    let run = run_tree(&["--concurrency", "2", "--num-sessions", "2"]);
+    let mut records = json_lines(&run.path("profile_export_raw.jsonl"));
+    records.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
+    assert_eq!(records.len(), 12);
+    for session in 0..2 {
+        let of = |text: &str| {
+            let is_it = |record: &&Value| {
+                record["metadata"]["session_num"] == session
+                    && contents(record).last() == Some(&text)
+            };
+            records.iter().find(is_it).unwrap_or_else(|| panic!("{session} {text}"))
+        };
+        let time = |text: &str, name: &str| of(text)["metadata"][name].as_u64().unwrap();
+        // The second turn waits for the spawn, which runs after the first.
+        assert!(time("s1", "request_start_ns") >= time("r1", "request_end_ns"));
+        assert!(time("r2", "request_start_ns") >= time("s2", "request_end_ns"));
+        assert!(time("f1", "request_start_ns") >= time("r3", "request_end_ns") + 5_000_000);
+        assert_eq!(roles(of("s2")), ["user", "assistant", "user"]);
+        let fork = contents(of("f1"));
+        let asked: Vec<_> = fork.iter().step_by(2).collect();
+        assert_eq!(asked, [&"r1", &"r2", &"r3", &"f1"]);
+        assert_eq!(fork[..5], contents(of("r3")));
+        assert_eq!(roles(of("f1")).iter().filter(|role| **role == "assistant").count(), 3);
+        assert_eq!(of("r2")["payload"]["seed"], 7);
+        assert_eq!(of("r1")["payload"]["max_completion_tokens"], 3);
+        assert_eq!(of("f1")["metadata"]["conversation_id"], "fork");
+    }
+    let inputs: Value = serde_json::from_str(&run.text("inputs.json")).unwrap();
+    let payloads: Vec<_> = inputs["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| {
+            (session["session_id"].as_str().unwrap(), session["payloads"].as_array().unwrap().len())
+        })
+        .collect();
+    assert_eq!(payloads, [("root", 3), ("side", 2), ("fork", 1)]);
+}
+
+#[test]
+fn requests_of_a_tree_count_towards_the_limit() {
+    for load in [["--concurrency", "1"], ["--request-rate", "500"]] {
+        let run = run_tree(&[&["--request-count", "9"][..], &load].concat());
+        let texts: Vec<_> =
+            run.records().iter().map(|r| r["metadata"]["conversation_id"].clone()).collect();
+        assert_eq!(texts.len(), 9, "{texts:?}");
+    }
+}
+
+#[test]
+fn captures_of_a_directory_are_sent_at_their_times() {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    let capture = |time: &str, text: &str| {
+        let body = json!({"messages": user(text), "max_tokens": 2, "temperature": 0});
+        json!({
+            "captureData": {"endpointInput": {"data": body.to_string(), "encoding": "JSON"}},
+            "eventMetadata": {"eventId": text, "inferenceTime": time},
+            "eventVersion": "0",
+        })
+        .to_string()
+    };
+    fs::create_dir(directory.path().join("hour")).unwrap();
+    let write = |name: &str, line: String| fs::write(directory.path().join(name), line).unwrap();
+    write("hour/b.jsonl", capture("2026-11-21T15:04:05.000Z", "first"));
+    write("a.jsonl", capture("2026-11-21T15:04:05.050Z", "second"));
+    let path = directory.path().to_str().unwrap();
+    let run = profile(&server.url(), &["--input-file", path, "--export-level", "raw"]).succeeded();
+    let mut records = json_lines(&run.path("profile_export_raw.jsonl"));
+    records.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
+    let texts: Vec<_> = records.iter().flat_map(contents).collect();
+    assert_eq!(texts, ["first", "second"]);
+    assert_eq!(records[0]["payload"]["max_completion_tokens"], 2);
+    assert!(records[0]["payload"]["temperature"].is_null());
+}
+
+#[test]
+fn markers_differ_between_sessions_and_are_counted() {
+    let server = server();
+    let flags = "--cache-bust first_turn_prefix --num-dataset-entries 1 \
+                 --session-turns-mean 2 --num-sessions 3 --export-level raw";
+    let run = profile(&server.url(), &flags.split_whitespace().collect::<Vec<_>>()).succeeded();
+    let raw = json_lines(&run.path("profile_export_raw.jsonl"));
+    let marker = |record: &Value| {
+        let first = contents(record)[0];
+        assert!(first.starts_with("[rid:") && first[17..].starts_with("]\n\n"), "{first}");
+        first[5..17].to_owned()
+    };
+    let mut markers: Vec<String> = raw.iter().map(marker).collect();
+    markers.sort();
+    assert_eq!(markers.len(), 6);
+    assert!(markers.chunks(2).all(|turns| turns[0] == turns[1]));
+    markers.dedup();
+    assert_eq!(markers.len(), 3);
+    // The marker and the two line feeds are at least eight tokens.
+    for record in run.records().iter().filter(|record| record["metadata"]["turn_index"] == 0) {
+        let input = record["metrics"]["input_sequence_length"]["value"].as_u64().unwrap();
+        assert!((26..50).contains(&input), "{input}");
+    }
+    let payload = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&payload, r#"{"messages": [{"role": "user", "content": "x"}]}"#).unwrap();
+    let path = payload.path().to_str().unwrap();
+    let flags = ["--input-file", path, "--custom-dataset-type", "raw_payload"];
+    let refused =
+        profile(&server.url(), &[&flags[..], &["--cache-bust", "system-prefix"]].concat());
+    assert!(
+        refused.stderr().contains("payloads, which are sent unchanged"),
+        "{}",
+        refused.stderr()
+    );
+}
+
+#[test]
+fn a_synthesized_trace_can_be_sent_and_analyzed() {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let arguments = [
+        "synthesize",
+        "agentic-code",
+        "--num-sessions",
+        "3",
+        "--seed",
+        "9",
+        "--max-isl",
+        "56000",
+        "--max-osl",
+        "50",
+        "--output",
+        place,
+    ];
+    let output = aiperf(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let made = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    let name = made.file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(name.starts_with("default_3s_seed9_"), "{name}");
+    let lines = json_lines(&made.join("dataset.jsonl"));
+    let sessions: std::collections::HashSet<_> =
+        lines.iter().map(|line| &line["session_id"]).collect();
+    assert_eq!(sessions.len(), 3);
+    assert!(lines.iter().all(|line| line["output_length"].as_u64().unwrap() <= 50));
+    let read = |file: &str| -> Value {
+        serde_json::from_str(&fs::read_to_string(made.join(file)).unwrap()).unwrap()
+    };
+    let quality = read("quality.json");
+    assert_eq!(quality["session_end_stats"]["total_sessions"], 3);
+    assert_eq!(quality["session_stats"]["count"], 3);
+    assert_eq!(read("manifest.json")["generation_params"]["max_prompt_tokens"], 56_000);
+    let trace = made.join("dataset.jsonl");
+    let trace = trace.to_str().unwrap();
+    let analyzed = aiperf(&["analyze-trace", trace]).output().unwrap();
+    let text = String::from_utf8(analyzed.stdout).unwrap();
+    assert!(text.contains(&format!("Total requests:   {}", lines.len())), "{text}");
+    let flags = ["--input-file", trace, "--no-fixed-schedule", "--ignore-trace-delays"];
+    let run = profile(&server.url(), &[&flags[..], &["--request-count", "2"]].concat()).succeeded();
+    let first = lines[0]["input_length"].as_f64().unwrap();
+    let value = &run.records()[0]["metrics"]["input_sequence_length"]["value"];
+    assert_eq!(value.as_f64(), Some(first));
+}
