@@ -47,7 +47,7 @@ macro_rules! fixed {
     )*};
 }
 
-fixed! { u8 u16 u32 u64 f64 }
+fixed! { u8 u16 u32 u64 f32 f64 }
 
 /// Declares a struct of fixed values, which is a [`Fixed`] value itself.
 macro_rules! fixed_struct {

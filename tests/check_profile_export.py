@@ -4,7 +4,7 @@
 
 An independent implementation: numpy's statistics over the records of the profiling phase,
 the formulas of the metric reference for aggregates and derived metrics, and time-weighted
-metrics from the times in the records. Prints each difference and exits with 1 if there are
+metrics from the times in the records; error bounds from the delays in the records. Prints each difference and exits with 1 if there are
 any, or with 2 if the files cannot be read. Needs numpy.
 
 Thresholds are the defaults, or AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD,
@@ -339,6 +339,63 @@ def over_time(records):
     return {tag: stats for tag, stats in found.items() if stats}
 
 
+def error_spans(records):
+    """For each metric with error bounds, in milliseconds: values as measured, lowest and highest
+    ones without the client's delays, and values from when the request could have been sent."""
+    found = {}
+    for record in records:
+        if record.get("error"):
+            continue
+        metadata = record["metadata"]
+        first, last = (
+            metadata.get(f"{which}_content_uncertainty_ns", 0) / 1e6 for which in ("first", "last")
+        )
+        sent, late = metadata["send_delay_ns"] / 1e6, metadata.get("late_ns", 0) / 1e6
+        for tag, uncertainty in (("time_to_first_token", first), ("request_latency", last)):
+            if (value := scalar(record, tag)) is not None:
+                span = value - sent - uncertainty, value - sent, value + late
+                found.setdefault(tag, []).append((value, *span))
+        gap, tokens = scalar(record, "inter_token_latency"), scalar(record, "output_sequence_length")
+        if gap is not None and tokens:
+            span = gap - last / (tokens - 1), gap + first / (tokens - 1), gap
+            found.setdefault("inter_token_latency", []).append((gap, *span))
+    return {tag: numpy.maximum(numpy.array(rows), 0.0).T for tag, rows in found.items()}
+
+
+def compare_error_bounds(records, exported):
+    """Bounds have the resolution of a 32-bit number. The likely error is compared with 400 draws of
+    all values from their spans."""
+    differences = []
+    has_due = any("late_ns" in r["metadata"] for r in records)
+    random = numpy.random.default_rng(1)
+    for tag, (values, lows, highs, from_due) in error_spans(records).items():
+        bounds = exported.get(tag, {})
+        if bounds.get("count") != len(values):
+            differences.append(f"error bounds of {tag}: not of {len(values)} requests: {bounds}")
+            continue
+        draws = random.uniform(lows, highs, (400, len(values)))
+        for name, of in {"avg": numpy.mean, **{
+            f"p{p}": lambda column, axis=None, p=p: numpy.percentile(column, p, axis=axis)
+            for p in (50, 99)
+        }}.items():  # fmt: skip
+            bound, value = bounds[name], of(values)
+            above = of(numpy.maximum(highs, values)) - value
+            expected = {"value": value, "below": value - of(lows), "above": above}
+            if has_due and tag != "inter_token_latency":
+                expected["late"] = of(from_due) - value
+            for member, ours in expected.items():
+                theirs = bound.get(member)
+                if theirs is None or abs(ours - theirs) > 1e-6 * max(1.0, value, ours):
+                    differences.append(f"{tag} {name}: {member} is {theirs}, should be {ours}")
+            low, high = value - bound["likely_below"], value + bound["likely_above"]
+            drawn = of(draws, axis=1)
+            slack = 1e-6 * max(1.0, value, bound["below"], bound["above"])
+            outside = numpy.mean((drawn < low - slack) | (drawn > high + slack))
+            if outside > 0.1 or bound["likely_below"] > bound["below"]:
+                differences.append(f"{tag} {name}: likely in {bound}, {outside:.0%} of draws are not")
+    return differences
+
+
 def near(ours, theirs, scale=0.0):
     return abs(ours - theirs) <= TOLERANCE * max(abs(ours), abs(theirs), scale)
 
@@ -435,6 +492,9 @@ def check(directory):
     curves = over_time(records) | adjusted(values, failed)
     for tag, expected in curves.items():
         differences += compare_over_time(tag, expected, metrics.get(tag, {}))
+    health = export.get("client_health", {})
+    if "error_bounds_ms" in health and all("send_delay_ns" in r["metadata"] for r in records):
+        differences += compare_error_bounds(records, health["error_bounds_ms"])
     table = directory / "profile_export_aiperf.csv"
     if table.exists():
         with open(table, encoding="utf-8", newline="") as text:

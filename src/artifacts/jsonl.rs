@@ -16,6 +16,7 @@ use super::record_file::RecordFile;
 use super::sink::LineSink;
 use super::trace::Trace;
 use super::{ArtifactError, WriteFailure};
+use crate::metrics::health::{ArrivalErrors, ClientErrors};
 use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
 use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, MetricFlags, Registry};
@@ -31,6 +32,7 @@ pub(super) struct RecordLines {
     fragments: TagMap<Fragment>,
     endpoint_type: &'static str,
     http_trace: bool,
+    errors: ArrivalErrors,
     line: Vec<u8>,
 }
 
@@ -95,7 +97,8 @@ impl RecordLines {
             .map(|metric| (metric.tag, Fragment::new(metric)))
             .collect();
         let line = Vec::with_capacity(8 * 1024);
-        Ok(Self { sink, fragments, endpoint_type, http_trace, line })
+        let errors = ArrivalErrors::default();
+        Ok(Self { sink, fragments, endpoint_type, http_trace, errors, line })
     }
 
     /// Formats the line of a request, including its line feed.
@@ -107,7 +110,8 @@ impl RecordLines {
     ) -> io::Result<()> {
         self.line.clear();
         self.line.extend_from_slice(b"{\"metadata\":");
-        let metadata = metadata(measured, conversation_id, clock, self.endpoint_type);
+        let errors = self.errors.of_request(measured);
+        let metadata = metadata(measured, conversation_id, clock, self.endpoint_type, errors);
         serde_json::to_writer(&mut self.line, &metadata)?;
         self.metrics(&measured.observation.values);
         if self.http_trace {
@@ -194,6 +198,13 @@ pub(super) struct Metadata<'a> {
     missing_answers: u32,
     #[serde(skip_serializing_if = "is_zero")]
     retry_count: u32,
+    send_delay_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_ns: Option<u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    first_content_uncertainty_ns: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    last_content_uncertainty_ns: u32,
     model: &'a str,
     url: &'a str,
     endpoint_type: &'static str,
@@ -213,6 +224,7 @@ pub(super) fn metadata<'a>(
     conversation_id: &'a str,
     clock: &Clock,
     endpoint_type: &'static str,
+    errors: ClientErrors,
 ) -> Metadata<'a> {
     let record = &measured.record;
     let wall = |at: Nanos| clock.wall_ns(at);
@@ -242,6 +254,10 @@ pub(super) fn metadata<'a>(
         requested_output_tokens: measured.observation.requested_output_tokens,
         missing_answers: measured.observation.missing_answers,
         retry_count: record.retry_count,
+        send_delay_ns: errors.send_delay,
+        late_ns: errors.late,
+        first_content_uncertainty_ns: errors.first_content_uncertainty,
+        last_content_uncertainty_ns: errors.last_content_uncertainty,
         model: &record.model,
         url: &record.url,
         endpoint_type,

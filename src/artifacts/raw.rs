@@ -14,6 +14,7 @@ use super::payload::{self, Payload};
 use super::record_file::RecordFile;
 use super::sink::LineSink;
 use super::{ArtifactError, WriteFailure};
+use crate::metrics::health::ArrivalErrors;
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::{RequestError, ResponseBody};
 use crate::run::RunReport;
@@ -66,6 +67,7 @@ pub(super) struct RawLines {
     sink: LineSink,
     line: Vec<u8>,
     endpoint_type: &'static str,
+    errors: ArrivalErrors,
     redacted: Vec<(String, Value)>,
 }
 
@@ -78,15 +80,22 @@ impl RawLines {
         redacted: Vec<(String, Value)>,
     ) -> Result<Self, ArtifactError> {
         let sink = LineSink::create(path)?;
-        Ok(Self { sink, line: Vec::new(), endpoint_type, redacted })
+        let errors = ArrivalErrors::default();
+        Ok(Self { sink, line: Vec::new(), endpoint_type, errors, redacted })
     }
 }
 
 impl RecordFile for RawLines {
     fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
         self.line.clear();
-        let Self { line, endpoint_type, redacted, .. } = self;
-        let outcome = write_line(line, measured, conversation_id, endpoint_type, clock, redacted);
+        let metadata = metadata(
+            measured,
+            conversation_id,
+            clock,
+            self.endpoint_type,
+            self.errors.of_request(measured),
+        );
+        let outcome = write_line(&mut self.line, measured, metadata, &self.redacted);
         self.sink.append(outcome.map(|()| self.line.as_slice()));
     }
 
@@ -99,20 +108,17 @@ impl RecordFile for RawLines {
     }
 }
 
-/// Appends the line of a request to an endpoint of type `endpoint_type` to `out`, with the members
-/// of `redacted` in its body.
+/// Appends the line of a request to `out`, with the members of `redacted` in its body.
 fn write_line(
     out: &mut Vec<u8>,
     measured: &MeasuredRecord,
-    conversation_id: &str,
-    endpoint_type: &'static str,
-    clock: &Clock,
+    metadata: Metadata<'_>,
     redacted: &[(String, Value)],
 ) -> io::Result<()> {
     let record = &measured.record;
     let arrivals = || record.body.events.iter().map(|event| event.arrival);
     let line = RawRecord {
-        metadata: metadata(measured, conversation_id, clock, endpoint_type),
+        metadata,
         start_perf_ns: record.start.0,
         request_headers: Headers(&record.trace.request_headers),
         status: record.status,

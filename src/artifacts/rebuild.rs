@@ -24,6 +24,7 @@ use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::judge::Gate;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
+use crate::metrics::health::{ClientErrors, Collector, OfRecords};
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::run::{ErrorCount, RunDescription, RunOutcome, RunReport};
@@ -234,8 +235,7 @@ pub(crate) fn rebuild_with(
         is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
-    outcome.client_health =
-        ClientHealth::recomputed(outcome.client_health, &gathered.slips, gathered.retries);
+    outcome.client_health = ClientHealth::recomputed(outcome.client_health, &gathered.of_client());
     let report = gathered.report(run, outcome, server_metrics, &mut notes);
     let rows =
         Rows { registry, origins: vec![RowOrigin::new(String::new(), &layout, gathered.records)] };
@@ -273,6 +273,8 @@ struct Line {
     /// Delay of a request that had a due time.
     slip_ns: Option<u64>,
     retries: u64,
+    /// Absent if the line does not have them.
+    client_errors: Option<ClientErrors>,
 }
 
 fixed_struct! {
@@ -295,6 +297,9 @@ struct Gathered {
     /// Delays of profiling requests that had a due time.
     slips: Column<u64>,
     retries: u64,
+    bounds: Collector,
+    /// Whether all successful requests have their errors.
+    has_errors: bool,
 }
 
 impl Gathered {
@@ -309,6 +314,8 @@ impl Gathered {
             spans: Column::new(store.clone()),
             slips: Column::new(store.clone()),
             retries: 0,
+            bounds: Collector::keeping_in(store),
+            has_errors: true,
         }
     }
 
@@ -323,7 +330,22 @@ impl Gathered {
                 self.spans.push(Span { start: start_wall_ns, end: end_wall_ns });
                 self.slips.extend(line.slip_ns);
                 self.retries = self.retries.saturating_add(line.retries);
+                if line.observation.error.is_none() {
+                    match &line.client_errors {
+                        Some(errors) => self.bounds.observe(&line.observation.values, errors),
+                        None => self.has_errors = false,
+                    }
+                }
             }
+        }
+    }
+
+    /// Returns what the records reveal about the client.
+    fn of_client(&self) -> OfRecords<'_> {
+        OfRecords {
+            slips: &self.slips,
+            retries: self.retries,
+            error_bounds: self.has_errors.then(|| self.bounds.bounds()).flatten(),
         }
     }
 

@@ -22,6 +22,7 @@ pub(super) fn render(health: &ClientHealth, style: Style) -> String {
     }
     if let Some(bounds) = &health.error_bounds_ms {
         lines.extend(bounds_of(bounds));
+        lines.extend(bounds.too_few().into_iter().map(|text| format!("  {text}")));
     }
     let width = usize::from(style.width);
     let lines: Vec<String> = lines.iter().flat_map(|line| panel::wrapped(line, width)).collect();
@@ -29,34 +30,19 @@ pub(super) fn render(health: &ClientHealth, style: Style) -> String {
     lines.join("\n").replacen(word, &coloured, 1) + "\n\n"
 }
 
-/// A line for each metric, and one about the statistics of too few requests.
-fn bounds_of(bounds: &ErrorBounds) -> Vec<String> {
+/// Returns a line for each metric.
+fn bounds_of(bounds: &ErrorBounds) -> impl Iterator<Item = String> {
     let range = |name: &str, below: f64, above: f64| format!("{name} −{below:.2} +{above:.2}");
-    let statistic = |(percent, bound): (i64, Bound)| {
+    let statistic = move |(percent, bound): (i64, Bound)| {
         let sample = bound.sample_below.zip(bound.sample_above);
         let sample = sample.map(|(below, above)| range(", sample", below, above));
         let client = range("client", bound.below, bound.above);
         format!("p{percent} {:.2} ms ({client}{})", bound.value, sample.unwrap_or_default())
     };
-    let mut lines: Vec<String> = bounds
-        .iter()
-        .map(|(metric, of)| {
-            let statistics: Vec<String> = of.percentiles().map(statistic).collect();
-            format!("  Error bounds of the {metric}: {}", statistics.join(", "))
-        })
-        .collect();
-    let few = bounds.iter().flat_map(|(_, of)| {
-        of.percentiles()
-            .filter_map(move |(percent, bound)| Some((bound.requests_needed?, percent, of.count)))
-    });
-    // The same requests have all metrics, apart from a few.
-    let mut few: Vec<_> = few.collect();
-    few.sort_unstable();
-    few.dedup_by_key(|(needed, ..)| *needed);
-    lines.extend(few.into_iter().map(|(needed, percent, count)| {
-        format!("  Too few requests to judge p{percent}: {count}, at least {needed} needed")
-    }));
-    lines
+    bounds.iter().map(move |(metric, of)| {
+        let statistics: Vec<String> = of.percentiles().map(statistic).collect();
+        format!("  Error bounds of the {metric}: {}", statistics.join(", "))
+    })
 }
 
 /// The measures that are shown with any verdict, as far as they are known.

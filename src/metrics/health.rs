@@ -6,6 +6,8 @@
 
 mod bounds;
 mod combined;
+mod errors;
+mod likely;
 mod sampling;
 mod selfcheck;
 #[cfg(test)]
@@ -16,8 +18,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use self::bounds::Collector;
+pub(crate) use self::bounds::Collector;
 pub use self::bounds::{Bound, ErrorBounds, MetricBounds};
+pub(crate) use self::errors::{ArrivalErrors, ClientErrors};
 pub use self::selfcheck::Machine;
 pub(crate) use self::selfcheck::{Limits, SelfCheck};
 use self::verdict::Facts;
@@ -25,14 +28,8 @@ use super::histogram::Histogram;
 use super::metric::MeasuredRecord;
 use super::percentile::distribution;
 use crate::column::{Column, Store, fixed_struct};
-use crate::record::{Arrival, ArrivalClock, RequestRecord};
+use crate::record::RequestRecord;
 use crate::runner::{CpuShares, QueueStats};
-use crate::units::{Clock, Nanos};
-
-/// Minimum delay between the last byte's timestamp and its read for a late read, of which
-/// earlier bytes may have waited for the client. The data of a prompt read was merged by the
-/// server. Only used if it is unknown how long the client waited for a core.
-const LATE_READ_NS: u32 = 500_000;
 
 /// Whether the results are reliable as far as the client is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -322,36 +319,6 @@ pub struct Health {
     kernel_stamps: u64,
 }
 
-/// How the client's part of an arrival's uncertainty is found.
-#[derive(Debug, Clone, Copy, Default)]
-struct ArrivalErrors {
-    /// Whether the kernel counts how long threads wait for a core, so that the uncertainty does not
-    /// include the server's silence.
-    knows_waits: bool,
-}
-
-impl ArrivalErrors {
-    /// Returns how much earlier bytes may have arrived because of the client, in nanoseconds;
-    /// `None` if unknown.
-    fn of(self, record: &RequestRecord, arrival: Arrival) -> Option<u32> {
-        let trace = &record.trace;
-        if trace.socket_reads == 0 {
-            return None;
-        }
-        if self.knows_waits {
-            return Some(arrival.uncertainty);
-        }
-        let was_late = arrival.read_lag >= LATE_READ_NS;
-        let error = if was_late { arrival.uncertainty } else { 0 };
-        // The reads without a timestamp were as late as the others.
-        match trace.clock()? {
-            ArrivalClock::User => None,
-            ArrivalClock::Kernel => Some(error),
-            ArrivalClock::Mixed => Some(error.max(record.body.max_read_lag()?)),
-        }
-    }
-}
-
 fixed_struct! {
     /// The delay of a request.
     #[derive(Debug, Clone, Copy, Default)]
@@ -368,12 +335,7 @@ fixed_struct! {
 impl Health {
     /// Creates the health of a measurement without records, whose values will be in `store`.
     pub(crate) fn keeping_in(store: Store) -> Self {
-        Self {
-            errors: ArrivalErrors { knows_waits: Clock::thread_waited().is_some() },
-            bounds: Collector::keeping_in(&store),
-            sends: Column::new(store),
-            ..Self::default()
-        }
+        Self { bounds: Collector::keeping_in(&store), sends: Column::new(store), ..Self::default() }
     }
 
     /// Adds a record.
@@ -382,10 +344,10 @@ impl Health {
         let errors = self.errors;
         self.requests += 1;
         self.retries += u64::from(record.retry_count);
-        let late = self.take_send(record);
+        self.take_send(record);
         if measured.observation.error.is_none() {
             self.successes += 1;
-            self.bounds.observe(measured, late, |arrival| errors.of(record, arrival).unwrap_or(0));
+            self.bounds.observe(&measured.observation.values, &errors.of_request(measured));
         }
         let trace = &record.trace;
         self.reads += trace.socket_reads;
@@ -408,10 +370,9 @@ impl Health {
         }
     }
 
-    /// Records when the request was sent; returns how late that was because of the client.
-    fn take_send(&mut self, record: &RequestRecord) -> Option<Nanos> {
-        let due = record.due?;
-        let late = record.start.since(due.max(record.free_from));
+    /// Records when the request was sent, if it was due at a certain time.
+    fn take_send(&mut self, record: &RequestRecord) {
+        let Some((due, late)) = record.due.zip(errors::lateness(record)) else { return };
         let send = SendDelay {
             slip: record.start.since(due).0,
             late: late.0,
@@ -423,7 +384,6 @@ impl Health {
             self.idle_late.add(send.late, 1);
         }
         self.sends.push(send);
-        Some(late)
     }
 
     /// Computes the client's health.
@@ -510,6 +470,17 @@ impl Health {
     }
 }
 
+/// What records that were read again reveal about the client.
+#[derive(Debug)]
+pub(crate) struct OfRecords<'a> {
+    /// Delays of the requests that had a due time, in nanoseconds.
+    pub(crate) slips: &'a Column<u64>,
+    /// Retries on dead connections.
+    pub(crate) retries: u64,
+    /// Absent if a successful request does not have its errors.
+    pub(crate) error_bounds: Option<ErrorBounds>,
+}
+
 impl ClientHealth {
     /// Adds reasons for doubt that are not due to the client. A run without a verdict stays without
     /// one.
@@ -522,17 +493,21 @@ impl ClientHealth {
             self.verdict.map(|verdict| worst.map_or(verdict, |worst| worst.max(verdict)));
     }
 
-    /// Returns the health of a run whose records were read again: `slips` in nanoseconds and
-    /// `retries` from the records replace those of `earlier`; the rest is unchanged or absent.
+    /// Returns the health of a run whose records were read again: slips and retries from the
+    /// records replace those of `earlier`, and error bounds are only added; the rest is unchanged or
+    /// absent.
     #[must_use]
-    pub(crate) fn recomputed(
-        earlier: Option<Self>,
-        slips: &Column<u64>,
-        retries: u64,
-    ) -> Option<Self> {
-        let schedule_slip_ms = TimeStatistics::of(|| slips.iter());
-        let retries = (earlier.is_some() || retries > 0).then_some(retries);
-        let is_known = earlier.is_some() || schedule_slip_ms.is_some() || retries.is_some();
-        is_known.then(|| Self { schedule_slip_ms, retries, ..earlier.unwrap_or_default() })
+    pub(crate) fn recomputed(earlier: Option<Self>, records: &OfRecords<'_>) -> Option<Self> {
+        let schedule_slip_ms = TimeStatistics::of(|| records.slips.iter());
+        let retries = (earlier.is_some() || records.retries > 0).then_some(records.retries);
+        let is_known = earlier.is_some()
+            || schedule_slip_ms.is_some()
+            || retries.is_some()
+            || records.error_bounds.is_some();
+        is_known.then(|| {
+            let earlier = earlier.unwrap_or_default();
+            let error_bounds_ms = earlier.error_bounds_ms.or(records.error_bounds);
+            Self { error_bounds_ms, schedule_slip_ms, retries, ..earlier }
+        })
     }
 }

@@ -59,16 +59,16 @@ fn nth(found: &BTreeMap<u64, f64>, rank: u64) -> f64 {
 }
 
 /// Where a percentile lies between two neighbours of sorted values.
-struct Place {
-    below: u64,
-    above: u64,
+pub(super) struct Place {
+    pub(super) below: u64,
+    pub(super) above: u64,
     /// From `below` to `above`.
-    share: f64,
+    pub(super) share: f64,
 }
 
 impl Place {
     /// Returns the place of `percent` (0 to 100) of the values at 0 to `last`.
-    fn of(percent: f64, last: u64) -> Self {
+    pub(super) fn of(percent: f64, last: u64) -> Self {
         let position = last as f64 * (percent / 100.0);
         let below = (position.floor() as u64).min(last);
         Self { below, above: (below + 1).min(last), share: position - below as f64 }
@@ -180,7 +180,7 @@ where
 }
 
 /// Interpolates between `a` and `b` like numpy's `_lerp`, from the nearer end.
-fn interpolate(a: f64, b: f64, t: f64) -> f64 {
+pub(super) fn interpolate(a: f64, b: f64, t: f64) -> f64 {
     let step = b - a;
     if t >= 0.5 { b - step * (1.0 - t) } else { a + step * t }
 }

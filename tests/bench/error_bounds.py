@@ -2,17 +2,26 @@
 server's log, over runs of many kinds.
 
     python3 tests/bench/error_bounds.py --aiperf target/release/aiperf --runs 500 --output bounds.jsonl
+    python3 tests/bench/error_bounds.py --judge bounds.jsonl
 
 Needs numpy. Each run has a load, a server and a number of busy programs beside it that are drawn at
-random. The mock server logs when it wrote each event; both programs read the same clock, so that p50
-and p99 of time to first token, inter-token latency and request latency are known from the client's
-starts and the server's writes, as intervals from just before to just after each write.
+random. The mock server logs when each request arrived and when it wrote each event; both programs
+read the same clock. The second command judges stored runs again; several files are judged together.
+
+A client that is never late would have measured the time from when it could send the request until
+the server's write. The write is known as an interval, from just before to just after it. The first
+time is the client's own: when the request arrived says nothing about it if the server was busy.
 
 - A statistic is *outside its bounds* if the interval from `value - below` to `value + above` does
-  not reach the true one, by more than the resolution of clocks and wakes. At most 1% of the `valid`
-  runs may have such a statistic.
-- A run is *true* if all its statistics are within 5% of the server's, and if by the server's log
-  the requests arrived when they were due. At most 5% of the true runs may be called otherwise.
+  not reach the one of the true statistic by more than the resolution of clocks and wakes. At most 1%
+  of the `valid` runs may have such a statistic.
+- A statistic is *right* if it is within 5% of every value of that interval, *wrong* if it is within
+  5% of none, and otherwise the log cannot tell. A statistic that has too few requests to be judged
+  is right if it is within a third.
+- A run is *true* if all its statistics are right, and if by the server's log the requests arrived
+  when they were due. At most 5% of the true runs may be called otherwise.
+- A run is *false* if a statistic is wrong, or if the requests started late. If they started in time
+  but arrived late, the log cannot tell whether the client or the server was busy.
 """
 
 import argparse
@@ -32,6 +41,7 @@ STATISTICS = {"p50": 50, "p99": 99}
 # As in src/metrics/health/verdict.rs.
 FINEST_MS = 2.0
 DOUBTFUL_SHARE = 0.05
+RUINOUS_SHARE = 1 / 3
 
 
 def drawn(rng: random.Random, longest_s: float) -> dict:
@@ -65,8 +75,8 @@ def drawn(rng: random.Random, longest_s: float) -> dict:
             return kind
 
 
-def perform(aiperf: str, kind: dict, directory: Path) -> tuple[dict, list[dict], dict[str, dict]]:
-    """Returns the run's summary, its raw records, and the server's log by request."""
+def perform(aiperf: str, kind: dict, directory: Path) -> tuple[dict, list[dict]]:
+    """Returns the run's summary and its requests."""
     log = directory / "writes.jsonl"
     serve = [aiperf, "mock-server", "--port", "0", "--ttft", f"{kind['ttft_ms']}ms",
              "--itl", f"{kind['itl_ms']}ms", "--jitter", kind["jitter"], "--write-log", log]  # fmt: skip
@@ -96,76 +106,150 @@ def perform(aiperf: str, kind: dict, directory: Path) -> tuple[dict, list[dict],
             other.wait()
         server.terminate()
         server.wait()
+    lines = {
+        name: [json.loads(line) for line in path.read_text().splitlines()]
+        for name, path in {
+            "served": log,
+            "records": directory / "run" / "profile_export.jsonl",
+            "raw": directory / "run" / "profile_export_raw.jsonl",
+        }.items()
+    }
+    served = {one["request_id"]: one for one in lines["served"]}
+    starts = {one["metadata"]["x_request_id"]: one["start_perf_ns"] for one in lines["raw"]}
+    requests = []
+    for record in lines["records"]:
+        name = record["metadata"]["x_request_id"]
+        requests.append(observed(record, starts[name], served[name]))
     summary = json.loads((directory / "run" / "profile_export_aiperf.json").read_text())
-    records = (directory / "run" / "profile_export_raw.jsonl").read_text().splitlines()
-    served = (json.loads(line) for line in log.read_text().splitlines())
-    return summary, [json.loads(line) for line in records], {one["request_id"]: one for one in served}
+    return summary, requests
 
 
-def truth(records: list[dict], served: dict[str, dict]) -> dict[str, np.ndarray]:
+def observed(record: dict, start: int, log: dict) -> dict:
+    """What client and server recorded about a request that started at `start` on their common
+    clock, in nanoseconds since then."""
+    metadata = record["metadata"]
+    content = [event for event in log["events"] if event["tokens"] > 0]
+    request = {
+        "arrival": log["arrival_ns"] - start,
+        "first": [content[0][name] - start for name in ("write_start_ns", "written_ns")],
+        "last": [content[-1][name] - start for name in ("write_start_ns", "written_ns")],
+        "gaps": sum(event["tokens"] for event in content) - 1,
+        "pieces": len(content),
+        # What the statistics and their bounds are made of.
+        "measured": {
+            metric: record["metrics"][metric]["value"] * 1e6
+            for metric in METRICS
+            if metric in record["metrics"]
+        },
+        "send_delay": metadata["send_delay_ns"],
+        "uncertainty": [
+            metadata.get(f"{which}_content_uncertainty_ns", 0) for which in ("first", "last")
+        ],
+    }
+    if "request_due_ns" in metadata:
+        request["due"] = metadata["request_due_ns"] - metadata["request_start_ns"]
+    return request
+
+
+def truth(requests: list[dict]) -> dict[str, np.ndarray]:
     """The lowest and the highest value of each request by the server's log, in milliseconds."""
     found: dict[str, list[tuple[float, float]]] = {metric: [] for metric in METRICS}
-    for record in records:
-        log = served[record["metadata"]["x_request_id"]]
-        start = record["start_perf_ns"]
-        content = [event for event in log["events"] if event["tokens"] > 0]
-        tokens = sum(event["tokens"] for event in content)
-        first, last = content[0], content[-1]
-        before, after = "write_start_ns", "written_ns"
-        found["time_to_first_token"].append((first[before] - start, first[after] - start))
-        found["request_latency"].append((last[before] - start, last[after] - start))
-        if len(content) > 1:
-            least, most = last[before] - first[after], last[after] - first[before]
-            found["inter_token_latency"].append((least / (tokens - 1), most / (tokens - 1)))
+    for request in requests:
+        for metric, name in (("time_to_first_token", "first"), ("request_latency", "last")):
+            before, after = request[name]
+            found[metric].append((before - request["send_delay"], after - request["send_delay"]))
+        if request["pieces"] > 1:
+            first, last = request["first"], request["last"]
+            least, most = ((last[at] - first[1 - at]) / request["gaps"] for at in (0, 1))
+            found["inter_token_latency"].append((least, most))
     return {metric: np.array(values) / 1e6 for metric, values in found.items() if values}
 
 
-def were_late(records: list[dict], served: dict[str, dict], first_token_ms: float) -> bool:
-    """Whether the server received the requests of an open loop late."""
-    late = []
-    for record in records:
-        metadata = record["metadata"]
-        if "request_due_ns" in metadata:
-            # Wall time, by the offset of the start.
-            offset = metadata["request_start_ns"] - record["start_perf_ns"]
-            arrival = served[metadata["x_request_id"]]["arrival_ns"] + offset
-            late.append((arrival - metadata["request_due_ns"]) / 1e6)
+def were_late(requests: list[dict], moment: str, first_token_ms: float) -> bool:
+    """Whether the requests of an open loop were late at a `moment`: their start or arrival."""
+    late = [(one.get(moment, 0) - one["due"]) / 1e6 for one in requests if "due" in one]
     if not late:
         return False
     rare = np.percentile(late, 99 if len(late) >= 200 else 90)
-    return np.median(late) > min(0.1 * max(first_token_ms, 5.0), 100.0) or rare > 100.0
+    return bool(np.median(late) > min(0.1 * max(first_token_ms, 5.0), 100.0) or rare > 100.0)
 
 
-def judged(summary: dict, records: list[dict], served: dict[str, dict]) -> dict:
+def judged(run: dict) -> dict:
     """How far each statistic is off by the server's log, and whether that is within its bounds."""
-    health = summary["client_health"]
+    bounds = run["bounds"]
     found = {}
-    for metric, values in truth(records, served).items():
-        bounds = health["error_bounds_ms"][metric]
+    for metric, values in truth(run["requests"]).items():
         for statistic, percent in STATISTICS.items():
             low, high = np.percentile(values, percent, axis=0)
-            bound = bounds[statistic]
+            bound = bounds[metric][statistic]
             value = bound["value"]
-            assert abs(value - summary[metric][statistic]) < 1e-6
-            off = max(low - value, value - high, 0.0)
             beyond = max(low - value - bound["above"], value - bound["below"] - high, 0.0)
+            least = max(low - value, value - high, 0.0)
+            most = max(value - low, high - value)
+            scale = max(value, FINEST_MS)
+            limit = RUINOUS_SHARE if "requests_needed" in bound else DOUBTFUL_SHARE
             found[f"{metric}:{statistic}"] = {
                 "value": value,
-                "off": off,
-                "share": off / max(value, FINEST_MS),
+                "low": low,
+                "high": high,
                 "bound": max(bound["below"], bound["above"]),
-                "beyond": beyond,
+                "outside": bool(beyond > RESOLUTION_MS),
+                "wrong": bool(least - RESOLUTION_MS > limit * scale),
+                "right": bool(most - RESOLUTION_MS <= limit * scale),
+                "off": max(least - RESOLUTION_MS, 0.0) / scale,
             }
     first_token = found["time_to_first_token:p50"]["value"]
-    late = were_late(records, served, first_token)
+    started_late, arrived_late = (
+        were_late(run["requests"], moment, first_token) for moment in ("start", "arrival")
+    )
+    if started_late or any(one["wrong"] for one in found.values()):
+        is_true = "false"
+    elif not arrived_late and all(one["right"] for one in found.values()):
+        is_true = "true"
+    else:
+        is_true = "not known"
     return {
+        "number": run["number"],
+        "kind": run["kind"],
+        "verdict": run["verdict"],
+        "reasons": run["reasons"],
+        "statistics": found,
+        "outside": [name for name, one in found.items() if one["outside"]],
+        "off": max(one["off"] for one in found.values()),
+        "is_true": is_true,
+    }
+
+
+def measured(aiperf: str, kind: dict, number: int) -> dict:
+    """Performs a run; returns what it is judged by."""
+    with tempfile.TemporaryDirectory() as directory:
+        summary, requests = perform(aiperf, kind, Path(directory))
+    health = summary["client_health"]
+    for metric, of_metric in health["error_bounds_ms"].items():
+        for statistic in STATISTICS:
+            assert abs(of_metric[statistic]["value"] - summary[metric][statistic]) < 1e-6
+    return {
+        "number": number,
+        "kind": kind,
         "verdict": health["verdict"],
         "reasons": [reason["finding"] for reason in health["reasons"]],
-        "statistics": found,
-        "outside": any(one["beyond"] > RESOLUTION_MS for one in found.values()),
-        "true": not late and all(one["share"] <= DOUBTFUL_SHARE for one in found.values()),
-        "late": bool(late),
+        "bounds": health["error_bounds_ms"],
+        "cpu": health["cpu"],
+        "requests": requests,
     }
+
+
+def described(run: dict) -> str:
+    """A run that was judged wrongly: its kind, the reasons, and each statistic."""
+    kind = ", ".join(f"{name} {value}" for name, value in run["kind"].items() if value is not None)
+    lines = [f"run {run['number']}: {run['verdict']}, {run['is_true']} by the server's log ({kind})"]
+    lines += [f"  reason: {reason}" for reason in run["reasons"]]
+    lines += [
+        f"  {name} {one['value']:.3f} ms, at most {one['bound']:.3f} ms off by its bound; by the log "
+        f"{one['low']:.3f} to {one['high']:.3f} ms"
+        for name, one in run["statistics"].items()
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -175,27 +259,37 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--longest", type=float, default=3.0, metavar="SECONDS")
     parser.add_argument("--output", type=Path, help="a line of JSON for each run")
+    parser.add_argument("--judge", type=Path, nargs="+", help="judge these runs, perform none")
     given = parser.parse_args()
-    rng = random.Random(given.seed)
     runs = []
-    for number in range(given.runs):
-        kind = drawn(rng, given.longest)
-        with tempfile.TemporaryDirectory() as directory:
-            run = judged(*perform(given.aiperf, kind, Path(directory)))
-        runs.append(run)
-        if given.output:
-            with given.output.open("a") as file:
-                file.write(json.dumps({"number": number, "kind": kind, **run}) + "\n")
-    count = collections.Counter((run["verdict"], run["true"]) for run in runs)
-    for (verdict, is_true), times in sorted(count.items()):
-        print(f"{times} runs: {verdict}, {'true' if is_true else 'not true'} by the server's log")
+    if given.judge:
+        for path in given.judge:
+            with path.open() as file:
+                runs += [judged(json.loads(line)) for line in file]
+    else:
+        rng = random.Random(given.seed)
+        for number in range(given.runs):
+            run = measured(given.aiperf, drawn(rng, given.longest), number)
+            runs.append(judged(run))
+            if given.output:
+                with given.output.open("a") as file:
+                    file.write(json.dumps(run) + "\n")
     valid = [run for run in runs if run["verdict"] == "valid"]
-    true = [run for run in runs if run["true"]]
-    outside = sum(run["outside"] for run in valid)
-    otherwise = sum(run["verdict"] != "valid" for run in true)
-    print(f"valid runs with a statistic outside its bounds: {outside} of {len(valid)}")
-    print(f"true runs called otherwise: {otherwise} of {len(true)}")
-    if outside > 0.01 * len(valid) or otherwise > 0.05 * len(true):
+    true = [run for run in runs if run["is_true"] == "true"]
+    outside = [run for run in valid if run["outside"]]
+    otherwise = [run for run in true if run["verdict"] != "valid"]
+    wrong = [run for run in valid if run["is_true"] == "false"]
+    for run in outside + otherwise + [run for run in wrong if not run["outside"]]:
+        print(described(run))
+    count = collections.Counter((run["verdict"], run["is_true"]) for run in runs)
+    for (verdict, is_true), times in sorted(count.items()):
+        print(f"{times} runs: {verdict}, {is_true} by the server's log")
+    off = sum(run["off"] > DOUBTFUL_SHARE for run in valid)
+    print(f"valid runs with a statistic outside its bounds: {len(outside)} of {len(valid)}")
+    print(f"valid runs that are false by the server's log: {len(wrong)} of {len(valid)}")
+    print(f"valid runs with any statistic surely more than 5% off: {off} of {len(valid)}")
+    print(f"true runs called otherwise: {len(otherwise)} of {len(true)}")
+    if len(outside) > 0.01 * len(valid) or len(otherwise) > 0.05 * len(true):
         raise SystemExit("more than permitted")
 
 

@@ -277,6 +277,9 @@ fn same_records_say_the_same(run: &Sharded) {
         }
     }
     assert!(metrics > 20, "{metrics}");
+    let bounds = |summary: &Value| summary["client_health"]["error_bounds_ms"].clone();
+    assert!(bounds(&one).is_object(), "{one}");
+    assert_eq!(bounds(&one), bounds(&other));
     for csv in ["profile_export_aiperf.csv", "profile_export_aiperf_timeslices.csv"] {
         let of = |directory: &Path| fs::read_to_string(directory.join(csv)).unwrap();
         assert_eq!(of(&whole), of(&place));

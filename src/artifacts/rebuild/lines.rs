@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::line_file::{LineFailure, LineFile};
 use super::{Line, ReportError};
 use crate::artifacts::decimal::Form;
+use crate::metrics::health::ClientErrors;
 use crate::metrics::metric::{Kind, Observation, RecordValues, Value};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Metric, MetricFlags, Registry};
@@ -48,6 +49,26 @@ struct Metadata<'a> {
     missing_answers: u32,
     #[serde(default)]
     retry_count: u64,
+    #[serde(default)]
+    send_delay_ns: Option<u64>,
+    #[serde(default)]
+    late_ns: Option<u64>,
+    #[serde(default)]
+    first_content_uncertainty_ns: u32,
+    #[serde(default)]
+    last_content_uncertainty_ns: u32,
+}
+
+impl Metadata<'_> {
+    /// Returns the errors of the request; `None` if an earlier version or another tool wrote it.
+    fn client_errors(&self) -> Option<ClientErrors> {
+        Some(ClientErrors {
+            first_content_uncertainty: self.first_content_uncertainty_ns,
+            last_content_uncertainty: self.last_content_uncertainty_ns,
+            send_delay: self.send_delay_ns?,
+            late: self.late_ns,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -132,6 +153,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     let metadata = record.metadata;
     let slip = |due: u64| metadata.request_start_ns.saturating_sub(due);
     Ok(Line {
+        client_errors: metadata.client_errors(),
         observation,
         model: metadata.model.into(),
         url: metadata.url.into(),
@@ -203,6 +225,19 @@ mod tests {
             Some(&Value::List(vec![10_177_035.0, 10_235_415.999_999_999]))
         );
         assert_eq!(line.observation.error.unwrap().kind, ErrorKind::Http5xx);
+        assert_eq!(line.client_errors, None);
+    }
+
+    #[test]
+    fn errors_of_the_client_are_read() {
+        let text = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"profiling","send_delay_ns":7,"late_ns":0,"last_content_uncertainty_ns":30},"metrics":{},"error":null}"#;
+        let errors = ClientErrors {
+            first_content_uncertainty: 0,
+            last_content_uncertainty: 30,
+            send_delay: 7,
+            late: Some(0),
+        };
+        assert_eq!(parse(text, &registry()).unwrap().client_errors, Some(errors));
     }
 
     #[test]

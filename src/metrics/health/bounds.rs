@@ -3,14 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::errors::ClientErrors;
+use super::likely::{self, Span};
 use super::sampling::{self, Interval};
 use crate::column::{Column, Store, fixed_struct};
 use crate::metrics::histogram::Histogram;
-use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::percentile::{exact_sum, percentiles_of, sorted_at};
+use crate::metrics::metric::RecordValues;
+use crate::metrics::percentile::{Place, exact_sum, percentiles_of, sorted_at};
 use crate::metrics::tag::{self, MetricTag};
-use crate::record::{Arrival, RequestRecord};
-use crate::units::Nanos;
 
 /// The percentiles that have bounds, beside the mean.
 const PERCENTS: [f64; 2] = [50.0, 99.0];
@@ -47,6 +47,24 @@ impl ErrorBounds {
             "p99" => Some(bounds.p99),
             _ => None,
         }
+    }
+
+    /// Returns a text about each percentile that too few requests have.
+    pub(crate) fn too_few(&self) -> Vec<String> {
+        let few = self.iter().flat_map(|(_, of)| {
+            of.percentiles().filter_map(move |(percent, found)| {
+                Some((found.requests_needed?, percent, of.count))
+            })
+        });
+        // The same requests have all metrics, apart from a few.
+        let mut few: Vec<_> = few.collect();
+        few.sort_unstable();
+        few.dedup_by_key(|(needed, ..)| *needed);
+        few.into_iter()
+            .map(|(needed, percent, count)| {
+                format!("Too few requests to judge p{percent}: {count}, at least {needed} needed")
+            })
+            .collect()
     }
 
     /// Iterates over the bounds, with the name of the metric.
@@ -91,6 +109,12 @@ pub struct Bound {
     pub(crate) below: f64,
     /// How much higher it may be, since the client may have measured too little.
     pub(crate) above: f64,
+    /// How much lower it is at most with a probability of 95%; absent while the run goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) likely_below: Option<f64>,
+    /// How much higher it is at most with a probability of 95%.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) likely_above: Option<f64>,
     /// How much higher it is if times count from when each request was due, without its waits for
     /// the server; absent in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,15 +137,34 @@ impl Bound {
         [self.value - self.below, self.value + self.above]
     }
 
-    /// Returns how far the client may have put the statistic off, in either direction.
+    /// Returns the ends of the confidence interval for other requests, as far as there are enough.
+    pub(crate) fn sample_interval(&self) -> [Option<f64>; 2] {
+        let low = self.sample_below.map(|below| self.value - below);
+        [low, self.sample_above.map(|above| self.value + above)]
+    }
+
+    /// Returns how far the client may have shifted the statistic, in either direction.
     pub(crate) const fn error(&self) -> f64 {
         self.below.max(self.above)
+    }
+
+    /// Sets how far the statistic likely is from the interval `likely`, in nanoseconds.
+    fn set_likely(&mut self, likely: Span) {
+        let within = |off: f64, most: f64| Some(off.clamp(0.0, most.max(0.0)));
+        self.likely_below = within(self.value - likely.low / 1e6, self.below);
+        self.likely_above = within(likely.high / 1e6 - self.value, self.above);
+    }
+
+    /// Returns how much lower and higher it is at most with a probability of 95%, or at most if
+    /// that is not known.
+    pub(crate) fn likely(&self) -> [f64; 2] {
+        [self.likely_below.unwrap_or(self.below), self.likely_above.unwrap_or(self.above)]
     }
 }
 
 /// Collects the values of the measurement's successful requests, each with its own errors.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Collector {
+pub(crate) struct Collector {
     first_token: Timings,
     between: Timings,
     latency: Timings,
@@ -129,41 +172,38 @@ pub(super) struct Collector {
 
 impl Collector {
     /// Creates a collector whose values will be in `store`.
-    pub(super) fn keeping_in(store: &Store) -> Self {
+    pub(crate) fn keeping_in(store: &Store) -> Self {
         let timings = || Timings { all: Column::new(store.clone()), ..Timings::default() };
         Self { first_token: timings(), between: timings(), latency: timings() }
     }
 
-    /// Adds a successful request, which the client sent `late` after it could have. `error` returns
-    /// how many nanoseconds earlier bytes may have arrived because of the client.
-    pub(super) fn observe(
-        &mut self,
-        measured: &MeasuredRecord,
-        late: Option<Nanos>,
-        error: impl Fn(Arrival) -> u32,
-    ) {
-        let MeasuredRecord { record, response, observation } = measured;
-        let value = |tag| observation.values.scalar(tag);
-        let content = &response.content;
-        let [first, last] = [content.first(), content.last()]
-            .map(|piece| piece.map_or(0.0, |piece| f64::from(error(piece.arrival))));
-        let unsent = unsent(record).0 as f64;
-        let late = late.map(|late| late.0 as f64);
-        if let Some(value) = value(tag::TIME_TO_FIRST_TOKEN) {
-            self.first_token.push(value, first + unsent, 0.0, late);
+    /// Adds a successful request with these `values` and `errors`.
+    pub(crate) fn observe(&mut self, values: &RecordValues, errors: &ClientErrors) {
+        let first = f64::from(errors.first_content_uncertainty);
+        let last = f64::from(errors.last_content_uncertainty);
+        let late = errors.late.map(|late| late as f64);
+        let sent = |value: f64, uncertainty: f64| Timing {
+            value,
+            too_high: errors.send_delay as f32,
+            below: uncertainty as f32,
+            ..Timing::default()
+        };
+        if let Some(value) = values.scalar(tag::TIME_TO_FIRST_TOKEN) {
+            self.first_token.push(sent(value, first), late);
         }
-        if let Some(value) = value(tag::REQUEST_LATENCY) {
-            self.latency.push(value, last + unsent, 0.0, late);
+        if let Some(value) = values.scalar(tag::REQUEST_LATENCY) {
+            self.latency.push(sent(value, last), late);
         }
-        if let Some(value) = value(tag::INTER_TOKEN_LATENCY)
-            && let Some(gaps) = gaps(measured)
+        if let Some(value) = values.scalar(tag::INTER_TOKEN_LATENCY)
+            && let Some(gaps) = gaps(values)
         {
-            self.between.push(value, last / gaps, first / gaps, None);
+            let (below, above) = ((last / gaps) as f32, (first / gaps) as f32);
+            self.between.push(Timing { value, below, above, ..Timing::default() }, None);
         }
     }
 
     /// Computes the bounds; `None` without values.
-    pub(super) fn bounds(&self) -> Option<ErrorBounds> {
+    pub(crate) fn bounds(&self) -> Option<ErrorBounds> {
         self.by(Timings::bounds)
     }
 
@@ -184,20 +224,9 @@ impl Collector {
 }
 
 /// Returns the number of times between tokens that the inter-token latency is the mean of.
-fn gaps(measured: &MeasuredRecord) -> Option<f64> {
-    let tokens = measured.observation.values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;
+fn gaps(values: &RecordValues) -> Option<f64> {
+    let tokens = values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;
     Some(tokens - 1.0).filter(|gaps| *gaps >= 1.0)
-}
-
-/// Returns how long after its start the client could have sent the request but did not: until its
-/// first byte was offered to the socket, without the waits for a connection.
-fn unsent(record: &RequestRecord) -> Nanos {
-    let trace = &record.trace;
-    let Some(sent) = trace.send_start else { return Nanos::ZERO };
-    // Earlier attempts on connections that were dead took time as well.
-    let from = if record.retry_count > 0 { trace.reused } else { Some(record.start) };
-    let ready = [trace.pool_wait_end, trace.dns_end, trace.connect_end, from];
-    ready.into_iter().flatten().max().map_or(Nanos::ZERO, |ready| sent.since(ready))
 }
 
 fixed_struct! {
@@ -205,12 +234,14 @@ fixed_struct! {
     #[derive(Debug, Clone, Copy, Default)]
     struct Timing {
         value: f64,
-        /// How much lower it may be.
-        below: f64,
+        /// How much too high it is in any case.
+        too_high: f32,
+        /// How much lower than without that it may be.
+        below: f32,
         /// How much higher it may be.
-        above: f64,
+        above: f32,
         /// How late the request was sent.
-        late: f64,
+        late: f32,
     }
 }
 
@@ -231,9 +262,18 @@ impl Timing {
     fn read(self, reading: Reading) -> f64 {
         match reading {
             Reading::Measured => self.value,
-            Reading::Lowest => (self.value - self.below).max(0.0),
-            Reading::Highest => self.value + self.above,
-            Reading::FromDue => self.value + self.late,
+            Reading::Lowest => self.span().low,
+            Reading::Highest => self.value + f64::from(self.above),
+            Reading::FromDue => self.value + f64::from(self.late),
+        }
+    }
+
+    /// Returns where the value would be if the client had never been late.
+    fn span(self) -> Span {
+        let known = self.value - f64::from(self.too_high);
+        Span {
+            low: (known - f64::from(self.below)).max(0.0),
+            high: (known + f64::from(self.above)).max(0.0),
         }
     }
 }
@@ -249,8 +289,8 @@ struct Timings {
 }
 
 impl Timings {
-    fn push(&mut self, value: f64, below: f64, above: f64, late: Option<f64>) {
-        let timing = Timing { value, below, above, late: late.unwrap_or(0.0) };
+    fn push(&mut self, timing: Timing, late: Option<f64>) {
+        let timing = Timing { late: late.unwrap_or(0.0) as f32, ..timing };
         self.had_due |= late.is_some();
         self.all.push(timing);
         for (values, reading) in self.so_far.iter_mut().zip(Reading::ALL) {
@@ -275,6 +315,11 @@ impl Timings {
             let at = |rank: Option<u64>| found.get(&rank?).map(|nanos| nanos / 1e6);
             bound.sample_below = at(low).map(|low| bound.value - low);
             bound.sample_above = at(high).map(|high| high - bound.value);
+        }
+        let spans = || self.all.iter().map(Timing::span);
+        bounds.avg.set_likely(likely::mean(spans));
+        for (bound, percent) in [&mut bounds.p50, &mut bounds.p99].into_iter().zip(PERCENTS) {
+            bound.set_likely(likely::percentile(spans, &Place::of(percent, count - 1)));
         }
         Some(bounds)
     }

@@ -1,34 +1,34 @@
 //! Client health of the combined shards of a run.
 
-use super::{ClientHealth, Cpu, LoadReport, Queue, Reads, Reason, TimeStatistics, Verdict};
-use crate::column::Column;
+use super::{
+    ClientHealth, Cpu, LoadReport, OfRecords, Queue, Reads, Reason, TimeStatistics, Verdict,
+    verdict,
+};
 
 /// Maximum number of reasons listed; there may be a thousand shards.
 const MAX_REASONS: usize = 20;
 
 impl ClientHealth {
-    /// Combines the health of `clients`, given by name. Counts are summed, `slips` in
-    /// nanoseconds and `retries` are those of all records, ratios those of the whole `load`. The
-    /// verdict is the worst one, with the reasons of all clients. Percentiles that only the
-    /// clients' own summaries have are left out, since percentiles cannot be combined. `None` if
-    /// nothing is known.
+    /// Combines the health of `clients`, given by name. Counts are summed, slips, retries and
+    /// error bounds are those of all `records`, ratios those of the whole `load`. The verdict is
+    /// the worst of the clients' and that of the error bounds, with the reasons of all. Percentiles
+    /// that only the clients' own summaries have are left out, since percentiles cannot be
+    /// combined. `None` if nothing is known.
     #[must_use]
     pub(crate) fn combined(
         clients: &[(String, Self)],
-        slips: &Column<u64>,
-        retries: u64,
+        records: &OfRecords<'_>,
         load: &LoadReport,
     ) -> Option<Self> {
         if clients.is_empty() {
-            return Self::recomputed(None, slips, retries);
+            return Self::recomputed(None, records);
         }
         let all = || clients.iter().map(|(_, client)| client);
         let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
         let rate = load.requested_rate.zip(load.reached_rate);
-        Some(Self {
-            verdict: all().filter_map(|client| client.verdict).max(),
-            reasons: reasons(clients),
-            schedule_slip_ms: TimeStatistics::of(|| slips.iter()),
+        let mut health = Self {
+            error_bounds_ms: records.error_bounds,
+            schedule_slip_ms: TimeStatistics::of(|| records.slips.iter()),
             reads: all().filter_map(|client| client.reads).reduce(Reads::and),
             queue: all().filter_map(|client| client.queue).reduce(Queue::and),
             cpu: all().filter_map(|client| client.cpu).reduce(Cpu::and),
@@ -36,23 +36,27 @@ impl ClientHealth {
             concurrency_ratio: load
                 .requested_concurrency
                 .and_then(|asked| ratio(load.reached_concurrency as f64, asked as f64)),
-            retries: Some(retries),
+            retries: Some(records.retries),
             ..Self::default()
-        })
+        };
+        let of_all = verdict::uncertain_statistic(&health);
+        let verdicts = all().filter_map(|client| client.verdict);
+        health.verdict = verdicts.chain(of_all.as_ref().map(|reason| reason.verdict)).max();
+        health.reasons = reasons(clients, of_all);
+        Some(health)
     }
 }
 
-/// Returns the reasons, the most serious first, each with its client's name.
-fn reasons(clients: &[(String, ClientHealth)]) -> Vec<Reason> {
-    let mut all: Vec<Reason> = clients
-        .iter()
-        .flat_map(|(name, client)| {
-            client.reasons.iter().map(move |reason| Reason {
-                finding: format!("{name}: {}", reason.finding),
-                ..reason.clone()
-            })
+/// Returns the reasons, the most serious first: that of all clients together, and those of each
+/// client with its name.
+fn reasons(clients: &[(String, ClientHealth)], of_all: Option<Reason>) -> Vec<Reason> {
+    let of_clients = clients.iter().flat_map(|(name, client)| {
+        client.reasons.iter().map(move |reason| Reason {
+            finding: format!("{name}: {}", reason.finding),
+            ..reason.clone()
         })
-        .collect();
+    });
+    let mut all: Vec<Reason> = of_all.into_iter().chain(of_clients).collect();
     all.sort_by_key(|reason| std::cmp::Reverse(reason.verdict));
     if all.len() > MAX_REASONS {
         let rest = all.split_off(MAX_REASONS);
@@ -106,7 +110,8 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::column::Store;
+    use crate::column::{Column, Store};
+    use crate::metrics::health::{Bound, ErrorBounds, MetricBounds};
 
     fn client(verdict: Verdict, worker_max: f64, reasons: usize) -> ClientHealth {
         let reason = Reason { verdict, finding: "slow".to_owned(), advice: "help".to_owned() };
@@ -126,6 +131,40 @@ mod tests {
         }
     }
 
+    fn of(slips: &Column<u64>, retries: u64) -> OfRecords<'_> {
+        OfRecords { slips, retries, error_bounds: None }
+    }
+
+    #[test]
+    fn statistics_of_all_shards_are_judged_too() {
+        let clients = [
+            ("shard 0".to_owned(), client(Verdict::Valid, 0.2, 0)),
+            ("shard 1".to_owned(), client(Verdict::Suspect, 0.4, 1)),
+        ];
+        let p99 = Bound { value: 100.0, below: 40.0, ..Bound::default() };
+        let latency = MetricBounds { count: 400, p99, ..MetricBounds::default() };
+        let bounds = ErrorBounds { request_latency: Some(latency), ..ErrorBounds::default() };
+        let slips = Column::default();
+        let load = LoadReport::default();
+        let health = ClientHealth::combined(
+            &clients,
+            &OfRecords { error_bounds: Some(bounds), ..of(&slips, 0) },
+            &load,
+        )
+        .unwrap();
+        assert_eq!(health.error_bounds_ms, Some(bounds));
+        assert_eq!(health.verdict, Some(Verdict::Invalid));
+        let findings: Vec<_> = health.reasons.iter().map(|reason| &*reason.finding).collect();
+        assert_eq!(
+            findings,
+            [
+                "the client was late to send or to read, so that the p99 of the request latency, \
+                 100 ms, may be 40.0 ms (40%) lower",
+                "shard 1: slow"
+            ]
+        );
+    }
+
     #[test]
     fn the_worst_client_decides_and_is_named() {
         let clients = [
@@ -139,7 +178,7 @@ mod tests {
             ..LoadReport::default()
         };
         let slips = Column::of(Store::default(), [1_000_000, 3_000_000]);
-        let health = ClientHealth::combined(&clients, &slips, 7, &load).unwrap();
+        let health = ClientHealth::combined(&clients, &of(&slips, 7), &load).unwrap();
         assert_eq!(health.verdict, Some(Verdict::Invalid));
         let findings: Vec<_> = health.reasons.iter().map(|reason| &*reason.finding).collect();
         assert_eq!(findings, ["shard 2: slow", "shard 1: slow"]);
@@ -155,13 +194,11 @@ mod tests {
     #[test]
     fn a_thousand_reasons_are_not_all_told() {
         let clients = [("shard 0".to_owned(), client(Verdict::Suspect, 0.5, 1000))];
-        let health =
-            ClientHealth::combined(&clients, &Column::default(), 0, &LoadReport::default())
-                .unwrap();
+        let load = LoadReport::default();
+        let health = ClientHealth::combined(&clients, &of(&Column::default(), 0), &load).unwrap();
         assert_eq!(health.reasons.len(), MAX_REASONS + 1);
         assert!(health.reasons[MAX_REASONS].finding.starts_with("980 further"));
-        assert!(
-            ClientHealth::combined(&[], &Column::default(), 0, &LoadReport::default()).is_none()
-        );
+        let nothing = ClientHealth::combined(&[], &of(&Column::default(), 0), &load);
+        assert!(nothing.is_none());
     }
 }

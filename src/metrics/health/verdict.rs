@@ -111,37 +111,53 @@ fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
     })
 }
 
-/// Checks the statistic with the largest error that the client may have caused, relative to its
+/// Checks the statistic with the largest likely error that the client caused, relative to its
 /// value.
-fn uncertain_statistic(health: &ClientHealth) -> Option<Reason> {
-    let share = |bound: &Bound| bound.error() / bound.value.max(FINEST_MS);
+pub(super) fn uncertain_statistic(health: &ClientHealth) -> Option<Reason> {
     let bounds = health.error_bounds_ms?;
     let all = bounds.iter().flat_map(|(metric, statistics)| {
         statistics.percentiles().map(move |(percent, bound)| (metric, percent, bound))
     });
-    let worst = all.max_by(|one, other| share(&one.2).total_cmp(&share(&other.2)));
-    let (metric, percent, bound) = worst?;
-    let verdict = match share(&bound) {
-        share if share > RUINOUS_SHARE => Verdict::Invalid,
-        share if share > DOUBTFUL_SHARE => Verdict::Suspect,
-        _ => return None,
-    };
+    let judged = all.filter_map(|of| Some((judged(&of.2)?, of)));
+    let worst = judged.max_by(|(one, of_one), (other, of_other)| {
+        one.cmp(other).then(error_share(&of_one.2).total_cmp(&error_share(&of_other.2)))
+    });
+    let (verdict, (metric, percent, bound)) = worst?;
     let relative = if bound.value >= FINEST_MS {
-        format!(" ({:.0}%)", 100.0 * share(&bound))
+        format!(" ({:.0}%)", 100.0 * error_share(&bound))
     } else {
         String::new()
     };
+    let [below, above] = bound.likely();
     Some(Reason {
         verdict,
         finding: format!(
             "the client was late to send or to read, so that the p{percent} of the {metric}, {}, \
              may be {}{relative} {}",
             shown(bound.value),
-            shown(bound.error()),
-            if bound.below < bound.above { "higher" } else { "lower" },
+            shown(below.max(above)),
+            if below < above { "higher" } else { "lower" },
         ),
         advice: more_workers(health.cpu.as_ref(), "lower the load"),
     })
+}
+
+/// Returns the likely error of a statistic relative to its value.
+fn error_share(bound: &Bound) -> f64 {
+    let [below, above] = bound.likely();
+    below.max(above) / bound.value.max(FINEST_MS)
+}
+
+/// Judges a statistic by its likely error. If there are too few requests for the statistic, other
+/// requests would shift it further than small errors do.
+fn judged(bound: &Bound) -> Option<Verdict> {
+    let share = error_share(bound);
+    match bound.requests_needed {
+        None if share > RUINOUS_SHARE => Some(Verdict::Invalid),
+        None if share > DOUBTFUL_SHARE => Some(Verdict::Suspect),
+        Some(_) if share > RUINOUS_SHARE => Some(Verdict::Suspect),
+        _ => None,
+    }
 }
 
 fn saturated_worker(health: &ClientHealth) -> Option<Reason> {

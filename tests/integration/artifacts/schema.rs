@@ -150,6 +150,8 @@ pub(crate) struct Bound {
     pub(crate) value: f64,
     pub(crate) below: f64,
     pub(crate) above: f64,
+    pub(crate) likely_below: f64,
+    pub(crate) likely_above: f64,
     #[serde(rename = "late")]
     _late: Option<f64>,
     pub(crate) sample_below: Option<f64>,
@@ -254,6 +256,12 @@ pub(crate) struct Metadata {
     pub(crate) request_sent_ns: Option<u64>,
     pub(crate) requested_output_tokens: Option<u64>,
     pub(crate) retry_count: Option<u64>,
+    pub(crate) send_delay_ns: Option<u64>,
+    pub(crate) late_ns: Option<u64>,
+    #[serde(default)]
+    pub(crate) first_content_uncertainty_ns: u32,
+    #[serde(default)]
+    pub(crate) last_content_uncertainty_ns: u32,
 }
 
 #[derive(Debug, Deserialize)]
