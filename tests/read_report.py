@@ -168,6 +168,28 @@ def check_time_breakdown(data, summary):
             expect(column, value, name)
 
 
+def check_error_bounds(data, summary):
+    """Compares the error bounds of the latencies with those of the summary."""
+    tables = {table["title"]: table for part in data["sections"] for table in part["tables"]}
+    shown = tables.get("Error bounds", {"rows": []})["rows"]
+    all_bounds = summary.get("client_health", {}).get("error_bounds_ms", {})
+    wanted = []
+    for tag in LATENCIES:
+        for percentile in ("p50", "p99") if tag in all_bounds else ():
+            bound = all_bounds[tag][percentile]
+            below, above = bound.get("sample_below"), bound.get("sample_above")
+            sample = [
+                None if below is None else bound["value"] - below,
+                None if above is None else bound["value"] + above,
+            ]
+            members = ("value", "below", "above", "likely_below", "likely_above")
+            wanted.append([percentile, *(bound[member] for member in members), *sample])
+    expect(len(shown), len(wanted), "error bounds: rows")
+    for row, want in zip(shown, wanted):
+        for column, value in zip(row[1:], want):
+            expect(column, value, f"error bounds: {row[0]} {want[0]}")
+
+
 def main():
     try:
         data, rows, summary = read(Path(sys.argv[1]))
@@ -184,6 +206,7 @@ def main():
     check_timelines(charts, rows)
     check_requests(data, charts, rows)
     check_time_breakdown(data, summary)
+    check_error_bounds(data, summary)
     statistics = data["sections"][-1]["tables"][0]
     names = statistics["columns"]
     for row in statistics["rows"]:

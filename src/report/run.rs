@@ -55,7 +55,8 @@ impl<'a> Run<'a> {
     pub(super) fn document(&self) -> Result<Document, ParquetError> {
         let shown = self.shown()?;
         let mut sections = vec![
-            Section::new("Latency", "", self.latencies()),
+            Section::new("Latency", "", self.latencies())
+                .with(self.error_bounds().into_iter().collect()),
             Section::new(
                 "Over time",
                 "All charts share the time axis. A value is drawn from the start of its interval.",

@@ -106,6 +106,50 @@ impl Run<'_> {
         })
     }
 
+    /// Returns how far the client may have shifted the latencies, if that is known.
+    pub(super) fn error_bounds(&self) -> Option<Table> {
+        let bounds = self.report.outcome.client_health.as_ref()?.error_bounds_ms?;
+        let rows = bounds.iter().flat_map(|(metric, statistics)| {
+            statistics.percentiles().map(move |(percent, bound)| {
+                let [likely_below, likely_above] = bound.likely();
+                let [sample_low, sample_high] = bound.sample_interval();
+                vec![
+                    json!(metric),
+                    json!(format!("p{percent}")),
+                    json!(bound.value),
+                    json!(bound.below),
+                    json!(bound.above),
+                    json!(likely_below),
+                    json!(likely_above),
+                    json!(sample_low),
+                    json!(sample_high),
+                ]
+            })
+        });
+        let columns = [
+            "Latency",
+            "Statistic",
+            "Value (ms)",
+            "At most lower by (ms)",
+            "At most higher by (ms)",
+            "Likely lower by (ms)",
+            "Likely higher by (ms)",
+            "Sample from (ms)",
+            "Sample to (ms)",
+        ];
+        let note = "How much lower and higher each statistic may be because of the client: at most, \
+                    and with a probability of 95%. The sample interval is the 95% confidence \
+                    interval for other requests of the same kind.";
+        let few = bounds.too_few().into_iter().map(|text| format!(" {text}."));
+        Some(Table {
+            title: "Error bounds".to_owned(),
+            note: std::iter::once(note.to_owned()).chain(few).collect(),
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: rows.collect(),
+            requests: Vec::new(),
+        })
+    }
+
     pub(super) fn statistics(&self) -> Table {
         statistics(&self.report.results, self.report.run.settings.developer_mode)
     }
