@@ -149,6 +149,9 @@ fn labels(spec: &MetricSpec) -> &'static str {
         {
             "phase, `aiperf_percentile`"
         }
+        name if name.starts_with("aiperf.sample_interval.") => {
+            "phase, `aiperf_percentile`, `aiperf_interval_end`"
+        }
         name if name.starts_with("aiperf.steady_state.") => "phase, `aiperf_statistic`",
         name if name.starts_with("aiperf.time_breakdown.") => "phase, `aiperf_stage`",
         _ if of_requests => "request",

@@ -15,6 +15,8 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_DNS_CACHE_HIT: &str = "aiperf.dns.cache_hit";
     /// `aiperf.endpoint.type`
     pub(crate) const AIPERF_ENDPOINT_TYPE: &str = "aiperf.endpoint.type";
+    /// `aiperf.interval.end`
+    pub(crate) const AIPERF_INTERVAL_END: &str = "aiperf.interval.end";
     /// `aiperf.model.name`
     pub(crate) const AIPERF_MODEL_NAME: &str = "aiperf.model.name";
     /// `aiperf.percentile`
@@ -431,6 +433,33 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
+    /// An end of the 95% confidence interval of a percentile of the time to first token for other requests. `s`, gauge.
+    pub(crate) const AIPERF_SAMPLE_INTERVAL_TIME_TO_FIRST_TOKEN: Definition = Definition {
+        name: "aiperf.sample_interval.time_to_first_token",
+        kind: InstrumentKind::Gauge,
+        unit: "s",
+        brief: "An end of the 95% confidence interval of a percentile of the time to first token for other requests",
+        boundaries: &[],
+    };
+
+    /// An end of the 95% confidence interval of a percentile of the inter-token latency for other requests. `s`, gauge.
+    pub(crate) const AIPERF_SAMPLE_INTERVAL_INTER_TOKEN_LATENCY: Definition = Definition {
+        name: "aiperf.sample_interval.inter_token_latency",
+        kind: InstrumentKind::Gauge,
+        unit: "s",
+        brief: "An end of the 95% confidence interval of a percentile of the inter-token latency for other requests",
+        boundaries: &[],
+    };
+
+    /// An end of the 95% confidence interval of a percentile of the request latency for other requests. `s`, gauge.
+    pub(crate) const AIPERF_SAMPLE_INTERVAL_REQUEST_LATENCY: Definition = Definition {
+        name: "aiperf.sample_interval.request_latency",
+        kind: InstrumentKind::Gauge,
+        unit: "s",
+        brief: "An end of the 95% confidence interval of a percentile of the request latency for other requests",
+        boundaries: &[],
+    };
+
     /// The settings that tell runs apart, as attributes; always 1. `{run}`, gauge.
     pub(crate) const AIPERF_RUN_INFO: Definition = Definition {
         name: "aiperf.run.info",
@@ -459,7 +488,7 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 37] = [
+    pub(crate) const ALL: [&Definition; 40] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -494,6 +523,9 @@ pub(crate) mod metric {
         &AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN,
         &AIPERF_CLIENT_ERROR_BOUND_INTER_TOKEN_LATENCY,
         &AIPERF_CLIENT_ERROR_BOUND_REQUEST_LATENCY,
+        &AIPERF_SAMPLE_INTERVAL_TIME_TO_FIRST_TOKEN,
+        &AIPERF_SAMPLE_INTERVAL_INTER_TOKEN_LATENCY,
+        &AIPERF_SAMPLE_INTERVAL_REQUEST_LATENCY,
         &AIPERF_RUN_INFO,
         &AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN,
         &AIPERF_TIME_BREAKDOWN_REQUEST_LATENCY,

@@ -26,13 +26,20 @@ const ROWS: [Row; 4] = [
     (metric::AIPERF_CLIENT_VERDICT, |health| Some(health.verdict?.level().into())),
 ];
 
-/// A gauge with the bound of each percentile, and the accessor of a metric's bounds.
+/// A gauge with values of each percentile, and the accessor of a metric's bounds.
 type BoundRow = (Definition, fn(&ErrorBounds) -> Option<MetricBounds>);
 
 const BOUNDS: [BoundRow; 3] = [
     (metric::AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN, |bounds| bounds.time_to_first_token),
     (metric::AIPERF_CLIENT_ERROR_BOUND_INTER_TOKEN_LATENCY, |bounds| bounds.inter_token_latency),
     (metric::AIPERF_CLIENT_ERROR_BOUND_REQUEST_LATENCY, |bounds| bounds.request_latency),
+];
+
+/// The gauges with the ends of the confidence interval of each percentile.
+const INTERVALS: [BoundRow; 3] = [
+    (metric::AIPERF_SAMPLE_INTERVAL_TIME_TO_FIRST_TOKEN, |bounds| bounds.time_to_first_token),
+    (metric::AIPERF_SAMPLE_INTERVAL_INTER_TOKEN_LATENCY, |bounds| bounds.inter_token_latency),
+    (metric::AIPERF_SAMPLE_INTERVAL_REQUEST_LATENCY, |bounds| bounds.request_latency),
 ];
 
 const SPILLED: Definition = metric::AIPERF_CLIENT_QUEUE_SPILLED;
@@ -47,6 +54,7 @@ pub(super) struct Client {
     traces_lost: Counter<u64>,
     gauges: Vec<Gauge<f64>>,
     bounds: Vec<Gauge<f64>>,
+    intervals: Vec<Gauge<f64>>,
     reason: Gauge<f64>,
     info: Gauge<f64>,
     /// Number of spilled records counted so far, over all phases.
@@ -77,6 +85,7 @@ impl Client {
             traces_lost: counter(TRACES_LOST),
             gauges: ROWS.iter().map(|(row, _)| gauge(*row)).collect(),
             bounds: BOUNDS.iter().map(|(row, _)| gauge(*row)).collect(),
+            intervals: INTERVALS.iter().map(|(row, _)| gauge(*row)).collect(),
             reason: gauge(metric::AIPERF_CLIENT_VERDICT_REASON),
             info: gauge(metric::AIPERF_RUN_INFO),
             spilled_before: 0,
@@ -135,19 +144,33 @@ impl Client {
                 gauge.record(value, &attributes);
             }
         }
-        let bounds = health.error_bounds_ms.unwrap_or_default();
-        for (gauge, (_, of_metric)) in self.bounds.iter().zip(&BOUNDS) {
-            for (percentile, bound) in of_metric(&bounds).iter().flat_map(MetricBounds::percentiles)
-            {
-                let which = KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
-                let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
-                gauge.record(bound.error() / 1e3, &attributes);
-            }
-        }
+        self.percentiles(&attributes, &health.error_bounds_ms.unwrap_or_default());
         for reason in &health.reasons {
             let which = KeyValue::new(attribute::AIPERF_CLIENT_FINDING, reason.finding.clone());
             let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
             self.reason.record(reason.verdict.level().into(), &attributes);
+        }
+    }
+
+    /// Records the error bound and the confidence interval of each percentile.
+    fn percentiles(&self, attributes: &[KeyValue], bounds: &ErrorBounds) {
+        let with = |more: &[KeyValue]| [attributes, more].concat();
+        let of = |percentile: i64| KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
+        for (gauge, (_, of_metric)) in self.bounds.iter().zip(&BOUNDS) {
+            for (percentile, bound) in of_metric(bounds).iter().flat_map(MetricBounds::percentiles)
+            {
+                gauge.record(bound.error() / 1e3, &with(&[of(percentile)]));
+            }
+        }
+        for (gauge, (_, of_metric)) in self.intervals.iter().zip(&INTERVALS) {
+            for (percentile, bound) in of_metric(bounds).iter().flat_map(MetricBounds::percentiles)
+            {
+                for (end, value) in ["lower", "upper"].into_iter().zip(bound.sample_interval()) {
+                    let Some(value) = value else { continue };
+                    let end = KeyValue::new(attribute::AIPERF_INTERVAL_END, end);
+                    gauge.record(value / 1e3, &with(&[of(percentile), end]));
+                }
+            }
         }
     }
 }

@@ -916,7 +916,11 @@ pub(crate) fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
 fn health() -> ClientHealth {
     let reason = serde_json::json!({"verdict": "suspect", "finding": "it was slow", "advice": "-"});
     let reason = serde_json::from_value(reason).unwrap();
-    let bound = |below, above| serde_json::json!({"value": 90.0, "below": below, "above": above});
+    let bound = |below, above| {
+        serde_json::json!({
+            "value": 90.0, "below": below, "above": above, "sample_below": 2.5, "sample_above": 10.0
+        })
+    };
     let bounds = serde_json::json!({
         "time_to_first_token": {"count": 2, "avg": bound(0.5, 0.5), "p50": bound(1.0, 0.5), "p99": bound(3.0, 4.0)},
         "inter_token_latency": {"count": 2, "avg": bound(0.5, 0.5), "p50": bound(0.0, 0.0), "p99": bound(0.0, 0.25)},
@@ -956,6 +960,14 @@ fn assert_health(received: &Received) {
     assert_eq!(bound("time_to_first_token", "99"), 4e-3);
     assert_eq!(bound("inter_token_latency", "99"), 0.25e-3);
     assert_eq!(bound("request_latency", "99"), 2.5e-3);
+    let end = |metric: &str, end: &str| {
+        let name = format!("aiperf.sample_interval.{metric}");
+        received.number(&name, &[("aiperf.percentile", "99"), ("aiperf.interval.end", end)])
+    };
+    assert_eq!(
+        (end("time_to_first_token", "lower"), end("request_latency", "upper")),
+        (0.0875, 0.1)
+    );
     let finding = [("aiperf.client.finding", "it was slow")];
     assert_eq!(received.number("aiperf.client.verdict.reason", &finding), 1.0);
 }

@@ -23,6 +23,7 @@ MORE_LABELS = {
     "server_address": 1,
     "server_port": 1,
     "aiperf_percentile": len(PERCENTILES),
+    "aiperf_interval_end": 2,
     "aiperf_statistic": len(STEADY_STATISTICS),
     "aiperf_stage": 7,
     "aiperf_run_load": 1,
@@ -162,11 +163,11 @@ def _check_gauges(report, own, gauges, registry):
     """Each statistic is one series; those of a metric are one check."""
     together = defaultdict(dict)
     for (name, phase, label), want in sorted(gauges.items(), key=str):
-        labels = {} if label is None else {label[0]: label[1]}
+        labels = {} if label is None else dict(zip(label[::2], label[1::2]))
         metric = registry[name].prometheus
         found = [one.value for one in own.find(metric, phase, **labels)]
         have = found[0] if len(found) == 1 else None
-        what = "value" if label is None else label[1]
+        what = "value" if label is None else " ".join(label[1::2])
         together[f"{metric} {phase}"][what] = (have, want)
     for what, pairs in together.items():
         report.all_close(what, pairs)

@@ -31,7 +31,7 @@ class Expected:
 
     histograms: dict = field(default_factory=lambda: defaultdict(list))
     counters: dict = field(default_factory=lambda: defaultdict(float))
-    # By metric, phase and the label that names the statistic with its value, which is None for
+    # By metric, phase and the labels that name the statistic, each followed by its value; None for
     # single results.
     gauges: dict = field(default_factory=dict)
     # Only counts and means, since the values are not in the files: (metric, phase) to both.
@@ -227,6 +227,11 @@ def _add_health(expected, health):
             key = f"aiperf.client.error_bound.{metric}", "profiling"
             label = "aiperf_percentile", str(percentile)
             expected.gauges[*key, label] = max(bound["below"], bound["above"]) / 1e3
+            for end, member, sign in (("lower", "sample_below", -1), ("upper", "sample_above", 1)):
+                if member in bound:
+                    key = f"aiperf.sample_interval.{metric}", "profiling"
+                    value = bound["value"] + sign * bound[member]
+                    expected.gauges[*key, (*label, "aiperf_interval_end", end)] = value / 1e3
     for reason in health["reasons"]:
         label = "aiperf_client_finding", reason["finding"]
         severity = ["valid", "suspect", "invalid"].index(reason["verdict"])
