@@ -70,11 +70,17 @@ fn of_rank(spans: impl Iterator<Item = Span>, rank: u64, range: Span) -> Span {
     let step = (range.high - range.low) / PARTS as f64;
     let ends: [f64; PARTS + 1] = std::array::from_fn(|part| range.low + part as f64 * step);
     let mut counts = vec![Count::default(); PARTS + 1];
+    let mut below = 0;
     for span in spans.filter(|span| span.low < range.high) {
+        if span.high <= range.low {
+            below += 1;
+            continue;
+        }
         for (count, end) in counts.iter_mut().zip(ends) {
             count.add(span, end);
         }
     }
+    counts.iter_mut().for_each(|count| count.certain += below);
     let is_above = |part: &usize| counts[*part].is_hardly_more_than(rank);
     let is_below = |part: &usize| counts[*part].is_likely_more_than(rank);
     Span {
