@@ -355,6 +355,11 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
 
     let missing = load(&from_file(&directory.path().join("absent"), None)).unwrap_err();
     assert!(missing.to_string().starts_with("cannot read the dataset "), "{missing}");
-    let directory_error = load(&from_file(directory.path(), None)).unwrap_err();
-    assert!(matches!(directory_error, DatasetError::Read { .. }), "{directory_error}");
+    let directory_error = load(&from_file(directory.path(), None)).unwrap_err().to_string();
+    assert!(
+        directory_error.ends_with(
+            "contains no usable conversation: the directory has no .jsonl or .json file"
+        ),
+        "{directory_error}"
+    );
 }

@@ -18,7 +18,7 @@ const WATTS: [f64; 2] = [300.0, 400.0];
 
 /// Starts an exporter of GPUs with constant power, whose energy counters are read with each scrape;
 /// returns its address.
-fn exporter(rest: &'static str) -> String {
+pub(crate) fn exporter(rest: &'static str) -> String {
     let began = Instant::now();
     let address = raw_server::serve(move |_, stream| {
         while let Some(request) = raw_server::read_request(stream) {

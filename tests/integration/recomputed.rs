@@ -12,12 +12,12 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint};
 
-use crate::media;
 use crate::support::load::{faults, mock};
 use crate::support::otlp_receiver::{OtlpReceiver, attribute};
 use crate::support::python::run_python;
 use crate::support::raw_server;
 use crate::support::run::{Run, aiperf, profile_command};
+use crate::{gpu_telemetry, media};
 
 const TOKENIZER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
 
@@ -225,7 +225,8 @@ fn nothing_of_aiperfs_files_is_missing_unexplained() {
         --slice-duration 1.5 \
         --goodput time_to_first_token:50 --export-level raw --export-http-trace \
         --show-trace-timing --server-metrics-formats json csv jsonl parquet --workers-max 2";
-    let mut command = profile_command(&server.url(), directory.path(), &[]);
+    let gpus = ["--gpu-telemetry", &gpu_telemetry::exporter("")];
+    let mut command = profile_command(&server.url(), directory.path(), &gpus);
     // There is no collector, but its configuration is in the files nevertheless.
     command.args(words.split_whitespace()).args(["--otel-url", "http://127.0.0.1:1"]);
     let run = Run { output: command.output().unwrap(), directory }.succeeded();

@@ -66,8 +66,11 @@ pub(super) fn read(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, Da
 fn detect(directory: &Path) -> Result<FileFormat, DatasetError> {
     let found = files(directory, JSONL, true)?;
     let Some(first) = found.first() else {
-        let has_documents = !files(directory, JSON, false)?.is_empty();
-        return Ok(if has_documents { FileFormat::WekaTrace } else { FileFormat::RandomPool });
+        if files(directory, JSON, false)?.is_empty() {
+            let note = format!(": the directory has no .{JSONL} or .{JSON} file");
+            return Err(DatasetError::Empty { path: directory.to_owned(), note });
+        }
+        return Ok(FileFormat::WekaTrace);
     };
     let members = first_line(first).map_err(|fault| named(fault, first))?;
     Ok(match members {
