@@ -80,7 +80,9 @@ fn of_rank(spans: impl Iterator<Item = Span>, rank: u64, range: Span) -> Span {
             count.add(span, end);
         }
     }
-    counts.iter_mut().for_each(|count| count.certain += below);
+    for count in &mut counts {
+        count.certain += below;
+    }
     let is_above = |part: &usize| counts[*part].is_hardly_more_than(rank);
     let is_below = |part: &usize| counts[*part].is_likely_more_than(rank);
     Span {
