@@ -1,7 +1,7 @@
 //! Telemetry of GPUs: the Prometheus expositions of DCGM and AMD exporters during a run.
 //!
 //! The exporters are scraped and their samples stored like those of
-//! [servers](crate::server_metrics). The [fields](fields) that AIPerf knows get its names and
+//! [servers](crate::server_metrics). The [fields] that AIPerf knows get its names and
 //! units; the [report] has their statistics and the [energy] of each GPU over the profiling phase.
 
 pub(crate) mod doubts;
