@@ -344,6 +344,7 @@ mod tests {
         let format = Some(FileFormat::MooncakeTrace);
         let refused = load(&[("a.jsonl", "{}")], format).unwrap_err().to_string();
         assert!(refused.contains("mooncake_trace is read from a file"), "{refused}");
-        assert!(load(&[], None).unwrap().is_empty());
+        let empty = load(&[("data", "{}")], None).unwrap_err().to_string();
+        assert!(empty.ends_with(": the directory has no .jsonl or .json file"), "{empty}");
     }
 }
