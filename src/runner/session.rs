@@ -85,24 +85,12 @@ impl PhaseWorker {
         first: SendTimes,
         user: Option<&UserTurns>,
     ) {
-        let workload = &self.shared.workload;
-        let index = self.phase.conversation(number, &workload.sampler);
-        let Some(conversation) = workload.dataset.conversations.get(index) else { return };
-        let correlation_id = self.shared.new_id();
-        let marker = self.marker(correlation_id);
-        let session = Session {
-            number,
-            index,
-            conversation,
-            server: workload.targets.server(number),
-            correlation_id,
-            connection: SessionConnection::default(),
-            user,
-            marker: marker.clone(),
-        };
+        let index = self.phase.conversation(number, &self.shared.workload.sampler);
+        let Some(session) = self.begin(number, index, None, user) else { return };
         let mut children = Children::default();
+        let marker = session.marker.clone();
         let began = SoFar { turn: 0, answers: Vec::new(), last_end: first.issued, marker };
-        children.start(self, number, conversation, None, &began);
+        children.start(self, number, session.conversation, None, &began);
         if !self.turns(&session, Some(first), began, &mut children).await {
             self.phase.counters.session_cut_short();
         }
@@ -112,30 +100,40 @@ impl PhaseWorker {
     /// Runs the turns of a conversation that the session `number` starts, and returns when it
     /// ended. The requests belong to that session, but are not its last.
     pub(super) async fn child(self: Rc<Self>, number: u64, origin: Origin) -> Nanos {
-        let workload = &self.shared.workload;
-        let Origin { conversation: index, mut began } = origin;
-        let Some(conversation) = workload.dataset.conversations.get(index) else {
+        let Origin { conversation, mut began } = origin;
+        // A fork continues the prompts of its parent.
+        let Some(session) = self.begin(number, conversation, began.marker.take(), None) else {
             return began.last_end;
         };
-        let correlation_id = self.shared.new_id();
-        // A fork continues the prompts of its parent.
-        let marker = began.marker.take().or_else(|| self.marker(correlation_id));
-        began.marker.clone_from(&marker);
-        let session = Session {
-            number,
-            index,
-            conversation,
-            server: workload.targets.server(number),
-            correlation_id,
-            connection: SessionConnection::default(),
-            user: None,
-            marker,
-        };
+        began.marker.clone_from(&session.marker);
         let mut children = Children::default();
-        children.start(&self, number, conversation, None, &began);
+        children.start(&self, number, session.conversation, None, &began);
         self.turns(&session, None, began, &mut children).await;
         children.wait(None).await;
         Clock::now()
+    }
+
+    /// Begins the conversation `index` in session `number`. Its prompts have the `marker`, or else
+    /// their own, if they have one. Returns `None` if there is no such conversation.
+    fn begin<'a>(
+        &'a self,
+        number: u64,
+        index: usize,
+        marker: Option<Arc<str>>,
+        user: Option<&'a UserTurns>,
+    ) -> Option<Session<'a>> {
+        let workload = &self.shared.workload;
+        let correlation_id = self.shared.new_id();
+        Some(Session {
+            number,
+            index,
+            conversation: workload.dataset.conversations.get(index)?,
+            server: workload.targets.server(number),
+            correlation_id,
+            connection: SessionConnection::default(),
+            user,
+            marker: marker.or_else(|| self.marker(correlation_id)),
+        })
     }
 
     /// Returns the marker of the prompts of the session `id`.
@@ -179,7 +177,9 @@ impl PhaseWorker {
             let ends = is_last || (answer.is_none() && self.phase.ends_failed_sessions);
             record.turn.is_final = ends && !is_child;
             self.shared.queue.push(record);
-            so_far.answers.push(answer);
+            if is_continued {
+                so_far.answers.push(answer);
+            }
             if ends && !is_last {
                 return true;
             }
