@@ -62,6 +62,10 @@ pub(super) struct WorkerParts {
 /// something to read wakes at once, and then takes some microseconds for each socket.
 const MIN_SLEEP: Nanos = Nanos(50_000);
 
+/// How long a thread may take to wake before the kernel counts it as waiting for a core: another
+/// core has to interrupt its core first.
+const WAKE: Nanos = Nanos(100_000);
+
 /// The last time that a worker slept because it had nothing to do.
 #[derive(Debug, Default)]
 pub(super) struct Sleep {
@@ -110,9 +114,9 @@ impl Sleep {
 
 /// Returns until when a worker slept that had nothing to do `from` an instant on, and ran again
 /// `until` another, after it had `waited` for a core; `None` if it hardly slept. What woke it came
-/// when it began to wait, or later.
+/// [`WAKE`] before it began to wait, or later.
 fn woken(from: Nanos, until: Nanos, waited: Nanos) -> Option<Nanos> {
-    let woken = until.since(waited);
+    let woken = until.since(waited).since(WAKE);
     (woken > from + MIN_SLEEP).then_some(woken)
 }
 
@@ -459,10 +463,10 @@ mod tests {
     #[test]
     fn a_worker_wakes_when_it_begins_to_wait_for_a_core() {
         let at = |us: u64| Nanos(us * 1_000);
-        assert_eq!(woken(at(1_000), at(9_000), at(0)), Some(at(9_000)));
-        assert_eq!(woken(at(1_000), at(9_000), at(3_000)), Some(at(6_000)));
+        assert_eq!(woken(at(1_000), at(9_000), at(0)), Some(at(8_900)));
+        assert_eq!(woken(at(1_000), at(9_000), at(3_000)), Some(at(5_900)));
         // It had something to read and ran again at once, or after a wait.
-        assert_eq!(woken(at(1_000), at(1_040), at(0)), None);
+        assert_eq!(woken(at(1_000), at(1_140), at(0)), None);
         assert_eq!(woken(at(1_000), at(9_000), at(7_950)), None);
         assert_eq!(woken(at(1_000), at(9_000), at(10_000)), None);
     }
