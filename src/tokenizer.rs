@@ -13,7 +13,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::Serialize;
 
@@ -180,15 +180,17 @@ impl TokenizerError {
 pub struct TokenCounter {
     name: Arc<str>,
     vocabulary: Vocabulary,
-    sha256: Arc<str>,
     chat: Option<Arc<ChatTemplate>>,
 }
 
 #[derive(Clone)]
 enum Vocabulary {
     Builtin(&'static O200k),
-    File(Arc<tokenizers::Tokenizer>),
+    File(Loaded),
 }
+
+/// SHA-256 of the embedded vocabulary, computed at its first use: it takes a millisecond.
+static O200K_SHA256: LazyLock<Arc<str>> = LazyLock::new(|| sha256(o200k::TOKENS));
 
 impl TokenCounter {
     /// Loads the tokenizer that `source` names.
@@ -210,17 +212,15 @@ impl TokenCounter {
                 from_bytes(&bytes, &format!("tokenizer.json of {name}"))?
             }
         };
-        let Loaded { tokenizer, sha256 } = file;
-        let vocabulary = Vocabulary::File(tokenizer);
-        Ok(Self { name: source.to_string().into(), vocabulary, sha256, chat: None })
+        let vocabulary = Vocabulary::File(file);
+        Ok(Self { name: source.to_string().into(), vocabulary, chat: None })
     }
 
     /// Returns a counter with the embedded o200k vocabulary.
     #[must_use]
     pub fn builtin() -> Self {
         let name = Source::Builtin.to_string().into();
-        let sha256 = sha256(o200k::TOKENS);
-        Self { name, vocabulary: Vocabulary::Builtin(&O200K), sha256, chat: None }
+        Self { name, vocabulary: Vocabulary::Builtin(&O200K), chat: None }
     }
 
     /// Adds the chat template that belongs to the tokenizer of `source`, from which the counter was
@@ -268,7 +268,10 @@ impl TokenCounter {
     /// Returns the SHA-256 of the `tokenizer.json` or of the embedded vocabulary, in hexadecimal.
     #[must_use]
     pub(crate) fn sha256(&self) -> &str {
-        &self.sha256
+        match &self.vocabulary {
+            Vocabulary::Builtin(_) => &O200K_SHA256,
+            Vocabulary::File(file) => &file.sha256,
+        }
     }
 
     /// Returns the number of tokens of `text`, without added tokens.
@@ -284,7 +287,8 @@ impl TokenCounter {
     pub(crate) fn encode(&self, text: &str) -> Vec<u32> {
         match &self.vocabulary {
             Vocabulary::Builtin(o200k) => o200k.encode(text),
-            Vocabulary::File(tokenizer) => tokenizer
+            Vocabulary::File(file) => file
+                .tokenizer
                 .encode_fast(text, false)
                 .map(|encoding| encoding.get_ids().to_vec())
                 .unwrap_or_default(),
@@ -299,7 +303,7 @@ impl TokenCounter {
             Vocabulary::Builtin(o200k) => {
                 String::from_utf8_lossy(&o200k.decode(tokens)).into_owned()
             }
-            Vocabulary::File(tokenizer) => tokenizer.decode(tokens, false).unwrap_or_default(),
+            Vocabulary::File(file) => file.tokenizer.decode(tokens, false).unwrap_or_default(),
         }
     }
 }
@@ -314,8 +318,8 @@ impl fmt::Debug for TokenCounter {
 /// encode these does not fail on other text.
 const PROBE: &str = "The quick brown fox, 1234567890.\n\t\"Ünïcödé\" 漢字 \u{1F600} \u{E000}";
 
-/// A parsed tokenizer file.
-#[derive(Debug)]
+/// A parsed tokenizer file. Clones share it.
+#[derive(Debug, Clone)]
 struct Loaded {
     tokenizer: Arc<tokenizers::Tokenizer>,
     sha256: Arc<str>,
