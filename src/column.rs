@@ -49,6 +49,21 @@ macro_rules! fixed {
 
 fixed! { u8 u16 u32 u64 f32 f64 }
 
+/// A byte that says whether there is a value, then the value or its default.
+impl<T: Fixed> Fixed for Option<T> {
+    const SIZE: usize = 1 + T::SIZE;
+
+    fn encode(self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(self.is_some()));
+        self.unwrap_or_default().encode(bytes);
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let (is_some, value) = bytes.split_first()?;
+        (*is_some != 0).then(|| T::decode(value))
+    }
+}
+
 /// Declares a struct of fixed values, which is a [`Fixed`] value itself.
 macro_rules! fixed_struct {
     (

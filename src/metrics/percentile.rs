@@ -11,6 +11,7 @@ mod ranks;
 use std::collections::BTreeMap;
 
 use super::metric::Distribution;
+pub(crate) use ranks::key;
 pub(super) use ranks::{Extent, at_ranks};
 
 /// The percentiles of a [`Distribution`].
@@ -167,7 +168,7 @@ where
 /// Returns the values at the indices `ranks` of the sorted values, by index; `values` is called
 /// several times.
 #[must_use]
-pub(super) fn sorted_at<I>(
+pub(crate) fn sorted_at<I>(
     values: impl Fn() -> I,
     ranks: impl IntoIterator<Item = u64>,
 ) -> BTreeMap<u64, f64>

@@ -7,7 +7,7 @@ use parquet::errors::ParquetError;
 use serde_json::{Value, json};
 
 use super::chart::{Axis, Chart, Point, Series, Shape, Tone, axis};
-use super::distribution::{cumulative, sorted};
+use super::distribution::cumulative;
 use super::document::{Document, Figure, Level, Notice, Section, ShownRequests, Table};
 use super::plot::Charts;
 use super::requests::Requests;
@@ -380,15 +380,13 @@ impl Comparison {
     fn distributions(&self) -> Result<Vec<Chart>, ParquetError> {
         let mut of_latency: BTreeMap<usize, Vec<Series>> = BTreeMap::new();
         for cell in self.cells.iter().take(MAX_DISTRIBUTIONS) {
-            let mut values: [Vec<f64>; LATENCIES.len()] = Default::default();
-            for table in cell.runs.iter().filter_map(|run| table(run)) {
-                let requests = Requests::read(&table, 0)?;
-                for ((_, value_of), values) in LATENCIES.iter().zip(&mut values) {
-                    values.extend(requests.all.iter().filter_map(value_of));
-                }
-            }
-            for (at, values) in values.into_iter().enumerate() {
-                let points = cumulative(&sorted(values.into_iter()));
+            let tables = cell.runs.iter().filter_map(|run| table(run));
+            let runs: Vec<Requests> =
+                tables.map(|table| Requests::read(&table, 0)).collect::<Result<_, _>>()?;
+            for (at, (_, value_of)) in LATENCIES.iter().enumerate() {
+                let requests = || runs.iter().flat_map(Requests::iter);
+                let values = || requests().filter_map(|request| value_of(&request));
+                let points = cumulative(|| values().filter(|value| value.is_finite()));
                 let series = Series::new(cell.label.clone(), Shape::Line, points);
                 of_latency.entry(at).or_default().push(series);
             }

@@ -1,7 +1,10 @@
 //! Cumulative distributions and histograms of values.
+//!
+//! Values are closures that return their iterator and are called several times, so that the values
+//! need not be in memory.
 
 use super::chart::Point;
-use crate::metrics::percentile::percentile;
+use crate::metrics::percentile::{percentile_of, sorted_at};
 
 /// Maximum number of points of a cumulative distribution.
 const MAX_POINTS: usize = 1000;
@@ -10,23 +13,19 @@ const MAX_BINS: usize = 60;
 /// Share of the values above which a histogram ends, so that few large ones do not hide the rest.
 const SHOWN_PERCENT: f64 = 99.5;
 
-/// Returns the finite `values` in ascending order.
-pub(super) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut sorted: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted
+/// Returns the cumulative distribution of `values`, in percent. Between its points it is linear, as
+/// percentiles are. Of many values, each end and every n-th in between are kept.
+pub(super) fn cumulative<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Vec<Point> {
+    let Some(last) = values().count().checked_sub(1) else { return Vec::new() };
+    let share = |at: u64| if last == 0 { 1.0 } else { at as f64 / last as f64 };
+    let found = sorted_at(values, kept(last).map(|at| at as u64));
+    found.into_iter().map(|(at, value)| Point::new(value, share(at) * 100.0)).collect()
 }
 
-/// Returns the cumulative distribution of `sorted` values, in percent. Between its points it is
-/// linear, as percentiles are. Of many values, each end and every n-th in between are kept.
-pub(super) fn cumulative(sorted: &[f64]) -> Vec<Point> {
-    let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
-    let point = |at: usize| {
-        let share = if last == 0 { 1.0 } else { at as f64 / last as f64 };
-        Point::new(sorted[at], share * 100.0)
-    };
+/// Returns the indices that a cumulative distribution keeps of sorted values at 0 to `last`.
+fn kept(last: usize) -> Box<dyn Iterator<Item = usize>> {
     if last < MAX_POINTS {
-        return (0..=last).map(point).collect();
+        return Box::new(0..=last);
     }
     // The ends have ten times as many points, where percentiles such as p99.9 are.
     let tail = last / 50;
@@ -34,7 +33,7 @@ pub(super) fn cumulative(sorted: &[f64]) -> Vec<Point> {
     let low = (0..tail).step_by(step(tail));
     let middle = (tail..last - tail).step_by(step(last - 2 * tail));
     let high = (last - tail..last).step_by(step(tail));
-    low.chain(middle).chain(high).chain([last]).map(point).collect()
+    Box::new(low.chain(middle).chain(high).chain([last]))
 }
 
 /// A histogram.
@@ -55,11 +54,12 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    /// Returns the bins for `sorted` values; `None` without any.
-    pub(super) fn of(sorted: &[f64]) -> Option<Self> {
-        let (low, high) = (*sorted.first()?, percentile(sorted, SHOWN_PERCENT)?);
+    /// Returns the bins for `values`; `None` without any.
+    pub(super) fn of<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<Self> {
+        let low = values().min_by(f64::total_cmp)?;
+        let high = percentile_of(&values, SHOWN_PERCENT)?;
         // The square root of the number of values is a common choice; more bins show noise.
-        let count = ((sorted.len() as f64).sqrt().ceil() as usize).clamp(1, MAX_BINS);
+        let count = ((values().count() as f64).sqrt().ceil() as usize).clamp(1, MAX_BINS);
         let width = (high - low) / count as f64;
         if width > 0.0 && width.is_finite() {
             return Some(Self { low, width, count });
@@ -70,13 +70,13 @@ impl Bins {
     }
 
     /// Counts the `values` in each bin. The upper bound belongs to the last bin.
-    pub(super) fn histogram(self, values: &[f64]) -> Histogram {
+    pub(super) fn histogram(self, values: impl Iterator<Item = f64>) -> Histogram {
         let Self { low, width, count } = self;
         let end = low + width * count as f64;
         let mut counts = vec![0_u64; count];
         let mut beyond = 0;
         for value in values {
-            if *value > end {
+            if value > end {
                 beyond += 1;
             } else {
                 let bin = ((value - low) / width).max(0.0) as usize;
@@ -100,15 +100,16 @@ mod tests {
 
     #[test]
     fn a_distribution_passes_through_the_percentiles() {
-        assert_eq!(cumulative(&[]), []);
-        assert_eq!(cumulative(&[7.0]), points(&[(7.0, 100.0)]));
-        assert_eq!(cumulative(&[1.0, 2.0, 4.0]), points(&[(1.0, 0.0), (2.0, 50.0), (4.0, 100.0)]));
+        let of = |values: &[f64]| cumulative(|| values.iter().copied());
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[7.0]), points(&[(7.0, 100.0)]));
+        assert_eq!(of(&[4.0, 1.0, 2.0]), points(&[(1.0, 0.0), (2.0, 50.0), (4.0, 100.0)]));
     }
 
     #[test]
     fn a_long_distribution_keeps_its_ends() {
-        let values: Vec<f64> = (0..100_000).map(f64::from).collect();
-        let points = cumulative(&values);
+        // In another order: 7919 is a prime number.
+        let points = cumulative(|| (0..100_000_u64).map(|at| (at * 7919 % 100_000) as f64));
         assert!(points.len() <= MAX_POINTS + 3, "{}", points.len());
         assert_eq!(points.first(), Some(&Point::new(0.0, 0.0)));
         assert_eq!(points.last(), Some(&Point::new(99_999.0, 100.0)));
@@ -118,9 +119,9 @@ mod tests {
 
     #[test]
     fn each_value_is_in_one_bin() {
-        let values: Vec<f64> = (0..400).map(f64::from).collect();
-        let bins = Bins::of(&values).unwrap();
-        let histogram = bins.histogram(&values);
+        let values = || (0..400).map(f64::from);
+        let bins = Bins::of(values).unwrap();
+        let histogram = bins.histogram(values());
         assert_eq!(histogram.beyond, 2);
         let counts: f64 = histogram.bins[..20].iter().filter_map(|point| point.y).sum();
         assert_eq!(counts, 398.0);
@@ -129,10 +130,12 @@ mod tests {
 
     #[test]
     fn equal_values_have_one_bin() {
-        let bins = Bins::of(&[5.0, 5.0]).unwrap();
-        assert_eq!(bins.histogram(&[5.0, 5.0]).bins[0].y, Some(2.0));
-        assert!(Bins::of(&[]).is_none());
-        let zero = Bins::of(&[0.0]).unwrap();
-        assert_eq!(zero.histogram(&[0.0]).bins, points(&[(-0.5, 1.0), (0.5, 1.0)]));
+        let twice = || [5.0, 5.0].into_iter();
+        let bins = Bins::of(twice).unwrap();
+        assert_eq!(bins.histogram(twice()).bins[0].y, Some(2.0));
+        assert!(Bins::of(std::iter::empty::<f64>).is_none());
+        let zero = Bins::of(|| std::iter::once(0.0)).unwrap();
+        let histogram = zero.histogram(std::iter::once(0.0));
+        assert_eq!(histogram.bins, points(&[(-0.5, 1.0), (0.5, 1.0)]));
     }
 }

@@ -1,7 +1,7 @@
 //! The requests of a run, read from `profile_export.parquet` by column.
 //!
-//! A request takes about 100 bytes; texts and lists are only read for the requests that the page
-//! shows one by one.
+//! A request takes about 100 bytes, of which a limited amount is in memory; texts and lists are only
+//! read for the requests that the page shows one by one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,6 +10,8 @@ use parquet::errors::ParquetError;
 use serde::Serialize;
 
 use crate::artifacts::Table;
+use crate::column::{Column, Sorted, Store, fixed_struct};
+use crate::metrics::percentile;
 use crate::metrics::tag::{self, MetricTag};
 use crate::units::Nanos;
 
@@ -26,31 +28,33 @@ pub(super) const PHASES: [(&str, MetricTag); 6] = [
 /// Maximum number of token times on a page.
 const MAX_TICKS: usize = 100_000;
 /// Maximum number of classes of failures; others are in one class.
-const MAX_CLASSES: usize = 8;
+const MAX_CLASSES: u32 = 8;
 /// Maximum number of characters of an error's message.
 const MAX_MESSAGE: usize = 300;
 
-/// A request of the profiling phase. Times are in milliseconds, and starts relative to the phase.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Request {
-    /// Its row in the table.
-    pub(super) row: usize,
-    pub(super) start: f64,
-    /// From start to end.
-    pub(super) duration: f64,
-    /// `request_latency`; absent if it failed.
-    pub(super) latency: Option<f64>,
-    pub(super) ttft: Option<f64>,
-    pub(super) itl: Option<f64>,
-    /// Input tokens.
-    pub(super) isl: Option<f64>,
-    /// Output tokens.
-    pub(super) osl: Option<f64>,
-    /// From due to started.
-    pub(super) slip: Option<f64>,
-    pub(super) read_lag: Option<f64>,
-    /// Index of its class in [`Requests::classes`]; `None` if it succeeded.
-    pub(super) class: Option<usize>,
+fixed_struct! {
+    /// A request of the profiling phase. Times are in milliseconds, and starts relative to the phase.
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    pub(super) struct Request {
+        /// Its row in the table.
+        pub(super) row: u64,
+        pub(super) start: f64,
+        /// From start to end.
+        pub(super) duration: f64,
+        /// `request_latency`; absent if it failed.
+        pub(super) latency: Option<f64>,
+        pub(super) ttft: Option<f64>,
+        pub(super) itl: Option<f64>,
+        /// Input tokens.
+        pub(super) isl: Option<f64>,
+        /// Output tokens.
+        pub(super) osl: Option<f64>,
+        /// From due to started.
+        pub(super) slip: Option<f64>,
+        pub(super) read_lag: Option<f64>,
+        /// Index of its class in [`Requests::classes`]; `None` if it succeeded.
+        pub(super) class: Option<u32>,
+    }
 }
 
 impl Request {
@@ -63,10 +67,11 @@ impl Request {
     }
 }
 
-/// The requests of the profiling phase, by start.
+/// The requests of the profiling phase.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    pub(super) all: Vec<Request>,
+    by_start: Column<Request>,
+    failed: usize,
     /// The classes of failures.
     pub(super) classes: Vec<String>,
 }
@@ -74,8 +79,10 @@ pub(super) struct Requests {
 impl Requests {
     /// Reads the table at `path`; the phase started at `start_ns`.
     pub(super) fn read(path: &Path, start_ns: u64) -> Result<Self, ParquetError> {
-        let mut requests = Self::default();
-        let mut classes = BTreeMap::new();
+        let directory = path.parent().map(Path::to_owned).unwrap_or_default();
+        let store = Store::of_run(directory);
+        let mut found = Column::new(store.scratch());
+        let mut classes = Classes::default();
         let mut before = 0;
         for group in Table::open(path)?.groups() {
             let group = group?;
@@ -96,13 +103,8 @@ impl Requests {
                     continue;
                 }
                 let failed = error[row].is_some() || code[row].is_some();
-                let class = failed.then(|| {
-                    let name = class(error[row].as_deref(), code[row]);
-                    let next = classes.len();
-                    *classes.entry(name).or_insert(next)
-                });
-                requests.all.push(Request {
-                    row: before + row,
+                found.push(Request {
+                    row: before + row as u64,
                     start: millis(i128::from(started) - i128::from(start_ns)),
                     duration: millis(i128::from(ended) - i128::from(started)),
                     latency: latency[row],
@@ -113,34 +115,82 @@ impl Requests {
                     slip: due[row]
                         .map(|due| millis(i128::from(started) - i128::from(due)).max(0.0)),
                     read_lag: lag[row].map(|lag| millis(lag.into())),
-                    class,
+                    class: failed.then(|| classes.count(class(error[row].as_deref(), code[row]))),
                 });
             }
-            before += group.rows();
+            before += group.rows() as u64;
         }
-        requests.all.sort_by(|a, b| a.start.total_cmp(&b.start));
-        requests.classify(classes);
-        Ok(requests)
+        let failed = classes.total();
+        let (classes, places) = classes.by_count();
+        let by_start =
+            Sorted::new(found.iter(), |request| percentile::key(request.start), &store.scratch());
+        drop(found);
+        let by_start = Column::of(
+            store,
+            by_start.iter().map(|request| Request {
+                class: request.class.map(|class| places[class as usize]),
+                ..request
+            }),
+        );
+        Ok(Self { by_start, failed, classes })
     }
 
-    /// Names the classes, most frequent first. `found` has the index of each.
-    fn classify(&mut self, found: BTreeMap<String, usize>) {
-        let mut counts = vec![0_u64; found.len()];
-        self.all.iter().filter_map(|request| request.class).for_each(|class| counts[class] += 1);
-        let mut by_count: Vec<(String, usize)> = found.into_iter().collect();
-        by_count.sort_by_key(|(_, index)| std::cmp::Reverse(counts[*index]));
+    /// Iterates over all requests in order of start.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Request> + '_ {
+        self.by_start.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_start.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_start.is_empty()
+    }
+
+    /// Returns the number of failed requests.
+    pub(super) const fn failed(&self) -> usize {
+        self.failed
+    }
+}
+
+/// The classes of failures with their numbers, by the order in which they were found.
+#[derive(Debug, Default)]
+struct Classes {
+    indices: BTreeMap<String, u32>,
+    counts: Vec<usize>,
+}
+
+impl Classes {
+    /// Counts a failure of the class `name`; returns the index of the class.
+    fn count(&mut self, name: String) -> u32 {
+        let index = *self.indices.entry(name).or_insert(self.counts.len() as u32);
+        if self.counts.len() == index as usize {
+            self.counts.push(0);
+        }
+        self.counts[index as usize] += 1;
+        index
+    }
+
+    fn total(&self) -> usize {
+        self.counts.iter().sum()
+    }
+
+    /// Returns the names, most frequent first, of which the last stands for all that have no room,
+    /// and the place of each index among them.
+    fn by_count(self) -> (Vec<String>, Vec<u32>) {
+        let mut by_count: Vec<(String, u32)> = self.indices.into_iter().collect();
+        by_count.sort_by_key(|(_, index)| std::cmp::Reverse(self.counts[*index as usize]));
         let mut places = vec![0; by_count.len()];
-        for (place, (name, index)) in by_count.into_iter().enumerate() {
-            places[index] = place.min(MAX_CLASSES);
-            if place < MAX_CLASSES {
-                self.classes.push(name);
-            } else if place == MAX_CLASSES {
-                self.classes.push("other failures".to_owned());
-            }
+        for (place, (_, index)) in (0..).zip(&by_count) {
+            places[*index as usize] = MAX_CLASSES.min(place);
         }
-        for request in &mut self.all {
-            request.class = request.class.map(|index| places[index]);
+        let mut names: Vec<String> = by_count.into_iter().map(|(name, _)| name).collect();
+        if names.len() > MAX_CLASSES as usize {
+            names.truncate(MAX_CLASSES as usize);
+            names.push("other failures".to_owned());
         }
+        (names, places)
     }
 }
 
@@ -186,8 +236,8 @@ pub(super) struct Details {
 /// first to have token times; returns whether there was room for those of all.
 pub(super) fn details(
     path: &Path,
-    rows: &[usize],
-    first: impl Fn(usize) -> bool,
+    rows: &[u64],
+    first: impl Fn(u64) -> bool,
 ) -> Result<(Vec<Details>, bool), ParquetError> {
     let mut found = Vec::with_capacity(rows.len());
     let mut left: [usize; 2] = [MAX_TICKS / 2; 2];
@@ -196,7 +246,7 @@ pub(super) fn details(
     let mut rows = rows.iter().peekable();
     for group in Table::open(path)?.groups() {
         let group = group?;
-        let after = before + group.rows();
+        let after = before + group.rows() as u64;
         if rows.peek().is_none_or(|row| **row >= after) {
             before = after;
             continue;
@@ -208,7 +258,7 @@ pub(super) fn details(
         let phases = PHASES.map(|(_, tag)| group.numbers(tag.name()));
         let arrivals = group.lists("content_arrival_ms")?;
         while let Some(row) = rows.next_if(|row| **row < after) {
-            let at = row - before;
+            let at = (row - before) as usize;
             let list = &arrivals[at];
             let room = &mut left[usize::from(first(*row))];
             let fits = list.len() <= *room;

@@ -46,8 +46,8 @@ impl<'a> Run<'a> {
         } else {
             Requests::default()
         };
-        let sample = Sample::of(&requests.all);
-        let end = requests.all.iter().map(Request::end).fold(0.0, f64::max);
+        let sample = Sample::of(&requests);
+        let end = requests.iter().map(|request| request.end()).fold(0.0, f64::max);
         Ok(Self { report, table, requests, sample, intervals: Intervals::until(end) })
     }
 

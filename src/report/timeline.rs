@@ -1,7 +1,6 @@
 //! Requests over the time of a run, in intervals of equal length.
 
 use super::chart::Point;
-use super::distribution::sorted;
 use super::requests::Request;
 use crate::metrics::percentile::percentile;
 
@@ -82,7 +81,7 @@ impl Intervals {
     }
 
     /// Returns the mean number of `requests` in flight.
-    pub(super) fn in_flight<'a>(self, requests: impl Iterator<Item = &'a Request>) -> Vec<Point> {
+    pub(super) fn in_flight(self, requests: impl Iterator<Item = Request>) -> Vec<Point> {
         let spans = requests.map(|request| (request.start, request.end(), request.duration));
         self.steps(self.spread(spans).into_iter().map(|ms| ms / self.length))
     }
@@ -106,19 +105,27 @@ impl Intervals {
         sums
     }
 
-    /// Returns percentiles of the values at their times; absent in an interval without values.
+    /// Returns percentiles of the values at their times, which ascend; absent in an interval without
+    /// values.
     pub(super) fn percentiles<const N: usize>(
         self,
         values: impl Iterator<Item = (f64, f64)>,
         percents: [f64; N],
     ) -> [Vec<Point>; N] {
-        let mut of_interval = vec![Vec::new(); self.count];
-        values.for_each(|(time, value)| of_interval[self.at(time)].push(value));
-        let of_interval: Vec<Vec<f64>> =
-            of_interval.into_iter().map(|values| sorted(values.into_iter())).collect();
-        percents.map(|percent| {
-            self.points(of_interval.iter().map(|sorted| percentile(sorted, percent)))
-        })
+        let mut found = [const { Vec::new() }; N];
+        let mut values = values.filter(|(_, value)| value.is_finite()).peekable();
+        let mut of_interval: Vec<f64> = Vec::new();
+        for interval in 0..self.count {
+            of_interval.clear();
+            while let Some((_, value)) = values.next_if(|(time, _)| self.at(*time) <= interval) {
+                of_interval.push(value);
+            }
+            of_interval.sort_by(f64::total_cmp);
+            for (found, percent) in found.iter_mut().zip(percents) {
+                found.push(percentile(&of_interval, percent));
+            }
+        }
+        found.map(|values| self.points(values.into_iter()))
     }
 }
 

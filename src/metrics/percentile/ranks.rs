@@ -154,7 +154,7 @@ fn sort(spans: &[Span], values: impl Iterator<Item = (f64, u64)>, found: &mut BT
 }
 
 /// Returns a number that orders values as [`f64::total_cmp`] does.
-const fn key(value: f64) -> u64 {
+pub(crate) const fn key(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }

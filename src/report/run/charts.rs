@@ -5,7 +5,7 @@ use crate::metrics::Registry;
 use crate::metrics::metric::{Metric, MetricResult, Statistic};
 use crate::metrics::tag;
 use crate::report::chart::{Axis, Chart, Mark, Point, Series, Shape, Tone, axis};
-use crate::report::distribution::{Bins, cumulative, sorted};
+use crate::report::distribution::{Bins, Histogram, cumulative};
 use crate::report::requests::Request;
 use crate::report::server;
 
@@ -13,17 +13,46 @@ impl Run<'_> {
     /// Returns the distributions of latencies.
     pub(super) fn latencies(&self) -> Vec<Chart> {
         let mut charts = Vec::new();
-        for (tag, value) in LATENCIES {
+        for (tag, value_of) in LATENCIES {
             let Some(metric) = Registry::row(tag) else { continue };
-            let values = sorted(self.requests.all.iter().filter_map(value));
-            let failed = if tag == tag::REQUEST_LATENCY {
-                let failed = self.requests.all.iter().filter(|request| !request.succeeded());
-                sorted(failed.map(|request| request.duration))
-            } else {
-                Vec::new()
+            let values = || self.requests.iter().filter_map(|request| value_of(&request));
+            let values = || values().filter(|value| value.is_finite());
+            // Only the duration of a failed request is known.
+            let has_failed = tag == tag::REQUEST_LATENCY;
+            let failed = || {
+                let failed = self.requests.iter().filter(|request| !request.succeeded());
+                failed.filter(move |_| has_failed).map(|request| request.duration)
             };
-            charts.push(self.cumulative(metric, &values, &failed));
-            charts.push(self.histogram(metric, &values, &failed));
+            let count = values().count();
+            let count_failed = if has_failed { self.requests.failed() } else { 0 };
+            let note = format!("{count} requests")
+                + &match count_failed {
+                    0 => String::new(),
+                    count => format!(", and {count} failed ones, from start to end"),
+                };
+
+            let line = |name, points| Series::new(name, Shape::Line, points);
+            let mut series = vec![line("successful", cumulative(values))];
+            if count_failed > 0 {
+                series.push(line("failed", cumulative(failed)).toned(Tone::Bad));
+            }
+            charts.push(self.cumulative(metric, &note, series));
+
+            let mut beyond = 0;
+            let mut series = Vec::new();
+            if let Some(bins) = Bins::of(|| values().chain(failed())) {
+                let mut area = |name, histogram: Histogram| {
+                    beyond += histogram.beyond;
+                    Series::new(name, Shape::Area, histogram.bins)
+                };
+                if count > 0 {
+                    series.push(area("successful", bins.histogram(values())));
+                }
+                if count_failed > 0 {
+                    series.push(area("failed", bins.histogram(failed())).toned(Tone::Bad));
+                }
+            }
+            charts.push(self.histogram(metric, &note, series, beyond));
         }
         charts
     }
@@ -38,16 +67,11 @@ impl Run<'_> {
         marks.map(|(label, at)| Mark { at, label: label.to_owned() }).collect()
     }
 
-    fn cumulative(&self, metric: &Metric, values: &[f64], failed: &[f64]) -> Chart {
-        let mut series = vec![Series::new("successful", Shape::Line, cumulative(values))];
-        if !failed.is_empty() {
-            let points = cumulative(failed);
-            series.push(Series::new("failed", Shape::Line, points).toned(Tone::Bad));
-        }
+    fn cumulative(&self, metric: &Metric, note: &str, series: Vec<Series>) -> Chart {
         Chart {
             name: format!("{}_cdf", metric.tag),
             title: format!("{}: share of requests below a value", metric.header),
-            note: format!("{} requests", values.len()) + &of_failed(failed),
+            note: note.to_owned(),
             x: axis(metric),
             y: Axis::new("Requests", "%"),
             series,
@@ -56,21 +80,8 @@ impl Run<'_> {
         }
     }
 
-    fn histogram(&self, metric: &Metric, values: &[f64], failed: &[f64]) -> Chart {
-        let all = sorted(values.iter().chain(failed).copied());
-        let mut beyond = 0;
-        let mut series = Vec::new();
-        if let Some(bins) = Bins::of(&all) {
-            for (name, values, tone) in
-                [("successful", values, Tone::Own), ("failed", failed, Tone::Bad)]
-            {
-                let histogram = bins.histogram(values);
-                beyond += histogram.beyond;
-                if !values.is_empty() {
-                    series.push(Series::new(name, Shape::Area, histogram.bins).toned(tone));
-                }
-            }
-        }
+    /// Returns a histogram with `beyond` requests above its last bin.
+    fn histogram(&self, metric: &Metric, note: &str, series: Vec<Series>, beyond: usize) -> Chart {
         let above = match beyond {
             0 => String::new(),
             1 => ", and 1 request above the last bin".to_owned(),
@@ -86,7 +97,7 @@ impl Run<'_> {
         Chart {
             name: format!("{}_histogram", metric.tag),
             title: format!("{}: histogram", metric.header),
-            note: format!("{} requests", values.len()) + &of_failed(failed) + &above,
+            note: note.to_owned() + &above,
             x: axis(metric),
             y: Axis::new("Requests", ""),
             series,
@@ -97,12 +108,12 @@ impl Run<'_> {
 
     /// Returns the charts over the time of the run.
     pub(super) fn timelines(&self) -> Vec<Chart> {
-        let all = &self.requests.all;
+        let all = || self.requests.iter();
         let intervals = self.intervals;
-        if all.is_empty() {
+        if self.requests.is_empty() {
             return Vec::new();
         }
-        let successful = || all.iter().filter(|request| request.succeeded());
+        let successful = || all().filter(Request::succeeded);
         let steps = |name: &str, points| Series::new(name, Shape::Steps, points);
         let seconds = || intervals.described();
         let mut charts = vec![
@@ -115,8 +126,8 @@ impl Run<'_> {
                 ),
                 Axis::new("Requests", "requests/s"),
                 vec![
-                    steps("started", intervals.rate(all.iter().map(|request| request.start))),
-                    steps("completed", intervals.rate(successful().map(Request::end))),
+                    steps("started", intervals.rate(all().map(|request| request.start))),
+                    steps("completed", intervals.rate(successful().map(|request| request.end()))),
                 ],
             ),
             over_time(
@@ -141,12 +152,12 @@ impl Run<'_> {
                 "Requests in flight",
                 &format!("Mean number in each interval of {}", seconds()),
                 Axis::new("Requests", ""),
-                vec![steps("in flight", intervals.in_flight(all.iter()))],
+                vec![steps("in flight", intervals.in_flight(all()))],
             ),
         ];
         for (tag, value) in LATENCIES {
             let Some(metric) = Registry::row(tag) else { continue };
-            let values = all.iter().filter_map(|request| Some((request.start, value(request)?)));
+            let values = all().filter_map(|request| Some((request.start, value(&request)?)));
             let [p50, p99] = intervals.percentiles(values, [50.0, 99.0]);
             let series = |name, points| Series::new(name, Shape::Line, points);
             charts.push(over_time(
@@ -157,9 +168,8 @@ impl Run<'_> {
                 vec![series("p50", p50), series("p99", p99)],
             ));
         }
-        let of_class =
-            |class: usize| all.iter().filter(move |request| request.class == Some(class));
-        let errors = self.requests.classes.iter().enumerate();
+        let of_class = |class: u32| all().filter(move |request| request.class == Some(class));
+        let errors = (0..).zip(&self.requests.classes);
         charts.push(over_time(
             "errors_over_time",
             "Failed requests",
@@ -167,12 +177,12 @@ impl Run<'_> {
             Axis::new("Failed requests", format!("per {}", seconds())),
             errors
                 .map(|(class, name)| {
-                    steps(name, intervals.count(of_class(class).map(Request::end)))
+                    steps(name, intervals.count(of_class(class).map(|request| request.end())))
                 })
                 .collect(),
         ));
         let worst = |value: ValueOf| {
-            let values = all.iter().filter_map(|request| Some((request.start, value(request)?)));
+            let values = all().filter_map(|request| Some((request.start, value(&request)?)));
             let [max] = intervals.percentiles(values, [100.0]);
             max
         };
@@ -256,7 +266,7 @@ impl Run<'_> {
         );
         let shown = self.sample.shown.iter();
         let points =
-            shown.filter_map(|at| Some(Point::new(*at as f64 + 1.0, self.requests.all[*at].ttft?)));
+            shown.filter_map(|(at, request)| Some(Point::new(*at as f64 + 1.0, request.ttft?)));
         by_number.series = vec![Series::new("successful", Shape::Points, points.collect())];
         vec![by_number, Chart { is_timeline: true, ..by_start }]
     }
@@ -311,10 +321,9 @@ impl Run<'_> {
                 if at == 1 { series.toned(Tone::Bad) } else { series }
             })
             .collect();
-        for (place, at) in (0..).zip(&self.sample.shown) {
-            let request = &self.requests.all[*at];
+        for (place, request) in (0..).zip(self.sample.shown.values()) {
             if let (Some(x), Some(y)) = (x_of(request), y_of(request)) {
-                let series = &mut series[request.class.map_or(0, |class| class + 1)];
+                let series = &mut series[request.class.map_or(0, |class| class as usize + 1)];
                 series.points.push(Point::new(x, y));
                 series.requests.push(place);
             }
@@ -330,13 +339,6 @@ impl Run<'_> {
             marks: Vec::new(),
             is_timeline: false,
         }
-    }
-}
-
-fn of_failed(failed: &[f64]) -> String {
-    match failed.len() {
-        0 => String::new(),
-        count => format!(", and {count} failed ones, from start to end"),
     }
 }
 

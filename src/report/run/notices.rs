@@ -33,9 +33,9 @@ impl Run<'_> {
                 None => {}
             }
         }
-        let failed = self.requests.all.iter().filter(|request| !request.succeeded()).count();
+        let failed = self.requests.failed();
         if failed > 0 {
-            let all = self.requests.all.len();
+            let all = self.requests.len();
             add(
                 Level::Bad,
                 format!("{failed} of {all} requests failed; latencies are those of the others."),
@@ -47,7 +47,7 @@ impl Run<'_> {
                 format!("The latencies are not divided by the server's times: {reason}."),
             );
         }
-        if self.requests.all.is_empty() {
+        if self.requests.is_empty() {
             add(
                 Level::Doubtful,
                 "There are no records of requests, so there are no charts.".to_owned(),

@@ -24,23 +24,23 @@ impl Run<'_> {
             "{} of {} requests: of each {group} consecutive ones the first, the fastest, the slowest \
              and the first failed one, and those of the tables",
             self.sample.shown.len(),
-            self.requests.all.len(),
+            self.requests.len(),
         )
     }
 
     pub(super) fn shown(&self) -> Result<Shown, ParquetError> {
-        let mut by_row: Vec<(usize, usize)> = (0..)
-            .zip(&self.sample.shown)
-            .map(|(place, at)| (self.requests.all[*at].row, place))
+        let mut by_row: Vec<(u64, usize)> = (0..)
+            .zip(self.sample.shown.values())
+            .map(|(place, request)| (request.row, place))
             .collect();
         by_row.sort_unstable();
-        let rows: Vec<usize> = by_row.iter().map(|(row, _)| *row).collect();
-        let in_tables: BTreeSet<usize> = self
+        let rows: Vec<u64> = by_row.iter().map(|(row, _)| *row).collect();
+        let in_tables: BTreeSet<u64> = self
             .sample
             .slowest
             .iter()
             .chain(&self.sample.failed)
-            .map(|at| self.requests.all[*at].row)
+            .map(|at| self.sample.shown[at].row)
             .collect();
         if rows.is_empty() {
             return Ok(Shown { requests: ShownRequests::default(), has_all_arrivals: true });
@@ -52,10 +52,9 @@ impl Run<'_> {
         for ((_, place), details) in by_row.into_iter().zip(details) {
             shown[place] = Some(details);
         }
-        let rows = self.sample.shown.iter().zip(shown).map(|(at, details)| {
-            let request = &self.requests.all[*at];
+        let rows = self.sample.shown.values().zip(shown).map(|(request, details)| {
             let details = details.unwrap_or_default();
-            let class = request.class.map(|class| self.requests.classes[class].clone());
+            let class = request.class.map(|class| self.requests.classes[class as usize].clone());
             let facts = [
                 ("Session", json!(details.session)),
                 ("Turn", json!(details.turn)),
@@ -81,7 +80,7 @@ impl Run<'_> {
     }
 
     pub(super) fn request_tables(&self) -> Vec<Table> {
-        let places: BTreeMap<usize, u32> = self.sample.shown.iter().copied().zip(0..).collect();
+        let places: BTreeMap<usize, u32> = self.sample.shown.keys().copied().zip(0..).collect();
         let table = |title: &str, note: String, list: &[usize]| Table {
             title: title.to_owned(),
             note,
@@ -99,9 +98,10 @@ impl Run<'_> {
             rows: list
                 .iter()
                 .map(|at| {
-                    let request = &self.requests.all[*at];
-                    let outcome =
-                        request.class.map_or("successful", |class| &self.requests.classes[class]);
+                    let request = &self.sample.shown[at];
+                    let outcome = request
+                        .class
+                        .map_or("successful", |class| &self.requests.classes[class as usize]);
                     vec![
                         json!(request.start / 1e3),
                         json!(request.latency.unwrap_or(request.duration)),
@@ -115,7 +115,7 @@ impl Run<'_> {
                 .collect(),
             requests: list.iter().filter_map(|at| places.get(at).copied()).collect(),
         };
-        let failed = self.requests.all.iter().filter(|request| !request.succeeded()).count();
+        let failed = self.requests.failed();
         let some = if failed > MAX_ROWS {
             format!("The first {MAX_ROWS} of {failed}.")
         } else {
