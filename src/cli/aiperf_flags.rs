@@ -39,7 +39,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "--wandb-project --wandb-entity --wandb-run-name --wandb-tag",
-        "upload the files with the W&B client",
+        "log the files with its own client, as docs/decisions/trackers.md shows",
     ),
     // Tokenizer
     (
@@ -84,7 +84,8 @@ const REFUSED: &[(&str, &str)] = &[
     (
         "--accuracy-benchmark --accuracy-tasks --accuracy-n-shots --accuracy-enable-cot \
          --accuracy-no-enable-cot --accuracy-grader --accuracy-system-prompt --accuracy-verbose",
-        "responses are not graded; use --export-level raw to write them, and grade them yourself",
+        "responses are not graded; another program does that, as docs/decisions/accuracy.md \
+         explains",
     ),
     // Multi-Run
     (
