@@ -6,6 +6,7 @@
 
 mod bounds;
 mod combined;
+mod ends;
 mod errors;
 mod likely;
 mod sampling;

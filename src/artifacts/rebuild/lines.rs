@@ -57,6 +57,8 @@ struct Metadata<'a> {
     first_content_uncertainty_ns: u32,
     #[serde(default)]
     last_content_uncertainty_ns: u32,
+    #[serde(default)]
+    end_gap_ns: Option<u32>,
 }
 
 impl Metadata<'_> {
@@ -65,6 +67,7 @@ impl Metadata<'_> {
         Some(ClientErrors {
             first_content_uncertainty: self.first_content_uncertainty_ns,
             last_content_uncertainty: self.last_content_uncertainty_ns,
+            end_gap: self.end_gap_ns,
             send_delay: self.send_delay_ns?,
             late: self.late_ns,
         })
@@ -230,10 +233,11 @@ mod tests {
 
     #[test]
     fn errors_of_the_client_are_read() {
-        let text = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"profiling","send_delay_ns":7,"late_ns":0,"last_content_uncertainty_ns":30},"metrics":{},"error":null}"#;
+        let text = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"profiling","send_delay_ns":7,"late_ns":0,"last_content_uncertainty_ns":30,"end_gap_ns":0},"metrics":{},"error":null}"#;
         let errors = ClientErrors {
             first_content_uncertainty: 0,
             last_content_uncertainty: 30,
+            end_gap: Some(0),
             send_delay: 7,
             late: Some(0),
         };

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ends::Ends;
 use super::errors::ClientErrors;
 use super::likely::{self, Span};
 use super::sampling::{self, Interval};
@@ -168,13 +169,19 @@ pub(crate) struct Collector {
     first_token: Timings,
     between: Timings,
     latency: Timings,
+    ends: Ends,
 }
 
 impl Collector {
     /// Creates a collector whose values will be in `store`.
     pub(crate) fn keeping_in(store: &Store) -> Self {
         let timings = || Timings { all: Column::new(store.clone()), ..Timings::default() };
-        Self { first_token: timings(), between: timings(), latency: timings() }
+        Self {
+            first_token: timings(),
+            between: timings(),
+            latency: timings(),
+            ends: Ends::keeping_in(store.clone()),
+        }
     }
 
     /// Adds a successful request with these `values` and `errors`.
@@ -182,29 +189,38 @@ impl Collector {
         let first = f64::from(errors.first_content_uncertainty);
         let last = f64::from(errors.last_content_uncertainty);
         let late = errors.late.map(|late| late as f64);
-        let sent = |value: f64, uncertainty: f64| Timing {
+        let sent = |value: f64, uncertainty: f64, gaps: f32| Timing {
             value,
             too_high: errors.send_delay as f32,
             below: uncertainty as f32,
+            gaps,
             ..Timing::default()
         };
+        let latency = values.scalar(tag::REQUEST_LATENCY);
         if let Some(value) = values.scalar(tag::TIME_TO_FIRST_TOKEN) {
-            self.first_token.push(sent(value, first), late);
+            // The first content may be the last, too.
+            let gaps = if latency == Some(value) { 1.0 } else { 0.0 };
+            self.first_token.push(sent(value, first, gaps), late);
         }
-        if let Some(value) = values.scalar(tag::REQUEST_LATENCY) {
-            self.latency.push(sent(value, last), late);
+        if let Some(value) = latency {
+            self.latency.push(sent(value, last, 1.0), late);
+        }
+        if let Some(gap) = errors.end_gap {
+            self.ends.push(gap, errors.last_content_uncertainty);
         }
         if let Some(value) = values.scalar(tag::INTER_TOKEN_LATENCY)
             && let Some(gaps) = gaps(values)
         {
             let (below, above) = ((last / gaps) as f32, (first / gaps) as f32);
-            self.between.push(Timing { value, below, above, ..Timing::default() }, None);
+            let gaps = gaps as f32;
+            self.between.push(Timing { value, below, above, gaps, ..Timing::default() }, None);
         }
     }
 
     /// Computes the bounds; `None` without values.
     pub(crate) fn bounds(&self) -> Option<ErrorBounds> {
-        self.by(Timings::bounds)
+        let gap = self.ends.likely_gap();
+        self.by(|timings| timings.bounds(gap))
     }
 
     /// Computes the bounds so far: fast, but with percentiles at most 0.8% too high, and without
@@ -242,6 +258,9 @@ fixed_struct! {
         above: f32,
         /// How late the request was sent.
         late: f32,
+        /// The number of times between tokens that the value is the mean of; 1 if it is the time of
+        /// the last content, and 0 if it does not depend on that.
+        gaps: f32,
     }
 }
 
@@ -266,6 +285,16 @@ impl Timing {
             Reading::Highest => self.value + f64::from(self.above),
             Reading::FromDue => self.value + f64::from(self.late),
         }
+    }
+
+    /// Returns where the value likely would be if the client had never been late: if its last
+    /// content did not arrive more than `gap` before the end of the response.
+    fn likely_span(self, gap: Option<f64>) -> Span {
+        let below = match gap {
+            Some(gap) if self.gaps > 0.0 => self.below.min(gap as f32 / self.gaps),
+            _ => self.below,
+        };
+        Self { below, ..self }.span()
     }
 
     /// Returns where the value would be if the client had never been late.
@@ -298,7 +327,8 @@ impl Timings {
         }
     }
 
-    fn bounds(&self) -> Option<MetricBounds> {
+    /// Computes the bounds; responses likely end at most `gap` after their last content.
+    fn bounds(&self, gap: Option<f64>) -> Option<MetricBounds> {
         let count = self.all.len() as u64;
         let values = |reading| move || self.all.iter().map(move |timing| timing.read(reading));
         let statistics = |reading| {
@@ -316,7 +346,7 @@ impl Timings {
             bound.sample_below = at(low).map(|low| bound.value - low);
             bound.sample_above = at(high).map(|high| high - bound.value);
         }
-        let spans = || self.all.iter().map(Timing::span);
+        let spans = || self.all.iter().map(|timing| timing.likely_span(gap));
         bounds.avg.set_likely(likely::mean(spans));
         for (bound, percent) in [&mut bounds.p50, &mut bounds.p99].into_iter().zip(PERCENTS) {
             bound.set_likely(likely::percentile(spans, &Place::of(percent, count - 1)));

@@ -55,6 +55,10 @@ impl ArrivalErrors {
         ClientErrors {
             first_content_uncertainty: first,
             last_content_uncertainty: last,
+            end_gap: content.last().and_then(|last| {
+                let end = record.body.events.last()?.arrival.at;
+                Some(u32::try_from(end.since(last.arrival.at).0).unwrap_or(u32::MAX))
+            }),
             send_delay: send_delay(record).0,
             late: lateness(record).map(|late| late.0),
         }
@@ -69,6 +73,9 @@ pub(crate) struct ClientErrors {
     pub(crate) first_content_uncertainty: u32,
     /// How much earlier the last content event may have arrived.
     pub(crate) last_content_uncertainty: u32,
+    /// How long after the last content event the last event arrived; zero if they have the same
+    /// timestamp, and absent without content.
+    pub(crate) end_gap: Option<u32>,
     /// How long after its start the client could have sent the request but did not.
     pub(crate) send_delay: u64,
     /// How long after it could have the client started the request; absent in a closed loop.

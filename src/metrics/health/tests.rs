@@ -372,6 +372,34 @@ fn uncertain_arrivals_are_hardly_all_at_their_earliest() {
 }
 
 #[test]
+fn the_last_content_likely_comes_as_soon_before_the_end_as_in_other_requests() {
+    // The stream ends 0.05 ms after its last content, or so late that both are merged.
+    let record = |is_merged: bool| {
+        let mut record = events(&[(0, 0), (0, if is_merged { 30_000 } else { 0 }), (0, 0)], true);
+        let gap = if is_merged { Nanos::ZERO } else { Nanos(MS / 20) };
+        record.body.events[2].arrival.at = record.body.events[1].arrival.at + gap;
+        let mut measured = measured(&record, &streaming(200.0, 10.0));
+        measured.response.content.pop();
+        measured
+    };
+    let mut records = vec![record(false); 150];
+    records.extend(vec![record(true); 250]);
+    let health = health_with(&records, &LoadReport::default(), true);
+    let bounds = health.error_bounds_ms.unwrap();
+    let of = |bounds: MetricBounds| (bounds.p50.below, bounds.p50.likely_below.unwrap());
+    let (certain, likely) = of(bounds.request_latency.unwrap());
+    assert_eq!(certain, 30.0);
+    assert!(likely > 0.0 && likely <= 0.05, "{likely}");
+    let (certain, likely) = of(bounds.inter_token_latency.unwrap());
+    assert_eq!(certain, 3.0);
+    assert!(likely > 0.0 && likely <= 0.005, "{likely}");
+    assert_eq!(health.verdict, Some(Verdict::Valid));
+    // Without the others, nothing is known about the server.
+    let health = health_with(&records[150..], &LoadReport::default(), true);
+    assert_eq!(health.verdict, Some(Verdict::Suspect));
+}
+
+#[test]
 fn a_percentile_of_too_few_requests_is_judged_by_large_errors_only() {
     // One of the requests takes 200 ms, of which the client caused a part.
     let verdict = |count: usize, delay| {

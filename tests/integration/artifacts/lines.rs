@@ -44,6 +44,16 @@ fn each_request_has_its_line() {
         // Of an event, of the third one, or the largest read lag; 0 without content.
         let errors = [metadata.first_content_uncertainty_ns, metadata.last_content_uncertainty_ns];
         assert!(errors.iter().all(|error| [0, 2_500, 4_500, 3_500].contains(error)), "{errors:?}");
+        // The last three events of a complete stream come after its content, at the same time.
+        let events = &request.body.events;
+        let is_complete = request.body.bytes.ends_with(b"[DONE]\n\n");
+        let gap = if is_complete {
+            let [before, after] = [4, 1].map(|at| events[events.len() - at].arrival.at);
+            Some(after.since(before).0)
+        } else {
+            request.body.is_event_stream.then_some(0)
+        };
+        assert_eq!(metadata.end_gap_ns.map(u64::from), gap);
         assert_eq!(metadata.was_cancelled, request.cancelled_at.is_some());
         assert_eq!(metadata.cancellation_time_ns.is_some(), metadata.was_cancelled);
         let phase = request.phase.as_str();
