@@ -21,6 +21,7 @@ mod start;
 mod stderr;
 mod synthesize;
 mod view;
+mod watch;
 
 use std::ffi::OsString;
 use std::fs;

@@ -11,7 +11,7 @@ mod csv;
 mod decimal;
 pub(crate) mod gpu;
 mod inputs;
-mod json;
+pub(crate) mod json;
 mod jsonl;
 pub mod layout;
 mod manifest;

@@ -29,8 +29,8 @@ use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
 use crate::units::Nanos;
 use crate::{
-    artifacts, dataset, endpoint, gpu, judge, metrics, redact, schedule, server_metrics, telemetry,
-    transport,
+    api, artifacts, dataset, endpoint, gpu, judge, metrics, redact, schedule, server_metrics,
+    telemetry, transport,
 };
 
 pub use crate::console::Ui;
@@ -76,6 +76,13 @@ pub struct RunConfig {
     pub selfcheck_file: Option<PathBuf>,
     /// How progress is displayed.
     pub ui: Ui,
+    /// Interval between blocks of statistics in the progress (`--stats-interval`); zero for no
+    /// periodic output, absent for lines.
+    #[serde(skip)]
+    pub stats_interval: Option<Nanos>,
+    /// Where the progress and the results are served.
+    #[serde(skip)]
+    pub api: api::Config,
     /// The tables to print.
     #[serde(flatten)]
     pub tables: Tables,

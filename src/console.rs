@@ -23,7 +23,7 @@ use crate::run::{ClientTables, RunReport};
 
 pub(crate) use files::render_files;
 pub use live::Ui;
-pub(crate) use live::{DownloadLine, ProgressLine};
+pub(crate) use live::{DownloadLine, ProgressLine, block};
 pub(crate) use table::{SummaryTable, figures};
 pub(crate) use warning::Warning;
 

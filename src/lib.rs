@@ -59,11 +59,15 @@ pub mod judge;
 
 pub mod run;
 
+mod status;
+
 pub mod artifacts;
 
 pub mod console;
 
 pub mod report;
+
+pub mod api;
 
 pub mod mock_server;
 

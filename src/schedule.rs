@@ -154,6 +154,14 @@ impl PhaseStats {
         });
         requests.max(time).max(sessions).min(100.0)
     }
+
+    /// Returns the estimated seconds until the end of the phase, if its progress is known.
+    #[must_use]
+    pub(crate) fn seconds_left(&self) -> Option<f64> {
+        let percent = self.progress_percent();
+        (percent > 0.0 && percent < 100.0)
+            .then(|| self.elapsed_seconds() * (100.0 - percent) / percent)
+    }
 }
 
 #[cfg(test)]

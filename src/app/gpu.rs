@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::view::{Screen, View};
+use super::view::View;
 use crate::artifacts::ArtifactSet;
 use crate::artifacts::gpu::GpuLines;
 use crate::config::RunConfig;
@@ -14,6 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::runner::PhaseListener;
 use crate::server_metrics::store::Store;
 use crate::server_metrics::{Collected, Collector, EndpointConfig, Scrape, ScrapeSink};
+use crate::status::Status;
 use crate::telemetry::Telemetry;
 use crate::units::Clock;
 
@@ -30,14 +31,14 @@ struct Sink {
     fields: Fields,
     /// Number of endpoints of servers, whose scrapes are exported and shown too.
     servers: usize,
-    screen: Option<Arc<Screen>>,
+    status: Option<Arc<Status>>,
 }
 
 impl ScrapeSink for Sink {
     fn scrape(&mut self, scrape: &Scrape<'_>) {
         let samples = sample::samples(scrape.snapshot, &self.fields);
-        if let Some(screen) = self.screen.as_ref().filter(|_| !samples.is_empty()) {
-            screen.scraped(self.servers + scrape.index, live::gauges(&samples));
+        if let Some(status) = self.status.as_ref().filter(|_| !samples.is_empty()) {
+            status.scraped(self.servers + scrape.index, live::gauges(&samples));
         }
         if let Some(telemetry) = self.telemetry.upgrade() {
             let (url, at_ns) = (&scrape.endpoint.url, scrape.times.first_byte_ns);
@@ -75,7 +76,7 @@ impl GpuCollection {
             lines,
             fields: config.fields.clone(),
             servers,
-            screen: view.screen().cloned(),
+            status: view.status().cloned(),
         };
         let collector =
             Collector::start(config.scrapes.clone(), connections, clock, sink, interrupt)?;

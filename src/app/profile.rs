@@ -14,7 +14,9 @@ use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
 use super::view::View;
+use super::watch::Watch;
 use super::{Outcome, datasets, explained, gates, interrupt, page, plot, terminal_style};
+use crate::api::Listener;
 use crate::artifacts::layout::Layout;
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
@@ -48,24 +50,31 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     raise_file_limit()?;
     gates::check(config.judge.junit.as_deref())?;
     page::check(config.page.as_ref())?;
+    let listener = Listener::bind(&config.api)?;
     if config.multi_run.is_many() {
-        return many::profile(config, out);
+        return many::profile(config, listener, out);
     }
     let start = Start::of(&config)?;
     let mut run = Run::prepare(config)?;
     // Until here there is nothing to drain or write, so a signal ends the process.
     let interrupter = interrupt::listen()?;
     let interrupt = interrupter.interrupt();
+    let watch = Watch::start(&run.config, listener, &interrupter)?;
     run.wait_until_ready(&interrupt)?;
     if let Some(start) = start {
         start.come_close(&interrupt)?;
         // The wait may have been long, so the wall clock is read again.
         run.clock = Clock::start();
     }
-    let mut view = View::start(run.config.ui, &interrupter);
+    let mut view = View::start(run.config.ui, run.config.stats_interval, &interrupter, &watch);
     let measured = run.measure(&interrupt, None, &mut view)?;
     view.end();
-    run.conclude(measured).show(out)
+    let concluded = run.conclude(measured);
+    watch.status().ended(&concluded.report, &concluded.layout.summary_json);
+    let (directory, is_partial) = (concluded.layout.directory.clone(), concluded.files.is_err());
+    let outcome = concluded.show(out);
+    watch.end(&directory, is_partial);
+    outcome
 }
 
 /// Returns an error for a directory with the files of another run, before any slow work.

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use super::view::{Screen, View};
+use super::view::View;
 use crate::artifacts::layout::Layout;
-use crate::artifacts::server_metrics::ScrapeLines;
+use crate::artifacts::server_metrics::{ScrapeLines, whole_line};
 use crate::artifacts::{ArtifactSet, WriteFailure};
 use crate::config::RunConfig;
 use crate::interrupt::Interrupt;
@@ -14,6 +14,7 @@ use crate::server_metrics::report::{self, ServerMetrics};
 use crate::server_metrics::store::Store;
 use crate::server_metrics::watch::LiveGauge;
 use crate::server_metrics::{Collected, Collector, Scrape, ScrapeSink};
+use crate::status::Status;
 use crate::telemetry::Telemetry;
 use crate::units::{Clock, Nanos};
 
@@ -32,7 +33,7 @@ struct Sink {
     /// The file writer; it ends with the run even if the last scrape was not written.
     telemetry: Weak<Telemetry>,
     lines: Option<ScrapeLines>,
-    screen: Option<Arc<Screen>>,
+    status: Option<Arc<Status>>,
 }
 
 impl ScrapeSink for Sink {
@@ -43,8 +44,9 @@ impl ScrapeSink for Sink {
         if let Some(lines) = &mut self.lines {
             lines.append(scrape);
         }
-        if let Some(screen) = &self.screen {
-            screen.scraped(scrape.index, LiveGauge::all(scrape.snapshot));
+        if let Some(status) = &self.status {
+            status.scraped(scrape.index, LiveGauge::all(scrape.snapshot));
+            status.keep_scrape(scrape.index, || whole_line(scrape).ok());
         }
     }
 
@@ -71,8 +73,8 @@ impl Collection {
             return Ok(None);
         }
         let has_lines = lines.is_some();
-        let screen = view.screen().cloned();
-        let sink = Sink { telemetry: Arc::downgrade(telemetry), lines, screen };
+        let status = view.status().cloned();
+        let sink = Sink { telemetry: Arc::downgrade(telemetry), lines, status };
         let connections = &config.transport.connections;
         let collector =
             Collector::start(config.server_metrics.clone(), connections, clock, sink, interrupt)?;

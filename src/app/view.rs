@@ -3,7 +3,6 @@
 //! The live view has a thread of low priority that draws and reads keys. Meanwhile all other
 //! output on standard error is held back ([`stderr`]), shown in the view, and written after it.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -15,28 +14,21 @@ use ratatui_core::style::{Color, Modifier};
 
 use super::stderr::{self, Stderr};
 use super::terminal_width;
+use super::watch::Watch;
 use crate::config::Ui;
-use crate::console::ProgressLine;
 use crate::console::live::draw::{Choice, Page, SMALLEST, draw};
-use crate::console::live::snapshot::{Silence, Snapshot, Stage};
+use crate::console::{ProgressLine, block};
 use crate::interrupt::{Interrupt, Interrupter};
-use crate::metrics::ClientHealth;
-use crate::metrics::live::Live;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::platform::terminal::{Keyboard, Terminal};
 use crate::schedule::PhaseStats;
-use crate::server_metrics::watch::LiveGauge;
-use crate::units::{Clock, Nanos, Unit};
+use crate::status::Status;
+use crate::status::snapshot::Snapshot;
+use crate::units::Nanos;
 
 /// Interval between two frames.
 const FRAME: Duration = Duration::from_millis(250);
-
-/// Interval between two computations of client health.
-const HEALTH_INTERVAL: Nanos = Nanos(1_000_000_000);
-
-/// Silence that is shown.
-const SILENCE: Nanos = Nanos(1_000_000_000);
 
 /// Size of the log's end that a frame may need.
 const LOG_BYTES: usize = 16 << 10;
@@ -55,26 +47,24 @@ pub(super) struct View {
     ui: Ui,
     line: Option<ProgressLine>,
     screen: Option<Arc<Screen>>,
+    status: Arc<Status>,
+    /// Whether the status is needed without the live view, too.
+    is_watched: bool,
+    /// Interval between blocks of statistics, if there are any.
+    stats_interval: Option<Nanos>,
 }
 
 /// The live view.
 pub(super) struct Screen {
     interrupter: Interrupter,
     interrupt: Interrupt,
+    status: Arc<Status>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     choice: Choice,
-    /// What is known of the run, without statistics and log.
-    run: Snapshot,
-    live: Option<(Arc<Live>, Clock)>,
-    /// By endpoint.
-    gauges: BTreeMap<usize, Vec<LiveGauge>>,
-    next_health: Nanos,
-    /// The responses so far, and since when there were no more while requests were in flight.
-    responses: (u64, Nanos),
     /// What is shown while the view is paused.
     frozen: Option<Snapshot>,
     /// The screen's content.
@@ -83,15 +73,29 @@ struct State {
 
 impl View {
     /// Starts the view that `ui` specifies: the live view if standard error is a terminal that is
-    /// large enough, the program is in its foreground, and the threads can be started.
-    pub(super) fn start(ui: Ui, interrupter: &Interrupter) -> Self {
-        let screen = (ui == Ui::Dashboard).then(|| Screen::start(interrupter)).flatten();
-        Self { ui, line: None, screen }
+    /// large enough, the program is in its foreground, and the threads can be started. Lines have
+    /// blocks of statistics at `stats_interval`, if given.
+    pub(super) fn start(
+        ui: Ui,
+        stats_interval: Option<Nanos>,
+        interrupter: &Interrupter,
+        watch: &Watch,
+    ) -> Self {
+        let status = Arc::clone(watch.status());
+        let start = || Screen::start(interrupter, &status);
+        let screen = (ui == Ui::Dashboard).then(start).flatten();
+        let is_watched = watch.is_needed();
+        Self { ui, line: None, screen, status, is_watched, stats_interval }
     }
 
     /// Shows no progress.
-    pub(super) const fn none() -> Self {
-        Self { ui: Ui::None, line: None, screen: None }
+    pub(super) fn none() -> Self {
+        Self::start(Ui::None, None, &Interrupter::default(), &Watch::nobody())
+    }
+
+    /// Returns the status of the run, if anybody watches it.
+    pub(super) fn status(&self) -> Option<&Arc<Status>> {
+        (self.is_watched || self.screen().is_some()).then_some(&self.status)
     }
 
     /// Returns the live view, if it is shown: a panic ends it.
@@ -99,24 +103,21 @@ impl View {
         self.screen.as_ref().filter(|_| stderr::is_held())
     }
 
-    /// Shows `stats`, and whether the client `is_behind` with processing records.
-    pub(super) fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
-        if let Some(screen) = self.screen() {
-            screen.update(stats, is_behind);
-            return;
-        }
-        let ui = self.ui;
+    /// Shows the phases so far, and whether the client `is_behind` with processing records.
+    pub(super) fn update(&mut self, phases: &[PhaseStats], is_behind: bool) {
+        self.status.update(phases, is_behind);
+        let Some(stats) = phases.last().filter(|_| self.screen().is_none()) else { return };
+        let (ui, interval) = (self.ui, self.stats_interval);
         let line = self.line.get_or_insert_with(|| {
-            ProgressLine::new(ui, terminal_width(&io::stderr()), Box::new(Stderr))
+            ProgressLine::new(ui, terminal_width(&io::stderr()), interval, Box::new(Stderr))
         });
-        line.update(stats, is_behind);
+        let status = &self.status;
+        line.update(stats, is_behind, || block(&status.snapshot().statistics, &status.results()));
     }
 
     /// Shows the end of the load.
     pub(super) fn finish(&mut self, stats: &PhaseStats) {
-        if let Some(screen) = self.screen() {
-            screen.lock().run.stage = Stage::Finishing;
-        }
+        self.status.finishing();
         if let Some(mut line) = self.line.take() {
             line.finish(stats);
         }
@@ -172,7 +173,7 @@ fn leave() {
 
 impl Screen {
     /// Takes the terminal; `None` if it is not fit for the view.
-    fn start(interrupter: &Interrupter) -> Option<Arc<Self>> {
+    fn start(interrupter: &Interrupter, status: &Arc<Status>) -> Option<Arc<Self>> {
         if !io::stderr().is_terminal() || std::env::var_os("TERM").is_none_or(|it| it == "dumb") {
             return None;
         }
@@ -188,6 +189,7 @@ impl Screen {
         let screen = Arc::new(Self {
             interrupter: interrupter.clone(),
             interrupt: interrupter.interrupt(),
+            status: Arc::clone(status),
             state: Mutex::new(State { choice, ..State::default() }),
         });
         let (drawing, keys) = (Arc::clone(&screen), Arc::clone(&keyboard));
@@ -204,55 +206,6 @@ impl Screen {
             return None;
         }
         Some(screen)
-    }
-
-    /// Shows a new run: what is measured, where, and which of several runs it is.
-    pub(super) fn begin(&self, title: String, live: Arc<Live>, clock: Clock) {
-        let mut state = self.lock();
-        let member = state.run.member.take();
-        state.run = Snapshot { title, member, ..Snapshot::default() };
-        state.live = Some((live, clock));
-        state.gauges.clear();
-        state.responses = (0, Nanos::ZERO);
-        state.frozen = None;
-        state.choice.is_paused = false;
-    }
-
-    /// Shows which of several runs is next.
-    pub(super) fn name(&self, member: String) {
-        self.lock().run.member = Some(member);
-    }
-
-    /// Shows the gauges that were scraped from the endpoint number `index`.
-    pub(super) fn scraped(&self, index: usize, gauges: Vec<LiveGauge>) {
-        self.lock().gauges.insert(index, gauges);
-    }
-
-    /// Shows client health, which `so_far` computes, if that is due.
-    pub(super) fn health(&self, so_far: impl FnOnce() -> ClientHealth) {
-        let mut state = self.lock();
-        let now = Clock::now();
-        if now < state.next_health {
-            return;
-        }
-        state.next_health = now + HEALTH_INTERVAL;
-        drop(state);
-        let health = so_far();
-        self.lock().run.health = Some(health);
-    }
-
-    fn update(&self, phase: &PhaseStats, is_behind: bool) {
-        let mut state = self.lock();
-        let is_silent = state.responses.0 == phase.requests_returned
-            && phase.requests_in_flight() > 0
-            && state.run.phase.is_some_and(|last| last.phase_index == phase.phase_index);
-        if !is_silent {
-            state.responses = (phase.requests_returned, phase.now);
-        }
-        state.run.phase = Some(*phase);
-        state.run.is_behind = is_behind;
-        let drains = self.interrupt.is_draining();
-        state.run.stage = if drains { Stage::Draining } else { Stage::Sending };
     }
 
     /// Draws and reads keys until the terminal is given back.
@@ -312,7 +265,7 @@ impl Screen {
         let mut state = self.lock();
         let snapshot = match state.frozen.take() {
             Some(frozen) => frozen,
-            None => state.statistics(),
+            None => self.status.snapshot(),
         };
         if state.choice.is_paused {
             state.frozen = Some(snapshot.clone());
@@ -324,31 +277,6 @@ impl Screen {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Returns what is known now, without the log.
-    fn statistics(&self) -> Snapshot {
-        let mut snapshot = self.run.clone();
-        snapshot.gauges = LiveGauge::combined(self.gauges.values());
-        let Some((live, clock)) = &self.live else { return snapshot };
-        let (index, ended) = snapshot
-            .phase
-            .map_or((0, false), |stats| (stats.phase_index, stats.requests_end.is_some()));
-        let now = Clock::now();
-        snapshot.statistics = live.statistics(index, clock.wall_ns(now), ended);
-        let silence = now.since(self.responses.1);
-        let is_silent = snapshot.phase.is_some_and(|stats| stats.requests_in_flight() > 0);
-        if is_silent && silence >= SILENCE {
-            let latency = snapshot.statistics.times.last().and_then(|time| {
-                let unit = time.metric.display_unit;
-                Some(Nanos(unit.convert(time.whole?.p99, Unit::Nanoseconds) as u64))
-            });
-            let is_unusual = latency.is_some_and(|usual| silence > usual);
-            snapshot.silence = Some(Silence { seconds: silence.as_seconds(), is_unusual });
-        }
-        snapshot
     }
 }
 

@@ -266,6 +266,15 @@ pub(super) struct Entry {
     sum: Option<f64>,
 }
 
+/// Returns the statistics of a metric as in the summary, with its title as `header`.
+pub(crate) fn with_header(result: &MetricResult) -> Value {
+    let mut entry = serde_json::to_value(Entry::of(result)).unwrap_or_default();
+    if let Some(members) = entry.as_object_mut() {
+        members.insert("header".to_owned(), result.metric.header.into());
+    }
+    entry
+}
+
 /// A mean, or a single value.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]

@@ -24,6 +24,7 @@ use crate::setting::named;
 use crate::units::Nanos;
 
 pub use jsonl::ScrapeLines;
+pub(crate) use jsonl::whole_line;
 pub(crate) use line::LineError;
 pub use line::ScrapeLineReader;
 pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};

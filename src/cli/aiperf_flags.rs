@@ -70,9 +70,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("--prompt-corpus", "use --input-file with your own text"),
     // Image Input
     ("--image-source-sampling", "each generated image is different noise"),
-    // Service
-    ("--api-port --api-host", "monitor the run over OTLP (--otel-url)"),
-    ("--stats-interval", "use --ui simple for progress lines"),
     // Network Latency
     (
         "--network-latency-automatic --network-latency-mean --network-latency-ping-interval",

@@ -21,6 +21,7 @@ use super::sweep::SweepArgs;
 use super::synthesis::SynthesisArgs;
 use super::value::{
     choice, count, millis, non_empty, number, positive, seconds, seconds_above_zero, share,
+    stats_interval,
 };
 use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
@@ -454,6 +455,16 @@ pub(super) struct ServiceArgs {
     #[arg(long, visible_alias = "ui-type", value_name = "UI", value_parser = choice::<Ui>(),
           default_value = "dashboard", help_heading = "UI")]
     pub(super) ui: Ui,
+    /// Interval between blocks of statistics in the progress lines, in seconds, up to 1000; 0 turns
+    /// periodic output off [default: a line every 10 s]
+    #[arg(long, value_name = "SECONDS", value_parser = stats_interval, help_heading = "UI")]
+    pub(super) stats_interval: Option<f64>,
+    /// Port of an HTTP API with the progress and the results of the run; 0 selects a free one
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16))]
+    pub(super) api_port: Option<u16>,
+    /// Address or name of this machine on which the API listens [default: 127.0.0.1]
+    #[arg(long, value_name = "HOST", value_parser = non_empty, requires = "api_port")]
+    pub(super) api_host: Option<String>,
     /// Number of threads that send requests and receive responses [default: one for every 250
     /// concurrent requests, at most all cores but one]
     #[arg(long, visible_alias = "max-workers", value_name = "COUNT", value_parser = positive,

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use super::given::Given;
-use super::profile::{Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
+use super::profile::{
+    Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, ServiceArgs, Stream,
+};
 use super::sweep::CellOf;
 use super::{connections, gpu, hub_args, load, multi_run, rankings, search, server_metrics, value};
 use crate::config::{
@@ -20,7 +22,7 @@ use crate::report::plot::AutoPlot;
 use crate::run::Tables;
 use crate::setting::Named;
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, judge, redact, schedule, telemetry, transport};
+use crate::{api, artifacts, dataset, endpoint, judge, redact, schedule, telemetry, transport};
 
 /// Maximum number of conversations to generate by default: enough that a server's cache
 /// has evicted a conversation before it is sent again.
@@ -58,6 +60,8 @@ pub(super) fn run_config(
         page: page(&flags.output)?,
         auto_plot: auto_plot(flags)?,
         ui: flags.service.ui,
+        stats_interval: flags.service.stats_interval.map(Nanos::from_seconds),
+        api: api(&flags.service, environment)?,
         tables: Tables {
             trace_timing: flags.output.show_trace_timing,
             server_metrics: flags.server_metrics.server_metrics_summary,
@@ -468,6 +472,18 @@ fn judge(flags: &ProfileArgs, given: Given<'_>) -> Result<judge::Config, ConfigE
         given.refuse(&["GateArgs"], why)?;
     }
     Ok(flags.gates.config())
+}
+
+/// Where the progress and the results are served; only with `--api-port`.
+fn api(flags: &ServiceArgs, environment: Environment<'_>) -> Result<api::Config, ConfigError> {
+    let default = api::Config::default();
+    let grace =
+        environment.number("AIPERF_API_SERVER_POST_COMPLETE_GRACE", default.grace.as_seconds())?;
+    Ok(api::Config {
+        port: flags.api_port,
+        host: flags.api_host.clone().unwrap_or(default.host),
+        grace: Nanos::from_seconds(grace),
+    })
 }
 
 fn log_level(flags: &ProfileArgs) -> LogLevel {

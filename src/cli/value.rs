@@ -169,6 +169,14 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
     time(text, 1.0)
 }
 
+/// Like [`seconds`], up to 1000.
+pub(super) fn stats_interval(text: &str) -> Result<f64, String> {
+    match seconds(text)? {
+        seconds if seconds <= 1000.0 => Ok(seconds),
+        _ => Err("must be at most 1000".to_owned()),
+    }
+}
+
 /// Like [`seconds`], but rejects 0.
 pub(super) fn seconds_above_zero(text: &str) -> Result<f64, String> {
     some_time(seconds(text)?)

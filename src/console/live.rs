@@ -1,14 +1,14 @@
 //! Progress during a run: the live view on a terminal, a bar, or periodic lines.
 
+mod block;
 mod download;
 pub(crate) mod draw;
 mod line;
-pub(crate) mod snapshot;
 
+pub(crate) use block::block;
 pub(crate) use download::DownloadLine;
 pub(crate) use line::ProgressLine;
 
-use crate::schedule::PhaseStats;
 use crate::setting::named;
 
 /// How a run shows its progress (`--ui`).
@@ -25,13 +25,6 @@ pub enum Ui {
 
 named! { Ui { "dashboard" => Dashboard, "simple" => Simple, "none" => None } }
 
-/// Returns the estimated seconds until the end of the phase, if its progress is known.
-fn seconds_left(stats: &PhaseStats) -> Option<f64> {
-    let percent = stats.progress_percent();
-    (percent > 0.0 && percent < 100.0)
-        .then(|| stats.elapsed_seconds() * (100.0 - percent) / percent)
-}
-
 /// Formats a time as `12 s`, `3 min 20 s` or `2 h 5 min`, rounded up.
 fn duration(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
@@ -40,6 +33,12 @@ fn duration(seconds: f64) -> String {
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
+}
+
+/// Formats a time as `01:30`, minutes and seconds.
+fn clock(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    format!("{:02}:{:02}", seconds / 60, seconds % 60)
 }
 
 #[cfg(test)]

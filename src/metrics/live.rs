@@ -8,9 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Registry;
 use super::histogram::Histogram;
-use super::metric::{Kind, Metric, Observation};
+use super::metric::{Kind, Metric, MetricResult, Observation};
 use super::tag::{self, MetricTag};
 use crate::units::Unit;
+
+mod so_far;
+
+use so_far::SoFar;
 
 /// Length of the recent time in seconds, the last of which has not ended.
 pub(crate) const RECENT: usize = 10;
@@ -46,6 +50,7 @@ pub(crate) struct Live {
     /// Those of [`RATES`] that the run has.
     rates: Vec<Rated>,
     phase: Mutex<Phase>,
+    so_far: Mutex<SoFar>,
 }
 
 /// A metric with a rate.
@@ -150,11 +155,12 @@ impl Live {
         let times = TIMES.into_iter().filter_map(row).collect();
         let with_rows = |(metric, added)| Some(Rated { metric: row(metric)?, added: row(added)? });
         let rates = RATES.into_iter().filter_map(with_rows).collect();
-        Self { registry, times, rates, phase: Mutex::default() }
+        Self { registry, times, rates, phase: Mutex::default(), so_far: Mutex::default() }
     }
 
     /// Adds a finished request of phase number `phase`. A later phase replaces an earlier one.
     pub(crate) fn observe(&self, phase: u32, observation: &Observation) {
+        self.so_far().observe(&self.registry, phase, observation);
         let mut current = self.lock();
         if phase > current.index {
             *current = Phase { index: phase, ..Phase::default() };
@@ -265,6 +271,19 @@ impl Live {
             times: times.collect(),
             errors,
         }
+    }
+
+    /// Returns the results of phase number `phase` so far, without metrics over time, of failures
+    /// and of GPUs; empty before its first response.
+    #[must_use]
+    pub(crate) fn results(&self, phase: u32) -> Vec<MetricResult> {
+        // Percentiles take longer than threads that add requests should wait.
+        let copy = self.so_far().clone();
+        copy.results(&self.registry, phase)
+    }
+
+    fn so_far(&self) -> MutexGuard<'_, SoFar> {
+        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Phase> {

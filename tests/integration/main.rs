@@ -4,6 +4,7 @@
 #![expect(clippy::print_stderr, reason = "a test says what it could not check")]
 
 mod aiperf_models;
+mod api;
 mod arrivals;
 mod artifacts;
 #[cfg(unix)]

@@ -12,8 +12,10 @@ use anyhow::bail;
 use uuid::Uuid;
 
 use super::{Concluded, Material, Run, claim};
+use crate::api::Listener;
 use crate::app::report::judged;
 use crate::app::view::View;
+use crate::app::watch::Watch;
 use crate::app::{Outcome, explained, gates, interrupt, plot, terminal_style};
 use crate::artifacts::Claim;
 use crate::artifacts::aggregate::AggregateFiles;
@@ -35,12 +37,16 @@ use crate::runner::RunnerError;
 use crate::units::{Clock, Nanos};
 
 /// Performs the runs that `config` describes, and writes the results to `out`.
-pub(super) fn profile(mut config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
+pub(super) fn profile(
+    mut config: RunConfig,
+    listener: Option<Listener>,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
     let cells = std::mem::take(&mut config.cells);
     let mut shown = Shown { out, outcome: Ok(()), view: View::none() };
     let outcome = match config.multi_run.sweep.clone() {
-        Some(sweep) => perform_sweep(config, &sweep, cells, &mut shown)?,
-        None => Group::prepare(config, Uuid::new_v4())?.repeat(&mut shown)?,
+        Some(sweep) => perform_sweep(config, &sweep, cells, listener, &mut shown)?,
+        None => Group::prepare(config, Uuid::new_v4(), listener)?.repeat(&mut shown)?,
     };
     shown.outcome?;
     Ok(outcome)
@@ -51,6 +57,7 @@ fn perform_sweep(
     config: RunConfig,
     sweep: &sweep::Config,
     mut cells: Vec<config::Cell>,
+    listener: Option<Listener>,
     shown: &mut Shown<'_, impl Write>,
 ) -> anyhow::Result<Outcome> {
     let directory = &config.artifacts.directory;
@@ -76,7 +83,7 @@ fn perform_sweep(
             differences.join("; ")
         );
     }
-    Group::prepare(config, sweep_id)?.sweep(sweep, cells, plan, shown)
+    Group::prepare(config, sweep_id, listener)?.sweep(sweep, cells, plan, shown)
 }
 
 /// Returns the plan of the sweep to continue.
@@ -183,6 +190,7 @@ struct Group {
     material: Material,
     interrupter: Interrupter,
     interrupt: Interrupt,
+    watch: Watch,
     /// The directory that contains the directories of all runs.
     _claim: Claim,
     /// The run before the next one.
@@ -195,7 +203,11 @@ struct Group {
 
 impl Group {
     /// Loads the data for the first run.
-    fn prepare(config: RunConfig, sweep_id: Uuid) -> anyhow::Result<Self> {
+    fn prepare(
+        config: RunConfig,
+        sweep_id: Uuid,
+        listener: Option<Listener>,
+    ) -> anyhow::Result<Self> {
         let first = Member::new(sweep_id, 0, None);
         let mut settled = config.clone();
         settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
@@ -205,6 +217,7 @@ impl Group {
         // Until here there is nothing to drain or write, so a signal ends the process.
         let interrupter = interrupt::listen()?;
         let interrupt = interrupter.interrupt();
+        let watch = Watch::start(&config, listener, &interrupter)?;
         let (last, deadline, judged) = (None, None, Vec::new());
         Ok(Self {
             config,
@@ -212,6 +225,7 @@ impl Group {
             material,
             interrupter,
             interrupt,
+            watch,
             _claim: claim,
             last,
             deadline,
@@ -246,6 +260,7 @@ impl Group {
         shown.say(&console::render_files(&directory, &written, terminal_style()));
         let charts = || Ok(Comparison::of_trials(&directory, &trials).plots()?);
         shown.say(&plot::after(self.config.auto_plot, &directory, charts)?);
+        self.watch.end(&directory, trials.failed().next().is_some());
         if trials.was_cancelled() {
             return Ok(Outcome::Interrupted);
         }
@@ -334,6 +349,7 @@ impl Group {
         shown.say(&console::render_files(&directory, &written, terminal_style()));
         let charts = || Ok(Comparison::of_sweep(&directory, &results).plots()?);
         shown.say(&plot::after(self.config.auto_plot, &directory, charts)?);
+        self.watch.end(&directory, results.failed().next().is_some());
         let is_cancelled =
             |(_, _, failure): (_, _, &Failure)| matches!(failure, Failure::Cancelled(_));
         if results.failed().any(is_cancelled) || (!is_whole && self.interrupt.is_draining()) {
@@ -384,7 +400,8 @@ impl Group {
         cells: &mut Vec<Cell>,
         progress: &mut Progress<'_, '_, impl Write>,
     ) -> anyhow::Result<bool> {
-        progress.shown.view = View::start(self.config.ui, &self.interrupter);
+        let (ui, interval) = (self.config.ui, self.config.stats_interval);
+        progress.shown.view = View::start(ui, interval, &self.interrupter, &self.watch);
         let outcome = self.perform_all(cells, progress);
         progress.shown.view.end();
         outcome
@@ -454,9 +471,7 @@ impl Group {
         let (keeps_values, level) = (asked.runs > 1, asked.throughput_level());
         let member = Member::new(self.sweep_id, trial, cell.variation.clone());
         let label = member.label(asked);
-        if let Some(screen) = progress.shown.view.screen() {
-            screen.name(console::runs::name(number, progress.all, &label));
-        }
+        self.watch.status().name(console::runs::name(number, progress.all, &label));
         let label = Some(label);
         let view = &mut progress.shown.view;
         match self.make(cell.config.run_of_many(member.clone(), place), view) {
@@ -488,7 +503,9 @@ impl Group {
         let mut run = Run::new(config, self.material.clone())?;
         run.wait_until_ready(&self.interrupt)?;
         let measured = run.measure(&self.interrupt, None, view)?;
-        Ok(run.conclude(measured))
+        let concluded = run.conclude(measured);
+        self.watch.status().ended(&concluded.report, &concluded.layout.summary_json);
+        Ok(concluded)
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::Context;
 use super::beside::Beside;
 use super::{Observer, Run};
 use crate::app::logging;
-use crate::app::view::{Screen, View};
+use crate::app::view::View;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
 use crate::dataset::{CacheBust, Source};
@@ -33,6 +33,7 @@ use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
+use crate::status::Status;
 use crate::telemetry::{self, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
 use crate::units::{Clock, Nanos};
 
@@ -103,7 +104,7 @@ impl Run {
         observer: Option<Observer>,
         view: &mut View,
     ) -> anyhow::Result<Measured> {
-        let live = view.screen().map(|screen| self.show_on(screen));
+        let live = view.status().map(|status| self.show_on(status));
         let measurer = self.measurer();
         let servers = Vec::new();
         let set = self.open_files(interrupt)?;
@@ -241,13 +242,11 @@ impl Run {
         }
     }
 
-    /// Shows this run in the live view, and returns the statistics for it.
-    fn show_on(&self, screen: &Screen) -> Arc<Live> {
-        let live = Arc::new(Live::new(Arc::clone(&self.registry)));
-        let (models, servers) = (self.description.models(), self.description.servers());
-        let title = format!("{} at {}", models.join(", "), servers.join(", "));
-        screen.begin(title, Arc::clone(&live), self.clock);
-        live
+    /// Shows this run to those who watch, and returns the statistics for them.
+    fn show_on(&self, status: &Status) -> Arc<Live> {
+        let workers = self.workers_for(&self.config.schedule.own_phases());
+        let live = Live::new(Arc::clone(&self.registry));
+        status.begin(&self.description, workers, live, self.clock)
     }
 
     fn open_files(&self, interrupt: &Interrupt) -> anyhow::Result<ArtifactSet> {
@@ -376,10 +375,10 @@ fn drive(
         if let Some(stats) = phases.last() {
             let waiting = processing.queue().stats();
             telemetry.queue(stats.phase, &waiting);
-            view.update(stats, waiting.is_behind());
+            view.update(&phases, waiting.is_behind());
         }
-        if let Some(screen) = view.screen() {
-            screen.health(|| processing.health_so_far());
+        if let Some(status) = view.status() {
+            status.health(|| processing.health_so_far());
         }
     }
     if let Some(stats) = progress.snapshots().last() {

@@ -48,7 +48,7 @@ fn a_panic_gives_the_terminal_back() {
 /// The worst case: the thread that panics holds what a frame is drawn from.
 fn panic_during_the_view() {
     stderr::start();
-    let mut view = View::start(Ui::Dashboard, &Interrupter::default());
+    let mut view = View::start(Ui::Dashboard, None, &Interrupter::default(), &Watch::nobody());
     let screen = Arc::clone(view.screen().unwrap());
     let _ = io::Write::write_all(&mut Stderr, b"a warning\n");
     let thread = thread::spawn(move || {
@@ -58,7 +58,7 @@ fn panic_during_the_view() {
     assert!(thread.join().is_err());
     assert!(view.screen().is_none());
     let stats = PhaseStats { phase: PhaseKind::Profiling, ..PhaseStats::default() };
-    view.update(&stats, false);
+    view.update(&[stats], false);
     stderr::finish();
     view.end();
 }

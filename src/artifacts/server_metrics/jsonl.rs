@@ -143,6 +143,11 @@ struct About<'a> {
     unit: Option<&'a str>,
 }
 
+/// Returns a scrape as a line that contains the declarations of all its families.
+pub(crate) fn whole_line(scrape: &Scrape<'_>) -> io::Result<Vec<u8>> {
+    LineWriter::default().line(scrape).map(<[u8]>::to_vec)
+}
+
 impl LineWriter {
     /// Returns the line of a scrape, including its line feed.
     pub(super) fn line(&mut self, scrape: &Scrape<'_>) -> io::Result<&[u8]> {

@@ -7,8 +7,7 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
-use super::snapshot::{Snapshot, Stage};
-use super::{duration, seconds_left};
+use super::duration;
 use crate::console::panel::wrapped;
 use crate::console::{count, four_digits};
 use crate::metrics::live::{LiveError, LiveRate, LiveTime, Percentiles, RECENT};
@@ -17,6 +16,7 @@ use crate::metrics::{ClientHealth, Verdict};
 use crate::redact::printable;
 use crate::schedule::PhaseStats;
 use crate::server_metrics::watch::LiveGauge;
+use crate::status::snapshot::{Snapshot, Stage};
 use crate::units::Unit;
 
 /// The smallest terminal that the view is made for: columns and rows.
@@ -215,7 +215,7 @@ fn progress<'a>(sheet: &Sheet, stats: &PhaseStats) -> Vec<Span<'a>> {
     let width = (sheet.width() / 4).min(40);
     let done = (percent / 100.0 * width as f64) as usize;
     let elapsed = duration(stats.elapsed_seconds().floor());
-    let left = seconds_left(stats).filter(|_| stats.requests_end.is_none());
+    let left = stats.seconds_left().filter(|_| stats.requests_end.is_none());
     let left = left.map(|left| format!(", {} left", duration(left)));
     vec![
         bold(format!(" {:9} ", stats.phase.as_str())),

@@ -6,12 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-use super::{Ui, duration, seconds_left};
+use super::block::head;
+use super::{Ui, duration};
 use crate::console::count;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::units::Nanos;
 
-/// Interval between lines without a terminal.
+/// Interval between lines without a terminal, by default.
 const LINE_INTERVAL: Nanos = Nanos(10_000_000_000);
 /// Width of the bar in characters.
 const BAR_STEPS: f64 = 1000.0;
@@ -22,6 +23,8 @@ pub(crate) struct ProgressLine {
     /// The phase shown last.
     phase: Option<(PhaseKind, u32)>,
     next_line: Nanos,
+    /// Interval between blocks of statistics, if there are any; zero for no periodic output.
+    interval: Option<Nanos>,
     /// The line written last.
     last_line: String,
 }
@@ -40,9 +43,15 @@ impl fmt::Debug for ProgressLine {
 
 impl ProgressLine {
     /// Creates a view on `out` for the mode `ui`: a bar if `out` is a terminal of `width` columns,
-    /// otherwise lines.
+    /// otherwise lines. With an `interval`, blocks of statistics are written at this interval, above
+    /// the bar or instead of lines; none if it is zero.
     #[must_use]
-    pub(crate) fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
+    pub(crate) fn new(
+        ui: Ui,
+        width: Option<u16>,
+        interval: Option<Nanos>,
+        out: Box<dyn Write + Send>,
+    ) -> Self {
         let output = match (ui, width) {
             (Ui::None, _) => Output::Nothing,
             (Ui::Simple | Ui::Dashboard, Some(width)) => {
@@ -50,28 +59,53 @@ impl ProgressLine {
             }
             (Ui::Simple | Ui::Dashboard, None) => Output::Lines(out),
         };
-        Self { output, phase: None, next_line: Nanos::ZERO, last_line: String::new() }
+        Self { output, phase: None, next_line: Nanos::ZERO, interval, last_line: String::new() }
     }
 
     /// Shows `stats`, and whether the client `is_behind` with processing records. Lines are
-    /// written when a phase begins and every ten seconds.
-    pub(crate) fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
+    /// written when a phase begins and every ten seconds; or else blocks, with the lines that
+    /// `details` returns.
+    pub(crate) fn update(
+        &mut self,
+        stats: &PhaseStats,
+        is_behind: bool,
+        details: impl FnOnce() -> String,
+    ) {
         let phase = Some((stats.phase, stats.phase_index));
         let is_new = self.phase != phase;
         self.phase = phase;
+        let interval = self.interval.unwrap_or(LINE_INTERVAL);
+        if is_new {
+            self.next_line = stats.now + interval;
+        }
+        let is_due = interval > Nanos::ZERO && stats.now >= self.next_line;
+        if is_due {
+            self.next_line = stats.now + interval;
+        }
+        let block = (is_due && self.interval.is_some()).then(|| {
+            let (head, line) = (head(stats), line(stats, is_behind));
+            format!("{head} {line}\n{}", details())
+        });
         match &mut self.output {
             Output::Nothing => {}
             Output::Bar(bar) => {
                 bar.set_prefix(stats.phase.as_str());
                 bar.set_position((stats.progress_percent() / 100.0 * BAR_STEPS) as u64);
                 bar.set_message(status(stats, is_behind));
-            }
-            Output::Lines(lines) => {
-                if is_new || stats.now >= self.next_line {
-                    self.next_line = stats.now + LINE_INTERVAL;
-                    write_line(lines.as_mut(), stats, is_behind, &mut self.last_line);
+                if let Some(block) = block {
+                    bar.println(block.trim_end());
                 }
             }
+            Output::Lines(lines) => match block {
+                // A closed standard error does not stop a run.
+                Some(block) => {
+                    let _ = lines.write_all(block.as_bytes()).and_then(|()| lines.flush());
+                }
+                None if is_new || is_due => {
+                    write_line(lines.as_mut(), stats, is_behind, &mut self.last_line);
+                }
+                None => {}
+            },
         }
     }
 
@@ -156,8 +190,7 @@ fn bar(screen: Screen) -> ProgressBar {
 /// Writes a line unless it repeats `last`. Errors are ignored, so that a closed standard
 /// error does not stop a run.
 fn write_line(lines: &mut dyn Write, stats: &PhaseStats, is_behind: bool, last: &mut String) {
-    let percent = stats.progress_percent();
-    let line = format!("{} {percent:.0}%: {}", stats.phase.as_str(), status(stats, is_behind));
+    let line = format!("{} {}", stats.phase.as_str(), line(stats, is_behind));
     if line != *last {
         let _ = writeln!(lines, "{line}");
         let _ = lines.flush();
@@ -165,11 +198,16 @@ fn write_line(lines: &mut dyn Write, stats: &PhaseStats, is_behind: bool, last: 
     }
 }
 
+/// `45%: ` and the status.
+fn line(stats: &PhaseStats, is_behind: bool) -> String {
+    format!("{:.0}%: {}", stats.progress_percent(), status(stats, is_behind))
+}
+
 /// `1,200 done, 98.5 req/s, 10 in flight, 3 errors, 12 s left, client behind`
 fn status(stats: &PhaseStats, is_behind: bool) -> String {
     let elapsed = stats.elapsed_seconds();
     let rate = if elapsed > 0.0 { stats.requests_returned as f64 / elapsed } else { 0.0 };
-    let left = seconds_left(stats).map(|left| format!(", {} left", duration(left)));
+    let left = stats.seconds_left().map(|left| format!(", {} left", duration(left)));
     format!(
         "{} done, {rate:.1} req/s, {} in flight, {} errors{}{}",
         count(stats.requests_returned),
@@ -215,9 +253,9 @@ mod tests {
     #[test]
     fn lines_come_at_the_start_and_then_every_ten_seconds() {
         let shared = Shared::default();
-        let mut view = ProgressLine::new(Ui::Dashboard, None, Box::new(shared.clone()));
+        let mut view = ProgressLine::new(Ui::Dashboard, None, None, Box::new(shared.clone()));
         for seconds in 0..=20 {
-            view.update(&stats(seconds, seconds * 100), seconds == 10);
+            view.update(&stats(seconds, seconds * 100), seconds == 10, String::new);
         }
         view.finish(&stats(20, 2000));
         let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
@@ -230,10 +268,29 @@ profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
     }
 
     #[test]
+    fn blocks_replace_lines_and_come_at_their_interval() {
+        for (interval, blocks) in [(4, 5), (0, 0)] {
+            let shared = Shared::default();
+            let interval = Some(Nanos(interval * 1_000_000_000));
+            let mut view = ProgressLine::new(Ui::Simple, None, interval, Box::new(shared.clone()));
+            for seconds in 0..=20 {
+                view.update(&stats(seconds, seconds * 100), false, || "  details\n".to_owned());
+            }
+            view.finish(&stats(20, 2000));
+            let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(text.matches("  details\n").count(), blocks, "{text}");
+            assert_eq!(text.lines().count(), 2 + 2 * blocks, "{text}");
+            let first = "[realtime 00:04 profiling] 10%: 400 done, 100.0 req/s, 10 in flight";
+            assert_eq!(text.contains(first), blocks > 0, "{text}");
+        }
+    }
+
+    #[test]
     fn none_is_silent() {
         let shared = Shared::default();
-        let mut view = ProgressLine::new(Ui::None, None, Box::new(shared.clone()));
-        view.update(&stats(1, 5), true);
+        let interval = Some(Nanos(1_000_000_000));
+        let mut view = ProgressLine::new(Ui::None, None, interval, Box::new(shared.clone()));
+        view.update(&stats(1, 5), true, String::new);
         view.finish(&stats(2, 10));
         assert!(shared.0.lock().unwrap().is_empty());
     }

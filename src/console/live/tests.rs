@@ -1,11 +1,11 @@
 use super::draw::{Chart, Choice, Page, draw};
-use super::snapshot::{Silence, Snapshot, Stage};
 use super::*;
 use crate::metrics::live::{LiveError, LiveRate, LiveStatistics, LiveTime, Percentiles};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ClientHealth, Registry};
-use crate::schedule::PhaseKind;
+use crate::schedule::{PhaseKind, PhaseStats};
 use crate::server_metrics::watch::{LiveGauge, SERVERS};
+use crate::status::snapshot::{Silence, Snapshot, Stage};
 use crate::units::Nanos;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];

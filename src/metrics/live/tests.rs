@@ -83,6 +83,52 @@ fn the_whole_phase_agrees_with_the_exact_results() {
 }
 
 #[test]
+fn results_so_far_agree_with_the_exact_ones() {
+    let live = Live::new(registry());
+    let mut exact = Accumulator::new(registry());
+    for number in 0..3_000_u64 {
+        let start = number * 7;
+        let mut observation = match number % 10 {
+            3 => failed(start + 10, 503, "full"),
+            _ => request(start, start + 11 + (number * number * 17) % 41_000),
+        };
+        let gaps = (1..4).map(|gap| (gap * number * MS) as f64).collect();
+        observation.values.set(tag::INTER_CHUNK_LATENCY, Value::List(gaps));
+        live.observe(0, &observation);
+        exact.observe(&observation);
+    }
+    let found = live.results(0);
+    let is_over_time = |result: &&MetricResult| {
+        !matches!(result.metric.kind, Kind::OverTime(..) | Kind::WithFailures(_))
+    };
+    let exact = exact.results();
+    let exact: Vec<_> = exact.iter().filter(is_over_time).collect();
+    let tags = |results: &mut dyn Iterator<Item = MetricTag>| results.collect::<Vec<_>>();
+    assert_eq!(
+        tags(&mut found.iter().map(|result| result.metric.tag)),
+        tags(&mut exact.iter().map(|result| result.metric.tag))
+    );
+    let is_close = |a: f64, b: f64, relative: f64| (a - b).abs() <= relative * b.abs() + 1e-6;
+    for (found, exact) in found.iter().zip(exact) {
+        let tag = found.metric.tag;
+        assert_eq!(found.stats.instant, exact.stats.instant, "{tag}");
+        assert!(is_close(found.stats.avg, exact.stats.avg, 1e-9), "{tag}");
+        let (Some(found), Some(exact)) = (found.stats.distribution, exact.stats.distribution)
+        else {
+            assert_eq!(found.stats.distribution, exact.stats.distribution, "{tag}");
+            continue;
+        };
+        assert_eq!((found.count, found.min, found.max), (exact.count, exact.min, exact.max));
+        assert!(is_close(found.sum, exact.sum, 1e-9) && is_close(found.std, exact.std, 1e-9));
+        for (found, exact) in [(found.p1, exact.p1), (found.p50, exact.p50), (found.p99, exact.p99)]
+        {
+            assert!(is_close(found, exact, 0.008), "{tag}: {found} for {exact}");
+        }
+    }
+    assert!(live.results(1).is_empty());
+}
+
+#[test]
 fn recent_numbers_cover_ten_seconds() {
     let live = Live::new(registry());
     // Two requests a second for 30 s; in the last ten seconds they are slower.

@@ -1,4 +1,4 @@
-//! What the live view shows at one moment.
+//! What is shown of a run at one moment.
 
 use crate::metrics::ClientHealth;
 use crate::metrics::live::LiveStatistics;

@@ -1,0 +1,288 @@
+//! The HTTP API of a run, asked over real sockets while the run goes on.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use aiperf::mock_server::{MockServer, Script};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::load::{mock, varied};
+use crate::support::metrics_endpoint::wait_until;
+use crate::support::python::run_python;
+use crate::support::run::{profile_command, summary};
+
+/// Responds quickly, and always.
+fn server() -> MockServer {
+    mock(Script { faults: Vec::new(), ..varied() })
+}
+
+/// A run with an API.
+struct Watched {
+    child: Child,
+    address: String,
+    directory: TempDir,
+    stderr: thread::JoinHandle<String>,
+}
+
+/// Starts a run with a free port, and waits until it prints its address.
+fn start(url: &str, flags: &[&str], variables: &[(&str, &str)]) -> Watched {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("run");
+    let base = profile_command(url, &place, flags);
+    let arguments: Vec<_> = base.get_args().map(|it| it.to_str().unwrap().to_owned()).collect();
+    let mut command = Command::new(base.get_program());
+    // With progress, which contains the address.
+    command.args(arguments.iter().map(|it| if it == "none" { "simple" } else { it }));
+    command.args(["--api-port", "0"]);
+    for (name, value) in base.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.envs(variables.iter().copied());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stream = child.stderr.take().unwrap();
+    let (told, address) = std::sync::mpsc::channel();
+    let stderr = thread::spawn(move || {
+        let (mut text, mut buffer) = (String::new(), [0; 4096]);
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+            if let Some((_, rest)) = text.split_once("the HTTP API is at http://")
+                && let Some((address, _)) = rest.split_once('\n')
+            {
+                let _ = told.send(address.to_owned());
+            }
+        }
+        text
+    });
+    let address = address.recv_timeout(Duration::from_secs(30)).unwrap();
+    Watched { child, address, directory, stderr }
+}
+
+impl Watched {
+    /// Sends a request with these lines of its head, and returns status and body.
+    fn ask(&self, line: &str, headers: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        write!(stream, "{line} HTTP/1.1\r\n{headers}\r\n").unwrap();
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        let response = String::from_utf8(response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), decoded(head, body))
+    }
+
+    fn text(&self, path: &str) -> String {
+        let (status, body) = self.ask(&format!("GET {path}"), "Host: localhost\r\n");
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.text(path)).unwrap()
+    }
+
+    /// Ends the run on request, and returns its exit code and what it printed.
+    fn shut_down(mut self) -> (Option<i32>, String, TempDir) {
+        assert_eq!(self.ask("POST /api/shutdown", "Host: 127.0.0.1\r\n").0, 200);
+        let code = self.child.wait().unwrap().code();
+        (code, self.stderr.join().unwrap(), self.directory)
+    }
+}
+
+/// Returns a body without its chunks' sizes.
+fn decoded(head: &str, body: &str) -> String {
+    if !head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        return body.to_owned();
+    }
+    let (mut rest, mut text) = (body, String::new());
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        text.push_str(&after[..size]);
+        rest = &after[size + 2..];
+        if size == 0 {
+            break;
+        }
+    }
+    text
+}
+
+const NO_GRACE: (&str, &str) = ("AIPERF_API_SERVER_POST_COMPLETE_GRACE", "0");
+/// Longer than the test; the run is ended by a request.
+const LONG: [&str; 4] = ["--concurrency", "2", "--benchmark-duration", "600"];
+
+#[test]
+fn a_run_is_watched_and_ended_over_http() {
+    let mock = server();
+    let secret = ["--api-key", "sk-0123456789abcdef0123"];
+    let run = start(&mock.url(), &[&LONG[..], &secret].concat(), &[NO_GRACE]);
+    assert_eq!([run.text("/healthz"), run.text("/readyz")], ["ok", "ok"]);
+    let count = |metrics: &Value| metrics["metrics"]["request_count"]["avg"].as_f64();
+    wait_until("requests", || count(&run.json("/api/metrics")).is_some_and(|count| count >= 4.0));
+
+    let metrics = run.json("/api/metrics");
+    assert_eq!(metrics["model"], "mock-model");
+    assert_eq!(metrics["endpoint_type"], "chat");
+    assert_eq!((&metrics["streaming"], &metrics["concurrency"]), (&true.into(), &2.into()));
+    let latency = &metrics["metrics"]["request_latency"];
+    assert_eq!((&latency["unit"], &latency["header"]), (&"ms".into(), &"Request Latency".into()));
+    assert!(latency["p99"].as_f64() >= latency["p50"].as_f64() && latency["sum"].is_f64());
+    assert_eq!(metrics["metrics"]["output_sequence_length"]["max"], 4.0);
+
+    // Read from the counters ten times a second.
+    let completed =
+        || run.json("/api/progress")["phases"]["profiling"]["requests_completed"].as_u64();
+    wait_until("completed requests", || completed() >= Some(4));
+    let progress = run.json("/api/progress");
+    let phase = &progress["phases"]["profiling"];
+    assert_eq!(
+        (&phase["phase"], &phase["expected_duration_sec"]),
+        (&"profiling".into(), &600.0.into())
+    );
+    assert_eq!(
+        (&progress["system_state"], &progress["results_exported"]),
+        (&"profiling".into(), &false.into())
+    );
+    assert_eq!(progress["workers"]["ready"], 1);
+
+    let about = run.json("/api/run");
+    assert_eq!(about["benchmark_id"], metrics["benchmark_id"]);
+    assert!(about["cli_command"].as_str().unwrap().contains("--api-port 0"), "{about}");
+    let config = run.text("/api/config");
+    assert!(config.contains("mock-model") && config.contains("<redacted>"), "{config}");
+    for text in [&config, &about.to_string()] {
+        assert!(!text.contains(secret[1]), "{text}");
+    }
+
+    wait_until("a scrape", || run.json("/api/server-metrics")["scrapes"][0].is_object());
+    let scrape = &run.json("/api/server-metrics")["scrapes"][0];
+    assert_eq!(scrape["endpoint_url"], format!("{}/metrics", mock.url()));
+    assert!(scrape["metrics"]["vllm:num_requests_running"][0]["value"].is_f64(), "{scrape}");
+
+    assert_eq!(run.text("/api/results"), r#"{"status":"running","results":null}"#);
+    let list = run.json("/api/results/list");
+    assert_eq!((&list["ready"], &list["files"]), (&false.into(), &Value::Array(Vec::new())));
+    let local = "Host: localhost:1\r\n";
+    for (line, headers, status) in [
+        ("GET /api/results/files/inputs.json", local, 404),
+        ("GET /nothing", local, 404),
+        ("GET /api/shutdown", local, 405),
+        ("POST /api/metrics", local, 405),
+        ("GET /api/run", "Host: rebound.example.com\r\n", 403),
+        ("GET /api/run", "", 400),
+        ("POST /api/shutdown", "Host: localhost\r\nOrigin: https://example.com\r\n", 403),
+    ] {
+        let (found, body) = run.ask(line, headers);
+        assert!(found == status || (status == 400 && found == 403), "{line}: {found} {body}");
+    }
+
+    let (code, stderr, directory) = run.shut_down();
+    // As after Ctrl-C.
+    assert_eq!(code, Some(130), "{stderr}");
+    let summary = summary(&directory.path().join("run"));
+    assert_eq!(summary["was_cancelled"], true);
+    assert!(stderr.contains("on request of a client of the HTTP API"), "{stderr}");
+}
+
+#[test]
+fn prometheus_reads_the_results() {
+    let mock = server();
+    let run = start(&mock.url(), &LONG, &[NO_GRACE]);
+    let has_latency = || run.text("/metrics").contains("aiperf_request_latency_ms_count");
+    wait_until("a latency", has_latency);
+    let text = run.text("/metrics");
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("metrics.txt"), text).unwrap();
+    run_python("tests/check_exposition.py", place.path());
+    run.shut_down();
+}
+
+#[test]
+fn the_files_are_served_after_the_run_and_events_end_with_it() {
+    let mock = server();
+    let flags = ["--concurrency", "1", "--request-count", "6"];
+    let mut run = start(&mock.url(), &flags, &[("AIPERF_API_SERVER_POST_COMPLETE_GRACE", "60")]);
+    // Ends with the last event, before the API does.
+    let events = run.text("/api/events");
+    let (first, last) = (events.split("\n\n").next(), events.trim_end().rsplit("\n\n").next());
+    assert!(first.unwrap().starts_with("event: progress\ndata: {"), "{events}");
+    assert_eq!(last, Some("event: end\ndata: {\"status\":\"complete\"}"));
+    let metrics = events.split("\n\n").filter(|event| event.starts_with("event: metrics\n"));
+    let metrics = metrics.last().unwrap().split_once("data: ").unwrap().1;
+    let metrics: Value = serde_json::from_str(metrics).unwrap();
+    assert_eq!(metrics["metrics"]["request_count"]["avg"], 6.0);
+
+    let place = run.directory.path().join("run");
+    let written = summary(&place);
+    let results = run.json("/api/results");
+    assert_eq!((&results["status"], &results["results"]), (&"complete".into(), &written));
+    // The final results, not those of the live view.
+    for tag in ["request_latency", "time_to_first_token"] {
+        assert_eq!(metrics["metrics"][tag]["p99"], written[tag]["p99"], "{tag}");
+    }
+    let list = run.json("/api/results/list");
+    assert_eq!((&list["ready"], &list["partial"]), (&true.into(), &false.into()));
+    let files = list["files"].as_array().unwrap();
+    assert!(files.iter().any(|file| file["name"] == "logs/aiperf.log"), "{list}");
+    for file in files {
+        let (name, size) = (file["name"].as_str().unwrap(), file["size"].as_u64().unwrap());
+        assert_eq!(fs::metadata(place.join(name)).unwrap().len(), size, "{name}");
+    }
+    let records = run.text("/api/results/files/profile_export.jsonl");
+    assert_eq!(records, fs::read_to_string(place.join("profile_export.jsonl")).unwrap());
+    fs::write(run.directory.path().join("outside"), "x").unwrap();
+    for name in ["../outside", "%2e%2e/outside", "logs", "logs/../../outside"] {
+        let line = format!("GET /api/results/files/{name}");
+        assert_eq!(run.ask(&line, "Host: localhost\r\n").0, 404, "{name}");
+    }
+    assert!(run.child.try_wait().unwrap().is_none());
+    let (code, stderr, _directory) = run.shut_down();
+    assert_eq!(code, Some(0), "{stderr}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_before_the_run() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let mock = server();
+    let run =
+        crate::support::run::profile(&mock.url(), &["--api-port", &port, "--request-count", "1"]);
+    assert_eq!(run.exit_code(), Some(1));
+    let expected = format!("--api-port: cannot listen on 127.0.0.1:{port}: ");
+    assert!(run.stderr().contains(&expected), "{}", run.stderr());
+    assert_eq!(mock.requests_received(), 0);
+}
+
+#[test]
+fn blocks_of_statistics_are_written_at_their_interval() {
+    let mock = server();
+    let flags = [&LONG[..], &["--stats-interval", "0.2"]].concat();
+    let run = start(&mock.url(), &flags, &[NO_GRACE]);
+    let count =
+        || run.json("/api/progress")["phases"]["profiling"]["requests_elapsed_time"].as_f64();
+    wait_until("a second", || count().is_some_and(|seconds| seconds > 1.0));
+    let (_, stderr, _directory) = run.shut_down();
+    let blocks: Vec<_> = stderr.split("[realtime 00:").skip(1).collect();
+    assert!(blocks.len() >= 2, "{stderr}");
+    let block = blocks.last().unwrap();
+    assert!(block.contains(" profiling] ") && block.contains(" in flight, 0 errors"), "{stderr}");
+    for line in [
+        "  rps=",
+        " tput_out=",
+        "\n  ttft   p50=",
+        "\n  itl    p50=",
+        "\n  e2e    p50=",
+        "\n  intvty p50=",
+        "\n  osl    p50=4 p75=4 p90=4 p99=4 tokens\n",
+        "\n  totals in=",
+    ] {
+        assert!(block.contains(line), "{line:?}: {stderr}");
+    }
+}
