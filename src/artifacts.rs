@@ -16,6 +16,7 @@ mod jsonl;
 pub mod layout;
 mod manifest;
 mod open;
+mod outputs;
 mod parquet;
 mod payload;
 mod raw;
@@ -50,6 +51,7 @@ use gpu::GpuLines;
 use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
+use outputs::Outputs;
 use parquet::GrowingTable;
 pub(crate) use parquet::Table;
 use raw::RawLines;
@@ -68,6 +70,8 @@ pub struct Config {
     pub overwrite: bool,
     /// The amount of data written for records.
     pub export_level: ExportLevel,
+    /// Whether the generated texts are written to `outputs.json` (`--export-outputs-json`).
+    pub outputs: bool,
     /// Whether the files of lines are compressed (`--compress-jsonl`).
     pub compress_jsonl: bool,
     /// Whether records contain `trace_data` (`--export-http-trace`).
@@ -384,6 +388,9 @@ fn record_files(
     }
     if config.export_level >= ExportLevel::Raw {
         files.push(Box::new(RawLines::create(&layout.raw, endpoint, redacted.to_vec())?));
+    }
+    if config.outputs {
+        files.push(Box::new(Outputs::create(&layout.outputs, registry)?));
     }
     if config.export_level >= ExportLevel::Records {
         files.push(Box::new(GrowingTable::create(layout, registry, run.benchmark_id)?));

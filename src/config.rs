@@ -71,6 +71,9 @@ pub struct RunConfig {
     /// Whether charts are drawn after the run.
     #[serde(skip)]
     pub auto_plot: AutoPlot,
+    /// How to show what would be sent, if nothing is sent (`--dry-run`).
+    #[serde(skip)]
+    pub dry_run: Option<DryRun>,
     /// Path of this machine's saved self-check, if known.
     #[serde(skip)]
     pub selfcheck_file: Option<PathBuf>,
@@ -311,6 +314,17 @@ impl RunnerConfig {
         self.workers.or_else(|| default.max()).unwrap_or(1)
     }
 }
+
+/// How a dry run shows what would be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DryRun {
+    /// As a table.
+    Table,
+    /// As JSON.
+    Json,
+}
+
+named! { DryRun { "table" => Table, "json" => Json } }
 
 /// Minimum severity to log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

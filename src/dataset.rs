@@ -6,12 +6,14 @@
 pub(crate) mod agentic_code;
 mod cache_bust;
 mod check;
+mod corpus;
 mod file;
 mod finish;
 mod hub;
 mod lengths;
 mod media;
 mod payload;
+pub(crate) mod preview;
 mod prompts;
 mod rankings;
 mod sampler;
@@ -28,10 +30,11 @@ use std::sync::Arc;
 use thiserror::Error;
 
 pub use self::cache_bust::CacheBust;
+pub use self::corpus::Corpus;
 pub(crate) use self::file::{TraceAnalysis, analyze as analyze_trace};
 pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};
-pub use self::lengths::SequenceDistribution;
+pub use self::lengths::{RandomRange, RangeStyle, SequenceDistribution};
 pub(crate) use self::media::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES,
     Scene, SoundCodec, VideoClip, VideoFormat, VideoSound,
@@ -73,9 +76,9 @@ pub struct Config {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Generated from the embedded corpus.
+    /// Generated from a corpus.
     Synthetic(Synthetic),
-    /// Generated from the embedded corpus: a query and passages per request.
+    /// Generated from a corpus: a query and passages per request.
     Rankings(Rankings),
     /// Read from a file.
     File {
@@ -192,6 +195,8 @@ pub struct TraceSettings {
     pub uses_think_time: bool,
     /// Whether requests ask for as many output tokens at least as at most (`min_tokens`).
     pub force_min_tokens: bool,
+    /// What the prompts are made from; `None` is prose.
+    pub corpus: Option<Corpus>,
 }
 
 /// Factors by which a trace is changed; 1 leaves it as it is.
@@ -249,6 +254,10 @@ pub struct Synthetic {
     /// Pairs of input and output length with their probability
     /// (`--seq-dist "isl|sd,osl|sd:prob;…"`). It overrides the two distributions.
     pub sequence_distribution: Option<SequenceDistribution>,
+    /// Ranges of the input and output length. They override the distributions.
+    pub range: Option<RandomRange>,
+    /// What the prompts are made from.
+    pub corpus: Corpus,
     /// Number of texts in a request (`--batch-size`).
     pub batch_size: usize,
     /// Number of turns of a conversation.
@@ -282,6 +291,8 @@ pub struct Rankings {
     pub(crate) passages: NormalDistribution,
     pub(crate) passage_tokens: NormalDistribution,
     pub(crate) query_tokens: NormalDistribution,
+    /// What the texts are made from.
+    pub(crate) corpus: Corpus,
 }
 
 /// How models are assigned to turns if there are several.

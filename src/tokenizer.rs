@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::setting;
 use serde_json::Value;
 use thiserror::Error;
+use tokenizers::PostProcessor as _;
 
 use crate::environment::Environment;
 use crate::hub::{Hub, HubError, Kind, hexadecimal};
@@ -292,6 +293,47 @@ impl TokenCounter {
                 .encode_fast(text, false)
                 .map(|encoding| encoding.get_ids().to_vec())
                 .unwrap_or_default(),
+        }
+    }
+
+    /// Returns the number of token IDs, of which some may be unused.
+    #[must_use]
+    pub(crate) fn vocabulary_size(&self) -> u32 {
+        match &self.vocabulary {
+            Vocabulary::Builtin(o200k) => o200k.size(),
+            Vocabulary::File(file) => {
+                u32::try_from(file.tokenizer.get_vocab_size(true)).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    /// Returns whether `token` is a text of its own, which is encoded as this token: not a special
+    /// token, a part of a character, or white space.
+    #[must_use]
+    pub(crate) fn is_text(&self, token: u32) -> bool {
+        let is_added = match &self.vocabulary {
+            Vocabulary::Builtin(_) => false,
+            Vocabulary::File(Loaded { tokenizer, .. }) => tokenizer
+                .id_to_token(token)
+                .is_none_or(|text| tokenizer.get_added_vocabulary().is_special_token(&text)),
+        };
+        if is_added {
+            return false;
+        }
+        let text = self.decode(&[token]);
+        !text.trim().is_empty() && !text.contains('\u{fffd}') && self.encode(&text) == [token]
+    }
+
+    /// Returns the number of tokens that the tokenizer adds to a text, such as one for its
+    /// beginning. They are not part of any other count.
+    #[must_use]
+    pub(crate) fn added_tokens(&self) -> u32 {
+        match &self.vocabulary {
+            Vocabulary::Builtin(_) => 0,
+            Vocabulary::File(file) => file
+                .tokenizer
+                .get_post_processor()
+                .map_or(0, |processor| processor.added_tokens(false) as u32),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod beside;
 mod download;
+mod dry_run;
 mod many;
 mod measure;
 
@@ -47,6 +48,9 @@ const LATE_START: Nanos = Nanos(60_000_000_000);
 
 /// Runs the benchmark that `config` describes, and writes the results to `out`.
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    if let Some(form) = config.dry_run {
+        return dry_run::show(config, form, out);
+    }
     raise_file_limit()?;
     gates::check(config.judge.junit.as_deref())?;
     page::check(config.page.as_ref())?;
@@ -79,6 +83,9 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
 
 /// Returns an error for a directory with the files of another run, before any slow work.
 pub(super) fn check_place(config: &RunConfig) -> anyhow::Result<()> {
+    if config.dry_run.is_some() {
+        return Ok(());
+    }
     let resumes = config.multi_run.sweep.as_ref().is_some_and(|sweep| sweep.resumes);
     // The name of a default directory may depend on the dataset.
     if !resumes && config.artifacts.directory != config.default_directory() {

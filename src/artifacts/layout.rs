@@ -73,6 +73,8 @@ pub struct Layout {
     pub(crate) page: PathBuf,
     /// The request bodies: `inputs.json`.
     pub(crate) inputs: PathBuf,
+    /// The generated texts (`--export-outputs-json`): `outputs.json`.
+    pub(crate) outputs: PathBuf,
     /// The data that `aiperf report` needs in addition to the records: `run_manifest.json`.
     pub(crate) manifest: PathBuf,
     /// The log: `logs/aiperf.log`.
@@ -104,6 +106,7 @@ impl Layout {
             gpu_lines: name("_gpu_telemetry.jsonl", "gpu_telemetry_export.jsonl"),
             page: name("_report.html", PAGE),
             inputs: directory.join("inputs.json"),
+            outputs: directory.join("outputs.json"),
             manifest: directory.join("run_manifest.json"),
             log: directory.join("logs").join("aiperf.log"),
             directory: directory.to_owned(),
@@ -161,6 +164,7 @@ impl Layout {
             &self.server_metrics_lines,
             &self.server_metrics_table,
             &self.gpu_lines,
+            &self.outputs,
         ];
         let grown = lines.into_iter().chain(server_metrics).map(PathBuf::as_path);
         self.summaries().into_iter().chain(self.timeslices()).chain(grown)

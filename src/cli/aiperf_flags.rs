@@ -31,7 +31,6 @@ const REFUSED: &[(&str, &str)] = &[
     // Input
     ("--hf-weka-dataset", "download the files of the repository, and send them with --input-file"),
     // Output
-    ("--export-outputs-json", "use --export-level raw, which writes the responses"),
     (
         "--mlflow-tracking-uri --mlflow-experiment --mlflow-run-name --mlflow-tag \
          --mlflow-parent-run-id --mlflow-artifact-glob",
@@ -64,12 +63,6 @@ const REFUSED: &[(&str, &str)] = &[
         "--no-open-loop-replay",
         "use --no-fixed-schedule, with which later turns follow the response after their delays",
     ),
-    // Input Sequence Length (ISL)
-    ("--random-range-ratio --random-corpus-style", "use --isl-stddev or --seq-dist"),
-    // Prompt
-    ("--prompt-corpus", "use --input-file with your own text"),
-    // Image Input
-    ("--image-source-sampling", "each generated image is different noise"),
     // Network Latency
     (
         "--network-latency-automatic --network-latency-mean --network-latency-ping-interval",
@@ -101,7 +94,7 @@ const REFUSED: &[(&str, &str)] = &[
 const REFUSED_SWITCHES: &str = "\
     --reset-kv-cache --server-profiler --per-chunk-usage --uuid-and-strip \
     --tokenizer-trust-remote-code --burst-phase-starts \
-    --unsafe-override --export-outputs-json \
+    --unsafe-override \
     --network-latency-automatic --accuracy-enable-cot \
     --accuracy-no-enable-cot --accuracy-verbose --no-open-loop-replay --zmq-dual-bind";
 
@@ -118,6 +111,12 @@ pub const OFF_SWITCHES: &[&str] = &[
 /// Flags with the only value that is accepted, and what to do instead of another.
 pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
     ("--url-strategy", "round-robin", "AIPerf does not support others either"),
+    (
+        "--image-source-sampling",
+        "random-with-replacement",
+        "generated noise has no images to cycle through, and AIPerf rejects other values for noise \
+         too",
+    ),
     ("--transport", "http", "AIPerf does not support others either"),
     ("--transport-type", "http", "AIPerf does not support others either"),
 ];

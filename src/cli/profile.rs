@@ -25,8 +25,10 @@ use super::value::{
 };
 use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
-use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
-use crate::dataset::{CacheBust, FileFormat, ModelSelection, Sampling, SequenceDistribution};
+use crate::config::{ConnectionReuse, DryRun, LogLevel, Ui, WaitMode};
+use crate::dataset::{
+    CacheBust, Corpus, FileFormat, ModelSelection, RangeStyle, Sampling, SequenceDistribution,
+};
 use crate::endpoint::EndpointType;
 use crate::run::ClientTables;
 use crate::setting::named;
@@ -251,6 +253,14 @@ pub(super) struct OutputArgs {
     #[arg(long, visible_alias = "profile-export-level", value_name = "LEVEL",
           value_parser = choice::<ExportLevel>(), default_value = "records")]
     pub(super) export_level: ExportLevel,
+    /// Load the dataset and print what the run would send, without sending it [default FORMAT:
+    /// table]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<DryRun>(), num_args = 0..=1,
+          require_equals = true, default_missing_value = "table")]
+    pub(super) dry_run: Option<DryRun>,
+    /// Write the generated text and key metrics of each request to outputs.json
+    #[arg(long)]
+    pub(super) export_outputs_json: bool,
     /// Compress the JSONL files with zstd; their names end in .jsonl.zst
     #[arg(long)]
     pub(super) compress_jsonl: bool,
@@ -381,6 +391,17 @@ pub(super) struct PromptArgs {
         value_parser = SequenceDistribution::parse,
         help_heading = "Input Sequence Length (ISL)", group = "text")]
     pub(super) seq_dist: Option<SequenceDistribution>,
+    /// Draw input and output lengths uniformly from a range around --isl and --osl: a ratio such as
+    /// 0.3, or '{"input": 0.3, "output": 0.5}'
+    #[arg(long, value_name = "RATIO", requires = "isl", requires = "osl", group = "text",
+          conflicts_with_all = ["seq_dist", "isl_stddev", "osl_stddev"],
+          help_heading = "Input Sequence Length (ISL)")]
+    pub(super) random_range_ratio: Option<String>,
+    /// Range of --random-range-ratio: from mean*(1-ratio) to mean*(1+ratio) as in vllm bench serve,
+    /// or from mean*ratio to the mean as in SGLang's benchmark [default: vllm]
+    #[arg(long, value_name = "STYLE", value_parser = choice::<RangeStyle>(),
+          requires = "random_range_ratio", help_heading = "Input Sequence Length (ISL)")]
+    pub(super) random_corpus_style: Option<RangeStyle>,
     /// Number of tokens in the block that each hash ID of a trace stands for [default: 512; 16 for
     /// bailian-trace]
     #[arg(long, visible_aliases = ["prompt-input-tokens-block-size",
@@ -402,6 +423,10 @@ pub(super) struct PromptArgs {
     #[arg(long, short, visible_aliases = ["prompt-batch-size", "batch-size-text"],
           value_name = "COUNT", value_parser = positive, help_heading = "Prompt", group = "text")]
     pub(super) batch_size: Option<u64>,
+    /// Text of generated prompts: English prose, Shakespeare's sonnets, code and output of tools, or
+    /// random tokens [default: prose]
+    #[arg(long, value_name = "CORPUS", value_parser = choice::<Corpus>(), help_heading = "Prompt")]
+    pub(super) prompt_corpus: Option<Corpus>,
     /// Add a marker to the prompts of each session, so that the server's prefix cache cannot answer
     /// them; warmup-isolation-… marks only the warmup [default: none]
     #[arg(long, value_name = "PLACE", value_parser = choice::<CacheBust>(), help_heading = "Cache Bust")]

@@ -68,5 +68,6 @@ pub(super) fn generated(
             args.passages_prompt_token_stddev,
         ),
         query_tokens: spread(args.query_prompt_token_mean, 32.0, args.query_prompt_token_stddev),
+        corpus: flags.prompt.prompt_corpus.unwrap_or_default(),
     })
 }

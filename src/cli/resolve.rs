@@ -1,6 +1,7 @@
 //! Converts flags and environment to a [`RunConfig`].
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use super::given::Given;
 use super::profile::{
@@ -8,11 +9,12 @@ use super::profile::{
 };
 use super::sweep::CellOf;
 use super::{connections, gpu, hub_args, load, multi_run, rankings, search, server_metrics, value};
+use crate::artifacts::layout::Layout;
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, Secret,
     ServerConfig, WaitForModel, selfcheck, tokenizer, url,
 };
-use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic};
+use crate::dataset::{FileFormat, NormalDistribution, RandomRange, Sampling, Source, Synthetic};
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
@@ -59,6 +61,7 @@ pub(super) fn run_config(
         artifacts: artifacts(flags, &server_metrics, environment)?,
         page: page(&flags.output)?,
         auto_plot: auto_plot(flags)?,
+        dry_run: flags.output.dry_run,
         ui: flags.service.ui,
         stats_interval: flags.service.stats_interval.map(Nanos::from_seconds),
         api: api(&flags.service, environment)?,
@@ -199,7 +202,9 @@ fn dataset(
             Source::File {
                 path: path.clone(),
                 format: flags.input.custom_dataset_type,
-                traces: flags.synthesis.traces(flags.prompt.isl_block_size),
+                traces: flags
+                    .synthesis
+                    .traces(flags.prompt.isl_block_size, flags.prompt.prompt_corpus),
                 entries: entries(flags),
             }
         }
@@ -249,6 +254,8 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         entries: entries(flags),
         input_tokens: spread(prompt.isl, 550.0, prompt.isl_stddev),
         sequence_distribution: prompt.seq_dist.clone(),
+        range: random_range(prompt)?,
+        corpus: prompt.prompt_corpus.unwrap_or_default(),
         batch_size: prompt.batch_size.unwrap_or(1) as usize,
         turns: spread(conversation.session_turns_mean, 1.0, conversation.session_turns_stddev),
         turn_delay_ms: spread(mean, 0.0, stddev),
@@ -261,6 +268,23 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         audio: flags.media.audio(),
         video: flags.video.video(),
     })
+}
+
+/// The ranges of lengths that `--random-range-ratio` makes of the means.
+fn random_range(prompt: &PromptArgs) -> Result<Option<RandomRange>, ConfigError> {
+    let Some(ratios) = &prompt.random_range_ratio else { return Ok(None) };
+    let flag = "--random-range-ratio";
+    let [input_ratio, output_ratio] =
+        RandomRange::parse_ratios(ratios).map_err(|why| ConfigError::flag(flag, why))?;
+    // The flag requires both; a length beyond the limit is rejected by the check of the means.
+    let tokens = |mean: Option<f64>| mean.unwrap_or_default() as u32;
+    Ok(Some(RandomRange {
+        style: prompt.random_corpus_style.unwrap_or_default(),
+        input_tokens: tokens(prompt.isl),
+        input_ratio,
+        output_tokens: tokens(prompt.osl),
+        output_ratio,
+    }))
 }
 
 fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
@@ -417,11 +441,18 @@ fn artifacts(
     environment: Environment<'_>,
 ) -> Result<artifacts::Config, ConfigError> {
     let output = &flags.output;
+    let layout = Layout::new(Path::new(""), output.profile_export_prefix.as_deref());
+    if output.export_outputs_json && layout.outputs == layout.summary_json {
+        let why = "with this prefix the summary is outputs.json too; choose another prefix, or \
+                   remove --export-outputs-json";
+        return Err(ConfigError::flag("--profile-export-prefix", why));
+    }
     Ok(artifacts::Config {
         directory: output.artifact_dir.clone().unwrap_or_default(),
         prefix: output.profile_export_prefix.clone(),
         overwrite: output.overwrite,
         export_level: output.export_level,
+        outputs: output.export_outputs_json,
         compress_jsonl: output.compress_jsonl,
         http_trace: output.export_http_trace,
         server_metrics: server_metrics::files(&flags.server_metrics, scraped, environment)?,

@@ -5,7 +5,7 @@
 use clap::Args;
 
 use super::value::{above_zero, number, positive, share};
-use crate::dataset::{Synthesis, TraceSettings};
+use crate::dataset::{Corpus, Synthesis, TraceSettings};
 
 /// How the requests of a trace are changed before they are sent.
 #[derive(Args)]
@@ -51,8 +51,12 @@ pub(super) struct SynthesisArgs {
 }
 
 impl SynthesisArgs {
-    /// The settings of traces whose blocks have `block_tokens` tokens.
-    pub(super) fn traces(&self, block_tokens: Option<u64>) -> TraceSettings {
+    /// The settings of traces whose blocks have `block_tokens` tokens and are made from `corpus`.
+    pub(super) fn traces(
+        &self,
+        block_tokens: Option<u64>,
+        corpus: Option<Corpus>,
+    ) -> TraceSettings {
         // A count that does not fit is not a limit, or is rejected later.
         let fitting = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         TraceSettings {
@@ -70,6 +74,7 @@ impl SynthesisArgs {
             max_context_tokens: self.max_context_length.map(fitting),
             uses_think_time: self.use_think_time_only,
             force_min_tokens: self.force_min_tokens,
+            corpus,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::Formats;
 use crate::config::RunConfig;
 use crate::dataset::{
-    AudioNoise, FileFormat, ImageNoise, NormalDistribution, Rankings, Source, Synthetic,
+    AudioNoise, Corpus, FileFormat, ImageNoise, NormalDistribution, Rankings, Source, Synthetic,
     TraceSettings, VideoClip,
 };
 use crate::endpoint::EndpointType;
@@ -202,6 +202,20 @@ fn synthesis(traces: &TraceSettings) -> Option<Value> {
 
 fn prompts(synthetic: &Synthetic, output_tokens: Option<NormalDistribution>) -> Value {
     let lengths = Object::default().put("batch_size", synthetic.batch_size);
+    let corpus = Some(synthetic.corpus).filter(|corpus| *corpus != Corpus::default());
+    let lengths = lengths.put_some("corpus", corpus);
+    let lengths = match synthetic.range {
+        Some(range) if range.input_ratio == range.output_ratio => lengths
+            .put("random_range_ratio", range.input_ratio)
+            .put("random_corpus_style", range.style),
+        Some(range) => lengths
+            .put(
+                "random_range_ratio",
+                json!({ "input": range.input_ratio, "output": range.output_ratio }),
+            )
+            .put("random_corpus_style", range.style),
+        None => lengths,
+    };
     match &synthetic.sequence_distribution {
         Some(distribution) => {
             let entries = distribution.pairs().iter().map(|pair| {
@@ -365,6 +379,7 @@ fn artifacts(config: &RunConfig) -> Value {
         .put("records", if has_records { json!(["jsonl"]) } else { json!(false) })
         .put("raw", artifacts.export_level == ExportLevel::Raw)
         .put("trace", artifacts.http_trace)
+        .put_some("export_outputs_json", Some(true).filter(|_| artifacts.outputs))
         .put_some("slice_duration", artifacts.server_metrics.slice_duration.map(Nanos::as_seconds))
         .put("show_trace_timing", config.tables.trace_timing)
         .into_value()

@@ -3,8 +3,8 @@
 use super::lengths::MAX_TOKENS;
 use super::size::{Size, check_files, likely};
 use super::{
-    AudioNoise, Config, ImageNoise, NormalDistribution, Rankings, SequenceDistribution, Source,
-    Synthetic, VideoClip,
+    AudioNoise, Config, ImageNoise, NormalDistribution, RandomRange, Rankings,
+    SequenceDistribution, Source, Synthetic, VideoClip,
 };
 use crate::setting::InvalidSetting;
 
@@ -46,6 +46,7 @@ impl Synthetic {
             ("--user-context-prompt-length", self.user_context_prompt_length),
         ];
         lengths.into_iter().try_for_each(|(flag, length)| within_limit(flag, length))?;
+        self.range.map_or(Ok(()), |range| range.windows(0).map(drop))?;
         self.check_size()?;
         self.images.as_ref().map_or(Ok(()), ImageNoise::check)?;
         self.audio.as_ref().map_or(Ok(()), AudioNoise::check)?;
@@ -58,6 +59,7 @@ impl Synthetic {
         let turns = entries * likely(self.turns);
         let distribution = self.sequence_distribution.as_ref();
         let length = distribution.map_or(self.input_tokens, SequenceDistribution::input_tokens);
+        let length = self.range.as_ref().map_or(length, RandomRange::longest_input);
         let exactly = |length: usize| NormalDistribution::exactly(length as f64);
         let mut size = Size::default()
             .with(turns * self.batch_size as f64, length)

@@ -20,6 +20,7 @@ mod trace;
 mod weka;
 
 pub(crate) use self::analysis::{TraceAnalysis, analyze};
+pub(super) use self::prefix_tree::PrefixTree;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
@@ -203,8 +204,10 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
         ("--synthesis-prefix-len-multiplier", synthesis.prefix_len_multiplier != 1.0),
         ("--synthesis-prefix-root-multiplier", synthesis.prefix_root_multiplier != 1),
     ];
-    let of_prompts =
-        [("--synthesis-prompt-len-multiplier", synthesis.prompt_len_multiplier != 1.0)];
+    let of_prompts = [
+        ("--synthesis-prompt-len-multiplier", synthesis.prompt_len_multiplier != 1.0),
+        ("--prompt-corpus", traces.corpus.is_some()),
+    ];
     let of_agents = [("--use-think-time-only", traces.uses_think_time)];
     let of_requests = [
         ("--trace-session-sample-ratio", traces.session_sample_ratio.is_some()),

@@ -98,7 +98,7 @@ pub(super) fn select(conversations: &mut Vec<Conversation>, traces: &TraceSettin
 }
 
 /// Returns the conversation `root` and those that it starts, directly or not.
-fn tree(conversations: &[Conversation], root: usize) -> Vec<usize> {
+pub(super) fn tree(conversations: &[Conversation], root: usize) -> Vec<usize> {
     let mut tree = vec![root];
     let mut next = 0;
     while let Some(at) = tree.get(next).copied() {

@@ -15,6 +15,12 @@ pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option
     sum(&texts(&body)?, counter)
 }
 
+/// Returns the body's texts, joined; empty without text.
+pub(super) fn joined_texts(payload: &RawValue) -> String {
+    let body: Value = serde_json::from_str(payload.get()).unwrap_or_default();
+    texts(&body).unwrap_or_default().join("\n")
+}
+
 /// Counts the tokens of a generated body's texts with `count`; `None` without text, or if it is not
 /// JSON.
 pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Prompts with an exact number of tokens, cut from the embedded corpus.
+//! Prompts with an exact number of tokens, cut from a corpus.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,12 +6,9 @@ use std::sync::Arc;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::{DatasetError, Seed};
+use super::{Corpus, DatasetError, Seed};
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
-
-/// English prose in the public domain; see `corpus/README.md`.
-pub(super) const CORPUS: &str = include_str!("corpus/opticks.txt");
 
 /// Number of positions tried for a prompt before a repeated or inexact one is used.
 const MAX_PLACES: usize = 64;
@@ -39,10 +36,10 @@ pub(super) struct PromptCutter<'a> {
 
 impl<'a> PromptCutter<'a> {
     /// Tokenises the corpus.
-    pub(super) fn new(counter: &'a TokenCounter, seed: Seed) -> Self {
+    pub(super) fn new(corpus: Corpus, counter: &'a TokenCounter, seed: Seed) -> Self {
         Self {
             counter,
-            tokens: counter.encode(CORPUS),
+            tokens: corpus.tokens(counter, seed),
             places: Vec::new(),
             rng: seed.stream("dataset.prompts"),
             cut: HashSet::new(),
@@ -139,6 +136,7 @@ mod tests {
 
     use super::*;
     use crate::environment::Environment;
+    use crate::setting::Named;
     use crate::tokenizer::Source;
 
     fn golden_counter() -> TokenCounter {
@@ -147,11 +145,13 @@ mod tests {
     }
 
     fn assert_exact(counter: &TokenCounter) {
-        let mut cutter = PromptCutter::new(counter, Seed(5));
-        for length in 1..=600 {
-            let text = cutter.cut(length).unwrap();
-            assert_eq!(counter.count(&text), u64::from(length), "{text:?}");
-            assert_eq!(text.trim(), &*text);
+        for (_, corpus) in Corpus::NAMES {
+            let mut cutter = PromptCutter::new(*corpus, counter, Seed(5));
+            for length in (1..=100).chain([250, 600]) {
+                let text = cutter.cut(length).unwrap();
+                assert_eq!(counter.count(&text), u64::from(length), "{corpus:?}: {text:?}");
+                assert_eq!(text.trim(), &*text);
+            }
         }
     }
 
@@ -164,14 +164,14 @@ mod tests {
     #[test]
     fn prompts_longer_than_the_corpus_are_exact_too() {
         let counter = TokenCounter::builtin();
-        let text = PromptCutter::new(&counter, Seed(5)).cut(100_000).unwrap();
+        let text = PromptCutter::new(Corpus::Prose, &counter, Seed(5)).cut(100_000).unwrap();
         assert_eq!(counter.count(&text), 100_000);
     }
 
     #[test]
     fn prompts_differ_from_the_first_tokens_on() {
         let counter = TokenCounter::builtin();
-        let mut cutter = PromptCutter::new(&counter, Seed(5));
+        let mut cutter = PromptCutter::new(Corpus::Prose, &counter, Seed(5));
         let mut starts = HashSet::new();
         for _ in 0..2000 {
             let text = cutter.cut(64).unwrap();
@@ -183,16 +183,9 @@ mod tests {
     #[test]
     fn more_short_prompts_than_there_are_words_repeat() {
         let counter = TokenCounter::builtin();
-        let mut cutter = PromptCutter::new(&counter, Seed(5));
+        let mut cutter = PromptCutter::new(Corpus::Prose, &counter, Seed(5));
         for _ in 0..6000 {
             assert_eq!(counter.count(&cutter.cut(1).unwrap()), 1);
         }
-    }
-
-    #[test]
-    fn the_corpus_is_plain_prose() {
-        assert!((150_000..250_000).contains(&CORPUS.len()));
-        assert!(CORPUS.bytes().all(|b| b == b'\n' || (0x20..0x7f).contains(&b)));
-        assert!(!CORPUS.contains("  "));
     }
 }

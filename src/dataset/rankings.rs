@@ -10,8 +10,8 @@ pub(super) fn generate(
     counter: &TokenCounter,
     seed: Seed,
 ) -> Result<Vec<Conversation>, DatasetError> {
-    let Rankings { entries, passages, passage_tokens, query_tokens } = config;
-    let mut cutter = PromptCutter::new(counter, seed);
+    let Rankings { entries, passages, passage_tokens, query_tokens, corpus } = config;
+    let mut cutter = PromptCutter::new(*corpus, counter, seed);
     let mut counts = seed.stream("dataset.rankings.passages");
     let mut passage_lengths = seed.stream("dataset.rankings.passage_tokens");
     let mut query_lengths = seed.stream("dataset.rankings.query_tokens");
@@ -36,7 +36,7 @@ pub(super) fn generate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::NormalDistribution;
+    use crate::dataset::{Corpus, NormalDistribution};
 
     #[test]
     fn a_query_and_passages_of_the_lengths_asked_for() {
@@ -47,6 +47,7 @@ mod tests {
             passages: spread(3.0),
             passage_tokens: spread(20.0),
             query_tokens: spread(7.0),
+            corpus: Corpus::Prose,
         };
         let rankings = generate(&config, &counter, Seed(3)).unwrap();
         assert_eq!(rankings.len(), 2);
@@ -68,6 +69,7 @@ mod tests {
             passages: NormalDistribution { mean: 5.0, stddev: 2.0 },
             passage_tokens: NormalDistribution { mean: 1.0, stddev: 0.0 },
             query_tokens: NormalDistribution { mean: 1.0, stddev: 0.0 },
+            corpus: Corpus::Prose,
         };
         let rankings = generate(&config, &TokenCounter::builtin(), Seed(3)).unwrap();
         let counts: Vec<usize> =

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
+use super::lengths::Window;
 use super::media::{self, MediaMaker};
 use super::prompts::PromptCutter;
 use super::{Conversation, DatasetError, Seed, Synthetic, Turn};
@@ -16,7 +17,7 @@ use crate::units::Nanos;
 
 /// Generates the conversations that `config` describes. Models, identifiers and the token counts of
 /// the messages before the turns are added later, as are output lengths unless the sequence
-/// distribution sets them.
+/// distribution or ranges set them.
 pub(super) fn generate(
     config: &Synthetic,
     counter: &TokenCounter,
@@ -35,6 +36,8 @@ struct Generator<'a> {
     /// Tokens that the chat template adds to prompts if it counts; prompts are shorter by that
     /// number.
     wrapping: Wrapping,
+    /// Ranges of the input and output length, if there are any.
+    windows: Option<[Window; 2]>,
     system: Option<Arc<str>>,
     prefixes: Vec<Arc<str>>,
     turns: ChaCha8Rng,
@@ -51,7 +54,7 @@ impl<'a> Generator<'a> {
         counter: &'a TokenCounter,
         seed: Seed,
     ) -> Result<Self, DatasetError> {
-        let mut cutter = PromptCutter::new(counter, seed);
+        let mut cutter = PromptCutter::new(config.corpus, counter, seed);
         let system = match (&config.system_prompt, config.shared_system_prompt_length) {
             (Some(text), _) => Some(Arc::from(text.as_str())),
             (None, Some(length)) => Some(cutter.cut(length as u32)?),
@@ -60,10 +63,13 @@ impl<'a> Generator<'a> {
         let prefixes = (0..config.prefix_pool_size)
             .map(|_| cutter.cut(config.prefix_length as u32))
             .collect::<Result<_, _>>()?;
+        // A chat template contains the tokens that the tokenizer would otherwise add.
+        let added = if counter.has_chat_template() { 0 } else { counter.added_tokens() };
         Ok(Self {
             config,
             cutter,
             wrapping: counter.wrapping(),
+            windows: config.range.map(|range| range.windows(added)).transpose()?,
             system,
             prefixes,
             turns: seed.stream("dataset.turns"),
@@ -96,7 +102,10 @@ impl<'a> Generator<'a> {
         let mut texts = Vec::with_capacity(self.config.batch_size);
         let mut tokens = 0;
         for _ in 0..self.config.batch_size {
-            let length = input_tokens.draw_count(&mut self.lengths);
+            let length = match self.windows {
+                Some([input, _]) => input.draw(&mut self.lengths),
+                None => input_tokens.draw_count(&mut self.lengths),
+            };
             let wrapping = if is_first { self.wrapping.first } else { self.wrapping.later };
             let length = length.saturating_sub(wrapping as u32).max(1);
             let prefix = if is_first { self.prefix() } else { None };
@@ -104,7 +113,10 @@ impl<'a> Generator<'a> {
             tokens += prompt.tokens;
             texts.push(prompt.text.into());
         }
-        let max_tokens = pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths));
+        let max_tokens = match self.windows {
+            Some([_, output]) => Some(output.draw(&mut self.output_lengths)),
+            None => pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths)),
+        };
         let delay = if is_first { Nanos::ZERO } else { self.delay() };
         let media = self.media.media()?;
         Ok(Turn { texts, media, max_tokens, delay, input_tokens: Some(tokens), ..Turn::default() })

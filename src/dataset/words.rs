@@ -1,4 +1,4 @@
-//! The corpus as words with additive token counts.
+//! A corpus as words with additive token counts.
 //!
 //! Tokenizers split text before a word and its space, so that the tokens of a text are the sum of
 //! those of its words. Words that are counted once compose texts of an exact number of tokens
@@ -9,15 +9,15 @@ use std::collections::{HashMap, HashSet};
 use rand::seq::SliceRandom;
 
 use super::Seed;
-use super::prompts::CORPUS;
 use crate::tokenizer::TokenCounter;
 
 /// Text before a word while it is counted; the word's space would otherwise be at the start of a
 /// text.
 const ANCHOR: &str = "a";
 
-/// The words of the corpus, each with the space before it.
+/// The words of a corpus, each with the space before it.
 pub(super) struct Words {
+    corpus: &'static str,
     /// Start of each word in the corpus, and the end of the last one.
     bounds: Vec<u32>,
     /// Number of tokens before each word, and in total.
@@ -33,14 +33,19 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Counts the tokens of the words in the corpus.
+    /// Counts the tokens of the words in `corpus`.
     ///
     /// # Errors
     ///
     /// Fails if the tokenizer does not have a word that a text could begin with.
-    pub(super) fn new(counter: &TokenCounter, seed: Seed) -> Result<Self, String> {
+    pub(super) fn new(
+        corpus: &'static str,
+        counter: &TokenCounter,
+        seed: Seed,
+    ) -> Result<Self, String> {
         let mut words = Self {
-            bounds: bounds(CORPUS),
+            corpus,
+            bounds: bounds(corpus),
             tokens: vec![0],
             openers: Vec::new(),
             distinct: Vec::new(),
@@ -170,7 +175,7 @@ impl Words {
     }
 
     fn run(&self, from: usize, to: usize) -> &'static str {
-        &CORPUS[self.bounds[from] as usize..self.bounds[to] as usize]
+        &self.corpus[self.bounds[from] as usize..self.bounds[to] as usize]
     }
 }
 
@@ -196,8 +201,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::dataset::Corpus;
     use crate::environment::Environment;
     use crate::tokenizer::Source;
+
+    fn prose() -> &'static str {
+        Corpus::Prose.text().unwrap()
+    }
 
     fn golden_counter() -> TokenCounter {
         let path = PathBuf::from("tests/golden/tiny-model");
@@ -206,11 +216,11 @@ mod tests {
 
     static GOLDEN: LazyLock<(TokenCounter, Words)> = LazyLock::new(|| {
         let counter = golden_counter();
-        let words = Words::new(&counter, Seed(9)).unwrap();
+        let words = Words::new(prose(), &counter, Seed(9)).unwrap();
         (counter, words)
     });
     static BUILTIN: LazyLock<Words> =
-        LazyLock::new(|| Words::new(&TokenCounter::builtin(), Seed(9)).unwrap());
+        LazyLock::new(|| Words::new(prose(), &TokenCounter::builtin(), Seed(9)).unwrap());
 
     fn text(words: &Words, block: u64, tokens: u32) -> String {
         let mut pieces = Vec::new();
@@ -220,13 +230,15 @@ mod tests {
 
     #[test]
     fn texts_have_exactly_the_tokens_asked_for() {
-        for counter in [TokenCounter::builtin(), golden_counter()] {
-            let words = Words::new(&counter, Seed(5)).unwrap();
-            assert!(words.adds_up());
-            for tokens in 1..=600 {
-                let text = text(&words, u64::from(tokens), tokens);
-                assert_eq!(counter.count(&text), u64::from(tokens), "{text:?}");
-                assert_eq!(text.trim(), text);
+        for corpus in [Corpus::Prose, Corpus::Sonnet, Corpus::Coding] {
+            for counter in [TokenCounter::builtin(), golden_counter()] {
+                let words = Words::new(corpus.text().unwrap(), &counter, Seed(5)).unwrap();
+                assert!(words.adds_up(), "{corpus:?}");
+                for tokens in 1..=600 {
+                    let text = text(&words, u64::from(tokens), tokens);
+                    assert_eq!(counter.count(&text), u64::from(tokens), "{text:?}");
+                    assert_eq!(text.trim(), text);
+                }
             }
         }
     }
@@ -234,7 +246,7 @@ mod tests {
     #[test]
     fn texts_longer_than_the_corpus_are_exact_too() {
         let counter = TokenCounter::builtin();
-        let words = Words::new(&counter, Seed(5)).unwrap();
+        let words = Words::new(prose(), &counter, Seed(5)).unwrap();
         assert_eq!(counter.count(&text(&words, 7, 100_000)), 100_000);
     }
 
@@ -247,7 +259,7 @@ mod tests {
     #[test]
     fn a_word_that_begins_a_text_is_counted_like_any_other() {
         for counter in [TokenCounter::builtin(), golden_counter()] {
-            let words = Words::new(&counter, Seed(5)).unwrap();
+            let words = Words::new(prose(), &counter, Seed(5)).unwrap();
             for index in words.openers.iter().take(2000).map(|word| *word as usize) {
                 let word = words.word(index);
                 let tokens = u64::from(words.tokens_of(index, index + 1));

@@ -88,6 +88,11 @@ impl O200k {
         tokens
     }
 
+    /// Returns the number of tokens.
+    pub(super) fn size(&self) -> u32 {
+        self.starts.len() as u32
+    }
+
     /// Returns the bytes of `tokens`; unknown tokens have none.
     pub(super) fn decode(&self, tokens: &[u32]) -> Vec<u8> {
         tokens.iter().map(|token| self.bytes(*token)).collect::<Vec<_>>().concat()

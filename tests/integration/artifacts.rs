@@ -75,6 +75,39 @@ fn each_export_level_has_its_files() {
     }
 }
 
+/// The texts are those of the streams in `run.rs`.
+#[test]
+fn outputs_are_in_the_order_of_sessions() {
+    let mut run = TestRun::new(ExportLevel::Summary);
+    run.config.outputs = true;
+    run.measured.reverse();
+    run.complete();
+    let text = fs::read_to_string(run.directory().join("outputs.json")).unwrap();
+    let outputs: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(outputs["schema_version"], "1.0");
+    let entries = outputs["data"].as_array().unwrap();
+    // 60 requests, of which two are of the warmup.
+    assert_eq!(entries.len(), 58);
+    for (number, entry) in (2..).zip(entries) {
+        assert_eq!(entry["session_num"], number);
+        assert_eq!(entry["conversation_id"], ["first", "second"][number % 2]);
+        assert!(entry["request_end_ns"].as_u64() > entry["request_start_ns"].as_u64());
+        if number % 7 == 5 {
+            assert_eq!(entry["response_text"], Value::Null, "{number}");
+            continue;
+        }
+        let words: Vec<String> = (0..4 + number % 9).map(|word| format!(" w{word}")).collect();
+        assert_eq!(entry["response_text"], words.concat(), "{number}");
+        // A cancelled request has no values.
+        if number % 11 != 7 {
+            let metrics = entry["metrics"].as_object().unwrap();
+            assert_eq!(metrics["output_sequence_length"], 4 + number % 9, "{number}");
+            assert_eq!(metrics["input_sequence_length"], 50);
+            assert_eq!(metrics.len(), 6);
+        }
+    }
+}
+
 #[test]
 fn a_prefix_names_the_files() {
     let mut run = TestRun::new(ExportLevel::Records);

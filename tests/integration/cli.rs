@@ -93,16 +93,25 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
 #[test]
 fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     assert_eq!(
-        refusal("--prompt-corpus coding"),
-        "error: --prompt-corpus is an AIPerf flag that aiperf does not support: use \
-         --input-file with your own text"
+        refusal("--zmq-host x"),
+        "error: --zmq-host is an AIPerf flag that aiperf does not support: aiperf is a single process"
     );
-    for flags in ["--no-open-loop-replay", "--search-sla-tier=x", "--prompt-corpus x"] {
+    for flags in ["--no-open-loop-replay", "--search-sla-tier=x", "--zmq-ipc-path x"] {
         assert!(refusal(flags).contains("does not support"), "{flags}");
     }
     assert!(refusal("--public-dataset weka_hf").contains("traces of agents are not supported"));
     assert!(refusal("--public-dataset x").contains("`aiperf datasets` lists them"));
     assert!(refusal("--workers-max 1,2").contains("--variant"));
+    for (flags, why) in [
+        ("--random-range-ratio 0.5 --isl 9", "--osl"),
+        ("--random-range-ratio 0.5 --isl 9 --osl 9 --isl-stddev 1", "cannot be used with"),
+        ("--random-range-ratio 1 --isl 9 --osl 9", "at least 0 and below 1, got 1"),
+        ("--random-range-ratio x --isl 9 --osl 9", "expected a ratio"),
+        ("--prompt-corpus verse", "sonnet"),
+        ("--export-outputs-json --profile-export-prefix outputs", "choose another prefix"),
+    ] {
+        assert!(refusal(flags).contains(why), "{flags}: {}", refusal(flags));
+    }
     assert!(refusal("--no-such-flag").contains("--no-such-flag"));
     assert!(refusal("--connection-reuse-strategy often").contains("sticky-user-sessions"));
 }

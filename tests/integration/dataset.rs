@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use aiperf::dataset::{
-    CacheBust, Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection,
+    CacheBust, Config, Conversation, Corpus, Dataset, DatasetError, FileFormat, ModelSelection,
     NormalDistribution, SequenceDistribution, Source, Synthetic, Text, TraceSettings,
 };
 use aiperf::environment::Environment;
@@ -17,6 +17,8 @@ fn synthetic() -> Synthetic {
         entries: 20,
         input_tokens: NormalDistribution::exactly(50.0),
         sequence_distribution: None,
+        range: None,
+        corpus: Corpus::Prose,
         batch_size: 1,
         turns: NormalDistribution::exactly(1.0),
         turn_delay_ms: NormalDistribution::exactly(0.0),

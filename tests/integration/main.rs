@@ -44,6 +44,7 @@ mod modes;
 mod phases;
 mod plots;
 mod profile;
+mod prompts;
 mod provenance;
 mod readiness;
 mod recomputed;

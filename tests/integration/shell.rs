@@ -80,7 +80,7 @@ fn bash_completes_commands_flags_and_values() {
         assert!(flags.contains(&flag), "{flag} is not offered");
     }
     // One that is rejected, and one that is accepted without effect.
-    for flag in ["--prompt-corpus", "--url-strategy"] {
+    for flag in ["--zmq-host", "--url-strategy"] {
         assert_eq!(offers(&["aiperf", "profile", flag]), [""; 0], "{flag}");
     }
 }
@@ -98,7 +98,7 @@ fn fish_completes_flags_and_values() {
     let Some(timeout) = offers("aiperf profile --request-timeout") else { return };
     assert_eq!(timeout, ["--request-timeout-seconds"]);
     assert_eq!(offers("aiperf profile --export-level ra").unwrap(), ["raw"]);
-    assert_eq!(offers("aiperf profile --prompt-corp").unwrap(), [""; 0]);
+    assert_eq!(offers("aiperf profile --zmq-ho").unwrap(), [""; 0]);
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn errors_name_the_setting_and_never_a_secret() {
     for (text, part) in [
         ("concurency: 1", "concurency is not a setting; did you mean concurrency?"),
         ("zzzzzzzz: 1", "`aiperf config init` prints all settings"),
-        ("prompt-corpus: text", "--prompt-corpus"),
+        ("zmq-host: text", "--zmq-host"),
         ("config: other.yaml", "config is not a setting"),
         ("isl: 1\nendpoint:\n  isl: 2", "isl is set twice"),
         ("ssl-verify: true\nno-ssl-verify: true", "no-ssl-verify is set twice"),

@@ -20,6 +20,7 @@ pub(super) type HashId = i128;
 pub(super) struct Trace<'a> {
     counter: &'a TokenCounter,
     seed: Seed,
+    corpus: &'static str,
     /// Created for the first prompt, since a trace may contain texts instead.
     words: Option<Words>,
     block_tokens: u32,
@@ -76,9 +77,15 @@ impl<'a> Trace<'a> {
             let reason = format!("must be between 1 and {MAX_TOKENS} tokens, got {block_tokens}");
             return Err(Fault::Setting("--isl-block-size", reason));
         }
+        let corpus = settings.corpus.unwrap_or_default();
+        let Some(corpus) = corpus.text() else {
+            let reason = "the blocks of a trace are made of words; use prose, sonnet or coding";
+            return Err(Fault::Setting("--prompt-corpus", reason.to_owned()));
+        };
         Ok(Self {
             counter,
             seed,
+            corpus,
             words: None,
             block_tokens,
             block_origin,
@@ -210,7 +217,7 @@ impl<'a> Trace<'a> {
         let blocks = self.blocks_of(input_tokens, hash_ids);
         let words = match &mut self.words {
             Some(words) => words,
-            none => none.insert(Words::new(self.counter, self.seed)?),
+            none => none.insert(Words::new(self.corpus, self.counter, self.seed)?),
         };
         let mut pieces = Vec::new();
         let written: u32 =

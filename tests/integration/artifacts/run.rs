@@ -53,6 +53,7 @@ impl TestRun {
                 prefix: None,
                 overwrite: true,
                 export_level,
+                outputs: false,
                 compress_jsonl: false,
                 http_trace: false,
                 server_metrics: ServerMetricsFiles::default(),

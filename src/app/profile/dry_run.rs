@@ -1,0 +1,175 @@
+//! `--dry-run`: what a run would send.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::Material;
+use crate::app::{Outcome, terminal_style};
+use crate::config::{DryRun, RunConfig};
+use crate::console;
+use crate::dataset::preview::{BLOCK_TOKENS, Preview, Walk};
+use crate::dataset::{CacheBust, Sampler};
+use crate::metrics::metric::Distribution;
+use crate::metrics::percentile::distribution;
+use crate::schedule::config::StopCondition;
+
+const COLUMNS: [&str; 9] = ["Length", "avg", "min", "p25", "p50", "p75", "p90", "p99", "max"];
+
+/// Loads the dataset and prints what a run of `config` would send, without sending it.
+pub(super) fn show(
+    mut config: RunConfig,
+    form: DryRun,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
+    if config.multi_run.is_many() {
+        anyhow::bail!(
+            "--dry-run shows a single run; remove the lists of values, or the flags that make \
+             several runs"
+        );
+    }
+    let material = Material::load(&mut config)?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    let summary = Summary::of(&config, &material);
+    match form {
+        DryRun::Table => out.write_all(summary.table().as_bytes())?,
+        DryRun::Json => writeln!(out, "{:#}", summary.json())?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// What a run would send.
+struct Summary {
+    conversations: usize,
+    preview: Preview,
+    tokenizer: String,
+    random_seed: Option<u64>,
+}
+
+impl Summary {
+    fn of(config: &RunConfig, material: &Material) -> Self {
+        let dataset = &material.dataset;
+        let phases = config.schedule.own_phases();
+        let stop = |at: usize| phases.get(at).map(|phase| phase.stop).unwrap_or_default();
+        let measured: StopCondition = stop(phases.len().saturating_sub(1));
+        // The warmup draws the first sessions. Only if it has a number of them is it known which.
+        let warmup = if phases.len() > 1 { stop(0) } else { StopCondition::default() };
+        let first = warmup.sessions.or(warmup.requests).unwrap_or(0);
+        let sampling = config.dataset.sampling.unwrap_or_default();
+        let sampler = Sampler::new(sampling, dataset.roots(), material.seed);
+        let is_marked = !matches!(
+            config.dataset.cache_bust,
+            CacheBust::None
+                | CacheBust::WarmupIsolationSystem
+                | CacheBust::WarmupIsolationFirstTurn
+        );
+        let traits = config.endpoint.endpoint_type.traits();
+        // Without any limit, each conversation is sent once.
+        let all = measured.is_unset().then_some(dataset.roots() as u64);
+        let walk = Walk {
+            requests: measured.requests,
+            sessions: measured.sessions.or(all),
+            repeats_history: traits.repeats_history,
+            compares: traits.tokenizes_input && !is_marked,
+        };
+        let draw = |session: u64| sampler.conversation(first + session);
+        Self {
+            conversations: dataset.roots(),
+            preview: Preview::of(dataset, walk, draw, &material.counter),
+            tokenizer: material.counter.name().to_owned(),
+            random_seed: Some(material.seed.0),
+        }
+    }
+
+    /// Lengths, with their names in the table and in JSON.
+    fn lengths(&self) -> [(&'static str, &'static str, &[f64]); 3] {
+        [
+            ("Input tokens", "input_sequence_length", &self.preview.input),
+            ("Output tokens requested", "output_sequence_length", &self.preview.output),
+            ("Turns of a session", "turns", &self.preview.turns),
+        ]
+    }
+
+    /// Returns the number of tokens of all requests: those that were examined, or as many as all
+    /// requests have if the others are like them.
+    fn total(&self, tokens: &[f64]) -> f64 {
+        let sum: f64 = tokens.iter().sum();
+        let examined: f64 = self.preview.turns.iter().sum();
+        match self.preview.requests {
+            Some(requests) if examined > 0.0 => sum * requests as f64 / examined,
+            _ => sum,
+        }
+    }
+
+    fn table(&self) -> String {
+        let rows = self.lengths().into_iter().map(|(name, _, values)| {
+            let cells =
+                statistics(values).map(|it| of(&it).map(|value| console::number(Some(value))));
+            let cells = cells.unwrap_or_else(|| [0; 8].map(|_| console::number(None)));
+            std::iter::once(name.to_owned()).chain(cells)
+        });
+        let [input, output] = [&self.preview.input, &self.preview.output].map(|it| self.total(it));
+        let requests = match self.preview.requests {
+            Some(requests) => console::count(requests),
+            None => "until the run ends; the figures are for each conversation once".to_owned(),
+        };
+        let mut text = format!(
+            "Dry run: nothing was sent\nConversations:  {}\nRequests:       {requests}\n\
+             Tokens:         {} input, {} output requested\n",
+            console::count(self.conversations as u64),
+            console::count(input.round() as u64),
+            console::count(output.round() as u64),
+        );
+        if let Some(prefixes) = self.preview.prefixes {
+            let share = 100.0 * prefixes.shared as f64 / prefixes.tokens as f64;
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "Shared prefix:  {share:.1}% of the tokens are in blocks of {BLOCK_TOKENS} at the \
+                 start of a prompt that an earlier prompt has too",
+            );
+        }
+        let _ = writeln!(text, "Tokenizer:      {}\n", self.tokenizer);
+        text.push_str(&console::figures("Lengths", COLUMNS, rows, terminal_style()));
+        text
+    }
+
+    fn json(&self) -> Value {
+        let [input, output] = [&self.preview.input, &self.preview.output].map(|it| self.total(it));
+        let mut object = json!({
+            "conversations": self.conversations,
+            "requests": self.preview.requests,
+            "input_tokens": input.round(),
+            "output_tokens_requested": output.round(),
+            "prefixes": self.preview.prefixes.map(|prefixes| json!({
+                "block_tokens": BLOCK_TOKENS,
+                "prompts": prefixes.prompts,
+                "tokens": prefixes.tokens,
+                "shared_tokens": prefixes.shared,
+                "shared_ratio": prefixes.shared as f64 / prefixes.tokens as f64,
+            })),
+            "tokenizer": self.tokenizer,
+            "random_seed": self.random_seed,
+        });
+        for (_, name, values) in self.lengths() {
+            object[name] = statistics(values).map_or(Value::Null, |it| {
+                let [avg, min, p25, p50, p75, p90, p99, max] = of(&it);
+                json!({"avg": avg, "min": min, "p25": p25, "p50": p50, "p75": p75, "p90": p90,
+                       "p99": p99, "max": max})
+            });
+        }
+        object
+    }
+}
+
+fn statistics(values: &[f64]) -> Option<Distribution> {
+    distribution(|| values.iter().copied())
+}
+
+/// The statistics of a row, in the order of its columns.
+fn of(it: &Distribution) -> [f64; 8] {
+    [it.sum / it.count as f64, it.min, it.p25, it.p50, it.p75, it.p90, it.p99, it.max]
+}

@@ -1,0 +1,285 @@
+//! What a run would send: lengths, and what prompts share, without sending it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::file::PrefixTree;
+use super::finish::tree;
+use super::{Conversation, Dataset, Turn, payload};
+use crate::tokenizer::TokenCounter;
+
+/// Number of tokens of a block. vLLM's prefix cache has blocks of as many.
+pub(crate) const BLOCK_TOKENS: usize = 16;
+
+/// Maximum number of requests whose lengths are determined.
+const MAX_REQUESTS: usize = 1_000_000;
+
+/// Maximum number of tokens of the prompts that are compared.
+const MAX_COMPARED_TOKENS: u64 = 50_000_000;
+
+/// The requests of a run, as far as they are known before it.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Preview {
+    /// Number of requests; `None` if only the time ends the run.
+    pub(crate) requests: Option<u64>,
+    /// Tokens of each prompt with its history, of the requests that have text. Responses in the
+    /// history have as many tokens as were requested.
+    pub(crate) input: Vec<f64>,
+    /// Requested output tokens, of the requests that have a number.
+    pub(crate) output: Vec<f64>,
+    /// Turns of each session.
+    pub(crate) turns: Vec<f64>,
+    /// What the prompts share; `None` if they differ by markers, or have no text.
+    pub(crate) prefixes: Option<Prefixes>,
+}
+
+/// What prompts share with earlier ones.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Prefixes {
+    /// Number of prompts that were compared.
+    pub(crate) prompts: u64,
+    /// Their tokens.
+    pub(crate) tokens: u64,
+    /// Tokens in the first blocks of prompts that an earlier prompt has too.
+    pub(crate) shared: u64,
+}
+
+/// How a run goes through its dataset.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Walk {
+    /// Number of requests to send.
+    pub(crate) requests: Option<u64>,
+    /// Number of sessions to start.
+    pub(crate) sessions: Option<u64>,
+    /// Whether requests repeat the earlier turns and responses of their session.
+    pub(crate) repeats_history: bool,
+    /// Whether prompts are compared.
+    pub(crate) compares: bool,
+}
+
+impl Preview {
+    /// Follows the sessions of a run: session number `n` sends the conversation `draw(n)`. Without a
+    /// number of requests or sessions, each conversation is sent once.
+    pub(crate) fn of(
+        dataset: &Dataset,
+        walk: Walk,
+        draw: impl Fn(u64) -> usize,
+        counter: &TokenCounter,
+    ) -> Self {
+        let mut preview = Self::default();
+        let mut compared = walk.compares.then(Compared::default);
+        let is_open = walk.requests.is_none() && walk.sessions.is_none();
+        let sessions =
+            walk.sessions.unwrap_or(if is_open { dataset.roots() as u64 } else { u64::MAX });
+        let most = walk.requests.unwrap_or(u64::MAX);
+        let mut sent = 0;
+        let mut session = 0;
+        while session < sessions && sent < most && preview.room() > 0 {
+            let before = sent;
+            for at in tree(&dataset.conversations, draw(session)) {
+                let Some(conversation) = dataset.conversations.get(at) else { continue };
+                let turns = conversation.turns.len() - conversation.inherited_turns;
+                let turns = turns.min(usize::try_from(most - sent).unwrap_or(usize::MAX));
+                if turns == 0 {
+                    continue;
+                }
+                preview.add(conversation, turns, walk.repeats_history);
+                if let Some(compared) = &mut compared {
+                    compared.add(conversation, turns, session, walk.repeats_history, counter);
+                }
+                sent += turns as u64;
+            }
+            // A conversation without turns would otherwise be drawn for ever.
+            if sent == before {
+                break;
+            }
+            session += 1;
+        }
+        let is_whole = session == sessions || sent == most;
+        preview.requests = match walk.requests {
+            // The number of sessions limits the requests too, but is only known here.
+            Some(requests) if !is_whole => Some(requests),
+            _ => (is_whole && !is_open).then_some(sent),
+        };
+        preview.prefixes = compared.map(|it| it.prefixes).filter(|it| it.tokens > 0);
+        preview
+    }
+
+    fn room(&self) -> usize {
+        MAX_REQUESTS.saturating_sub(self.input.len().max(self.turns.len()))
+    }
+
+    /// Adds the first `turns` turns of a conversation that it sends itself.
+    fn add(&mut self, conversation: &Conversation, turns: usize, repeats_history: bool) {
+        let repeats = repeats_history && !conversation.standalone_turns;
+        let context = conversation.context_tokens.unwrap_or(0);
+        let mut history = 0;
+        let end = conversation.inherited_turns + turns;
+        for (index, turn) in conversation.turns.iter().take(end).enumerate() {
+            let output = u64::from(turn.max_tokens.unwrap_or(0));
+            if index >= conversation.inherited_turns {
+                let prompt = turn.input_tokens.map(|tokens| context + history + tokens);
+                self.input.extend(prompt.map(|tokens| tokens as f64));
+                self.output.extend(turn.max_tokens.map(f64::from));
+            }
+            if repeats {
+                history += turn.input_tokens.unwrap_or(0) + output;
+            }
+        }
+        self.turns.push(turns as f64);
+    }
+}
+
+/// The prompts so far, as a server's prefix cache that keeps everything would know them.
+#[derive(Default)]
+struct Compared {
+    tree: PrefixTree,
+    prefixes: Prefixes,
+    /// Number of responses so far; each differs from all others.
+    responses: u64,
+}
+
+impl Compared {
+    fn add(
+        &mut self,
+        conversation: &Conversation,
+        turns: usize,
+        session: u64,
+        repeats_history: bool,
+        counter: &TokenCounter,
+    ) {
+        let repeats = repeats_history && !conversation.standalone_turns;
+        let context = [&conversation.system, &conversation.user_context];
+        let context: Vec<u64> = context
+            .into_iter()
+            .flatten()
+            .flat_map(|text: &Arc<str>| encode(text, counter))
+            .collect();
+        let mut prompt = context.clone();
+        let end = conversation.inherited_turns + turns;
+        for (index, turn) in conversation.turns.iter().take(end).enumerate() {
+            if !repeats {
+                prompt.clone_from(&context);
+            }
+            prompt.extend(encode(&text(turn), counter));
+            if index >= conversation.inherited_turns {
+                if self.prefixes.tokens + prompt.len() as u64 > MAX_COMPARED_TOKENS {
+                    return;
+                }
+                self.compare(&prompt);
+            }
+            if repeats {
+                // Tokens of a response, which no text has: their numbers exceed those of tokens.
+                self.responses += 1;
+                let unknown = self.responses << 32 | session & u64::from(u32::MAX);
+                let length = turn.max_tokens.unwrap_or(0) as usize;
+                prompt.extend(std::iter::repeat_n(unknown, length));
+            }
+        }
+    }
+
+    fn compare(&mut self, prompt: &[u64]) {
+        let blocks: Vec<i128> = prompt.chunks_exact(BLOCK_TOKENS).map(hash).collect();
+        let known = self.tree.insert(&blocks);
+        self.prefixes.prompts += 1;
+        self.prefixes.tokens += prompt.len() as u64;
+        self.prefixes.shared += (known * BLOCK_TOKENS) as u64;
+    }
+}
+
+fn hash(block: &[u64]) -> i128 {
+    let mut hasher = DefaultHasher::new();
+    block.hash(&mut hasher);
+    hasher.finish().into()
+}
+
+fn encode(text: &str, counter: &TokenCounter) -> impl Iterator<Item = u64> {
+    counter.encode(text).into_iter().map(u64::from)
+}
+
+/// Returns the texts of a turn, joined.
+fn text(turn: &Turn) -> String {
+    match (&turn.raw_payload, &turn.messages) {
+        (Some(body), _) => payload::joined_texts(body),
+        (None, Some(messages)) => {
+            let tools = turn.tools.as_ref().map_or("[]", |tools| tools.get());
+            let body = format!("{{\"messages\":{},\"tools\":{tools}}}", messages.get());
+            RawValue::from_string(body)
+                .map_or_else(|_| String::new(), |it| payload::joined_texts(&it))
+        }
+        (None, None) => turn.texts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(text: &str, output: u32, counter: &TokenCounter) -> Turn {
+        Turn {
+            texts: vec![text.into()],
+            input_tokens: Some(counter.count(text)),
+            max_tokens: Some(output),
+            ..Turn::default()
+        }
+    }
+
+    const WALK: Walk =
+        Walk { requests: None, sessions: None, repeats_history: true, compares: true };
+
+    /// Words of one token each.
+    fn words(word: &str, count: usize) -> String {
+        vec![word; count].join(" ")
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_requests_and_their_history() {
+        let counter = TokenCounter::builtin();
+        let conversation = Conversation {
+            system: Some(words("a", 32).into()),
+            context_tokens: Some(32),
+            turns: vec![turn(&words("b", 10), 5, &counter), turn(&words("c", 20), 7, &counter)],
+            ..Conversation::default()
+        };
+        let single = Conversation {
+            system: Some(words("a", 32).into()),
+            context_tokens: Some(32),
+            turns: vec![turn(&words("d", 8), 3, &counter)],
+            ..Conversation::default()
+        };
+        let dataset = Dataset { conversations: vec![conversation, single] };
+        let preview = Preview::of(&dataset, WALK, |session| session as usize % 2, &counter);
+        assert_eq!(preview.requests, None);
+        // The second prompt repeats the context, the first turn and its response.
+        assert_eq!(preview.input, [42.0, 32.0 + 10.0 + 5.0 + 20.0, 40.0]);
+        assert_eq!(preview.output, [5.0, 7.0, 3.0]);
+        assert_eq!(preview.turns, [2.0, 1.0]);
+        // Of 42 tokens, 67 and 40: the second prompt repeats two blocks of the first, whose third
+        // is not full; the third prompt shares the two blocks of the system message.
+        let prefixes = Prefixes { prompts: 3, tokens: 149, shared: 32 + 32 };
+        assert_eq!(preview.prefixes, Some(prefixes));
+
+        // Three requests: a session of two turns, and one of one.
+        let walk = Walk { requests: Some(4), ..WALK };
+        let preview = Preview::of(&dataset, walk, |session| session as usize % 2, &counter);
+        assert_eq!(preview.requests, Some(4));
+        assert_eq!(preview.turns, [2.0, 1.0, 1.0]);
+        // The fourth request repeats the first one, but for its last, partial block.
+        assert_eq!(preview.prefixes.unwrap().shared, 32 + 32 + 32);
+
+        let walk = Walk { sessions: Some(3), repeats_history: false, compares: false, ..WALK };
+        let preview = Preview::of(&dataset, walk, |_| 0, &counter);
+        assert_eq!((preview.requests, preview.prefixes), (Some(6), None));
+        assert_eq!(preview.input[..2], [42.0, 52.0]);
+    }
+
+    #[test]
+    fn a_dataset_without_turns_ends() {
+        let dataset = Dataset { conversations: vec![Conversation::default()] };
+        let walk = Walk { requests: Some(5), ..WALK };
+        let preview = Preview::of(&dataset, walk, |_| 0, &TokenCounter::builtin());
+        assert!(preview.turns.is_empty());
+    }
+}

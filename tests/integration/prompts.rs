@@ -1,0 +1,100 @@
+//! Generated prompts, as they are sent, and as a dry run shows them.
+
+use aiperf::mock_server::{Config, MockServer};
+use serde_json::Value;
+
+use crate::support::run::{aiperf, profile};
+
+#[test]
+fn lengths_are_drawn_from_the_range() {
+    let server = MockServer::start(Config::default()).unwrap();
+    let flags = "--isl 100 --osl 8 --random-range-ratio 0.5 --request-count 40 --random-seed 3";
+    for (style, inputs) in [("vllm", 50..=150), ("sglang", 50..=100)] {
+        for corpus in ["sonnet", "coding", "random"] {
+            let mut flags: Vec<&str> = flags.split(' ').collect();
+            // A test that gives lengths itself.
+            flags.extend(["--random-corpus-style", style, "--prompt-corpus", corpus]);
+            let directory = tempfile::tempdir().unwrap();
+            let output = aiperf(&["profile", "-m", "mock-model", "--tokenizer", "builtin"])
+                .args(["--url", &server.url(), "--streaming", "--ui", "none", "--artifact-dir"])
+                .arg(directory.path())
+                .args(flags)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let text = std::fs::read_to_string(directory.path().join("profile_export.jsonl"));
+            let records = text.unwrap();
+            let lengths = records.lines().map(|line| {
+                let record: Value = serde_json::from_str(line).unwrap();
+                let input = &record["metrics"]["input_sequence_length"]["value"];
+                let output = &record["metadata"]["requested_output_tokens"];
+                (input.as_u64().unwrap(), output.as_u64().unwrap())
+            });
+            let lengths: Vec<(u64, u64)> = lengths.collect();
+            assert_eq!(lengths.len(), 40);
+            let outputs = if style == "vllm" { 4..=12 } else { 4..=8 };
+            for (input, output) in &lengths {
+                assert!(inputs.contains(input) && outputs.contains(output), "{input} {output}");
+            }
+            // Forty draws from at least 51 lengths: fewer than ten different ones would be one in
+            // 10^25.
+            let mut distinct: Vec<u64> = lengths.iter().map(|(input, _)| *input).collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert!(distinct.len() >= 10, "{distinct:?}");
+        }
+    }
+}
+
+#[test]
+fn generated_text_is_written_to_outputs() {
+    let server = MockServer::start(Config::default()).unwrap();
+    let run = profile(&server.url(), &["--request-count", "3", "--export-outputs-json"]);
+    assert!(run.output.status.success(), "{}", String::from_utf8_lossy(&run.output.stderr));
+    let outputs: Value = serde_json::from_str(&run.text("outputs.json")).unwrap();
+    assert_eq!(outputs["schema_version"], "1.0");
+    let entries = outputs["data"].as_array().unwrap();
+    assert_eq!(entries.len(), 3);
+    for (session, entry) in entries.iter().enumerate() {
+        assert_eq!((&entry["session_num"], &entry["turn_index"]), (&session.into(), &0.into()));
+        assert!(!entry["response_text"].as_str().unwrap().is_empty());
+        assert_eq!(entry["metrics"]["input_sequence_length"], 20);
+        assert_eq!(entry["metrics"]["output_sequence_length"], 4);
+        assert!(entry["metrics"]["time_to_first_token"].as_f64().unwrap() > 0.0);
+    }
+}
+
+/// 800 tokens are 50 blocks of 16, and 19 of 20 prompts share them with the first one.
+#[test]
+fn a_dry_run_sends_nothing_and_shows_what_prompts_share() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("run");
+    let flags = "--shared-system-prompt-length 800 --isl 200 --osl 50 --request-count 20";
+    let dry_run = |form: &str| {
+        // There is no server.
+        let mut command = aiperf(&["profile", "-m", "m", "--tokenizer", "builtin"]);
+        command.args(["--url", "http://127.0.0.1:1", "--artifact-dir"]).arg(&place);
+        let output = command.args(flags.split(' ')).arg(form).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!place.exists());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown: Value = serde_json::from_str(&dry_run("--dry-run=json")).unwrap();
+    assert_eq!(shown["requests"], 20);
+    assert_eq!(shown["input_tokens"], 20_000.0);
+    assert_eq!(shown["output_tokens_requested"], 1000.0);
+    assert_eq!(shown["input_sequence_length"]["p50"], 1000.0);
+    assert_eq!(shown["prefixes"]["shared_tokens"], 19 * 800);
+    assert_eq!(shown["prefixes"]["shared_ratio"], 0.76);
+    let table = dry_run("--dry-run");
+    assert!(table.contains("20,000 input, 1,000 output requested"), "{table}");
+    assert!(table.contains("76.0% of the tokens"), "{table}");
+}
+
+#[test]
+fn a_dry_run_of_a_sweep_is_rejected() {
+    let output = aiperf(&["profile", "-m", "m", "--concurrency", "1,2", "--dry-run"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("shows a single run"));
+}
