@@ -4,6 +4,7 @@
 mod analyze_trace;
 mod client_energy;
 mod compare;
+mod control;
 mod datasets;
 mod gates;
 mod gpu;
@@ -20,6 +21,7 @@ mod server_metrics;
 mod start;
 mod stderr;
 mod synthesize;
+mod unmeasured;
 mod view;
 mod watch;
 

@@ -9,6 +9,7 @@ mod analyze_trace;
 mod compare;
 mod config_file;
 mod connections;
+mod control_args;
 mod distributed;
 mod gates;
 mod generated;

@@ -4,6 +4,7 @@
 //! command line builds a [`RunConfig`], and [`RunConfig::check`] checks it once, module by module.
 
 mod check;
+mod control;
 mod env;
 mod input_config;
 mod many;
@@ -37,6 +38,7 @@ pub use crate::console::Ui;
 pub use crate::environment::Environment;
 pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
 pub use check::ConfigError;
+pub use control::{Control, ResetKvCache, ServerProfiler};
 
 /// The configuration of a run. Serialized, without secrets, it is `run_info.config` of the JSON
 /// export: a setting that is added to a module's configuration is recorded without further code.
@@ -232,8 +234,12 @@ pub struct ServerConfig {
     pub headers: Vec<(String, String)>,
     /// Sent as `Authorization: Bearer …` (`--api-key`).
     pub api_key: Option<Secret>,
+    /// Name of the header with the session ID (`--session-header`); `None` is `X-Correlation-ID`.
+    pub session_header: Option<String>,
     /// How to wait for the model before the first request.
     pub wait_for_model: WaitForModel,
+    /// Requests that control the servers around the run.
+    pub control: Control,
 }
 
 impl fmt::Debug for ServerConfig {

@@ -85,6 +85,9 @@ pub enum RunnerError {
         /// Time since the start time.
         late: Nanos,
     },
+    /// A listener did not let a phase start.
+    #[error("{0}")]
+    NotReady(String),
     /// No connection to any server ever succeeded.
     #[error(
         "cannot connect to any server: {reason}; the run was aborted. Check --url and that \
@@ -209,8 +212,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Fails if a worker or TLS cannot be set up, if the start time has passed, or if the run is
-    /// aborted because of failed requests.
+    /// Fails if a worker or TLS cannot be set up, if the start time has passed, if a listener does
+    /// not let a phase start, or if the run is aborted because of failed requests.
     pub fn run(self, interrupt: &Interrupt) -> Result<(), RunnerError> {
         let outcome = self.run_phases(interrupt);
         self.queue.close();
@@ -226,12 +229,14 @@ impl Runner {
         let reach = Arc::new(Reach::of(targets.len(), Arc::clone(&connector)));
         let workers = self.start_workers(&connector, &sender)?;
         drop(sender);
-        if let Some(at) = self.config.start_at {
-            runtime.block_on(wait_for_start(at, interrupt))?;
-        }
         let mut start_at = self.config.start_at;
         let mut first_session = 0;
         for (index, phase) in self.config.phases.iter().enumerate() {
+            let ready = |listener: &Arc<dyn PhaseListener>| listener.before_phase(phase.kind);
+            self.listeners.iter().try_for_each(ready).map_err(RunnerError::NotReady)?;
+            if let Some(at) = start_at {
+                runtime.block_on(wait_for_start(at, interrupt))?;
+            }
             if interrupt.is_draining() {
                 break;
             }

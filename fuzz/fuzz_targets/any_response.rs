@@ -30,6 +30,7 @@ fuzz_target!(|input: &[u8]| {
             extra_inputs: vec![("response_field".to_owned(), path.clone().into())],
             use_legacy_max_tokens: false,
             use_server_token_count: false,
+            per_chunk_usage: false,
             video: aiperf::endpoint::VideoJobs::default(),
         });
         let body = ResponseBody { bytes: bytes.clone(), is_event_stream, events: vec![event] };

@@ -23,6 +23,7 @@ fuzz_target!(|input: (bool, u8, Vec<u8>)| {
             extra_inputs: Vec::new(),
             use_legacy_max_tokens: false,
             use_server_token_count: false,
+            per_chunk_usage: false,
             video: aiperf::endpoint::VideoJobs::default(),
         });
         let parsed = endpoint.parse(&body);

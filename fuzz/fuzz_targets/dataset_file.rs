@@ -75,6 +75,7 @@ fn check(dataset: &Dataset) {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        per_chunk_usage: false,
         video: aiperf::endpoint::VideoJobs::default(),
     });
     assert!(!dataset.conversations.is_empty());

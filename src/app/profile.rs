@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::measure::{Measured, profiling};
+use super::control::{Profiler, Servers};
 use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
@@ -64,7 +65,7 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     let interrupter = interrupt::listen()?;
     let interrupt = interrupter.interrupt();
     let watch = Watch::start(&run.config, listener, &interrupter)?;
-    run.wait_until_ready(&interrupt)?;
+    run.ready_servers(&interrupt)?;
     if let Some(start) = start {
         start.come_close(&interrupt)?;
         // The wait may have been long, so the wall clock is read again.
@@ -237,7 +238,8 @@ impl Run {
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
         let api_key = config.server.api_key.as_ref().map(Secret::expose);
         let headers = &config.server.headers;
-        let builder = RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?;
+        let builder = RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?
+            .with_session_header(config.server.session_header.as_deref())?;
         let of_load = match config.telemetry.trace_sample {
             Some(sample) => builder.clone().with_trace_context(sample.share()),
             None => builder.clone(),
@@ -290,7 +292,8 @@ impl Run {
         })
     }
 
-    fn wait_until_ready(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
+    /// Waits until the servers serve the model, and has them reset their caches if configured.
+    fn ready_servers(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
         let probe = Probe {
             server: &self.config.server,
             connections: &self.config.transport.connections,
@@ -299,7 +302,33 @@ impl Run {
             body: self.workload.first_body(),
             builder: &self.builder,
         };
-        probe.wait(interrupt)
+        probe.wait(interrupt)?;
+        if self.controls_servers() {
+            self.servers().reset_kv_cache(&self.config.server, interrupt)?;
+        }
+        Ok(())
+    }
+
+    /// Whether this process sends the requests that control the servers: of several processes, only
+    /// the first does.
+    fn controls_servers(&self) -> bool {
+        self.config.schedule.shard.is_none_or(|shard| shard.index() == 0)
+    }
+
+    /// The servers, for requests that control them.
+    fn servers(&self) -> Servers {
+        Servers::of(&self.config.server, &self.config.transport.connections, &self.builder)
+    }
+
+    /// The profilers of the servers, if they are used.
+    fn profiler(&self, interrupt: &Interrupt) -> Option<Arc<Profiler>> {
+        let settings = self.config.server.control.server_profiler.clone();
+        let settings = settings.filter(|_| self.controls_servers())?;
+        let phases = self.config.schedule.own_phases();
+        let concurrency = phases.last().and_then(|phase| phase.concurrency);
+        let fraction = self.config.metrics.steady_state_fraction;
+        let full = concurrency.map_or(1, |limit| (limit.most as f64 * fraction).ceil() as u64);
+        Some(Profiler::new(self.servers(), settings, full, interrupt))
     }
 
     /// Writes the summaries.

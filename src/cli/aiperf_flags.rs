@@ -9,24 +9,6 @@ use clap::{Arg, ArgAction, Command};
 /// Flags that are rejected, separated by spaces, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
     // Endpoint
-    (
-        "--reset-kv-cache --reset-kv-cache-timeout-seconds --reset-kv-cache-path",
-        "restart the server, or call its cache reset endpoint before the run",
-    ),
-    (
-        "--server-profiler --server-profiler-timeout-seconds --server-profiler-start-path \
-         --server-profiler-stop-path",
-        "start and stop the profiler through the server's own endpoints",
-    ),
-    (
-        "--per-chunk-usage",
-        "request it with --extra-inputs \
-         stream_options:'{\"include_usage\":true,\"continuous_usage_stats\":true}'",
-    ),
-    (
-        "--session-header",
-        "the session ID is sent as X-Correlation-ID; use --header for other headers",
-    ),
     ("--uuid-and-strip", "edit the file before the run"),
     // Input
     ("--hf-weka-dataset", "download the files of the repository, and send them with --input-file"),
@@ -92,7 +74,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 /// The rejected flags that are switches and off by default: turning one off is accepted.
 const REFUSED_SWITCHES: &str = "\
-    --reset-kv-cache --server-profiler --per-chunk-usage --uuid-and-strip \
+    --uuid-and-strip \
     --tokenizer-trust-remote-code --burst-phase-starts \
     --unsafe-override \
     --network-latency-automatic --accuracy-enable-cot \

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Args};
 
+use super::control_args::ControlArgs;
 use super::distributed::DistributedArgs;
 use super::gates::GateArgs;
 use super::gpu::GpuArgs;
@@ -70,6 +71,8 @@ pub(super) struct ProfileArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     pub(super) endpoint: EndpointArgs,
+    #[command(flatten)]
+    pub(super) control: ControlArgs,
     #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]
@@ -177,6 +180,13 @@ pub(super) struct EndpointArgs {
     /// Use the token counts that the server reports instead of counting with a tokenizer
     #[arg(long)]
     pub(super) use_server_token_count: bool,
+    /// Request token counts in every event of a stream, so that the inter-token latency leaves out
+    /// all tokens of the first event with content, not only one
+    #[arg(long, requires_all = ["streaming", "use_server_token_count"])]
+    pub(super) per_chunk_usage: bool,
+    /// Header for the ID of the session, instead of X-Correlation-ID
+    #[arg(long, value_name = "NAME", value_parser = non_empty)]
+    pub(super) session_header: Option<String>,
     /// Download each generated video; the request's latency includes the download
     #[arg(long)]
     pub(super) download_video_content: bool,

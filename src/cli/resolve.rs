@@ -122,6 +122,7 @@ fn endpoint(
         extra_inputs,
         use_legacy_max_tokens: flags.endpoint.use_legacy_max_tokens,
         use_server_token_count: flags.endpoint.use_server_token_count,
+        per_chunk_usage: flags.endpoint.per_chunk_usage,
         video: endpoint::VideoJobs {
             poll_interval: Nanos::from_seconds(poll_interval),
             download: flags.endpoint.download_video_content,
@@ -329,6 +330,8 @@ fn server(flags: &ProfileArgs, environment: Environment<'_>) -> Result<ServerCon
             .clone()
             .or_else(|| environment.get("AIPERF_API_KEY"))
             .map(Secret::new),
+        session_header: endpoint_flags.session_header.clone(),
+        control: flags.control.config(),
         wait_for_model: WaitForModel {
             timeout: Nanos::from_seconds(endpoint_flags.wait_for_model_timeout),
             mode: endpoint_flags.wait_for_model_mode,
@@ -396,6 +399,7 @@ fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Setting
             .steady_state_fraction
             .unwrap_or(defaults.steady_state_fraction),
         use_server_token_count: flags.endpoint.use_server_token_count,
+        per_chunk_usage: flags.endpoint.per_chunk_usage,
         fixed_schedule: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })

@@ -139,6 +139,15 @@ pub(super) fn non_empty(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses a path that begins with a slash.
+pub(super) fn origin_path(text: &str) -> Result<String, String> {
+    if text.starts_with('/') {
+        Ok(text.to_owned())
+    } else {
+        Err("must be a path that begins with a slash".to_owned())
+    }
+}
+
 /// Parses a percentage above 0 and at most 100.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match above_zero(text)? {

@@ -6,9 +6,10 @@ use std::{fs, io};
 
 use thiserror::Error;
 
-use super::RunConfig;
+use super::{RunConfig, Secret, ServerConfig};
 use crate::dataset::{MediaKinds, Source};
 use crate::multi_run::Dimension;
+use crate::runner::RequestBuilder;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::InvalidSetting;
 use crate::tokenizer;
@@ -141,6 +142,7 @@ impl RunConfig {
                 return Err(ConfigError::flag("--header", why));
             }
         }
+        self.check_session_header()?;
         match &self.server.api_key {
             Some(key) if http::HeaderValue::try_from(key.expose()).is_err() => {
                 let why =
@@ -149,6 +151,17 @@ impl RunConfig {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that the header with the session ID has no other meaning.
+    fn check_session_header(&self) -> Result<(), ConfigError> {
+        let ServerConfig { session_header, headers, api_key, .. } = &self.server;
+        let traits = self.endpoint.endpoint_type.traits();
+        let api_key = api_key.as_ref().map(Secret::expose);
+        RequestBuilder::new(traits, self.endpoint.streaming, api_key, headers)
+            .and_then(|builder| builder.with_session_header(session_header.as_deref()))
+            .map(drop)
+            .map_err(|error| ConfigError::flag("--session-header", error.to_string()))
     }
 
     /// Checks several runs: that their schedule allows them, and the search what it varies.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::Formats;
-use crate::config::RunConfig;
+use crate::config::{ResetKvCache, RunConfig, ServerProfiler};
 use crate::dataset::{
     AudioNoise, Corpus, FileFormat, ImageNoise, NormalDistribution, Rankings, Source, Synthetic,
     TraceSettings, VideoClip,
@@ -99,7 +99,23 @@ fn endpoint(config: &RunConfig) -> Value {
         .put("use_legacy_max_tokens", endpoint.use_legacy_max_tokens)
         .put("use_server_token_count", endpoint.use_server_token_count)
         .put("download_video_content", endpoint.video.download)
+        .put_some("per_chunk_usage", endpoint.per_chunk_usage.then_some(true))
+        .put_some("session_header", server.session_header.as_deref())
+        .put_some("reset_kv_cache", server.control.reset_kv_cache.as_ref().map(reset_kv_cache))
+        .put_some("server_profiler", server.control.server_profiler.as_ref().map(server_profiler))
         .into_value()
+}
+
+fn reset_kv_cache(reset: &ResetKvCache) -> Value {
+    json!({"timeout_seconds": reset.timeout.as_seconds(), "path": reset.path})
+}
+
+fn server_profiler(profiler: &ServerProfiler) -> Value {
+    json!({
+        "timeout_seconds": profiler.timeout.as_seconds(),
+        "start_path": profiler.start_path,
+        "stop_path": profiler.stop_path,
+    })
 }
 
 /// The body template of requests, and the path of the text in responses.

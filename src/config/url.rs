@@ -57,6 +57,21 @@ pub(crate) fn join(base: &Url, path: &str) -> Url {
     url
 }
 
+/// The URL of `path`, which begins with a slash, on the host and port of `base`. Credentials in
+/// `base` are kept.
+#[must_use]
+pub(crate) fn on_origin(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    let (path, query) = match path.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (path, None),
+    };
+    url.set_path(path);
+    url.set_query(query);
+    url.set_fragment(None);
+    url
+}
+
 /// Whether a path segment is a version such as `v1` or `v1beta`.
 pub(super) fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|rest| {

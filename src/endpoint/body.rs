@@ -65,6 +65,8 @@ pub(super) enum Content<'a> {
 #[derive(serde::Serialize)]
 pub(super) struct StreamOptions {
     include_usage: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    continuous_usage_stats: bool,
 }
 
 impl<'a> Body<'a> {
@@ -100,7 +102,10 @@ impl<'a> Body<'a> {
     /// Adds the fields that all dialects for text generation have. Usage is requested in every
     /// stream, since it is only one small event at the end.
     pub(super) fn generating(self, config: &Config, limit: &'static str, turn: &'a Turn) -> Self {
-        let options = Member::StreamOptions(StreamOptions { include_usage: true });
+        let options = Member::StreamOptions(StreamOptions {
+            include_usage: true,
+            continuous_usage_stats: config.per_chunk_usage,
+        });
         self.with("model", Member::Text(&turn.model))
             .with("stream", Member::Switch(config.streaming))
             .with_some(limit, turn.max_tokens.map(Member::Number))

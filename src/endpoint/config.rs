@@ -27,6 +27,9 @@ pub struct Config {
     pub use_legacy_max_tokens: bool,
     /// Whether to request usage in streams and use its token counts.
     pub use_server_token_count: bool,
+    /// Whether to request the token counts so far in every event of a stream
+    /// (`--per-chunk-usage`).
+    pub per_chunk_usage: bool,
     /// How to wait for the videos of jobs.
     pub video: VideoJobs,
 }
@@ -87,6 +90,14 @@ impl Config {
             );
             return Err(InvalidSetting::new("--use-server-token-count", why));
         }
+        let has_options = [EndpointType::CHAT, EndpointType::COMPLETIONS];
+        if self.per_chunk_usage && !has_options.contains(&self.endpoint_type) {
+            let why = format!(
+                "{} has no option for token counts in every event; use chat or completions",
+                traits.name
+            );
+            return Err(InvalidSetting::new("--per-chunk-usage", why));
+        }
         Ok(())
     }
 
@@ -137,6 +148,7 @@ mod tests {
             extra_inputs: Vec::new(),
             use_legacy_max_tokens: false,
             use_server_token_count: false,
+            per_chunk_usage: false,
             video: VideoJobs::default(),
         }
     }

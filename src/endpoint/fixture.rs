@@ -17,6 +17,7 @@ pub(super) fn config(endpoint_type: EndpointType, streaming: bool) -> Config {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        per_chunk_usage: false,
         video: super::VideoJobs::default(),
     }
 }

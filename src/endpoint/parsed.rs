@@ -20,6 +20,9 @@ pub struct ParsedResponse {
     pub reasoning_choices: Vec<usize>,
     /// The usage the server reported: the last non-null value of each field.
     pub usage: Option<Usage>,
+    /// The completion tokens that the server had reported with the first content event or before
+    /// it; absent if it does not report them during the stream.
+    pub first_content_tokens: Option<u64>,
     /// The last `finish_reason`.
     pub finish_reason: Option<String>,
     /// The model that the server reports.

@@ -200,6 +200,9 @@ impl Answer {
         reader.read(json, self)?;
         let Found { output, reasoning } = self.found;
         if output || reasoning {
+            if self.response.content.is_empty() {
+                self.response.first_content_tokens = self.usage.completion_tokens;
+            }
             self.response.content.push(ContentPiece { arrival, is_output: output });
         }
         Ok(())

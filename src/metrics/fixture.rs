@@ -54,6 +54,7 @@ pub(super) fn measurer(
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        per_chunk_usage: false,
         video: endpoint::VideoJobs::default(),
     };
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);

@@ -103,6 +103,9 @@ impl Measurer {
             output_tokens: tokens.output,
             reasoning_tokens: tokens.reasoning,
             requested_output_tokens,
+            first_content_tokens: response
+                .first_content_tokens
+                .filter(|_| self.registry.settings().per_chunk_usage),
             images: self.media(record, MediaKinds::IMAGE).count() as u64,
             audio_seconds: audio_seconds(self.media(record, MediaKinds::AUDIO)),
         });

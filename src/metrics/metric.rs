@@ -391,6 +391,8 @@ pub struct Settings {
     pub steady_state_fraction: f64,
     /// Whether the server's token counts are used (`--use-server-token-count`).
     pub use_server_token_count: bool,
+    /// Whether the server reports the tokens of the first content event (`--per-chunk-usage`).
+    pub per_chunk_usage: bool,
     /// Whether requests are sent at the timestamps of the dataset.
     pub fixed_schedule: bool,
     /// Whether internal and experimental metrics are shown.
@@ -406,6 +408,7 @@ impl Default for Settings {
             osl_mismatch_threshold_tokens: 50.0,
             steady_state_fraction: 0.95,
             use_server_token_count: false,
+            per_chunk_usage: false,
             fixed_schedule: false,
             developer_mode: false,
         }

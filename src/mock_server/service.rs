@@ -169,6 +169,9 @@ impl Connection {
                 let text = service.activity.exposition(&models[0], *kv_cache_tokens);
                 Ok(plain(EXPOSITION, Bytes::from(text)))
             }
+            (&Method::POST, "/reset_prefix_cache" | "/start_profile" | "/stop_profile") => {
+                Ok(plain(JSON, Bytes::new()))
+            }
             (method, path) => match dialect::find(method, path) {
                 Some((dialect, route)) if route.purpose == Purpose::LookUp => {
                     let call = Call::new(route, path, request.headers(), b"");

@@ -14,6 +14,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Receives the start and end of phases.
 pub trait PhaseListener: Send + Sync {
+    /// Called before a phase starts, which waits until this returns.
+    ///
+    /// # Errors
+    /// If the phase must not start; the run ends.
+    fn before_phase(&self, _kind: PhaseKind) -> Result<(), String> {
+        Ok(())
+    }
     /// Called when phase number `index` starts at `at` (monotonic clock). No request of the phase
     /// has been sent yet.
     fn phase_started(&self, index: u32, kind: PhaseKind, at: Nanos);

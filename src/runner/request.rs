@@ -1,7 +1,10 @@
 //! Request headers.
 
 use http::HeaderMap;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue,
+    TRANSFER_ENCODING, USER_AGENT,
+};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -24,6 +27,9 @@ pub enum HeaderError {
     /// The name is not a valid header name.
     #[error("{0:?} is not a valid header name; write headers as \"Name: value\"")]
     Name(String),
+    /// The name has a meaning of its own, so that it cannot have the session ID.
+    #[error("{0:?} is set for every request already; choose another name")]
+    Taken(String),
     /// The value has characters that are not allowed in a header. The value may be secret.
     #[error("the value of header {0:?} contains characters that are not valid in a header")]
     Value(String),
@@ -33,6 +39,8 @@ pub enum HeaderError {
 #[derive(Debug, Clone)]
 pub struct RequestBuilder {
     base: HeaderMap,
+    /// Name of the header with the session ID.
+    session: HeaderName,
     /// Traces that are marked as sampled in the request; `None` if requests do not carry trace
     /// context.
     traced: Option<TraceShare>,
@@ -67,7 +75,19 @@ impl RequestBuilder {
                 HeaderName::try_from(name.trim()).map_err(|_| HeaderError::Name(name.clone()))?;
             base.insert(parsed, secret(value.trim(), name)?);
         }
-        Ok(Self { base, traced: None })
+        Ok(Self { base, session: CORRELATION_ID, traced: None })
+    }
+
+    /// Sends the session ID in the header `name` instead of `X-Correlation-ID`, if there is one.
+    pub fn with_session_header(self, name: Option<&str>) -> Result<Self, HeaderError> {
+        let Some(name) = name else { return Ok(self) };
+        let session =
+            HeaderName::try_from(name.trim()).map_err(|_| HeaderError::Name(name.to_owned()))?;
+        let others = [REQUEST_ID, TRACEPARENT, HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
+        if self.base.contains_key(&session) || others.contains(&session) {
+            return Err(HeaderError::Taken(name.to_owned()));
+        }
+        Ok(Self { session, ..self })
     }
 
     /// Adds `traceparent` to requests and marks `share` of them as sampled.
@@ -82,7 +102,7 @@ impl RequestBuilder {
         let mut headers = self.base.clone();
         let session = uuid_value(correlation_id);
         headers.insert(REQUEST_ID, uuid_value(request_id));
-        headers.insert(CORRELATION_ID, session.clone());
+        headers.insert(self.session.clone(), session.clone());
         headers.insert(SESSION_AFFINITY, session);
         if let Some(share) = self.traced {
             headers.insert(TRACEPARENT, traceparent(request_id, share));
@@ -156,6 +176,20 @@ mod tests {
         assert_eq!(of(EndpointType::RESPONSES, &[])["authorization"], "Bearer k3y");
         let users = [("anthropic-version".to_owned(), "2024-01-01".to_owned())];
         assert_eq!(of(EndpointType::MESSAGES, &users)["anthropic-version"], "2024-01-01");
+    }
+
+    #[test]
+    fn the_session_may_have_another_header() {
+        let builder = || RequestBuilder::new(CHAT, true, Some("k3y"), &[]).unwrap();
+        let named = |name: &str| builder().with_session_header(Some(name));
+        let headers = named("X-Session-ID").unwrap().headers(Uuid::nil(), Uuid::from_u128(2));
+        assert_eq!(headers["x-session-id"], "00000000-0000-0000-0000-000000000002");
+        assert_eq!(headers["x-session-affinity"], headers["x-session-id"]);
+        assert!(!headers.contains_key("x-correlation-id"));
+        assert!(matches!(named("no name"), Err(HeaderError::Name(_))));
+        for taken in ["Authorization", "content-type", "X-Request-ID", "host", "traceparent"] {
+            assert!(matches!(named(taken), Err(HeaderError::Taken(_))), "{taken}");
+        }
     }
 
     #[test]

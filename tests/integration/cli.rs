@@ -538,7 +538,7 @@ fn switches_take_a_value() {
     let ramp = "--streaming --search-recipe concurrency-ramp";
     assert_eq!(profile(ramp).auto_plot, AutoPlot::On);
     assert_eq!(profile(&format!("{ramp} --no-auto-plot")).auto_plot, AutoPlot::Off);
-    assert!(refusal("--per-chunk-usage=true").contains("--per-chunk-usage"));
+    assert!(refusal("--uuid-and-strip=true").contains("--uuid-and-strip"));
     assert!(refusal("--streaming=on").contains("--streaming"));
     assert!(refusal("--streaming true").contains("'true'"));
     assert!(refusal("--streaming --streaming=false").contains("--streaming"));

@@ -68,6 +68,7 @@ pub(crate) fn dialect(name: &str) -> Arc<dyn Endpoint> {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        per_chunk_usage: false,
         video: aiperf::endpoint::VideoJobs::default(),
     })
 }

@@ -53,6 +53,8 @@ mod report_page;
 mod retrieval;
 mod scrape_forwarder;
 mod selfcheck;
+#[cfg(unix)]
+mod server_control;
 mod server_metrics_run;
 mod server_statistics;
 mod shards;

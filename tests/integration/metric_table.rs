@@ -256,6 +256,7 @@ fn measurer(endpoint_type: EndpointType, registry: &Arc<Registry>, clock: Clock)
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        per_chunk_usage: false,
         video: endpoint::VideoJobs::default(),
     };
     let media = |kind, seconds| {

@@ -501,7 +501,7 @@ impl Group {
             self.material = Material::with(&mut config, counter)?;
         }
         let mut run = Run::new(config, self.material.clone())?;
-        run.wait_until_ready(&self.interrupt)?;
+        run.ready_servers(&self.interrupt)?;
         let measured = run.measure(&self.interrupt, None, view)?;
         let concluded = run.conclude(measured);
         self.watch.status().ended(&concluded.report, &concluded.layout.summary_json);

@@ -28,7 +28,7 @@ use crate::metrics::{
 };
 use crate::processing::{Processed, Processing, ProcessingParts, RecordSink};
 use crate::run::time_breakdown::time_breakdown;
-use crate::runner::{self, Counters, Progress, RecordQueue, Runner};
+use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
@@ -155,7 +155,7 @@ impl Run {
             Arc::clone(&progress),
         );
         let runner = beside.listen_to(runner);
-        let failure = drive(runner, interrupt, &progress, &telemetry, &processing, view).err();
+        let failure = self.drive(runner, interrupt, &progress, &telemetry, &processing, view).err();
         // Not closed yet if the runner could not start or panicked.
         queue.close();
         let (mut processed, is_cut_short) = process_rest(processing, interrupt)?;
@@ -202,6 +202,27 @@ impl Run {
             failure,
             is_cut_short,
         })
+    }
+
+    /// Runs the load, with the profilers of the servers if they are used.
+    fn drive(
+        &self,
+        runner: Runner,
+        interrupt: &Interrupt,
+        progress: &Progress,
+        telemetry: &Telemetry,
+        processing: &Processing<Files>,
+        view: &mut View,
+    ) -> anyhow::Result<()> {
+        let profiler = self.profiler(interrupt);
+        let listener = profiler.clone().map(|profiler| -> Arc<dyn PhaseListener> { profiler });
+        let runner = runner.with_listener(listener);
+        let watch = |stats: &PhaseStats| profiler.iter().for_each(|profiler| profiler.watch(stats));
+        let outcome = drive(runner, interrupt, progress, telemetry, processing, view, &watch);
+        if let Some(profiler) = &profiler {
+            profiler.stop();
+        }
+        outcome
     }
 
     /// Returns the number of workers for `phases` on this machine.
@@ -349,7 +370,8 @@ impl Run {
     }
 }
 
-/// Runs the load on its own thread and shows its progress.
+/// Runs the load on its own thread and shows its progress. The counters of the current phase are
+/// passed to `watch`.
 fn drive(
     runner: Runner,
     interrupt: &Interrupt,
@@ -357,6 +379,7 @@ fn drive(
     telemetry: &Telemetry,
     processing: &Processing<Files>,
     view: &mut View,
+    watch: &dyn Fn(&PhaseStats),
 ) -> anyhow::Result<()> {
     let interrupt = interrupt.clone();
     // Closed when the load ends; nothing is sent.
@@ -373,6 +396,7 @@ fn drive(
             telemetry.phase(stats);
         }
         if let Some(stats) = phases.last() {
+            watch(stats);
             let waiting = processing.queue().stats();
             telemetry.queue(stats.phase, &waiting);
             view.update(&phases, waiting.is_behind());

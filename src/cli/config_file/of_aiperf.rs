@@ -68,8 +68,14 @@ const TABLE: &[(&str, Rule)] = &[
     ("endpoint.wait_for_model_timeout", Time("wait-for-model-timeout")),
     ("endpoint.wait_for_model_interval", Time("wait-for-model-interval")),
     ("endpoint.wait_for_model_mode", Flag("wait-for-model-mode")),
-    ("endpoint.reset_kv_cache", Flag("reset-kv-cache")),
-    ("endpoint.server_profiler", Flag("server-profiler")),
+    ("endpoint.reset_kv_cache.enabled", Flag("reset-kv-cache")),
+    ("endpoint.reset_kv_cache.path", Flag("reset-kv-cache-path")),
+    ("endpoint.reset_kv_cache.timeout_seconds", Time("reset-kv-cache-timeout-seconds")),
+    ("endpoint.reset_kv_cache.max_retry_seconds", Refused("it is 60 seconds")),
+    ("endpoint.server_profiler.enabled", Flag("server-profiler")),
+    ("endpoint.server_profiler.start_path", Flag("server-profiler-start-path")),
+    ("endpoint.server_profiler.stop_path", Flag("server-profiler-stop-path")),
+    ("endpoint.server_profiler.timeout_seconds", Time("server-profiler-timeout-seconds")),
     ("dataset.dataset", Flag("public-dataset")),
     ("dataset.hf_subset", Flag("hf-subset")),
     ("dataset.path", Flag("input-file")),
@@ -314,6 +320,11 @@ impl File {
             } else if !has_records {
                 artifacts.remove("records");
                 put("export_level", "summary".into(), artifacts);
+            }
+        }
+        if let Some(Value::Mapping(endpoint)) = benchmark.get_mut("endpoint") {
+            for key in ["reset_kv_cache", "server_profiler"] {
+                switched(endpoint, key);
             }
         }
         for key in ["server_metrics", "gpu_telemetry"] {
@@ -568,6 +579,20 @@ fn typed(phase: &mut Mapping, load: &str, key: &str) -> Result<(), String> {
         _ => return Err(format!("{key}.type: {load:?} is not a type of phase")),
     }
     Ok(())
+}
+
+/// Brings a setting that may be a switch or a mapping into a mapping with `enabled`.
+fn switched(settings: &mut Mapping, key: &str) {
+    match settings.get_mut(key) {
+        None | Some(Value::Null) => {}
+        Some(Value::Mapping(members)) => {
+            members.insert("enabled".into(), true.into());
+        }
+        Some(value) => {
+            let is_on = std::mem::take(value);
+            *value = Value::Mapping([("enabled".into(), is_on)].into_iter().collect());
+        }
+    }
 }
 
 /// Returns the strategy and the names of models.

@@ -13,6 +13,7 @@ fn config(endpoint_type: EndpointType) -> Config {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        per_chunk_usage: false,
         video: super::super::VideoJobs::default(),
     }
 }

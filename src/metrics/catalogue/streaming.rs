@@ -79,7 +79,10 @@ pub(super) static ROWS: &[Metric] = &[
             let streamed = facts.response.content.len() >= 2;
             let decode =
                 values.scalar(tag::REQUEST_LATENCY)? - values.scalar(tag::TIME_TO_FIRST_TOKEN)?;
-            streamed.then(|| decode / (tokens - 1.0))
+            // A count that lags, or that is the whole response, says nothing.
+            let first = facts.first_content_tokens.map(|first| first as f64);
+            let first = first.filter(|first| (1.0..tokens).contains(first)).unwrap_or(1.0);
+            streamed.then(|| decode / (tokens - first))
         },
     )
     .float()
@@ -91,7 +94,8 @@ pub(super) static ROWS: &[Metric] = &[
     .says(
         "Mean time between tokens after the first.",
         "(request_latency − time_to_first_token) / (output_sequence_length − 1). Absent with \
-         fewer than two content events or two tokens.",
+         fewer than two content events or two tokens. With `--per-chunk-usage`, the tokens that the \
+         server reports with the first content event take the place of the 1.",
     ),
     Metric::record_list(
         tag::INTER_CHUNK_LATENCY,

@@ -242,7 +242,11 @@ impl Collector {
 /// Returns the number of times between tokens that the inter-token latency is the mean of.
 fn gaps(values: &RecordValues) -> Option<f64> {
     let tokens = values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;
-    Some(tokens - 1.0).filter(|gaps| *gaps >= 1.0)
+    let decode = values.scalar(tag::REQUEST_LATENCY)? - values.scalar(tag::TIME_TO_FIRST_TOKEN)?;
+    // Fewer than all tokens after the first one if the server reports those of the first event.
+    let counted = decode / values.scalar(tag::INTER_TOKEN_LATENCY)?;
+    let gaps = if counted.is_finite() { counted.round().min(tokens - 1.0) } else { tokens - 1.0 };
+    Some(gaps).filter(|gaps| *gaps >= 1.0)
 }
 
 fixed_struct! {

@@ -29,6 +29,8 @@ pub struct Facts<'a> {
     /// Tokens of the reasoning text, if there was any.
     pub(crate) reasoning_tokens: Option<u64>,
     pub(crate) requested_output_tokens: Option<u64>,
+    /// Tokens of the first content event, if the server was asked to report them.
+    pub(crate) first_content_tokens: Option<u64>,
     /// Number of images in the request.
     pub(crate) images: u64,
     /// Duration of the audio in seconds; `None` without audio, or if a duration is unknown.

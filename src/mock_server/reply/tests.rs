@@ -194,6 +194,7 @@ fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpo
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        per_chunk_usage: false,
         video: crate::endpoint::VideoJobs::default(),
     };
     let pairs = |kind: &EndpointType| {

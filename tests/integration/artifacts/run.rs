@@ -202,6 +202,7 @@ fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        per_chunk_usage: false,
         video: aiperf::endpoint::VideoJobs::default(),
     };
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);

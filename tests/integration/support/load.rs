@@ -79,6 +79,7 @@ impl Load {
             extra_inputs: Vec::new(),
             use_legacy_max_tokens: false,
             use_server_token_count: false,
+            per_chunk_usage: false,
             video: aiperf::endpoint::VideoJobs::default(),
         });
         let endpoint = (self.dialect)(endpoint);

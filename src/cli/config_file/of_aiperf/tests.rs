@@ -54,6 +54,26 @@ benchmark:
 "#;
 
 #[test]
+fn control_requests_are_a_switch_or_settings() {
+    let file = |reset: &str, profiler: &str| {
+        flags(&format!(
+            "benchmark: {{endpoint: {{resetKvCache: {reset}, serverProfiler: {profiler}}}}}"
+        ))
+    };
+    assert_eq!(file("true", "false").unwrap(), ["--reset-kv-cache"]);
+    let expected = [
+        "--reset-kv-cache",
+        "--reset-kv-cache-path=/flush_cache",
+        "--reset-kv-cache-timeout-seconds=5",
+        "--server-profiler",
+        "--server-profiler-start-path=/a",
+    ];
+    let found = file("{path: /flush_cache, timeoutSeconds: 5}", "{startPath: /a}");
+    assert_eq!(found.unwrap(), expected);
+    assert!(file("{maxRetrySeconds: 5}", "null").unwrap_err().contains("60 seconds"));
+}
+
+#[test]
 fn each_setting_is_a_flag() {
     let mut expected = [
         "--random-seed=7",

@@ -1,0 +1,272 @@
+//! Requests that control the servers around a run: resetting their prefix caches, and starting and
+//! stopping their profilers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use anyhow::bail;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use reqwest::Client;
+use tokio::sync::oneshot;
+use url::Url;
+use uuid::Uuid;
+
+use super::unmeasured::{Refusal, answer, block_on, client};
+use crate::config::{Connections, ServerConfig, ServerProfiler, url as urls};
+use crate::interrupt::Interrupt;
+use crate::redact;
+use crate::runner::{PhaseListener, RequestBuilder};
+use crate::schedule::{PhaseKind, PhaseStats};
+use crate::units::{Clock, Nanos};
+
+/// Time after the first attempt within which a reset is repeated.
+const RETRY_TIME: Nanos = Nanos(60_000_000_000);
+
+/// Waits between attempts: the first, which doubles with each attempt, and the longest.
+const RETRY_WAITS: (Nanos, Nanos) = (Nanos(1_000_000_000), Nanos(8_000_000_000));
+
+/// Statuses of a server that is busy; the reset is repeated.
+const BUSY: [StatusCode; 4] = [
+    StatusCode::CONFLICT,
+    StatusCode::LOCKED,
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::SERVICE_UNAVAILABLE,
+];
+
+/// Timeout of stopping a profiler after the user has interrupted the run.
+const INTERRUPTED_STOP: Nanos = Nanos(10_000_000_000);
+
+/// The servers of a run, for requests that control them.
+#[derive(Clone)]
+pub(super) struct Servers {
+    /// One URL for each host and port.
+    origins: Vec<Url>,
+    headers: HeaderMap,
+    connections: Connections,
+}
+
+impl Servers {
+    /// The servers of a run whose requests have the headers of `builder`.
+    pub(super) fn of(
+        server: &ServerConfig,
+        connections: &Connections,
+        builder: &RequestBuilder,
+    ) -> Self {
+        let mut origins: Vec<Url> = Vec::new();
+        for url in &server.urls {
+            if origins.iter().all(|known| known.origin() != url.origin()) {
+                origins.push(url.clone());
+            }
+        }
+        let mut headers = builder.headers(Uuid::new_v4(), Uuid::new_v4());
+        // The body is empty, and the response may be anything.
+        headers.remove(CONTENT_TYPE);
+        headers.remove(ACCEPT);
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        Self { origins, headers, connections: connections.clone() }
+    }
+
+    /// Resets the prefix cache of every server, if `server` has it. Returns early when interrupted.
+    ///
+    /// # Errors
+    /// If a server does not reset its cache.
+    pub(super) fn reset_kv_cache(
+        &self,
+        server: &ServerConfig,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<()> {
+        let Some(reset) = &server.control.reset_kv_cache else { return Ok(()) };
+        let all = async {
+            let client = self.client(reset.timeout)?;
+            for url in self.at(&reset.path) {
+                if let Err(refusal) = self.post_until_free(&client, &url).await {
+                    bail!(
+                        "cannot reset the KV cache with {}: {}; enable this endpoint of the \
+                         server, set --reset-kv-cache-path, or remove --reset-kv-cache",
+                        shown(&url),
+                        refusal.why
+                    );
+                }
+            }
+            Ok(())
+        };
+        block_on(all, interrupt)?.unwrap_or(Ok(()))
+    }
+
+    /// Posts to `url` again while the server is busy or does not respond.
+    async fn post_until_free(&self, client: &Client, url: &Url) -> Result<(), Refusal> {
+        let deadline = Clock::now() + RETRY_TIME;
+        let (mut wait, longest) = RETRY_WAITS;
+        loop {
+            let Err(refusal) = self.post(client, url).await else { return Ok(()) };
+            let may_pass = refusal.status.is_none_or(|status| BUSY.contains(&status));
+            if !may_pass || Clock::now() + wait >= deadline {
+                return Err(refusal);
+            }
+            tracing::info!("resetting the KV cache again: {}", refusal.why);
+            tokio::time::sleep(wait.into()).await;
+            wait = (wait + wait).min(longest);
+        }
+    }
+
+    async fn post(&self, client: &Client, url: &Url) -> Result<(), Refusal> {
+        answer(client.post(url.clone()).headers(self.headers.clone())).await.map(drop)
+    }
+
+    fn at(&self, path: &str) -> impl Iterator<Item = Url> {
+        self.origins.iter().map(move |origin| urls::on_origin(origin, path))
+    }
+
+    fn client(&self, timeout: Nanos) -> anyhow::Result<Client> {
+        client(&self.connections, &self.origins, timeout.into())
+    }
+}
+
+/// The profilers of the servers during a run.
+pub(super) struct Profiler {
+    servers: Servers,
+    settings: ServerProfiler,
+    /// The number of requests in flight at which the concurrency counts as full.
+    full: u64,
+    interrupt: Interrupt,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The paths of the servers whose profilers are to be stopped, by index.
+    started: Vec<usize>,
+    /// Since when the concurrency has been full.
+    full_since: Option<Nanos>,
+    /// Starts the profilers during the measurement.
+    starting: Option<JoinHandle<()>>,
+}
+
+impl Profiler {
+    /// The profilers of `servers`. The concurrency is full with `full` requests in flight.
+    pub(super) fn new(
+        servers: Servers,
+        settings: ServerProfiler,
+        full: u64,
+        interrupt: &Interrupt,
+    ) -> Arc<Self> {
+        let state = Mutex::default();
+        Arc::new(Self { servers, settings, full, interrupt: interrupt.clone(), state })
+    }
+
+    /// Starts the profilers once the concurrency of the measurement has been full for long enough.
+    /// If that fails, it is a warning, since the measurement is going on.
+    pub(super) fn watch(self: &Arc<Self>, phase: &PhaseStats) {
+        let Some(hold) = self.settings.at_full_concurrency else { return };
+        let mut state = self.state();
+        if phase.phase != PhaseKind::Profiling || state.starting.is_some() {
+            return;
+        }
+        if phase.requests_in_flight() < self.full {
+            state.full_since = None;
+            return;
+        }
+        let since = *state.full_since.get_or_insert(phase.now);
+        if phase.now.since(since) >= hold {
+            let profiler = Arc::clone(self);
+            let start = move || {
+                if let Err(why) = profiler.start() {
+                    tracing::warn!("{why}; the run continues without a profile");
+                }
+            };
+            let thread = thread::Builder::new().name("profiler".to_owned()).spawn(start);
+            match thread {
+                Ok(thread) => state.starting = Some(thread),
+                Err(error) => tracing::warn!("cannot start the server profiler: {error}"),
+            }
+        }
+    }
+
+    /// Starts the profiler of every server. If one does not start, those of the others are stopped.
+    fn start(&self) -> Result<(), String> {
+        let all = async {
+            let client = self.servers.client(self.settings.timeout);
+            let client = client.map_err(|error| error.to_string())?;
+            for (index, url) in self.servers.at(&self.settings.start_path).enumerate() {
+                // If there is no response, it may have been started.
+                self.state().started.push(index);
+                let Err(refusal) = self.servers.post(&client, &url).await else { continue };
+                if refusal.status.is_some() {
+                    self.state().started.pop();
+                }
+                return Err(format!(
+                    "cannot start the server profiler with {}: {}; enable this endpoint of the \
+                     server, set --server-profiler-start-path, or remove --server-profiler",
+                    shown(&url),
+                    refusal.why
+                ));
+            }
+            Ok(())
+        };
+        block_on(all, &self.interrupt).map_err(|error| error.to_string())?.unwrap_or(Ok(()))
+    }
+
+    /// Stops the profilers that were started, the last one first. Failures are warnings, since the
+    /// measurement is complete.
+    pub(super) fn stop(&self) {
+        let starting = self.state().starting.take();
+        if let Some(thread) = starting
+            && thread.join().is_err()
+        {
+            tracing::warn!("starting the server profiler ended unexpectedly");
+        }
+        let started = std::mem::take(&mut self.state().started);
+        if started.is_empty() {
+            return;
+        }
+        let longest = Some(INTERRUPTED_STOP).filter(|_| self.interrupt.is_draining());
+        let timeout = longest.unwrap_or(self.settings.timeout).min(self.settings.timeout);
+        let urls: Vec<Url> = self.servers.at(&self.settings.stop_path).collect();
+        let all = async {
+            let client = self.servers.client(timeout)?;
+            for url in started.iter().rev().filter_map(|index| urls.get(*index)) {
+                if let Err(refusal) = self.servers.post(&client, url).await {
+                    tracing::warn!(
+                        "cannot stop the server profiler with {}: {}; stop it yourself, since it \
+                         may still be running",
+                        shown(url),
+                        refusal.why
+                    );
+                }
+            }
+            anyhow::Ok(())
+        };
+        let why = match block_on(all, &self.interrupt.since_now()) {
+            Ok(Some(Ok(()))) => return,
+            Ok(Some(Err(error))) => error.to_string(),
+            Ok(None) => "interrupted by the user".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!("cannot stop the server profiler, which may still be running: {why}");
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PhaseListener for Profiler {
+    fn before_phase(&self, kind: PhaseKind) -> Result<(), String> {
+        match (kind, self.settings.at_full_concurrency) {
+            (PhaseKind::Profiling, None) => self.start(),
+            _ => Ok(()),
+        }
+    }
+
+    fn phase_started(&self, _index: u32, _kind: PhaseKind, _at: Nanos) {}
+
+    fn phase_ended(&self, _index: u32, _kind: PhaseKind, _at: Nanos) -> oneshot::Receiver<()> {
+        // The sender is dropped, so that nothing waits.
+        oneshot::channel().1
+    }
+}
+
+fn shown(url: &Url) -> String {
+    redact::url(url.as_str())
+}
