@@ -59,6 +59,11 @@ pub struct Config {
     pub models: Vec<String>,
     /// How models are assigned to turns.
     pub model_selection: ModelSelection,
+    /// The weight of each model, if they are drawn by weight (`--model-weights`).
+    pub model_weights: Vec<f64>,
+    /// LoRA adapters to request instead of the model, one for each conversation
+    /// (`--lora-modules`).
+    pub lora_modules: Vec<String>,
     /// Order in which sessions draw conversations; `None` is the default of the source
     /// (sequential).
     pub sampling: Option<Sampling>,
@@ -303,9 +308,13 @@ pub enum ModelSelection {
     RoundRobin,
     /// At random.
     Random,
+    /// At random, in proportion to their weights.
+    Weighted,
 }
 
-named! { ModelSelection { "round_robin" => RoundRobin, "random" => Random } }
+named! {
+    ModelSelection { "round_robin" => RoundRobin, "random" => Random, "weighted" => Weighted }
+}
 
 /// Order in which sessions draw conversations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -398,6 +407,15 @@ pub struct Turn {
     /// payload; absent if the endpoint does not tokenise its input or a raw payload does not
     /// contain text.
     pub input_tokens: Option<u64>,
+}
+
+impl Config {
+    /// Returns the names that requests have as their model, unless the file has others: the LoRA
+    /// adapters, or else the models.
+    #[must_use]
+    pub(crate) fn requested_models(&self) -> &[String] {
+        if self.lora_modules.is_empty() { &self.models } else { &self.lora_modules }
+    }
 }
 
 impl Dataset {

@@ -132,6 +132,15 @@ impl RunDescription {
         items.into_iter().flatten().filter_map(|item| item.get("name")?.as_str()).collect()
     }
 
+    /// Returns the names that requests have as their model: the LoRA adapters, or else the models.
+    #[must_use]
+    pub(crate) fn requested_models(&self) -> Vec<&str> {
+        let adapters = self.config.pointer("/dataset/lora_modules").and_then(Value::as_array);
+        let adapters: Vec<&str> =
+            adapters.into_iter().flatten().filter_map(Value::as_str).collect();
+        if adapters.is_empty() { self.models() } else { adapters }
+    }
+
     /// Returns each server that responded as its URL, name and version; before any has, the
     /// configured URLs.
     #[must_use]

@@ -42,6 +42,8 @@ fuzz_target!(|input: &[u8]| {
         source: Source::File { path: FILE.path().to_owned(), format, traces, entries: 1 },
         models: vec!["m".to_owned()],
         model_selection: ModelSelection::RoundRobin,
+        model_weights: Vec::new(),
+        lora_modules: Vec::new(),
         sampling: None,
         output_tokens: None,
         delay_ratio: 1.0,

@@ -419,7 +419,7 @@ fn breakdowns(registry: &Arc<Registry>, store: &Store, run: &RunDescription) -> 
         let found = run.input_config.pointer(at).and_then(serde_json::Value::as_array);
         found.map_or(0, Vec::len)
     };
-    Breakdowns::new(registry, store, count("/models/items"), count("/endpoint/urls"))
+    Breakdowns::new(registry, store, run.requested_models().len(), count("/endpoint/urls"))
 }
 
 /// Returns the maximum number of spans that overlap at any time.

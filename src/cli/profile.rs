@@ -157,6 +157,14 @@ pub(super) struct EndpointArgs {
     /// Strategy for choosing the model of each request if there are several [default: round-robin]
     #[arg(long, value_name = "STRATEGY", value_parser = choice::<ModelSelection>())]
     pub(super) model_selection_strategy: Option<ModelSelection>,
+    /// Weight of each model, in the order of --model; selects the strategy weighted
+    #[arg(long, value_name = "WEIGHT", num_args = 1.., value_delimiter = ',', value_parser = number)]
+    pub(super) model_weights: Vec<f64>,
+    /// LoRA adapters of the model to request instead of it; each conversation has one of them at
+    /// random
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',',
+          value_parser = non_empty, conflicts_with = "model_weights")]
+    pub(super) lora_modules: Vec<String>,
     /// Timeout of each request, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, default_value = "21600")]
     pub(super) request_timeout_seconds: f64,

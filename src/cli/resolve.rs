@@ -14,7 +14,9 @@ use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, Secret,
     ServerConfig, WaitForModel, selfcheck, tokenizer, url,
 };
-use crate::dataset::{FileFormat, NormalDistribution, RandomRange, Sampling, Source, Synthetic};
+use crate::dataset::{
+    FileFormat, ModelSelection, NormalDistribution, RandomRange, Sampling, Source, Synthetic,
+};
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
@@ -219,11 +221,17 @@ fn dataset(
         }
     };
     let stddev = flags.prompt.osl_stddev.unwrap_or(0.0);
+    let default_selection = match flags.endpoint.model_weights.as_slice() {
+        [] => ModelSelection::default(),
+        _ => ModelSelection::Weighted,
+    };
     let is_pool = flags.input.custom_dataset_type == Some(FileFormat::RandomPool);
     Ok(dataset::Config {
         source,
         models: flags.endpoint.models.clone(),
-        model_selection: flags.endpoint.model_selection_strategy.unwrap_or_default(),
+        model_selection: flags.endpoint.model_selection_strategy.unwrap_or(default_selection),
+        model_weights: flags.endpoint.model_weights.clone(),
+        lora_modules: flags.endpoint.lora_modules.clone(),
         sampling: flags.input.dataset_sampling_strategy.or(is_pool.then_some(Sampling::Random)),
         output_tokens: flags.prompt.osl.map(|mean| NormalDistribution { mean, stddev }),
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),

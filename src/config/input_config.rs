@@ -27,8 +27,13 @@ use crate::{redact, tokenizer};
 
 /// Builds the object. Settings without a value or default are absent; secrets are redacted.
 pub(super) fn build(config: &RunConfig) -> Value {
-    let models: Vec<Value> =
-        config.dataset.models.iter().map(|name| json!({"name": name})).collect();
+    let weights: f64 = config.dataset.model_weights.iter().sum();
+    let model = |(index, name): (usize, &String)| {
+        // AIPerf's weights are shares.
+        let weight = config.dataset.model_weights.get(index).map(|weight| weight / weights);
+        Object::default().put("name", name).put_some("weight", weight).into_value()
+    };
+    let models: Vec<Value> = config.dataset.models.iter().enumerate().map(model).collect();
     Object::default()
         .put("models", json!({"strategy": config.dataset.model_selection, "items": models}))
         .put("endpoint", endpoint(config))

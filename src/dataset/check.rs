@@ -3,7 +3,7 @@
 use super::lengths::MAX_TOKENS;
 use super::size::{Size, check_files, likely};
 use super::{
-    AudioNoise, Config, ImageNoise, NormalDistribution, RandomRange, Rankings,
+    AudioNoise, Config, ImageNoise, ModelSelection, NormalDistribution, RandomRange, Rankings,
     SequenceDistribution, Source, Synthetic, VideoClip,
 };
 use crate::setting::InvalidSetting;
@@ -14,6 +14,7 @@ impl Config {
         if self.models.is_empty() {
             return Err(InvalidSetting::new("--model", "at least one model is required"));
         }
+        self.check_models()?;
         if !(self.delay_ratio >= 0.0 && self.delay_ratio.is_finite()) {
             let why = "must be a number of at least 0";
             return Err(InvalidSetting::new("--session-delay-ratio", why));
@@ -25,6 +26,37 @@ impl Config {
             Source::Synthetic(synthetic) => synthetic.check(),
             Source::Rankings(rankings) => rankings.check(),
             Source::File { .. } | Source::Hub(_) => Ok(()),
+        }
+    }
+}
+
+impl Config {
+    /// Checks that each model has a weight if models are drawn by weight, and that adapters are of
+    /// one model.
+    fn check_models(&self) -> Result<(), InvalidSetting> {
+        let (models, weights) = (self.models.len(), self.model_weights.len());
+        let refuse = |flag, why: String| Err(InvalidSetting::new(flag, why));
+        if !self.lora_modules.is_empty() && models > 1 {
+            let why = format!("the adapters must be of one model, but --model names {models}");
+            return refuse("--lora-modules", why);
+        }
+        match (self.model_selection, weights) {
+            (ModelSelection::Weighted, 0) => {
+                let why = "weighted requires the weights of the models; add --model-weights";
+                refuse("--model-selection-strategy", why.to_owned())
+            }
+            (ModelSelection::Weighted, _) if weights != models => {
+                let why = format!("there are {weights} weights for {models} models; give one each");
+                refuse("--model-weights", why)
+            }
+            (ModelSelection::Weighted, _) if self.model_weights.iter().sum::<f64>() <= 0.0 => {
+                refuse("--model-weights", "at least one weight must be above 0".to_owned())
+            }
+            (ModelSelection::Weighted, _) | (_, 0) => Ok(()),
+            (_, _) => {
+                let why = "applies to the strategy weighted; remove one of the two";
+                refuse("--model-weights", why.to_owned())
+            }
         }
     }
 }

@@ -41,24 +41,61 @@ pub(super) fn fill_ids(conversations: &mut [Conversation]) {
     }
 }
 
-/// Assigns one of the configured models to each turn without one.
+/// Assigns one of the configured models to each turn without one, or one of the LoRA adapters to
+/// all turns of a conversation.
 pub(super) fn assign_models(conversations: &mut [Conversation], config: &Config, seed: Seed) {
-    let models: Vec<Arc<str>> = config.models.iter().map(|name| name.as_str().into()).collect();
-    if models.is_empty() {
+    let names = config.requested_models();
+    let names: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
+    if names.is_empty() {
         return;
+    }
+    if !config.lora_modules.is_empty() {
+        return assign_adapters(conversations, &names, seed);
     }
     let mut rng = seed.stream("dataset.model");
     let mut next = 0;
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
         if turn.model.is_empty() {
             let chosen = match config.model_selection {
-                ModelSelection::RoundRobin => next % models.len(),
-                ModelSelection::Random => rng.random_range(0..models.len()),
+                ModelSelection::RoundRobin => next % names.len(),
+                ModelSelection::Random => rng.random_range(0..names.len()),
+                ModelSelection::Weighted => weighted(&config.model_weights, rng.random()),
             };
-            turn.model = Arc::clone(&models[chosen]);
+            turn.model = Arc::clone(&names[chosen.min(names.len() - 1)]);
             next += 1;
         }
     }
+}
+
+/// Draws an adapter for each conversation. Those that it starts have the same one, since they
+/// continue its prompts.
+fn assign_adapters(conversations: &mut [Conversation], adapters: &[Arc<str>], seed: Seed) {
+    let mut rng = seed.stream("dataset.lora");
+    let mut inherited: Vec<Option<usize>> = vec![None; conversations.len()];
+    for at in 0..conversations.len() {
+        let chosen = inherited[at].unwrap_or_else(|| rng.random_range(0..adapters.len()));
+        let conversation = &mut conversations[at];
+        for branch in &conversation.branches {
+            if let Some(child) = inherited.get_mut(branch.conversation) {
+                child.get_or_insert(chosen);
+            }
+        }
+        let unnamed = conversation.turns.iter_mut().filter(|turn| turn.model.is_empty());
+        unnamed.for_each(|turn| turn.model = Arc::clone(&adapters[chosen]));
+    }
+}
+
+/// Returns the index that `point`, from 0 to below 1, falls on if each index has a share in
+/// proportion to its weight. The weights are not all 0.
+fn weighted(weights: &[f64], point: f64) -> usize {
+    let point = point * weights.iter().sum::<f64>();
+    let mut end = 0.0;
+    let falls_on = |weight: &f64| {
+        end += weight;
+        point < end
+    };
+    let last = || weights.iter().rposition(|weight| *weight > 0.0);
+    weights.iter().position(falls_on).or_else(last).unwrap_or_default()
 }
 
 /// Draws the requested output length of each turn without one, except for payloads that are sent

@@ -38,6 +38,8 @@ fn config(source: Source) -> Config {
         source,
         models: vec!["m".to_owned()],
         model_selection: ModelSelection::RoundRobin,
+        model_weights: Vec::new(),
+        lora_modules: Vec::new(),
         sampling: None,
         output_tokens: None,
         delay_ratio: 1.0,
@@ -82,6 +84,72 @@ fn prompts_are_distinct_and_exact() {
         assert_eq!(conversation.context_tokens, Some(0));
         assert_eq!(conversation.turns[0].max_tokens, None);
     }
+}
+
+/// Returns how many first turns request each of `models`.
+fn requests_of(conversations: &[Conversation], models: &[&str]) -> Vec<usize> {
+    let count = |model: &&str| {
+        conversations.iter().filter(|conversation| *conversation.turns[0].model == **model).count()
+    };
+    models.iter().map(count).collect()
+}
+
+/// 4000 draws with a share of 3/4 have a standard deviation of √(4000 × 3/4 × 1/4) = 27.4.
+#[test]
+fn models_are_drawn_in_proportion_to_their_weights() {
+    let mut config = config(Source::Synthetic(Synthetic {
+        entries: 4000,
+        input_tokens: NormalDistribution::exactly(2.0),
+        ..synthetic()
+    }));
+    config.models = vec!["a".to_owned(), "never".to_owned(), "b".to_owned()];
+    config.model_selection = ModelSelection::Weighted;
+    config.model_weights = vec![3.0, 0.0, 1.0];
+    let conversations = load(&config).unwrap();
+    let counts = requests_of(&conversations, &["a", "never", "b"]);
+    assert!(counts[0].abs_diff(3000) < 5 * 28 && counts[1] == 0, "{counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), 4000);
+    assert_eq!(fingerprint(&conversations), fingerprint(&load(&config).unwrap()));
+}
+
+/// 900 draws with a share of 1/3 have a standard deviation of √(900 × 1/3 × 2/3) = 14.1.
+#[test]
+fn a_conversation_has_one_adapter() {
+    let mut config = config(Source::Synthetic(Synthetic {
+        entries: 900,
+        input_tokens: NormalDistribution::exactly(2.0),
+        turns: NormalDistribution::exactly(2.0),
+        ..synthetic()
+    }));
+    let adapters = ["x", "y", "z"];
+    config.lora_modules = adapters.map(str::to_owned).to_vec();
+    let conversations = load(&config).unwrap();
+    assert!(conversations.iter().all(|found| found.turns[0].model == found.turns[1].model));
+    let counts = requests_of(&conversations, &adapters);
+    assert!(counts.iter().all(|count| count.abs_diff(300) < 5 * 15), "{counts:?}");
+    config.random_seed = Some(43);
+    assert_ne!(requests_of(&load(&config).unwrap(), &adapters), counts);
+}
+
+#[test]
+fn weights_and_adapters_fit_the_models() {
+    let mut config = config(Source::Synthetic(synthetic()));
+    let refused = |config: &Config| config.check().unwrap_err().to_string();
+    config.model_selection = ModelSelection::Weighted;
+    assert!(refused(&config).contains("add --model-weights"));
+    config.model_weights = vec![1.0, 2.0];
+    assert!(refused(&config).contains("2 weights for 1 models"));
+    config.model_weights = vec![0.0];
+    assert!(refused(&config).contains("above 0"));
+    config.model_weights = vec![1.0];
+    config.check().unwrap();
+    config.model_selection = ModelSelection::Random;
+    assert!(refused(&config).contains("applies to the strategy weighted"));
+    config.model_weights.clear();
+    config.lora_modules = vec!["x".to_owned()];
+    config.check().unwrap();
+    config.models.push("b".to_owned());
+    assert!(refused(&config).contains("one model"));
 }
 
 /// Formats the complete content of a conversation.

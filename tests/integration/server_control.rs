@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::support::raw_server::{self, read_request, write};
-use crate::support::run::{Run, profile, profile_command, signal};
+use crate::support::run::{Run, aiperf, profile, profile_command, signal};
 
 /// A stream with two content events.
 const STREAM: &str = concat!(
@@ -267,6 +267,32 @@ fn the_session_is_in_the_header_that_is_asked_for() {
     let refused = run(&server, "--session-header Authorization --api-key k3y");
     assert_eq!(refused.exit_code(), Some(2));
     assert!(refused.stderr().contains("--session-header"), "{}", refused.stderr());
+}
+
+#[test]
+fn the_turns_of_a_session_request_the_same_adapter() {
+    let server = Server::willing();
+    let flags = "--lora-modules x,y z --num-sessions 12 --session-turns-mean 2 --random-seed 1";
+    let run = run(&server, flags).succeeded();
+    let model = |request: &String| {
+        let body = request.split("\r\n\r\n").nth(1).unwrap();
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        body["model"].as_str().unwrap().to_owned()
+    };
+    let mut sent: Vec<String> = server.requests().iter().map(model).collect();
+    // With a concurrency of 1, the turns of a session follow one another.
+    assert!(sent.len() == 24 && sent.chunks(2).all(|turns| turns[0] == turns[1]), "{sent:?}");
+    let recorded = run.records();
+    let of = |record: &serde_json::Value| record["metadata"]["model"].as_str().unwrap().to_owned();
+    assert_eq!(recorded.iter().map(of).collect::<Vec<_>>(), sent);
+    let summary = run.text("profile_export_aiperf.json");
+    assert_eq!(run.summary()["by_model"].as_object().unwrap().len(), 3);
+    let report = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    assert_eq!(run.text("profile_export_aiperf.json"), summary);
+    sent.sort();
+    sent.dedup();
+    assert_eq!(sent, ["x", "y", "z"]);
 }
 
 /// Two content events: the first with 3 of 6 tokens.

@@ -234,7 +234,7 @@ impl Run {
 
     /// Results by model and by URL.
     fn breakdowns(&self, store: &Store) -> Breakdowns {
-        let (models, urls) = (&self.config.dataset.models, &self.config.server.urls);
+        let (models, urls) = (self.config.dataset.requested_models(), &self.config.server.urls);
         Breakdowns::new(&self.registry, store, models.len(), urls.len())
     }
 
@@ -338,12 +338,13 @@ impl Run {
     }
 
     fn identity(&self) -> Identity {
+        let models = self.config.dataset.requested_models();
         Identity {
             benchmark_id: self.description.benchmark_id,
             sweep_id: self.description.member.as_ref().map(|member| member.sweep_id.clone()),
             shard: self.config.schedule.shard,
             endpoint_type: self.config.endpoint.endpoint_type,
-            models: self.config.dataset.models.iter().map(|model| model.as_str().into()).collect(),
+            models: models.iter().map(|model| model.as_str().into()).collect(),
             urls: self.config.server.urls.iter().map(ToString::to_string).collect(),
             info: self.info(),
         }

@@ -45,6 +45,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("multi_run.convergence", Flag("convergence-metric")),
     ("model", Flag("model")),
     ("models.strategy", Flag("model-selection-strategy")),
+    ("models.weights", Flag("model-weights")),
     ("endpoint.url", Flag("url")),
     ("endpoint.urls", Flag("url")),
     ("endpoint.url_strategy", Only(&["round_robin"])),
@@ -278,15 +279,12 @@ impl File {
             of.insert(key.into(), value);
         };
         if let Some(models) = benchmark.remove("models") {
-            let (strategy, names) = models_of(models)?;
+            let Models { strategy, names, weights } = models_of(models)?;
             put("model", names, &mut benchmark);
-            if let Some(strategy) = strategy {
-                put(
-                    "models",
-                    Value::Mapping([("strategy".into(), strategy)].into_iter().collect()),
-                    &mut benchmark,
-                );
-            }
+            let strategy = strategy.map(|strategy| ("strategy".into(), strategy));
+            let weights = weights.map(|weights| ("weights".into(), weights));
+            let models: Mapping = strategy.into_iter().chain(weights).collect();
+            put("models", Value::Mapping(models), &mut benchmark);
         }
         if let Some(datasets) = benchmark.remove("datasets") {
             put("dataset", only(datasets, "datasets")?, &mut benchmark);
@@ -595,29 +593,40 @@ fn switched(settings: &mut Mapping, key: &str) {
     }
 }
 
-/// Returns the strategy and the names of models.
-fn models_of(models: Value) -> Result<(Option<Value>, Value), String> {
+/// The models of a file.
+struct Models {
+    strategy: Option<Value>,
+    names: Value,
+    /// A list, if the models have weights.
+    weights: Option<Value>,
+}
+
+/// Returns the models, which are a list, or a strategy and a list.
+fn models_of(models: Value) -> Result<Models, String> {
     let (strategy, items) = match models {
         Value::Mapping(mut models) => {
             (models.remove("strategy"), models.remove("items").unwrap_or_default())
         }
         items => (None, items),
     };
-    let Value::Sequence(items) = items else { return Ok((strategy, items)) };
-    let item = |item: Value| match item {
-        Value::Mapping(mut item) => {
-            let name = item.remove("name").ok_or("models: an item does not have a name")?;
-            match item.into_iter().next() {
-                None => Ok(name),
-                Some((key, _)) => {
-                    let key = name_of(&key)?;
-                    Err(format!("aiperf does not support models.items.{key} of AIPerf's files"))
-                }
-            }
-        }
-        name => Ok(name),
+    let Value::Sequence(items) = items else {
+        return Ok(Models { strategy, names: items, weights: None });
     };
-    Ok((strategy, Value::Sequence(items.into_iter().map(item).collect::<Result<_, _>>()?)))
+    let (mut names, mut weights) = (Vec::new(), Vec::new());
+    for item in items {
+        let Value::Mapping(mut item) = item else {
+            names.push(item);
+            continue;
+        };
+        names.push(item.remove("name").ok_or("models: an item does not have a name")?);
+        weights.extend(item.remove("weight").filter(|weight| !weight.is_null()));
+        if let Some((key, _)) = item.into_iter().next() {
+            let key = name_of(&key)?;
+            return Err(format!("aiperf does not support models.items.{key} of AIPerf's files"));
+        }
+    }
+    let weights = (!weights.is_empty()).then_some(Value::Sequence(weights));
+    Ok(Models { strategy, names: Value::Sequence(names), weights })
 }
 
 /// Returns the only item of a list.

@@ -54,6 +54,20 @@ benchmark:
 "#;
 
 #[test]
+fn models_may_have_weights() {
+    let file = "benchmark: {models: {strategy: weighted, items: [{name: a, weight: 0.7}, \
+                {name: b, weight: 0.3}]}}";
+    let expected = [
+        "--model-selection-strategy=weighted",
+        "--model-weights=0.3",
+        "--model-weights=0.7",
+        "--model=a",
+        "--model=b",
+    ];
+    assert_eq!(flags(file).unwrap(), expected);
+}
+
+#[test]
 fn control_requests_are_a_switch_or_settings() {
     let file = |reset: &str, profiler: &str| {
         flags(&format!(
@@ -203,7 +217,7 @@ fn what_is_not_supported_is_named() {
         ("  profiling: {type: concurrency, excludeFromResults: true}", "exclude_from_results"),
         ("  profiling: {type: poisson, rateRamp: soon}", "--request-rate-ramp-duration"),
         ("  warmup: {type: user_centric, rate: 1}", "a warmup cannot have users"),
-        ("  models: [{name: a, weight: 2}]", "models.items.weight"),
+        ("  models: [{name: a, lora: b}]", "models.items.lora"),
         ("  endpoint: 5", "does not support endpoint"),
     ] {
         match of(benchmark, "") {
