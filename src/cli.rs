@@ -19,6 +19,7 @@ mod hub_args;
 mod load;
 mod load_args;
 mod media_args;
+mod mlflow;
 mod mock;
 mod multi_run;
 mod page;
@@ -120,6 +121,8 @@ pub struct Report {
     pub page: Option<PageFile>,
     /// The tables to print; those of the run if not given.
     pub tables: Option<ClientTables>,
+    /// The MLflow server to send the run to, if any.
+    pub mlflow: Option<Box<crate::mlflow::Config>>,
 }
 
 /// Why parsing the command line produced no command.
@@ -210,6 +213,8 @@ enum Action {
         tables: Option<ClientTables>,
         #[command(flatten)]
         page: page::PageArgs,
+        #[command(flatten)]
+        mlflow: Box<mlflow::MlflowArgs>,
         #[command(flatten)]
         gates: gates::GateArgs,
     },
@@ -382,9 +387,18 @@ fn parse_one(
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
         Action::Config(action) => configure(action, environment)?,
-        Action::Report { directories, artifact_dir, overwrite, tables, page, gates } => {
-            let (judge, page) = (gates.config(), page.html);
-            Command::Report(Report { directories, artifact_dir, overwrite, judge, page, tables })
+        Action::Report { directories, artifact_dir, overwrite, tables, page, mlflow, gates } => {
+            let (judge, page, mlflow) =
+                (gates.config(), page.html, mlflow.config(environment)?.map(Box::new));
+            Command::Report(Report {
+                directories,
+                artifact_dir,
+                overwrite,
+                judge,
+                page,
+                tables,
+                mlflow,
+            })
         }
         Action::Compare(compare) => Command::Compare(compare),
         Action::Plot(plot) => Command::Plot(plot),

@@ -30,8 +30,8 @@ use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
 use crate::units::Nanos;
 use crate::{
-    api, artifacts, dataset, endpoint, gpu, judge, metrics, redact, schedule, server_metrics,
-    telemetry, transport,
+    api, artifacts, dataset, endpoint, gpu, judge, metrics, mlflow, redact, schedule,
+    server_metrics, telemetry, transport,
 };
 
 pub use crate::console::Ui;
@@ -88,6 +88,9 @@ pub struct RunConfig {
     /// Where the progress and the results are served.
     #[serde(skip)]
     pub api: api::Config,
+    /// The MLflow server that the run is written to, if any.
+    #[serde(skip)]
+    pub mlflow: Option<mlflow::Config>,
     /// The tables to print.
     #[serde(flatten)]
     pub tables: Tables,

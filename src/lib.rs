@@ -69,6 +69,8 @@ pub mod report;
 
 pub mod api;
 
+pub mod mlflow;
+
 pub mod mock_server;
 
 pub mod config;

@@ -244,7 +244,8 @@ impl Service {
                 }
             }
         });
-        let media_type = if name.ends_with(".json") { JSON } else { "application/octet-stream" };
+        let is_json = Path::new(name).extension().is_some_and(|it| it == "json");
+        let media_type = if is_json { JSON } else { "application/octet-stream" };
         response(StatusCode::OK, media_type, answer)
     }
 

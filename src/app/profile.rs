@@ -72,10 +72,11 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
         run.clock = Clock::start();
     }
     let mut view = View::start(run.config.ui, run.config.stats_interval, &interrupter, &watch);
+    let tracking = watch.track(&run.description);
     let measured = run.measure(&interrupt, None, &mut view)?;
     view.end();
-    let concluded = run.conclude(measured);
-    watch.status().ended(&concluded.report, &concluded.layout.summary_json);
+    let mut concluded = run.conclude(measured);
+    watch.ended(&mut concluded, tracking);
     let (directory, is_partial) = (concluded.layout.directory.clone(), concluded.files.is_err());
     let outcome = concluded.show(out);
     watch.end(&directory, is_partial);
@@ -422,12 +423,12 @@ impl Run {
 }
 
 /// A run that has ended and written its files.
-struct Concluded {
-    report: RunReport,
+pub(super) struct Concluded {
+    pub(super) report: RunReport,
     /// The results of the measurement.
     profiling: Accumulator,
-    layout: Layout,
-    files: Result<Vec<PathBuf>, ArtifactError>,
+    pub(super) layout: Layout,
+    pub(super) files: Result<Vec<PathBuf>, ArtifactError>,
     /// How the load ended.
     outcome: anyhow::Result<Outcome>,
     /// The file for the results of gates.

@@ -15,6 +15,7 @@ use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::cli::Report;
 use crate::console;
 use crate::judge::{self, JudgedRun};
+use crate::mlflow::send_again;
 use crate::multi_run::sweep::{Results, steps};
 use crate::multi_run::{AGGREGATE, Failure, Member, RunResult, Trials, Variation, aggregate};
 use crate::platform::signals;
@@ -30,6 +31,12 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
     page::check(page.as_ref())?;
     let mut rebuilt = match (asked.directories.as_slice(), asked.artifact_dir.clone()) {
         ([only], None) => match (Plan::read(only)?, Group::find(only)?) {
+            (plan, group) if asked.mlflow.is_some() && (plan.is_some() || group.is_some()) => {
+                bail!(
+                    "--mlflow-tracking-uri: {} contains several runs; use the directory of each of them",
+                    only.display()
+                )
+            }
             (Some(plan), _) => return sweep(only, &plan, asked, out),
             (None, Some(group)) => return many(only, group, asked, out),
             (None, None) => {
@@ -42,6 +49,9 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
     let mut files = write(&mut rebuilt)?;
     if let Some(page) = page {
         files.push(report::write_run(page, &rebuilt.report, &rebuilt.layout)?);
+    }
+    if let Some(mlflow) = &asked.mlflow {
+        files.extend(send_again(mlflow, &rebuilt.report, &rebuilt.layout));
     }
     let tables = &mut rebuilt.report.run.tables;
     tables.client = asked.tables.unwrap_or(tables.client);

@@ -111,8 +111,8 @@ impl View {
         let line = self.line.get_or_insert_with(|| {
             ProgressLine::new(ui, terminal_width(&io::stderr()), interval, Box::new(Stderr))
         });
-        let status = &self.status;
-        line.update(stats, is_behind, || block(&status.snapshot().statistics, &status.results()));
+        let known = &self.status;
+        line.update(stats, is_behind, || block(&known.snapshot().statistics, &known.results()));
     }
 
     /// Shows the end of the load.

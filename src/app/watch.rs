@@ -4,10 +4,13 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::profile::Concluded;
 use super::stderr::Stderr;
 use crate::api::{Api, Listener};
 use crate::config::{RunConfig, Ui};
 use crate::interrupt::{Interrupt, Interrupter};
+use crate::mlflow::{self, Tracking};
+use crate::run::RunDescription;
 use crate::status::Status;
 use crate::units::{Clock, Nanos};
 
@@ -18,6 +21,8 @@ pub(super) struct Watch {
     api: Option<Api>,
     /// How long the API answers after the files are written.
     grace: Nanos,
+    /// The MLflow server that each run is written to.
+    mlflow: Option<mlflow::Config>,
     /// Whether anybody but the live view needs the status.
     is_needed: bool,
 }
@@ -37,16 +42,17 @@ impl Watch {
             let _ = writeln!(Stderr, "the HTTP API is at {}", api.url());
         }
         let has_blocks = config.ui != Ui::None && config.stats_interval.is_some();
-        let is_needed = api.is_some() || has_blocks;
+        let mlflow = config.mlflow.clone();
+        let is_needed = api.is_some() || has_blocks || mlflow.is_some();
         let interrupt = interrupter.interrupt();
-        Ok(Self { status, interrupt, api, grace: config.api.grace, is_needed })
+        Ok(Self { status, interrupt, api, grace: config.api.grace, mlflow, is_needed })
     }
 
     /// Nobody watches.
     pub(super) fn nobody() -> Self {
         let interrupt = Interrupt::never();
         let status = Status::new(interrupt.clone(), false);
-        Self { status, interrupt, api: None, grace: Nanos::ZERO, is_needed: false }
+        Self { status, interrupt, api: None, grace: Nanos::ZERO, mlflow: None, is_needed: false }
     }
 
     /// Returns the status of the runs.
@@ -57,6 +63,23 @@ impl Watch {
     /// Returns whether anybody but the live view needs the status.
     pub(super) const fn is_needed(&self) -> bool {
         self.is_needed
+    }
+
+    /// Begins to write the run to MLflow, if that is wanted.
+    pub(super) fn track(&self, run: &RunDescription) -> Option<Tracking> {
+        let config = self.mlflow.as_ref()?;
+        Some(Tracking::start(config, run, Arc::clone(&self.status)))
+    }
+
+    /// The run has ended and written its files, except that of `tracking`, which is added to them.
+    pub(super) fn ended(&self, concluded: &mut Concluded, tracking: Option<Tracking>) {
+        let Concluded { report, layout, files, .. } = concluded;
+        let sent = tracking
+            .and_then(|tracking| tracking.finish(report, layout, &self.interrupt.since_now()));
+        if let Ok(files) = files {
+            files.extend(sent);
+        }
+        self.status.ended(report, &layout.summary_json);
     }
 
     /// All files of the command are in `directory`, unless some are missing. The API answers for a

@@ -75,6 +75,8 @@ pub struct Layout {
     pub(crate) inputs: PathBuf,
     /// The generated texts (`--export-outputs-json`): `outputs.json`.
     pub(crate) outputs: PathBuf,
+    /// What was sent to MLflow: `mlflow_export.json`.
+    pub(crate) mlflow: PathBuf,
     /// The data that `aiperf report` needs in addition to the records: `run_manifest.json`.
     pub(crate) manifest: PathBuf,
     /// The log: `logs/aiperf.log`.
@@ -107,6 +109,7 @@ impl Layout {
             page: name("_report.html", PAGE),
             inputs: directory.join("inputs.json"),
             outputs: directory.join("outputs.json"),
+            mlflow: directory.join("mlflow_export.json"),
             manifest: directory.join("run_manifest.json"),
             log: directory.join("logs").join("aiperf.log"),
             directory: directory.to_owned(),
@@ -165,6 +168,7 @@ impl Layout {
             &self.server_metrics_table,
             &self.gpu_lines,
             &self.outputs,
+            &self.mlflow,
         ];
         let grown = lines.into_iter().chain(server_metrics).map(PathBuf::as_path);
         self.summaries().into_iter().chain(self.timeslices()).chain(grown)

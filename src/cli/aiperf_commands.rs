@@ -16,7 +16,7 @@ const COMMANDS: &[(&str, &str)] = &[
         "aiperf is a single process; use --shard and --start-at to split a run across several",
     ),
     ("--dashboard", "use aiperf report DIR --html for an interactive page"),
-    ("--mlflow-upload", "upload the files with the MLflow client"),
+    ("--mlflow-upload", "use aiperf report DIR --mlflow-tracking-uri, which uploads pictures too"),
     ("--install-completion", "aiperf completions bash prints the script to install"),
 ];
 

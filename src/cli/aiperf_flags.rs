@@ -14,11 +14,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("--hf-weka-dataset", "download the files of the repository, and send them with --input-file"),
     // Output
     (
-        "--mlflow-tracking-uri --mlflow-experiment --mlflow-run-name --mlflow-tag \
-         --mlflow-parent-run-id --mlflow-artifact-glob",
-        "upload the files with the MLflow client",
-    ),
-    (
         "--wandb-project --wandb-entity --wandb-run-name --wandb-tag",
         "log the files with its own client, as docs/decisions/trackers.md shows",
     ),

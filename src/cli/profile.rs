@@ -13,6 +13,7 @@ use super::gpu::GpuArgs;
 use super::hub_args::HubArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::media_args::MediaArgs;
+use super::mlflow::MlflowArgs;
 use super::multi_run::MultiRunArgs;
 use super::page::PageArgs;
 use super::rankings::RankingsArgs;
@@ -91,6 +92,8 @@ pub(super) struct ProfileArgs {
     pub(super) tokenizer: TokenizerArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) mlflow: MlflowArgs,
     #[command(flatten)]
     pub(super) gates: GateArgs,
     #[command(flatten)]

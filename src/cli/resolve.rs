@@ -67,6 +67,7 @@ pub(super) fn run_config(
         ui: flags.service.ui,
         stats_interval: flags.service.stats_interval.map(Nanos::from_seconds),
         api: api(&flags.service, environment)?,
+        mlflow: flags.mlflow.config(environment)?,
         tables: Tables {
             trace_timing: flags.output.show_trace_timing,
             server_metrics: flags.server_metrics.server_metrics_summary,

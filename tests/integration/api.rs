@@ -227,10 +227,10 @@ fn the_files_are_served_after_the_run_and_events_end_with_it() {
     for tag in ["request_latency", "time_to_first_token"] {
         assert_eq!(metrics["metrics"][tag]["p99"], written[tag]["p99"], "{tag}");
     }
-    let list = run.json("/api/results/list");
-    assert_eq!((&list["ready"], &list["partial"]), (&true.into(), &false.into()));
-    let files = list["files"].as_array().unwrap();
-    assert!(files.iter().any(|file| file["name"] == "logs/aiperf.log"), "{list}");
+    let listing = run.json("/api/results/list");
+    assert_eq!((&listing["ready"], &listing["partial"]), (&true.into(), &false.into()));
+    let files = listing["files"].as_array().unwrap();
+    assert!(files.iter().any(|file| file["name"] == "logs/aiperf.log"), "{listing}");
     for file in files {
         let (name, size) = (file["name"].as_str().unwrap(), file["size"].as_u64().unwrap());
         assert_eq!(fs::metadata(place.join(name)).unwrap().len(), size, "{name}");

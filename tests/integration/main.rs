@@ -39,6 +39,8 @@ mod media;
 mod messages;
 mod metric_table;
 mod metrics;
+#[cfg(unix)]
+mod mlflow;
 mod mock_server;
 mod modes;
 mod phases;

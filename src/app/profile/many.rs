@@ -502,9 +502,10 @@ impl Group {
         }
         let mut run = Run::new(config, self.material.clone())?;
         run.ready_servers(&self.interrupt)?;
+        let tracking = self.watch.track(&run.description);
         let measured = run.measure(&self.interrupt, None, view)?;
-        let concluded = run.conclude(measured);
-        self.watch.status().ended(&concluded.report, &concluded.layout.summary_json);
+        let mut concluded = run.conclude(measured);
+        self.watch.ended(&mut concluded, tracking);
         Ok(concluded)
     }
 }

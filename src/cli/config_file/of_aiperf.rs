@@ -206,11 +206,19 @@ const TABLE: &[(&str, Rule)] = &[
     ("otel.metrics_url", Flag("otel-url")),
     ("otel.custom_resource_attributes", Flag("otel-resource-attributes")),
     ("otel.gen_ai_provider", Flag("gen-ai-provider")),
-    ("mlflow", Flag("mlflow-tracking-uri")),
+    ("mlflow.tracking_uri", Flag("mlflow-tracking-uri")),
+    ("mlflow.experiment", Flag("mlflow-experiment")),
+    ("mlflow.run_name", Flag("mlflow-run-name")),
+    ("mlflow.tags", Flag("mlflow-tag")),
+    ("mlflow.parent_run_id", Flag("mlflow-parent-run-id")),
+    ("mlflow.artifact_globs", Flag("mlflow-artifact-glob")),
     ("wandb", Flag("wandb-project")),
     ("accuracy", Refused("aiperf does not judge the content of responses")),
     ("scenario", Refused("set what the scenario stands for")),
     ("runtime.ui", Flag("ui")),
+    ("runtime.api_port", Flag("api-port")),
+    ("runtime.api_host", Flag("api-host")),
+    ("runtime.stats_interval", Flag("stats-interval")),
     ("runtime.workers", Flag("workers-max")),
     ("runtime.record_processors", Flag("record-processors")),
     ("logging.level", Flag("log-level")),
@@ -655,8 +663,8 @@ fn name_of(key: &Value) -> Result<String, String> {
 /// objectives, and the parameters of sweeps.
 fn snake(value: Value) -> Result<Mapping, String> {
     fn inside(value: Value) -> Value {
-        const NAMED_BY_USERS: [&str; 5] =
-            ["headers", "extra", "slos", "custom_resource_attributes", "variables"];
+        const NAMED_BY_USERS: [&str; 6] =
+            ["headers", "extra", "slos", "custom_resource_attributes", "variables", "tags"];
         match value {
             Value::Sequence(items) => Value::Sequence(items.into_iter().map(inside).collect()),
             Value::Mapping(members) => {

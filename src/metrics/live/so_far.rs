@@ -69,7 +69,9 @@ impl SoFar {
                         Some(Value::List(values)) => values,
                         None => &[],
                     };
-                    values.iter().for_each(|value| spread.add(metric.to_display(*value)));
+                    for value in values {
+                        spread.add(metric.to_display(*value));
+                    }
                 }
                 (Kind::Earliest(instant), Cell::Instant(kept)) => {
                     *kept = [*kept, instant(observation)].into_iter().flatten().min();

@@ -200,6 +200,28 @@ fn sweeps_are_lists_and_scenarios() {
 }
 
 #[test]
+fn services_and_trackers_become_flags() {
+    let found = of(
+        "  runtime: {apiPort: 9090, apiHost: 0.0.0.0, statsInterval: 5}\n  mlflow: {trackingUri: \
+         'http://m:5000', runName: r, tags: {team: a}, artifactGlobs: ['*.json', '*.csv']}",
+        "",
+    );
+    assert_eq!(
+        found.unwrap(),
+        [
+            "--api-host=0.0.0.0",
+            "--api-port=9090",
+            "--mlflow-artifact-glob=*.csv",
+            "--mlflow-artifact-glob=*.json",
+            "--mlflow-run-name=r",
+            "--mlflow-tag=team:a",
+            "--mlflow-tracking-uri=http://m:5000",
+            "--stats-interval=5",
+        ]
+    );
+}
+
+#[test]
 fn what_is_not_supported_is_named() {
     for (benchmark, why) in [
         ("  endpoint: {nonsense: 1}", "does not support endpoint.nonsense"),

@@ -1,0 +1,272 @@
+//! Writes a run to an MLflow server over its REST API (version 2.0, which all servers since 1.x
+//! have), while it goes on and after it.
+//!
+//! A run is never delayed: live metrics are sent from a thread of their own, and the rest within a
+//! deadline after the files are written. What is sent is recorded in `mlflow_export.json`; if the
+//! server could not be reached, `aiperf report` sends it again from the files.
+//!
+//! See <https://mlflow.org/docs/latest/rest-api.html>.
+
+mod client;
+mod content;
+mod glob;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use self::client::{Client, Remote};
+use self::content::{Content, Sample};
+use crate::artifacts::layout::Layout;
+use crate::interrupt::Interrupt;
+use crate::platform::Background;
+use crate::platform::process::yield_to_measurement;
+use crate::redact;
+use crate::run::{RunDescription, RunReport};
+use crate::schedule::PhaseKind;
+use crate::status::Status;
+use crate::units::{Clock, Nanos};
+
+/// Interval between live metrics.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Where runs are written to.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The server (`--mlflow-tracking-uri`), without credentials.
+    pub server: Url,
+    /// Name of the experiment, which is created if necessary (`--mlflow-experiment`).
+    pub experiment: String,
+    /// Name of the run; by default `aiperf-` and the start of the benchmark ID.
+    pub run_name: Option<String>,
+    /// Further tags of the run (`--mlflow-tag`).
+    pub tags: Vec<(String, String)>,
+    /// The run that this one is part of (`--mlflow-parent-run-id`).
+    pub parent_run_id: Option<String>,
+    /// Patterns of the files to upload (`--mlflow-artifact-glob`); the usual ones if empty.
+    pub artifact_globs: Vec<String>,
+    /// The `Authorization` header, marked as sensitive.
+    pub authorization: Option<HeaderValue>,
+    /// Time for everything that is sent after the run (`AIPERF_MLFLOW_EXPORT_TIMEOUT_SECONDS`).
+    pub timeout: Nanos,
+}
+
+/// A run that is written to the server while it goes on.
+#[derive(Debug)]
+pub(crate) struct Tracking {
+    config: Config,
+    /// Ends the live metrics when dropped; nothing is sent.
+    running: Sender<()>,
+    /// The run on the server, if it could be created.
+    created: Receiver<Option<Remote>>,
+}
+
+/// What was sent, and what was not: `mlflow_export.json`. The keys up to `exported_at_ns` are
+/// AIPerf's.
+#[derive(Debug, Serialize, Deserialize)]
+struct Export {
+    tracking_uri: String,
+    experiment: String,
+    #[serde(default)]
+    run_id: Option<String>,
+    #[serde(default)]
+    run_name: Option<String>,
+    #[serde(default)]
+    benchmark_id: Option<String>,
+    #[serde(default)]
+    parent_run_id: Option<String>,
+    #[serde(default)]
+    live_streaming: bool,
+    #[serde(default)]
+    reused_live_run: bool,
+    #[serde(default)]
+    metric_keys: Vec<String>,
+    #[serde(default)]
+    param_keys: Vec<String>,
+    #[serde(default)]
+    tag_keys: Vec<String>,
+    #[serde(default)]
+    uploaded_artifacts: Vec<String>,
+    #[serde(default)]
+    exported_at_ns: u64,
+    /// Whether everything was sent.
+    #[serde(default)]
+    is_complete: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// What was to be sent.
+    #[serde(default)]
+    content: Content,
+}
+
+impl Tracking {
+    /// Creates the run on the server and sends the metrics of `status` to it, from a thread of
+    /// its own.
+    pub(crate) fn start(config: &Config, run: &RunDescription, status: Arc<Status>) -> Self {
+        let (running, ended) = channel::<()>();
+        let (tell, created) = channel();
+        let (own, content) = (config.clone(), Content::of_run(run, config));
+        let work = move || {
+            yield_to_measurement(Background::Timely);
+            let remote = live(&own, &content, &status, &ended);
+            // The run may have ended without waiting for this.
+            let _ = tell.send(remote);
+        };
+        if let Err(error) = thread::Builder::new().name("mlflow".to_owned()).spawn(work) {
+            tracing::warn!("no live metrics are sent to MLflow: {error}");
+        }
+        Self { config: config.clone(), running, created }
+    }
+
+    /// Sends the results and the files of the run, until the deadline or an interrupt. Returns the file
+    /// with what was sent.
+    pub(crate) fn finish(
+        self,
+        report: &RunReport,
+        layout: &Layout,
+        interrupt: &Interrupt,
+    ) -> Option<PathBuf> {
+        let Self { config, running, created } = self;
+        drop(running);
+        let deadline = Instant::now() + Duration::from(config.timeout);
+        let live = created.recv_timeout(Duration::from(config.timeout) / 2).ok().flatten();
+        send(&config, report, layout, live, deadline, interrupt)
+    }
+}
+
+/// Sends the results and the files of a run again, to the same run on the server if an earlier
+/// attempt has created one. Returns the file with what was sent.
+pub(crate) fn send_again(config: &Config, report: &RunReport, layout: &Layout) -> Option<PathBuf> {
+    let interrupt = &Interrupt::never();
+    let deadline = Instant::now() + Duration::from(config.timeout);
+    let before = fs::read(&layout.mlflow).ok();
+    let before: Option<Export> = before.and_then(|text| serde_json::from_slice(&text).ok());
+    let is_same = |before: &Export| {
+        before.tracking_uri == redact::url(config.server.as_str())
+            && before.benchmark_id.as_deref() == Some(&*report.run.benchmark_id.to_string())
+    };
+    let run_id = before.filter(is_same).and_then(|before| before.run_id);
+    let known = run_id.and_then(|run_id| {
+        let client = Client::new(config, deadline, interrupt).ok()?;
+        client.find(&run_id).ok()
+    });
+    send(config, report, layout, known, deadline, interrupt)
+}
+
+/// Creates the run and sends live metrics to it until `ended`. Without a server there are none.
+fn live(
+    config: &Config,
+    content: &Content,
+    status: &Status,
+    ended: &Receiver<()>,
+) -> Option<Remote> {
+    let (start, interrupt) = (Instant::now(), Interrupt::never());
+    let client = Client::new(config, start + Duration::from(config.timeout), &interrupt).ok()?;
+    let remote = match client.create(content) {
+        Ok(remote) => remote,
+        Err(why) => {
+            tracing::warn!("the run continues without live metrics in MLflow: {why}");
+            return None;
+        }
+    };
+    let clock = Clock::start();
+    while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        // The results of a warmup are not those of the run.
+        if status.phases().last().is_none_or(|phase| phase.phase == PhaseKind::Warmup) {
+            continue;
+        }
+        let at = clock.wall_ns(Clock::now()) / 1_000_000;
+        let step = start.elapsed().as_secs();
+        let samples = content::metrics(&status.results());
+        let samples = samples.into_iter().map(|(key, value)| Sample::new(key, value, at, step));
+        let Ok(client) = Client::new(config, Instant::now() + INTERVAL, &interrupt) else {
+            continue;
+        };
+        if let Err(why) = client.log_metrics(&remote, &samples.collect::<Vec<_>>()) {
+            tracing::debug!("live metrics were not sent to MLflow: {why}");
+        }
+    }
+    Some(remote)
+}
+
+fn send(
+    config: &Config,
+    report: &RunReport,
+    layout: &Layout,
+    live: Option<Remote>,
+    deadline: Instant,
+    interrupt: &Interrupt,
+) -> Option<PathBuf> {
+    let content = Content::of_report(report, config);
+    let had_run = live.is_some();
+    let mut remote = live;
+    let mut uploaded = Vec::new();
+    let sent = Client::new(config, deadline, interrupt).and_then(|client| {
+        let run = match remote.take() {
+            Some(run) => run,
+            None => client.create(&content)?,
+        };
+        let run = remote.insert(run);
+        client.finish(run, &content, report.outcome.end_wall_ns / 1_000_000)?;
+        for file in glob::files(&layout.directory, &config.globs(), &layout.mlflow) {
+            client.upload(run, &layout.directory, &file)?;
+            uploaded.push(file);
+        }
+        Ok(())
+    });
+    if let Err(why) = &sent {
+        tracing::warn!(
+            "the run was not completely sent to MLflow: {why}; send it again with `aiperf report \
+             {} --mlflow-tracking-uri {}`",
+            layout.directory.display(),
+            redact::url(config.server.as_str()),
+        );
+    }
+    let export = Export {
+        tracking_uri: redact::url(config.server.as_str()),
+        experiment: config.experiment.clone(),
+        run_id: remote.map(|run| run.run_id),
+        run_name: Some(content.run_name.clone()),
+        benchmark_id: Some(report.run.benchmark_id.to_string()),
+        parent_run_id: config.parent_run_id.clone(),
+        live_streaming: had_run,
+        reused_live_run: had_run,
+        metric_keys: content.metrics.keys().cloned().collect(),
+        param_keys: content.params.keys().cloned().collect(),
+        tag_keys: content.tags.keys().cloned().collect(),
+        uploaded_artifacts: uploaded,
+        exported_at_ns: Clock::start().wall_ns(Clock::now()),
+        is_complete: sent.is_ok(),
+        error: sent.err().map(|why| why.to_string()),
+        content,
+    };
+    let path = &layout.mlflow;
+    let written = write(path, &export);
+    if let Err(why) = &written {
+        tracing::warn!("cannot write {}: {why}", path.display());
+    }
+    written.ok().map(|()| path.clone())
+}
+
+fn write(path: &Path, export: &Export) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(export)?;
+    text.push(b'\n');
+    fs::write(path, text)
+}
+
+impl Config {
+    fn globs(&self) -> Vec<&str> {
+        if self.artifact_globs.is_empty() {
+            return glob::USUAL.to_vec();
+        }
+        self.artifact_globs.iter().map(String::as_str).collect()
+    }
+}
