@@ -10,6 +10,7 @@ use super::{Outcome, gates, terminal_style};
 use crate::artifacts::rebuild::{self, Group, Rebuilt, ReportError, Wanted};
 use crate::artifacts::sweep::Plan as SweepPlan;
 use crate::cli::{Compare, CompareFormat};
+use crate::column::Store;
 use crate::console;
 use crate::judge::Comparison;
 use crate::judge::compare::{Conclusion, Finding, Plan, Requests, Row, Side, Trial, differences};
@@ -197,7 +198,7 @@ impl Read {
 fn side(cell: &Cell, plan: &Plan) -> Result<Read, ReportError> {
     let mut read = Read::default();
     for Run { label, directory, member } in &cell.runs {
-        let mut requests = Requests::new(plan);
+        let mut requests = Requests::new(plan, &Store::of_run(directory.clone()));
         let wanted = Wanted {
             gates: &[],
             needs_server_metrics: true,

@@ -4,11 +4,18 @@
 //! blocks of consecutive requests are drawn with replacement, where the last request is followed by
 //! the first (Politis and Romano, "A circular block-resampling procedure for stationary data",
 //! 1992). The seed is fixed, so that a comparison gives the same result when it is repeated.
+//!
+//! Of very many requests, several consecutive ones are drawn as one: a *term*. Sums are the same,
+//! and blocks are multiples of terms. A percentile q of very many requests is not computed again for
+//! each resample. A resample of which a share r is at most q, instead of the share r₀ of all, has about
+//! the percentile that all requests have at p + r₀ − r: Bahadur's representation ("A note on
+//! quantiles in large samples", The Annals of Mathematical Statistics 37, 1966).
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::metrics::percentile::{exact_sum, percentile, select};
+use crate::column::Column;
+use crate::metrics::percentile::{exact_sum, percentile, percentile_of, percentiles_in, select};
 
 /// Number of resamples of each side of a comparison.
 pub(crate) const RESAMPLES: usize = 2000;
@@ -22,35 +29,67 @@ pub(crate) const MIN_BLOCKS: usize = 10;
 /// Minimum number of requests on either side of a percentile.
 pub(crate) const MIN_BEYOND: f64 = 10.0;
 
+/// Number of terms from which two become one.
+const MANY: usize = 1 << 18;
+
 /// A statistic of requests in the order in which they started.
 #[derive(Debug, Clone)]
 pub(crate) enum Sample {
-    /// The sum of the first numbers divided by that of the second: a mean, a share, or a rate.
-    Ratio { over: Vec<f64>, under: Vec<f64> },
+    /// The sum of the first numbers of all terms divided by that of the second: a mean, a share, or a
+    /// rate.
+    Ratio(Terms),
     /// A percentile (0 to 100) of the values.
     Percentile { values: Vec<f64>, percent: f64 },
+    /// A percentile of many values: `value`, and whether each of the values is `below` it or equal.
+    PercentileOfMany { values: Column<f64>, percent: f64, value: f64, below: Terms },
 }
 
 impl Sample {
+    /// Creates the percentile (0 to 100) of `values`.
+    pub(crate) fn percentile(values: Column<f64>, percent: f64) -> Self {
+        Self::percentile_with(values, percent, MANY)
+    }
+
+    /// Creates a percentile, of more than `many` values as that of many.
+    fn percentile_with(values: Column<f64>, percent: f64, many: usize) -> Self {
+        if values.len() <= many {
+            return Self::Percentile { values: values.iter().collect(), percent };
+        }
+        let value = percentile_of(|| values.iter(), percent).unwrap_or(f64::NAN);
+        let mut below = Terms::with_most(many);
+        values.iter().for_each(|one| below.push(f64::from(u8::from(one <= value)), 1.0));
+        Self::PercentileOfMany { values, percent, value, below }
+    }
+
     /// Returns the number of requests.
-    pub(crate) const fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Ratio { over, .. } => over.len(),
+            Self::Ratio(terms) => terms.requests,
             Self::Percentile { values, .. } => values.len(),
+            Self::PercentileOfMany { values, .. } => values.len(),
+        }
+    }
+
+    /// Returns the number of terms that are drawn, and how many requests are in one.
+    const fn terms(&self) -> (usize, usize) {
+        match self {
+            Self::Ratio(terms) | Self::PercentileOfMany { below: terms, .. } => {
+                (terms.over.len(), terms.size)
+            }
+            Self::Percentile { values, .. } => (values.len(), 1),
         }
     }
 
     /// Returns the statistic; `None` if there are no requests or the divisor is 0.
     pub(crate) fn value(&self) -> Option<f64> {
         let value = match self {
-            Self::Ratio { over, under } => {
-                exact_sum(over.iter().copied()) / exact_sum(under.iter().copied())
-            }
+            Self::Ratio(terms) => terms.ratio(),
             Self::Percentile { values, percent } => {
                 let mut sorted = values.clone();
                 sorted.sort_unstable_by(f64::total_cmp);
                 percentile(&sorted, *percent)?
             }
+            Self::PercentileOfMany { value, .. } => *value,
         };
         Some(value).filter(|value| value.is_finite())
     }
@@ -59,15 +98,16 @@ impl Sample {
     /// the statistic's variance, and at least n^(1/3).
     pub(crate) fn block_length(&self) -> usize {
         let Some(value) = self.value() else { return 1 };
-        let terms: Vec<f64> = match self {
-            Self::Ratio { over, under } => {
-                over.iter().zip(under).map(|(over, under)| over - value * under).collect()
-            }
+        let (_, size) = self.terms();
+        let length = match self {
+            Self::Ratio(terms) => block_length(&terms.deviations(value)),
             Self::Percentile { values, .. } => {
-                values.iter().map(|one| f64::from(u8::from(*one <= value))).collect()
+                let below = values.iter().map(|one| f64::from(u8::from(*one <= value)));
+                block_length(&below.collect::<Vec<_>>())
             }
+            Self::PercentileOfMany { below, .. } => block_length(&below.deviations(below.ratio())),
         };
-        block_length(&terms).max((self.len() as f64).cbrt().ceil() as usize)
+        (length * size).max((self.len() as f64).cbrt().ceil() as usize)
     }
 
     /// Returns why there are too few requests for an interval with blocks of `length`; `None` if
@@ -91,33 +131,35 @@ impl Sample {
         })
     }
 
-    /// Returns the statistic of resamples with blocks of `length`, each of which `draw` fills with
-    /// the first requests of its blocks.
+    /// Returns the statistic of resamples with blocks of `length` requests, each of which `draw` fills
+    /// with the first terms of its blocks.
     fn resampled(
         &self,
         length: usize,
         resamples: usize,
         mut draw: impl FnMut(&mut [usize]),
     ) -> Vec<f64> {
-        let n = self.len();
-        let length = length.clamp(1, n.max(1));
+        let (n, size) = self.terms();
+        let length = length.div_ceil(size).clamp(1, n.max(1));
         let mut starts = vec![0; n.div_ceil(length)];
-        // The last block is shortened, so that a resample has as many requests as the run.
+        // The last block is shortened, so that a resample has as many terms as the run.
         let last = n - (starts.len().saturating_sub(1)) * length;
-        let mut found = Vec::with_capacity(resamples);
+        let mut ratios = |terms: &Terms| -> Vec<f64> {
+            let (over, under) = (Prefix::new(&terms.over), Prefix::new(&terms.under));
+            let ratio = |_| {
+                draw(&mut starts);
+                let sum = |of: &Prefix| -> f64 {
+                    let lengths = lengths(starts.len(), length, last);
+                    starts.iter().zip(lengths).map(|(at, length)| of.block(*at, length)).sum()
+                };
+                sum(&over) / sum(&under)
+            };
+            (0..resamples).map(ratio).collect()
+        };
         match self {
-            Self::Ratio { over, under } => {
-                let (over, under) = (Prefix::new(over), Prefix::new(under));
-                for _ in 0..resamples {
-                    draw(&mut starts);
-                    let sum = |of: &Prefix| -> f64 {
-                        let lengths = lengths(starts.len(), length, last);
-                        starts.iter().zip(lengths).map(|(at, length)| of.block(*at, length)).sum()
-                    };
-                    found.push(sum(&over) / sum(&under));
-                }
-            }
+            Self::Ratio(terms) => ratios(terms),
             Self::Percentile { values, percent } => {
+                let mut found = Vec::with_capacity(resamples);
                 let mut drawn = Vec::with_capacity(n);
                 for _ in 0..resamples {
                     draw(&mut starts);
@@ -129,15 +171,21 @@ impl Sample {
                     }
                     found.extend(select(&mut drawn, *percent));
                 }
+                found
+            }
+            Self::PercentileOfMany { values, percent, below, .. } => {
+                let of_all = below.ratio();
+                let moved = |ratio: f64| (percent + (of_all - ratio) * 100.0).clamp(0.0, 100.0);
+                let percents: Vec<f64> = ratios(below).into_iter().map(moved).collect();
+                percentiles_in(|| values.iter(), &percents).unwrap_or_default()
             }
         }
-        found
     }
 
-    /// Returns the statistic of `resamples` resamples with blocks of `length`. Samples that are
-    /// compared need different values of `stream`.
+    /// Returns the statistic of `resamples` resamples with blocks of `length` requests. Samples that
+    /// are compared need different values of `stream`.
     pub(crate) fn bootstrap(&self, length: usize, resamples: usize, stream: u64) -> Vec<f64> {
-        let n = self.len();
+        let (n, _) = self.terms();
         let mut random = ChaCha8Rng::seed_from_u64(0);
         random.set_stream(stream);
         self.resampled(length, resamples, |starts| {
@@ -145,6 +193,69 @@ impl Sample {
                 *start = random.random_range(0..n);
             }
         })
+    }
+}
+
+/// Pairs of numbers of consecutive requests. As long as there are few, each request is a term;
+/// otherwise a term is the sum of several.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    over: Vec<f64>,
+    under: Vec<f64>,
+    /// Number of requests.
+    requests: usize,
+    /// Number of requests of a term; the last one may have fewer.
+    size: usize,
+    /// Number of terms from which two become one; even.
+    most: usize,
+}
+
+impl Terms {
+    fn with_most(most: usize) -> Self {
+        Self { over: Vec::new(), under: Vec::new(), requests: 0, size: 1, most }
+    }
+
+    /// Adds the numbers of the next request.
+    pub(crate) fn push(&mut self, over: f64, under: f64) {
+        let is_new = self.requests.is_multiple_of(self.size);
+        if is_new && self.over.len() >= self.most {
+            for numbers in [&mut self.over, &mut self.under] {
+                *numbers = numbers.chunks(2).map(|pair| pair.iter().sum()).collect();
+            }
+            self.size *= 2;
+        }
+        match (self.over.last_mut(), self.under.last_mut()) {
+            (Some(last_over), Some(last_under)) if !self.requests.is_multiple_of(self.size) => {
+                *last_over += over;
+                *last_under += under;
+            }
+            _ => {
+                self.over.push(over);
+                self.under.push(under);
+            }
+        }
+        self.requests += 1;
+    }
+
+    fn ratio(&self) -> f64 {
+        exact_sum(self.over.iter().copied()) / exact_sum(self.under.iter().copied())
+    }
+
+    /// Returns how far each term is from what it would be if its ratio were `value`.
+    fn deviations(&self, value: f64) -> Vec<f64> {
+        self.over.iter().zip(&self.under).map(|(over, under)| over - value * under).collect()
+    }
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self::with_most(MANY)
+    }
+}
+
+impl Extend<(f64, f64)> for Terms {
+    fn extend<I: IntoIterator<Item = (f64, f64)>>(&mut self, pairs: I) {
+        pairs.into_iter().for_each(|(over, under)| self.push(over, under));
     }
 }
 

@@ -5,8 +5,9 @@ mod parts;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::bootstrap::{self, RESAMPLES, Sample};
+use super::bootstrap::{self, RESAMPLES, Sample, Terms};
 use super::gate::{RelativeGate, Subject};
+use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::metrics::health::ErrorBounds;
 use crate::metrics::metric::{Kind, Metric, MetricFlags, MetricResult, Observation, Statistic};
 use crate::metrics::steady::{SteadyState, Unsteady};
@@ -110,20 +111,39 @@ pub(super) fn larger_is_better(metric: &Metric) -> bool {
 /// The requests of a run that a comparison needs, in any order.
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
-    starts: Vec<u64>,
-    ends: Vec<u64>,
-    failed: Vec<bool>,
+    starts: Column<u64>,
+    ends: Column<u64>,
+    /// Whether each failed: 0 or 1.
+    failed: Column<u8>,
     /// Values in the metric's own unit; NaN for a request without one.
-    columns: TagMap<Vec<f64>>,
+    columns: TagMap<Column<f64>>,
+}
+
+fixed_struct! {
+    /// What a statistic needs of a request.
+    #[derive(Debug, Clone, Copy, Default)]
+    struct Term {
+        /// When it started or ended, in nanoseconds since the epoch.
+        time: u64,
+        /// NaN if it does not have one.
+        value: f64,
+        /// Whether it failed: 0 or 1.
+        failed: u8,
+    }
 }
 
 impl Requests {
-    /// Creates a reader of the metrics that `plan` compares.
+    /// Creates a reader of the metrics that `plan` compares; they are kept in `store`.
     #[must_use]
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan, store: &Store) -> Self {
         let tags = plan.measures.iter().filter_map(|measure| measure.source.tag());
-        let columns = tags.map(|tag| (tag, Vec::new())).collect();
-        Self { starts: Vec::new(), ends: Vec::new(), failed: Vec::new(), columns }
+        let columns = tags.map(|tag| (tag, Column::new(store.clone()))).collect();
+        Self {
+            starts: Column::new(store.clone()),
+            ends: Column::new(store.clone()),
+            failed: Column::new(store.clone()),
+            columns,
+        }
     }
 
     /// Adds a request, if it belongs to the measurement.
@@ -134,7 +154,7 @@ impl Requests {
         let failed = request.error.is_some();
         self.starts.push(request.start_wall_ns);
         self.ends.push(request.end_wall_ns);
-        self.failed.push(failed);
+        self.failed.push(u8::from(failed));
         for slot in 0..MetricTag::COUNT {
             let tag = MetricTag::in_slot(slot);
             if let Some(column) = self.columns.slot_mut(tag) {
@@ -170,37 +190,55 @@ impl Trial {
         subject.statistic.of(&result.stats).filter(|value| value.is_finite())
     }
 
-    /// Returns the requests that a measure covers, with the time until the next one in seconds. They
-    /// are in the order in which they started, or ended if the measure is of those that ended in the
-    /// steady state. The times add up to the duration that rates are relative to.
-    fn in_order(&self, measure: &Measure) -> Vec<(usize, f64)> {
-        let requests = &self.requests;
-        let all = 0..requests.starts.len();
-        if !measure.subject.is_steady {
-            let is_duration = |found: &&MetricResult| found.metric.tag == tag::BENCHMARK_DURATION;
-            let total = self.results.iter().find(is_duration).map_or(0.0, |found| {
-                found.metric.display_unit.convert(found.stats.avg, Unit::Seconds)
-            });
-            return with_gaps(all.collect(), &requests.starts, total);
-        }
-        let Ok(steady) = &self.steady_state else { return Vec::new() };
-        let is_by_start = measure.source.is_by_start();
-        let times = if is_by_start { &requests.starts } else { &requests.ends };
-        let window = steady.start_ns..=steady.end_ns;
-        let within = all.filter(|at| window.contains(&times[*at])).collect();
-        with_gaps(within, times, steady.duration().as_seconds())
+    /// Returns the requests that a measure covers, in the order in which they started, or ended if the
+    /// measure is of those that ended in the steady state; and the duration that rates are relative
+    /// to, in seconds.
+    fn in_order(&self, measure: &Measure) -> (Sorted<Term>, f64) {
+        let Requests { starts, ends, failed, columns } = &self.requests;
+        let (times, window, seconds) = match &self.steady_state {
+            _ if !measure.subject.is_steady => {
+                let is_duration =
+                    |found: &&MetricResult| found.metric.tag == tag::BENCHMARK_DURATION;
+                let seconds = self.results.iter().find(is_duration).map_or(0.0, |found| {
+                    found.metric.display_unit.convert(found.stats.avg, Unit::Seconds)
+                });
+                (starts, 0..=u64::MAX, seconds)
+            }
+            Ok(steady) => {
+                let times = if measure.source.is_by_start() { starts } else { ends };
+                (times, steady.start_ns..=steady.end_ns, steady.duration().as_seconds())
+            }
+            Err(_) => {
+                let none =
+                    Sorted::new(std::iter::empty(), |term: &Term| term.time, &Store::default());
+                return (none, 0.0);
+            }
+        };
+        let column = measure.source.tag().and_then(|tag| columns.get(tag));
+        let mut values = column.map(Column::iter);
+        let terms = times.iter().zip(failed.iter()).map(|(time, failed)| {
+            let value = values.as_mut().and_then(Iterator::next).unwrap_or(f64::NAN);
+            Term { time, value, failed }
+        });
+        let terms = terms.filter(|term| window.contains(&term.time));
+        (Sorted::new(terms, |term| term.time, &starts.scratch()), seconds)
     }
 }
 
-/// Returns requests in the order of their `times`, with the time until the next one in seconds;
-/// together, `total`.
-fn with_gaps(mut requests: Vec<usize>, times: &[u64], total: f64) -> Vec<(usize, f64)> {
-    requests.sort_unstable_by_key(|at| (times[*at], *at));
-    let time = |at: usize| Nanos(times[at]);
-    let between = |pair: &[usize]| time(pair[1]).since(time(pair[0])).as_seconds();
-    let gaps: Vec<f64> = requests.windows(2).map(between).collect();
-    let rest = (total - gaps.iter().sum::<f64>()).max(0.0);
-    requests.into_iter().zip(gaps.into_iter().chain([rest])).collect()
+/// Returns terms, which are in order of time, with the time until the next one in seconds; together,
+/// `total`.
+fn with_gaps(terms: impl Iterator<Item = Term>, total: f64) -> impl Iterator<Item = (Term, f64)> {
+    let mut terms = terms.peekable();
+    let mut sum = 0.0;
+    std::iter::from_fn(move || {
+        let term = terms.next()?;
+        let gap = match terms.peek() {
+            Some(next) => Nanos(next.time).since(Nanos(term.time)).as_seconds(),
+            None => (total - sum).max(0.0),
+        };
+        sum += gap;
+        Some((term, gap))
+    })
 }
 
 /// The runs of a directory.
@@ -237,42 +275,32 @@ impl Side {
 
     /// Returns the requests of all runs, one run after the other.
     fn sample(&self, measure: &Measure) -> Sample {
-        let (mut over, mut under, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        let store = self.trials.first().map(|trial| trial.requests.starts.scratch());
+        let mut values = Column::new(store.unwrap_or_default());
+        let mut terms = Terms::default();
+        let row = measure.source.tag().and_then(Registry::row);
         for trial in &self.trials {
-            let requests = &trial.requests;
-            let column = measure.source.tag().and_then(|tag| requests.columns.get(tag));
-            for (at, gap) in trial.in_order(measure) {
-                let value = column.and_then(|column| column.get(at).copied());
-                let value = value.filter(|value| !value.is_nan());
-                let failed = requests.failed[at];
+            let (sorted, seconds) = trial.in_order(measure);
+            for (Term { value, failed, .. }, gap) in with_gaps(sorted.iter(), seconds) {
+                let value = Some(value).filter(|value| !value.is_nan());
+                let shown = value.zip(row).map(|(value, row)| row.to_display(value));
+                let failed = f64::from(failed);
                 match measure.source {
-                    Source::Mean(tag) | Source::Percentile(tag, _) => {
-                        let row = Registry::row(tag);
-                        values.extend(value.zip(row).map(|(value, row)| row.to_display(value)));
-                    }
-                    Source::Rate(_) => {
-                        over.push(value.unwrap_or(0.0));
-                        under.push(gap);
-                    }
-                    Source::SuccessRate => {
-                        over.push(f64::from(u8::from(!failed)));
-                        under.push(gap);
-                    }
+                    Source::Percentile(..) => values.extend(shown),
+                    Source::Mean(_) => terms.extend(shown.map(|value| (value, 1.0))),
+                    Source::Rate(_) => terms.push(value.unwrap_or(0.0), gap),
+                    Source::SuccessRate => terms.push(1.0 - failed, gap),
                     Source::Share(_) => {
-                        over.push(f64::from(u8::from(value.is_some_and(|value| value > 0.0))));
-                        under.push(1.0);
+                        let has = value.is_some_and(|value| value > 0.0);
+                        terms.push(f64::from(u8::from(has)), 1.0);
                     }
-                    Source::Failures => {
-                        over.push(f64::from(u8::from(failed)) * 100.0);
-                        under.push(1.0);
-                    }
+                    Source::Failures => terms.push(failed * 100.0, 1.0),
                 }
             }
         }
         match measure.source {
-            Source::Percentile(_, percent) => Sample::Percentile { values, percent },
-            Source::Mean(_) => Sample::Ratio { under: vec![1.0; values.len()], over: values },
-            _ => Sample::Ratio { over, under },
+            Source::Percentile(_, percent) => Sample::percentile(values, percent),
+            _ => Sample::Ratio(terms),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The throughput of a run with its confidence interval.
 
-use super::bootstrap::{MIN_BLOCKS, MIN_REQUESTS, RESAMPLES, Sample};
+use super::bootstrap::{MIN_BLOCKS, MIN_REQUESTS, RESAMPLES, Sample, Terms};
 use crate::metrics::Accumulator;
 use crate::metrics::percentile::percentile;
 use crate::multi_run::Estimate;
@@ -25,7 +25,9 @@ pub(crate) fn throughput(phase: &Accumulator, level: Option<f64>) -> Result<Esti
     let before = std::iter::once(start).chain(ends.iter().map(|(end, _)| *end));
     let under = ends.iter().zip(before).map(|((end, _), last)| Nanos(end - last).as_seconds());
     let over = ends.iter().map(|(_, succeeded)| f64::from(u8::from(*succeeded)));
-    let sample = Sample::Ratio { over: over.collect(), under: under.collect() };
+    let mut terms = Terms::default();
+    terms.extend(over.zip(under));
+    let sample = Sample::Ratio(terms);
     let value = sample.value().ok_or("its requests ended at the same time")?;
     let length = sample.block_length().min(ends.len() / MIN_BLOCKS);
     let mut resampled = sample.bootstrap(length, RESAMPLES, 0);

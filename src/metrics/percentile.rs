@@ -156,13 +156,22 @@ pub(super) fn percentiles_of<I, const N: usize>(
 where
     I: Iterator<Item = f64>,
 {
+    percentiles_in(values, &percents)?.try_into().ok()
+}
+
+/// Like [`percentile_of`], for a list of percentiles, in its order.
+#[must_use]
+pub(crate) fn percentiles_in<I>(values: impl Fn() -> I, percents: &[f64]) -> Option<Vec<f64>>
+where
+    I: Iterator<Item = f64>,
+{
     let extent = Extent::of(values().map(once))?;
-    let places = percents.map(|percent| Place::of(percent, extent.weight - 1));
-    let ranks = places.iter().flat_map(|place| [place.below, place.above]);
+    let places = || percents.iter().map(|percent| Place::of(*percent, extent.weight - 1));
+    let ranks = places().flat_map(|place| [place.below, place.above]);
     let found = at_ranks(|| values().map(once), &extent, ranks);
     let at =
         |place: Place| interpolate(nth(&found, place.below), nth(&found, place.above), place.share);
-    Some(places.map(at))
+    Some(places().map(at).collect())
 }
 
 /// Returns the values at the indices `ranks` of the sorted values, by index; `values` is called

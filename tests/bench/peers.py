@@ -104,11 +104,12 @@ def vllm(work: Work, url: str, directory: Path) -> list[str]:
 
 def guidellm(program: str) -> Callable[[Work, str, Path], list[str]]:
     def command(work: Work, url: str, directory: Path) -> list[str]:
-        data = f"prompt_tokens=100,output_tokens={work.osl}"
-        return [program, "benchmark", "run", "--target", url, "--model", "mock-model",
-                "--profile", "concurrent", "--rate", str(work.concurrency),
-                "--max-requests", str(work.requests), "--processor", str(TOKENIZER),
-                "--data", data, "--output-dir", str(directory), "--disable-console"]  # fmt: skip
+        return [program, "run", "--backend", f"kind=openai_http,target={url},model=mock-model",
+                "--profile", f"kind=concurrent,streams={work.concurrency}",
+                "--constraint", f"kind=max_requests,count={work.requests}",
+                "--tokenizer", f"kind=huggingface_auto,model={TOKENIZER}",
+                "--data", f"kind=synthetic_text,prompt_tokens=100,output_tokens={work.osl}",
+                "--output", f"kind=json,path={directory / 'guidellm.json'}", "--disable-console"]  # fmt: skip
 
     return command
 
@@ -120,6 +121,10 @@ def summary_duration(directory: Path) -> float:
 
 def vllm_duration(directory: Path) -> float:
     return json.loads((directory / "result.json").read_text())["duration"]
+
+
+def guidellm_duration(directory: Path) -> float:
+    return json.loads((directory / "guidellm.json").read_text())["benchmarks"][0]["duration"]
 
 
 def run(client: Client, work: Work, server: str) -> dict[str, float]:
@@ -181,7 +186,9 @@ def main() -> None:
     ]  # fmt: skip
     if given.guidellm:
         command = guidellm(given.guidellm)
-        clients.append(Client("guidellm", given.guidellm, command, ("streams",), share=0.005))
+        clients.append(
+            Client("guidellm", given.guidellm, command, ("streams",), guidellm_duration, 0.02)
+        )
     if given.python_aiperf:
         command = aiperf(given.python_aiperf, "--tokenizer", str(TOKENIZER))
         works = ("closed loop", "streams")

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
+use crate::column::Store;
 
 /// Resamples by numpy: `tests/check_bootstrap.py` compares the file with it.
 const GOLDEN: &str = include_str!("../../../tests/golden/bootstrap.json");
@@ -25,6 +26,18 @@ struct Expected {
     interval: [f64; 2],
 }
 
+/// The ratio of the sums of `over` and `under`.
+fn ratio(over: &[f64], under: &[f64]) -> Sample {
+    let mut terms = Terms::default();
+    terms.extend(over.iter().copied().zip(under.iter().copied()));
+    Sample::Ratio(terms)
+}
+
+/// The mean of `values`.
+fn mean(values: &[f64]) -> Sample {
+    ratio(values, &vec![1.0; values.len()])
+}
+
 fn assert_near(found: &[f64], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
@@ -42,9 +55,9 @@ fn resamples_are_numpys() {
         })
     };
     let ones = vec![1.0; golden.latencies.len()];
-    let mean = drawn(&Sample::Ratio { over: golden.latencies.clone(), under: ones.clone() });
+    let mean = drawn(&mean(&golden.latencies));
     assert_near(&mean, &golden.expected.mean);
-    let rate = drawn(&Sample::Ratio { over: ones, under: golden.gaps.clone() });
+    let rate = drawn(&ratio(&ones, &golden.gaps));
     assert_near(&rate, &golden.expected.rate);
     for (percent, expected) in [(50.0, &golden.expected.p50), (99.0, &golden.expected.p99)] {
         let values = golden.latencies.clone();
@@ -84,7 +97,7 @@ fn blocks_are_as_long_as_the_dependence() {
 fn terms_that_compensate_each_other_need_no_long_blocks() {
     // Four requests start at once, then none for a while.
     let gaps: Vec<f64> = (0..200).map(|at| f64::from(u8::from(at % 4 == 3))).collect();
-    let sample = Sample::Ratio { over: vec![1.0; gaps.len()], under: gaps };
+    let sample = ratio(&vec![1.0; gaps.len()], &gaps);
     let length = sample.block_length();
     assert!((4..=20).contains(&length), "{length}");
     assert_eq!(sample.shortage(length), None);
@@ -93,8 +106,7 @@ fn terms_that_compensate_each_other_need_no_long_blocks() {
 #[test]
 fn dependence_widens_the_interval() {
     let values = dependent(4000, 0.9);
-    let ones = vec![1.0; values.len()];
-    let sample = Sample::Ratio { over: values, under: ones };
+    let sample = mean(&values);
     let width = |length: usize| {
         let [base, new] = [0, 1].map(|stream| sample.bootstrap(length, RESAMPLES, stream));
         let [low, high] = interval(&base, &new, 0.95).unwrap();
@@ -117,10 +129,7 @@ fn dependence_widens_the_interval() {
 fn two_samples_of_one_process_seldom_differ() {
     let found = |n: usize, by: f64, blocks: bool| {
         let differs = |pair: &u64| {
-            let sample = |seed: u64| {
-                let over = seeded(n, by, 1000 + seed);
-                Sample::Ratio { under: vec![1.0; over.len()], over }
-            };
+            let sample = |seed: u64| mean(&seeded(n, by, 1000 + seed));
             let [base, new] = [sample(2 * pair), sample(2 * pair + 1)];
             let length = |of: &Sample| if blocks { of.block_length() } else { 1 };
             let difference = new.value().unwrap() - base.value().unwrap();
@@ -145,7 +154,7 @@ fn few_requests_are_no_sample() {
         let values = dependent(n, 0.0);
         match percent {
             Some(percent) => Sample::Percentile { values, percent },
-            None => Sample::Ratio { under: vec![1.0; n], over: values },
+            None => mean(&values),
         }
     };
     assert!(of(49, None).shortage(1).unwrap().contains("at least 50"));
@@ -154,6 +163,40 @@ fn few_requests_are_no_sample() {
     assert!(of(999, Some(99.0)).shortage(1).unwrap().contains("at least 1000"));
     assert_eq!(of(1000, Some(99.0)).shortage(10), None);
     assert_eq!(of(50, Some(50.0)).shortage(1), None);
+}
+
+#[test]
+fn terms_of_many_requests_have_the_same_sums() {
+    let mut terms = Terms::with_most(8);
+    terms.extend((1..=100).map(|at| (f64::from(at), 1.0)));
+    // 100 requests, 16 in a term: 1 + … + 16 = 136, and 256 more in each; the last has 97 to 100.
+    assert_eq!(terms.over, [136.0, 392.0, 648.0, 904.0, 1160.0, 1416.0, 394.0]);
+    assert_eq!(terms.under, [16.0, 16.0, 16.0, 16.0, 16.0, 16.0, 4.0]);
+    let sample = Sample::Ratio(terms);
+    assert_eq!((sample.len(), sample.value()), (100, Some(50.5)));
+    // Blocks of two terms, the last of one: here the first two, three times, and the last.
+    let drawn = sample.resampled(32, 1, |starts| starts.copy_from_slice(&[0, 0, 0, 6]));
+    assert_eq!(drawn, [(3.0 * 528.0 + 394.0) / 100.0]);
+}
+
+#[test]
+fn percentiles_of_many_requests_vary_as_if_drawn_one_by_one() {
+    let values = dependent(20_000, 0.7);
+    for percent in [50.0, 99.0] {
+        let column = || Column::of(Store::default(), values.iter().copied());
+        let single = Sample::percentile_with(column(), percent, values.len());
+        let many = Sample::percentile_with(column(), percent, 2_000);
+        assert!(matches!(many, Sample::PercentileOfMany { .. }));
+        assert_eq!(single.value(), many.value());
+        let width = |sample: &Sample| {
+            let [base, new] = [0, 1].map(|stream| sample.bootstrap(96, RESAMPLES, stream));
+            let [low, high] = interval(&base, &new, 0.95).unwrap();
+            assert!(low < 0.0 && high > 0.0, "{low} {high}");
+            high - low
+        };
+        let ratio = width(&many) / width(&single);
+        assert!((0.9..1.1).contains(&ratio), "p{percent}: {ratio}");
+    }
 }
 
 proptest! {
@@ -168,10 +211,11 @@ proptest! {
     ) {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(0.0, f64::max);
-        let ones = vec![1.0; values.len()];
+        let column = Column::of(Store::default(), values.iter().copied());
         for sample in [
-            Sample::Percentile { values: values.clone(), percent },
-            Sample::Ratio { over: values, under: ones },
+            Sample::percentile_with(column.clone(), percent, values.len()),
+            Sample::percentile_with(column, percent, 8),
+            mean(&values),
         ] {
             let first = sample.bootstrap(length, RESAMPLES, 3);
             prop_assert_eq!(first.len(), RESAMPLES);

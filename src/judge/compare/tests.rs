@@ -19,7 +19,7 @@ fn single(tag: MetricTag, avg: f64) -> MetricResult {
 /// Returns a run of `n` requests, one every 10 ms, whose latencies in milliseconds `latency`
 /// returns; it fails the requests for which it returns `None`.
 fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
-    let mut requests = Requests::new(plan);
+    let mut requests = Requests::new(plan, &Store::default());
     let mut sum = (0.0, 0.0);
     // In another order than they started.
     for at in (0..n).rev() {
