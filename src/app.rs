@@ -2,6 +2,7 @@
 //! exit code.
 
 mod analyze_trace;
+mod chat;
 mod client_energy;
 mod compare;
 mod control;
@@ -22,6 +23,7 @@ mod start;
 mod stderr;
 mod synthesize;
 mod unmeasured;
+mod validate;
 mod view;
 mod watch;
 
@@ -165,6 +167,8 @@ fn execute(
         Command::Plot(asked) => plot::plot(&asked, out),
         Command::AnalyzeTrace(asked) => analyze_trace::analyze(&asked, out),
         Command::Synthesize(asked) => synthesize::synthesize(&asked, out),
+        Command::Validate(asked) => validate::validate(&asked, out),
+        Command::Chat(asked) => chat::chat(asked, out),
         Command::Metrics { json } => {
             out.write_all(
                 if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),

@@ -6,6 +6,7 @@
 pub mod aiperf_commands;
 pub mod aiperf_flags;
 mod analyze_trace;
+mod chat;
 mod compare;
 mod config_file;
 mod connections;
@@ -24,6 +25,7 @@ mod mock;
 mod multi_run;
 mod page;
 mod plot;
+mod plugins;
 mod profile;
 mod rankings;
 mod resolve;
@@ -35,6 +37,7 @@ mod sweep;
 mod switches;
 mod synthesis;
 mod synthesize;
+mod validate;
 mod value;
 mod video_args;
 
@@ -57,12 +60,14 @@ use given::Given;
 use sweep::{CellOf, Sweep};
 
 pub use analyze_trace::AnalyzeTrace;
+pub use chat::Chat;
 pub use compare::{Compare, CompareFormat};
 pub use generated::ManPage;
 pub use mock::Demo;
 pub use plot::Plot;
 pub use selfcheck::SelfCheck;
 pub use synthesize::Synthesize;
+pub use validate::Validate;
 
 /// What the user asked the program to do.
 #[derive(Debug)]
@@ -85,6 +90,10 @@ pub enum Command {
     AnalyzeTrace(AnalyzeTrace),
     /// Write a trace of generated sessions.
     Synthesize(Synthesize),
+    /// Check a dataset file.
+    Validate(Validate),
+    /// Send messages one by one.
+    Chat(Chat),
     /// List the metric catalogue.
     Metrics {
         /// Whether to print JSON instead of a table.
@@ -226,6 +235,12 @@ enum Action {
     AnalyzeTrace(analyze_trace::AnalyzeTraceArgs),
     /// Write a trace of generated sessions of agents
     Synthesize(Synthesize),
+    /// Check a dataset file or a trace without starting a run
+    Validate(Validate),
+    /// Chat with a server, and show how fast each response is
+    Chat(chat::ChatArgs),
+    /// List what is built in, by category
+    Plugins(plugins::PluginsArgs),
     /// List every metric that aiperf computes
     Metrics {
         /// Print JSON instead of a table
@@ -404,6 +419,12 @@ fn parse_one(
         Action::Plot(plot) => Command::Plot(plot),
         Action::AnalyzeTrace(flags) => Command::AnalyzeTrace(flags.into_config()),
         Action::Synthesize(asked) => Command::Synthesize(asked),
+        Action::Validate(asked) => Command::Validate(asked),
+        Action::Chat(flags) => match parse_with(flags.profile_arguments()?, environment)? {
+            Command::Profile(config) => Command::Chat(flags.into_chat(config)),
+            other => other,
+        },
+        Action::Plugins(asked) => Command::Show(asked.listing()?),
         Action::Metrics { json } => Command::Metrics { json },
         Action::Datasets { json } => Command::Datasets { json },
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),

@@ -437,7 +437,7 @@ impl Dataset {
             Source::File { path, format, traces, entries } => {
                 file::read(path, *format, traces, counter, seed, *entries)?
             }
-            Source::Hub(dataset) => hub::read(dataset, hub, counter)?,
+            Source::Hub(dataset) => hub::read(dataset, hub, counter, seed)?,
         };
         finish::fill_ids(&mut conversations);
         finish::assign_models(&mut conversations, config, seed);
@@ -448,11 +448,16 @@ impl Dataset {
         } else {
             finish::forget_tokens(&mut conversations);
         }
-        if let Source::File { path, traces, .. } = &config.source {
+        let traces = match &config.source {
+            Source::File { path, traces, .. } => Some((traces, path.display().to_string())),
+            Source::Hub(dataset) => Some((&dataset.traces, dataset.repository.clone())),
+            Source::Synthetic(_) | Source::Rankings(_) => None,
+        };
+        if let Some((traces, name)) = traces {
             finish::select(&mut conversations, traces, seed);
             if conversations.is_empty() {
                 let note = ": all are longer than --max-context-length".to_owned();
-                return Err(DatasetError::Empty { path: path.clone(), note });
+                return Err(DatasetError::Empty { path: name.into(), note });
             }
             if traces.force_min_tokens {
                 finish::force_min_tokens(&mut conversations);

@@ -3,13 +3,6 @@
 /// Subcommands, separated by spaces, and what to do instead.
 const COMMANDS: &[(&str, &str)] = &[
     ("analyze speed-bench-report", "use jq, DuckDB or pandas on the files of the runs"),
-    (
-        "chat",
-        "use aiperf profile --request-count 1 --export-level raw, which writes the response and \
-    its timing",
-    ),
-    ("validate", "use aiperf profile --input-file: an invalid file is rejected before any request"),
-    ("plugins", "plugins are not supported; aiperf profile --help lists what is built in"),
     ("kube", "run a Kubernetes Job whose pods split the run with --shard and --start-at"),
     (
         "service proxy",

@@ -11,7 +11,6 @@ const REFUSED: &[(&str, &str)] = &[
     // Endpoint
     ("--uuid-and-strip", "edit the file before the run"),
     // Input
-    ("--hf-weka-dataset", "download the files of the repository, and send them with --input-file"),
     // Output
     (
         "--wandb-project --wandb-entity --wandb-run-name --wandb-tag",

@@ -13,13 +13,17 @@ use crate::schedule;
 #[command(next_help_heading = "Input")]
 pub(super) struct HubArgs {
     /// Public dataset to download; `aiperf datasets` lists them
-    #[arg(long, value_name = "NAME", value_parser = public, group = "hub_dataset",
+    #[arg(long, value_name = "NAME", value_parser = public, groups = ["hub_dataset", "recorded"],
           conflicts_with = "input_file")]
     public_dataset: Option<&'static Public>,
     /// Dataset on the Hugging Face Hub to download, with prompts, messages or instructions:
     /// ORG/NAME, or ORG/NAME@REVISION for a branch, tag or commit
     #[arg(long, value_name = "DATASET", group = "hub_dataset", conflicts_with = "input_file")]
     hf_dataset: Option<String>,
+    /// Repository of the Hugging Face Hub with traces of agents in the format weka-trace: ORG/NAME,
+    /// or ORG/NAME@REVISION
+    #[arg(long, value_name = "DATASET", groups = ["hub_dataset", "recorded"], conflicts_with = "input_file")]
+    hf_weka_dataset: Option<String>,
     /// Subset (configuration) of the dataset [default: that of --public-dataset, or else the only
     /// one, or else the one named default]
     #[arg(long, value_name = "NAME", requires = "hub_dataset")]
@@ -45,7 +49,8 @@ pub(super) fn dataset(
     schedule: &schedule::config::Config,
 ) -> Result<Option<HubDataset>, ConfigError> {
     let hub = &flags.hub;
-    let (repository, revision) = match (&hub.public_dataset, &hub.hf_dataset) {
+    let named = hub.hf_dataset.as_ref().or(hub.hf_weka_dataset.as_ref());
+    let (repository, revision) = match (&hub.public_dataset, named) {
         (Some(public), _) => (public.repository, None),
         (None, Some(name)) => match name.split_once('@') {
             Some((name, revision)) => (name, Some(revision.to_owned())),
@@ -53,11 +58,12 @@ pub(super) fn dataset(
         },
         (None, None) => return Ok(None),
     };
+    let public = hub.public_dataset;
+    let has_agents = hub.hf_weka_dataset.is_some() || public.is_some_and(Public::has_agents);
     let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
     let why = "applies to generated prompts and cannot be combined with --public-dataset or \
                --hf-dataset; remove one of the two";
     given.refuse(&groups, why)?;
-    let public = hub.public_dataset;
     let owned = |name: Option<&str>| name.map(str::to_owned);
     Ok(Some(HubDataset {
         public,
@@ -66,6 +72,8 @@ pub(super) fn dataset(
         subset: hub.hf_subset.clone().or_else(|| owned(public?.subset())),
         split: hub.hf_split.clone().or_else(|| owned(public?.split())),
         column: hub.hf_column.clone(),
+        has_agents,
+        traces: flags.synthesis.traces(flags.prompt.isl_block_size, flags.prompt.prompt_corpus),
         filters: hub.dataset_filter.clone(),
         entries: flags
             .conversation
@@ -84,11 +92,13 @@ fn needed(schedule: &schedule::config::Config) -> Option<u64> {
 
 fn public(text: &str) -> Result<&'static Public, String> {
     Public::named(text).ok_or_else(|| {
-        let agentic = ["exgentic", "semianalysis", "weka"];
-        if agentic.iter().any(|name| text.to_ascii_lowercase().starts_with(name)) {
-            return "traces of agents are not supported; download their files, and use \
-                    --input-file"
+        let is_named = |name: &str| text.to_ascii_lowercase().starts_with(name);
+        if is_named("exgentic") {
+            return "its traces of agents are not supported; convert them, and use --input-file"
                 .to_owned();
+        }
+        if is_named("weka") {
+            return "give the repository with --hf-weka-dataset instead".to_owned();
         }
         "not a public dataset that aiperf knows; `aiperf datasets` lists them, and --hf-dataset \
          reads others"

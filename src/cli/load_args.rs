@@ -156,13 +156,13 @@ pub(super) struct ReplayArgs {
     #[arg(long, value_name = "MS", value_parser = millis, requires = "input_file")]
     pub(super) fixed_schedule_end_offset: Option<f64>,
     /// Divide the file's timestamps and delays by this factor
-    #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "input_file")]
+    #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "recorded")]
     pub(super) replay_speedup: Option<f64>,
     /// Ignore the file's delays between turns and, unless --fixed-schedule is given, its timestamps
-    #[arg(long, requires = "input_file")]
+    #[arg(long, requires = "recorded")]
     pub(super) ignore_trace_delays: bool,
     /// Maximum delay before a later turn, in seconds, applied after --replay-speedup
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "input_file")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "recorded")]
     pub(super) inter_turn_delay_cap_seconds: Option<f64>,
     /// Maximum time between two successive timestamps of the file, in seconds, applied after
     /// --replay-speedup; later timestamps move forward
@@ -171,7 +171,7 @@ pub(super) struct ReplayArgs {
     pub(super) max_idle_gap_cap_seconds: Option<f64>,
     /// Maximum time between two successive turns of a conversation, in seconds, whether by
     /// timestamps or by delays, applied after --replay-speedup
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "input_file")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "recorded")]
     pub(super) trace_idle_gap_cap_seconds: Option<f64>,
     /// Send each turn that has a timestamp as a session of its own, without waiting for the
     /// response to the previous turn

@@ -238,7 +238,7 @@ pub(super) struct InputArgs {
     #[arg(long, short = 'H', value_name = "NAME:VALUE", num_args = 1..)]
     pub(super) header: Vec<String>,
     /// Dataset file with the prompts to send, or directory of such files
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "recorded")]
     pub(super) input_file: Option<PathBuf>,
     /// Format of the --input-file [default: detected from its content]
     #[arg(long, value_name = "TYPE", value_parser = choice::<FileFormat>(), requires = "input_file")]
@@ -427,7 +427,7 @@ pub(super) struct PromptArgs {
     /// bailian-trace]
     #[arg(long, visible_aliases = ["prompt-input-tokens-block-size",
           "synthetic-input-tokens-block-size"], value_name = "TOKENS", value_parser = positive,
-          requires = "input_file", help_heading = "Input Sequence Length (ISL)")]
+          requires = "recorded", help_heading = "Input Sequence Length (ISL)")]
     pub(super) isl_block_size: Option<u64>,
     /// Mean number of output tokens to request [default: the server decides]
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],

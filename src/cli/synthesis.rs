@@ -12,41 +12,41 @@ use crate::dataset::{Corpus, Synthesis, TraceSettings};
 #[command(next_help_heading = "Synthesis")]
 pub(super) struct SynthesisArgs {
     /// Divide the timestamps of a trace by this factor; --replay-speedup also divides its delays
-    #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "input_file")]
+    #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "recorded")]
     synthesis_speedup_ratio: Option<f64>,
     /// Multiply the length of the prefixes that prompts of a trace share by this factor
-    #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "input_file")]
+    #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "recorded")]
     synthesis_prefix_len_multiplier: Option<f64>,
     /// Distribute the sessions of a trace among this number of copies of its shared prefixes
-    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "input_file")]
+    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "recorded")]
     synthesis_prefix_root_multiplier: Option<u64>,
     /// Multiply the length of what each prompt of a trace does not share by this factor
-    #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "input_file")]
+    #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "recorded")]
     synthesis_prompt_len_multiplier: Option<f64>,
     /// Multiply the output tokens requested by each request of a trace by this factor
-    #[arg(long, value_name = "FACTOR", value_parser = number, requires = "input_file")]
+    #[arg(long, value_name = "FACTOR", value_parser = number, requires = "recorded")]
     synthesis_output_len_multiplier: Option<f64>,
     /// Skip requests of a trace whose prompts have more tokens than this
-    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file")]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "recorded")]
     synthesis_max_isl: Option<u64>,
     /// Cap the output tokens requested by each request of a trace
-    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file")]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "recorded")]
     synthesis_max_osl: Option<u64>,
     /// Send only this fraction of the sessions of a trace, drawn at random by --random-seed
-    #[arg(long, value_name = "FRACTION", value_parser = share, requires = "input_file",
+    #[arg(long, value_name = "FRACTION", value_parser = share, requires = "recorded",
           help_heading = "Input")]
     trace_session_sample_ratio: Option<f64>,
     /// Skip sessions of a trace in which the input and output tokens of a request exceed this
-    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "recorded",
           help_heading = "Input")]
     max_context_length: Option<u64>,
     /// Use the recorded think times of a weka-trace as delays where there are any, instead of the
     /// times between responses and requests
-    #[arg(long, requires = "input_file", help_heading = "Input")]
+    #[arg(long, requires = "recorded", help_heading = "Input")]
     use_think_time_only: bool,
     /// Request the output length of a trace as a minimum too (min_tokens), which vLLM and SGLang
     /// support
-    #[arg(long, requires = "input_file", help_heading = "Conversation Input")]
+    #[arg(long, requires = "recorded", help_heading = "Conversation Input")]
     force_min_tokens: bool,
 }
 

@@ -168,6 +168,10 @@ fn dataset(config: &RunConfig) -> Value {
             .put("open_loop_strict", replay.strict),
         Source::Hub(hub) => match hub.public {
             Some(public) => object.put("type", "public").put("dataset", public.name),
+            None if hub.has_agents => object
+                .put("type", "public")
+                .put("dataset", "weka_hf")
+                .put("hf_weka_dataset", hub.repository.as_str()),
             None => object.put("type", "file").put("path", hub.url()),
         }
         .put_some("entries", hub.entries)

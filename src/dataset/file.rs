@@ -151,6 +151,47 @@ pub(super) fn read_sharegpt(file: File, counter: &TokenCounter) -> Result<Loaded
     })
 }
 
+/// Reads the rows of a dataset of the hub as documents of `weka_trace`, up to `most` conversations.
+/// `unusable` makes the error of the dataset.
+pub(super) fn read_agents(
+    rows: impl Iterator<Item = Result<Map<String, Value>, String>>,
+    most: Option<usize>,
+    traces: &TraceSettings,
+    (counter, seed): (&TokenCounter, Seed),
+    unusable: impl Fn(String) -> DatasetError,
+) -> Result<Loaded, DatasetError> {
+    let read = || {
+        let trace = Trace::new(traces, mooncake::BLOCK_TOKENS, counter, seed)?;
+        let mut documents = weka::Documents::new(trace, traces.uses_think_time);
+        for (number, row) in (1..).zip(rows) {
+            if most.is_some_and(|most| documents.roots() >= most) {
+                break;
+            }
+            let added = row.and_then(|row| documents.add_row(row));
+            added.map_err(|why| Fault::Entry(number, why))?;
+        }
+        documents.finish()
+    };
+    read().map_err(|fault| match fault {
+        Fault::Setting(flag, reason) => InvalidSetting::new(flag, reason).into(),
+        Fault::Entry(number, reason) => unusable(format!("row {number}: {reason}")),
+        Fault::Line(_, reason) => unusable(reason),
+        Fault::Read(error) => unusable(error.to_string()),
+        Fault::UnknownFormat => unusable("unknown format".to_owned()),
+    })
+}
+
+/// Rejects trace flags for a dataset of the hub without traces.
+pub(super) fn refuse_traces(traces: &TraceSettings) -> Result<(), DatasetError> {
+    check_traces(FileFormat::SingleTurn, traces).map_err(|fault| match fault {
+        Fault::Setting(flag, _) => {
+            let why = "applies to traces, but the dataset is not a trace; remove the flag";
+            InvalidSetting::new(flag, why).into()
+        }
+        other => named(other, Path::new("")),
+    })
+}
+
 fn read_from(
     input: impl Read,
     path: &Path,

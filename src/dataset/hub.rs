@@ -19,7 +19,7 @@ pub(super) use self::shape::PLACEHOLDER;
 use self::shape::Shape;
 use super::file;
 use super::media::MediaFiles;
-use super::{Conversation, DatasetError};
+use super::{Conversation, DatasetError, Seed, TraceSettings};
 use crate::hub::{Hub, HubError, Kind};
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -52,6 +52,10 @@ pub struct HubDataset {
     pub column: Option<String>,
     /// Columns, and the value that rows must have in each of them.
     pub filters: Vec<(String, String)>,
+    /// Whether its rows are documents of `weka_trace`.
+    pub has_agents: bool,
+    /// How its traces are used, if it has any.
+    pub traces: TraceSettings,
     /// Maximum number of conversations; `None` reads the whole first file.
     pub entries: Option<usize>,
 }
@@ -61,7 +65,12 @@ pub(super) fn read(
     dataset: &HubDataset,
     hub: &Hub,
     counter: &TokenCounter,
+    seed: Seed,
 ) -> Result<Vec<Conversation>, DatasetError> {
+    if dataset.has_agents {
+        return dataset.read_agents(hub, counter, seed);
+    }
+    file::refuse_traces(&dataset.traces)?;
     let mut reading = Reading::new(dataset);
     reading.read(hub, counter)?;
     let note = reading.note();
@@ -108,6 +117,40 @@ impl HubDataset {
             return Err(self.unusable(why.to_owned()));
         }
         Ok((listing.commit, files))
+    }
+
+    /// Reads all files as traces of agents, up to the maximum number of conversations.
+    fn read_agents(
+        &self,
+        hub: &Hub,
+        counter: &TokenCounter,
+        seed: Seed,
+    ) -> Result<Vec<Conversation>, DatasetError> {
+        if let Some((column, _)) = self.filters.first() {
+            let why = format!("traces of agents do not have columns such as {column}");
+            return Err(InvalidSetting::new("--dataset-filter", why).into());
+        }
+        let (commit, files) = self.locate(hub)?;
+        let open = |name: String| {
+            let repository = hub.repository(Kind::Dataset, &self.repository, &commit);
+            let file = repository.and_then(|it| it.open(&name, MAX_BYTES));
+            file.map_err(|error| error.to_string()).and_then(|file| rows::open(file, &name))
+        };
+        let rows = files.into_iter().flat_map(|name| -> Box<dyn Iterator<Item = _>> {
+            match open(name) {
+                Ok(rows) => rows,
+                Err(why) => Box::new(std::iter::once(Err(why))),
+            }
+        });
+        let unusable = |reason| self.unusable(reason);
+        let loaded =
+            file::read_agents(rows, self.entries, &self.traces, (counter, seed), unusable)?;
+        let count = loaded.conversations.len();
+        tracing::info!(dataset = self.repository, "{count} conversations{}", loaded.note);
+        if count == 0 {
+            return Err(self.unusable("it contains no usable conversation".to_owned()));
+        }
+        Ok(loaded.conversations)
     }
 
     fn failed(&self, error: &HubError) -> DatasetError {
@@ -170,7 +213,7 @@ impl<'a> Reading<'a> {
                 let body = hub.get(url, MAX_BYTES).map_err(failed)?;
                 self.read_rows(url, rows::json(Cursor::new(body)))
             }
-            Some(Files::Split(..)) | None => {
+            Some(Files::Split(..) | Files::Agents) | None => {
                 let (commit, files) = dataset.locate(hub)?;
                 for name in files {
                     let file = open(&commit, &name).map_err(failed)?;

@@ -169,6 +169,44 @@ fn public_datasets_have_their_own_places_and_columns() {
     assert!(image.starts_with("data:image/gif;base64,R0lGODlh"), "{image}");
 }
 
+/// Two documents, of which the second has a sub-agent.
+const TRACES: &str = r#"{"id": "a", "block_size": 16, "hash_id_scope": "local", "requests": [{"t": 0, "type": "n", "in": 40, "out": 3, "hash_ids": [1, 2, 3]}]}
+{"id": "b", "block_size": 16, "hash_id_scope": "local", "requests": [{"t": 0, "type": "s", "in": 16, "out": 3, "hash_ids": null}, {"t": 0.1, "type": "subagent", "agent_id": "x", "in": null, "requests": [{"t": 0, "type": "n", "in": 20, "out": 2}]}]}
+"#;
+
+#[test]
+fn traces_of_agents_are_downloaded_and_replayed() {
+    let hub = Hub::default().with("org/traces", "v1", "data/train.jsonl", TRACES.as_bytes());
+    let cache = cache();
+    let address = hub.start();
+    let flags = ["--hf-weka-dataset", "org/traces@v1", "--num-sessions", "2"];
+    let replayed = run(address, cache.path(), &flags, &[]).succeeded();
+    let requests = replayed.records();
+    let mut lengths: Vec<(&str, u64)> = requests
+        .iter()
+        .map(|record| {
+            let input = &record["metrics"]["input_sequence_length"]["value"];
+            (record["metadata"]["conversation_id"].as_str().unwrap(), input.as_u64().unwrap())
+        })
+        .collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [("a", 40), ("b", 16), ("b/x", 20)]);
+
+    // The longer trace is left out.
+    let flags = [&flags[..2], &["--max-context-length", "30", "--request-count", "2"]].concat();
+    let short = run(address, cache.path(), &flags, &[]).succeeded();
+    let ids: Vec<_> =
+        short.records().iter().map(|it| it["metadata"]["conversation_id"].clone()).collect();
+    assert!(ids.iter().all(|id| id != "a"), "{ids:?}");
+
+    // Not a trace.
+    let plain = Hub::default().with("org/chat", "v1", "train.jsonl", br#"{"prompt": "Hi."}"#);
+    let flags = ["--hf-weka-dataset", "org/chat@v1", "--request-count", "1"];
+    let failed = run(plain.start(), cache.path(), &flags, &[]);
+    assert!(!failed.output.status.success());
+    assert!(failed.stderr().contains("row 1: missing field `id`"), "{}", failed.stderr());
+}
+
 #[test]
 fn the_public_datasets_are_listed() {
     let table = aiperf(&["datasets"]).output().unwrap();

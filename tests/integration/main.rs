@@ -7,6 +7,7 @@ mod aiperf_models;
 mod api;
 mod arrivals;
 mod artifacts;
+mod chat;
 #[cfg(unix)]
 mod ci_recipe;
 mod cli;

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::io::Read;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::synthesis::Shape;
@@ -41,7 +41,7 @@ struct Request {
     input: u32,
     #[serde(rename = "out")]
     output: u32,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_empty")]
     hash_ids: Vec<i64>,
     api_time: Option<f64>,
     think_time: Option<f64>,
@@ -54,6 +54,11 @@ struct Agent {
     id: String,
     duration_ms: Option<f64>,
     requests: Vec<Entry>,
+}
+
+/// Reads a list; null, which tables have for a missing one, is empty.
+fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<i64>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// A conversation before its prompts are generated.
@@ -94,6 +99,17 @@ impl<'a> Documents<'a> {
             self.add(document.map_err(document_fault)?).map_err(|why| Fault::Entry(number, why))?;
         }
         Ok(())
+    }
+
+    /// Adds a document that is a row of a table.
+    pub(super) fn add_row(&mut self, row: Map<String, Value>) -> Result<(), String> {
+        let document = serde_json::from_value(Value::Object(row));
+        self.add(document.map_err(|error| error.to_string())?)
+    }
+
+    /// Returns the number of conversations that sessions draw.
+    pub(super) const fn roots(&self) -> usize {
+        self.roots.len()
     }
 
     fn add(&mut self, document: Document) -> Result<(), String> {

@@ -37,6 +37,8 @@ pub(super) enum Files {
     Split(Option<&'static str>, &'static str),
     /// A file of ShareGPT conversations.
     ShareGpt(&'static str),
+    /// Documents of `weka_trace`.
+    Agents,
     /// A file outside the hub.
     Url(&'static str),
 }
@@ -59,6 +61,11 @@ impl Public {
         };
         let wanted = plain(text);
         PUBLIC.iter().find(|public| plain(public.name) == wanted)
+    }
+
+    /// Returns whether its rows are documents of `weka_trace`.
+    pub(crate) const fn has_agents(&self) -> bool {
+        matches!(self.files, Files::Agents)
     }
 
     /// Returns the subset, if it is one of several.
@@ -180,9 +187,31 @@ pub static PUBLIC: &[Public] = &[
     speed("speed_bench_throughput_8k", "throughput_8k", None),
     speed("speed_bench_throughput_16k", "throughput_16k", None),
     speed("speed_bench_throughput_32k", "throughput_32k", None),
+    agents("semianalysis_cc_traces_weka", "semianalysisai/cc-traces-weka-no-subagents-051826", "98"),
+    agents("semianalysis_cc_traces_weka_no_subagents", "semianalysisai/cc-traces-weka-no-subagents-051826", "98"),
+    agents("semianalysis_cc_traces_weka_with_subagents", "semianalysisai/cc-traces-weka-062126", "393"),
+    agents("semianalysis_cc_traces_weka_with_subagents_256k", "semianalysisai/cc-traces-weka-062126-256k", "393"),
+    agents("semianalysis_cc_traces_weka_with_subagents_060226", "semianalysisai/cc-traces-weka-with-subagents-060226", "225"),
+    agents("semianalysis_cc_traces_weka_with_subagents_060226_256k", "semianalysisai/cc-traces-weka-with-subagents-060226-256k", "225"),
+    agents("semianalysis_cc_traces_weka_with_subagents_060526", "semianalysisai/cc-traces-weka-with-subagents-060526", "336"),
+    agents("semianalysis_cc_traces_weka_with_subagents_060526_256k", "semianalysisai/cc-traces-weka-with-subagents-060526-256k", "336"),
+    agents("semianalysis_cc_traces_weka_with_subagents_060826", "semianalysisai/cc-traces-weka-with-subagents-060826", "391"),
+    agents("semianalysis_cc_traces_weka_with_subagents_060826_256k", "semianalysisai/cc-traces-weka-with-subagents-060826-256k", "391"),
+    agents("semianalysis_cc_traces_weka_061326", "semianalysisai/cc-traces-weka-061326", "183"),
+    agents("semianalysis_cc_traces_weka_061326_256k", "semianalysisai/cc-traces-weka-061326-256k", "183"),
+    agents("semianalysis_cc_traces_weka_061526", "semianalysisai/cc-traces-weka-061526", "233"),
+    agents("semianalysis_cc_traces_weka_061526_256k", "semianalysisai/cc-traces-weka-061526-256k", "232"),
+    agents("semianalysis_cc_traces_weka_062126", "semianalysisai/cc-traces-weka-062126", "393"),
+    agents("semianalysis_cc_traces_weka_062126_256k", "semianalysisai/cc-traces-weka-062126-256k", "393"),
 ];
 
 const SPEC_BENCH: &str = "https://raw.githubusercontent.com/hemingkx/Spec-Bench/fd2c1cd7d2201ef71db4c5f4e455008f017967bf/data/spec_bench/question.jsonl";
+
+/// Traces of coding agents.
+const fn agents(name: &'static str, repository: &'static str, rows: &'static str) -> Public {
+    let all = Public { files: Files::Agents, ..Public::new(name, repository, "requests") };
+    all.is(rows, NOT_STATED, "traces of coding agents")
+}
 
 /// A part of SPEED-Bench; some of its rows have no text, only its source.
 const fn speed(name: &'static str, subset: &'static str, category: Option<&'static str>) -> Public {

@@ -6,6 +6,8 @@ use crate::dataset::MediaKinds;
 fn dataset(public: Option<&str>) -> HubDataset {
     let public = public.map(|name| Public::named(name).unwrap());
     HubDataset {
+        has_agents: public.is_some_and(Public::has_agents),
+        traces: TraceSettings::default(),
         public,
         repository: "org/name".to_owned(),
         revision: None,

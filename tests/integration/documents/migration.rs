@@ -115,17 +115,9 @@ fn commands_of_aiperf_are_refused_with_what_the_migration_page_says() {
     let refused = aiperf_commands::refused().map(|(name, _)| name.to_owned());
     assert_eq!(listed, refused.collect());
     // From `aiperf --help` of AIPerf 0.13, without those that aiperf has.
-    for name in [
-        "analyze",
-        "chat",
-        "kube",
-        "plugins",
-        "proxy",
-        "service",
-        "speed-bench-report",
-        "validate",
-        "--install-completion",
-    ] {
+    for name in
+        ["analyze", "kube", "proxy", "service", "speed-bench-report", "--install-completion"]
+    {
         assert!(listed.contains(name), "{name}");
     }
     assert!(said(&["plots"]).contains("unrecognized subcommand"));
