@@ -13,6 +13,7 @@ pub(crate) mod live;
 mod panel;
 pub(crate) mod runs;
 mod server_metrics;
+mod speculation;
 mod steady;
 mod table;
 mod time_breakdown;
@@ -83,6 +84,7 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
     text.push_str(&headline::table(report, style));
     text.push_str(&steady::render(report, tables, style));
     text.push_str(&time_breakdown::render(report, style));
+    text.push_str(&speculation::render(report, style));
     text.push_str(&gpu::render(report, style));
     if report.run.tables.server_metrics {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);

@@ -15,6 +15,7 @@ pub mod report;
 pub(crate) mod scrape;
 pub mod snapshot;
 pub(crate) mod span;
+pub(crate) mod speculation;
 pub(crate) mod statistics;
 pub mod store;
 pub(crate) mod unit;

@@ -41,7 +41,7 @@ pub(super) fn fill_ids(conversations: &mut [Conversation]) {
     }
 }
 
-/// Assigns one of the configured models to each turn without one, or one of the LoRA adapters to
+/// Assigns one of the configured models to each turn without one, or one of the `LoRA` adapters to
 /// all turns of a conversation.
 pub(super) fn assign_models(conversations: &mut [Conversation], config: &Config, seed: Seed) {
     let names = config.requested_models();
@@ -80,8 +80,9 @@ fn assign_adapters(conversations: &mut [Conversation], adapters: &[Arc<str>], se
                 child.get_or_insert(chosen);
             }
         }
-        let unnamed = conversation.turns.iter_mut().filter(|turn| turn.model.is_empty());
-        unnamed.for_each(|turn| turn.model = Arc::clone(&adapters[chosen]));
+        for turn in conversation.turns.iter_mut().filter(|turn| turn.model.is_empty()) {
+            turn.model = Arc::clone(&adapters[chosen]);
+        }
     }
 }
 

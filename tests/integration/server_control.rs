@@ -295,6 +295,52 @@ fn the_turns_of_a_session_request_the_same_adapter() {
     assert_eq!(sent, ["x", "y", "z"]);
 }
 
+/// For each prompt, 10 drafts of 3 tokens, of which 9, 6 and 3 are accepted at the positions.
+#[test]
+fn the_acceptance_of_drafts_is_shown() {
+    let prompts = Arc::new(Mutex::new(0));
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = read_request(stream) {
+            let body = if path(&request) == "/metrics" {
+                let prompts = *prompts.lock().unwrap();
+                let counter = |name: &str, labels: &str, each: u64| {
+                    let name = format!("vllm:spec_decode_num_{name}");
+                    let value = 500 + prompts * each;
+                    format!("# TYPE {name} counter\n{name}_total{{engine=\"0\"{labels}}} {value}\n")
+                };
+                let at = |position: u64, each: u64| {
+                    counter("accepted_tokens_per_pos", &format!(",position=\"{position}\""), each)
+                };
+                let totals = [("drafts", 10), ("draft_tokens", 30), ("accepted_tokens", 18)];
+                let totals = totals.map(|(name, each)| counter(name, "", each)).concat();
+                totals + &[at(0, 9), at(1, 6), at(2, 3)].concat()
+            } else {
+                *prompts.lock().unwrap() += 1;
+                STREAM.to_owned()
+            };
+            let kind = if body == STREAM { "text/event-stream" } else { "text/plain" };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n");
+            let length = body.len();
+            write(stream, format!("{head}content-length: {length}\r\n\r\n{body}").as_bytes());
+        }
+    });
+    let run = profile(&format!("http://{address}"), &["--request-count", "4"]).succeeded();
+    let shown = run.stdout();
+    let lines: Vec<Vec<&str>> = shown
+        .lines()
+        .filter(|line| line.contains("Acceptance"))
+        .map(|line| line.split('│').map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
+    let expected = [
+        ["Acceptance Rate (%)", "60.00"],
+        ["Acceptance Length (tokens)", "2.80"],
+        ["Acceptance Rate at Position 0 (%)", "90.00"],
+        ["Acceptance Rate at Position 1 (%)", "60.00"],
+        ["Acceptance Rate at Position 2 (%)", "30.00"],
+    ];
+    assert_eq!(lines, expected, "{shown}");
+}
+
 /// Two content events: the first with 3 of 6 tokens.
 #[test]
 fn the_tokens_of_the_first_event_do_not_count_as_decoded() {
