@@ -14,6 +14,7 @@ AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD.
 
 import csv
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -339,25 +340,52 @@ def over_time(records):
     return {tag: stats for tag, stats in found.items() if stats}
 
 
+def likely_end_gap(records):
+    """How long before the end of a response, in milliseconds, its last content likely arrived at
+    most: the reverse Kaplan-Meier estimate, from the longest gap to the tenth shortest."""
+    gaps = [
+        (metadata["end_gap_ns"] + metadata.get("last_content_uncertainty_ns", 0), metadata["end_gap_ns"] > 0)
+        for record in records
+        if not record.get("error") and "end_gap_ns" in (metadata := record["metadata"])
+    ]
+    gaps.sort()
+    share, likely = 1.0, math.inf
+    for rank in range(len(gaps), 9, -1):
+        if share < 0.99 - 1e-9:
+            break
+        at_most, is_known = gaps[rank - 1]
+        likely = at_most / 1e6
+        if is_known:
+            share *= 1 - 1 / rank
+    return likely
+
+
 def error_spans(records):
     """For each metric with error bounds, in milliseconds: values as measured, lowest and highest
-    ones without the client's delays, and values from when the request could have been sent."""
+    ones without the client's delays, the lowest likely ones, and values from when the request could
+    have been sent."""
     found = {}
+    end_gap = likely_end_gap(records)
     for record in records:
         if record.get("error"):
             continue
         metadata = record["metadata"]
+        before_end = end_gap if metadata.get("end_gap_ns") == 0 else math.inf
         first, last = (
             metadata.get(f"{which}_content_uncertainty_ns", 0) / 1e6 for which in ("first", "last")
         )
         sent, late = metadata["send_delay_ns"] / 1e6, metadata.get("late_ns", 0) / 1e6
+        latency = scalar(record, "request_latency")
         for tag, uncertainty in (("time_to_first_token", first), ("request_latency", last)):
             if (value := scalar(record, tag)) is not None:
-                span = value - sent - uncertainty, value - sent, value + late
+                likely = min(uncertainty, before_end) if value == latency else uncertainty
+                lows = value - sent - uncertainty, value - sent - likely
+                span = lows[0], value - sent, lows[1], value + late
                 found.setdefault(tag, []).append((value, *span))
         gap, tokens = scalar(record, "inter_token_latency"), scalar(record, "output_sequence_length")
         if gap is not None and tokens:
-            span = gap - last / (tokens - 1), gap + first / (tokens - 1), gap
+            lows = [gap - one / (tokens - 1) for one in (last, min(last, before_end))]
+            span = lows[0], gap + first / (tokens - 1), lows[1], gap
             found.setdefault("inter_token_latency", []).append((gap, *span))
     return {tag: numpy.maximum(numpy.array(rows), 0.0).T for tag, rows in found.items()}
 
@@ -368,12 +396,12 @@ def compare_error_bounds(records, exported):
     differences = []
     has_due = any("late_ns" in r["metadata"] for r in records)
     random = numpy.random.default_rng(1)
-    for tag, (values, lows, highs, from_due) in error_spans(records).items():
+    for tag, (values, lows, highs, likely_lows, from_due) in error_spans(records).items():
         bounds = exported.get(tag, {})
         if bounds.get("count") != len(values):
             differences.append(f"error bounds of {tag}: not of {len(values)} requests: {bounds}")
             continue
-        draws = random.uniform(lows, highs, (400, len(values)))
+        draws = random.uniform(likely_lows, highs, (400, len(values)))
         for name, of in {"avg": numpy.mean, **{
             f"p{p}": lambda column, axis=None, p=p: numpy.percentile(column, p, axis=axis)
             for p in (50, 99)

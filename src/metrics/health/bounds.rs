@@ -189,6 +189,8 @@ impl Collector {
         let first = f64::from(errors.first_content_uncertainty);
         let last = f64::from(errors.last_content_uncertainty);
         let late = errors.late.map(|late| late as f64);
+        let is_merged_with_end = errors.end_gap == Some(0);
+        let gaps_if_merged = |gaps: f32| if is_merged_with_end { gaps } else { 0.0 };
         let sent = |value: f64, uncertainty: f64, gaps: f32| Timing {
             value,
             too_high: errors.send_delay as f32,
@@ -200,10 +202,10 @@ impl Collector {
         if let Some(value) = values.scalar(tag::TIME_TO_FIRST_TOKEN) {
             // The first content may be the last, too.
             let gaps = if latency == Some(value) { 1.0 } else { 0.0 };
-            self.first_token.push(sent(value, first, gaps), late);
+            self.first_token.push(sent(value, first, gaps_if_merged(gaps)), late);
         }
         if let Some(value) = latency {
-            self.latency.push(sent(value, last, 1.0), late);
+            self.latency.push(sent(value, last, gaps_if_merged(1.0)), late);
         }
         if let Some(gap) = errors.end_gap {
             self.ends.push(gap, errors.last_content_uncertainty);
@@ -212,7 +214,7 @@ impl Collector {
             && let Some(gaps) = gaps(values)
         {
             let (below, above) = ((last / gaps) as f32, (first / gaps) as f32);
-            let gaps = gaps as f32;
+            let gaps = gaps_if_merged(gaps as f32);
             self.between.push(Timing { value, below, above, gaps, ..Timing::default() }, None);
         }
     }
@@ -262,8 +264,9 @@ fixed_struct! {
         above: f32,
         /// How late the request was sent.
         late: f32,
-        /// The number of times between tokens that the value is the mean of; 1 if it is the time of
-        /// the last content, and 0 if it does not depend on that.
+        /// If the last content is merged with the end of the response: the number of times between
+        /// tokens that the value is the mean of, or 1 if it is the time of the last content. Otherwise,
+        /// and if it does not depend on the last content, 0.
         gaps: f32,
     }
 }

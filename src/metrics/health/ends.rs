@@ -64,7 +64,8 @@ impl Ends {
         let mut ranked = ranked().peekable();
         while let Some((_, end)) = ranked.next() {
             let Some((rank, next)) = ranked.peek() else { return Some(f64::from(end.at_most)) };
-            if longer >= SHARE.ln() {
+            // Rounding must not decide about a share of exactly 99%.
+            if longer >= SHARE.ln() - 1e-9 {
                 return Some(f64::from(end.at_most));
             }
             longer -= factor(*rank, *next);

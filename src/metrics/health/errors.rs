@@ -56,8 +56,9 @@ impl ArrivalErrors {
             first_content_uncertainty: first,
             last_content_uncertainty: last,
             end_gap: content.last().and_then(|last| {
-                let end = record.body.events.last()?.arrival.at;
-                Some(u32::try_from(end.since(last.arrival.at).0).unwrap_or(u32::MAX))
+                let end = record.body.events.last()?.arrival;
+                let gap = end.at.since(last.arrival.at).0;
+                (end != last.arrival).then(|| u32::try_from(gap).unwrap_or(u32::MAX))
             }),
             send_delay: send_delay(record).0,
             late: lateness(record).map(|late| late.0),
@@ -73,8 +74,8 @@ pub(crate) struct ClientErrors {
     pub(crate) first_content_uncertainty: u32,
     /// How much earlier the last content event may have arrived.
     pub(crate) last_content_uncertainty: u32,
-    /// How long after the last content event the last event arrived; zero if they have the same
-    /// timestamp, and absent without content.
+    /// How long after the last content event the response's last event arrived; zero if they have
+    /// the same timestamp. Absent if it is the same event, or if nothing distinguishes them.
     pub(crate) end_gap: Option<u32>,
     /// How long after its start the client could have sent the request but did not.
     pub(crate) send_delay: u64,

@@ -37,11 +37,13 @@ pub(crate) fn thread_waited_ns() -> Option<u64> {
 }
 
 /// Returns the time from the kernel's text, which is the time that the thread ran, the time that it
-/// waited, and the number of times that it began to run. All are zero if they are not counted.
+/// waited, and the number of times that it began to run. All are zero if they are not counted; of a
+/// thread that has just begun, only the last one may not be.
 fn waited_ns(text: &[u8]) -> Option<u64> {
     let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
-    let ran: u64 = numbers.next()?.parse().ok()?;
-    numbers.next()?.parse().ok().filter(|_| ran > 0)
+    let mut next = || numbers.next()?.parse::<u64>().ok();
+    let [ran, waited, times] = [next()?, next()?, next()?];
+    (ran > 0 || times > 0).then_some(waited)
 }
 
 #[inline]
@@ -57,6 +59,7 @@ mod tests {
     #[test]
     fn the_wait_for_a_core_is_the_second_number() {
         assert_eq!(waited_ns(b"287245 47260 3\n"), Some(47_260));
+        assert_eq!(waited_ns(b"0 0 1\n"), Some(0));
         assert_eq!(waited_ns(b"0 0 0\n"), None);
         assert_eq!(waited_ns(b"12\n"), None);
         assert_eq!(waited_ns(b"\xff 1 2"), None);
