@@ -337,7 +337,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     let [one, two, failing] = servers.each_ref().map(MockServer::url);
     let hanging = server(&["every=2:hang"]);
     let (hanging, strange) = (hanging.url(), format!("http://{}", provoked::strange_server()));
-    let runs: [(&[&str], &str); 15] = [
+    let runs: [(&[&str], &str); 16] = [
         (
             &[&slow],
             "--request-count 8 --concurrency 4 --warmup-request-count 2 --goodput request_latency:60000 --steady-state-fraction 0.01",
@@ -353,6 +353,8 @@ fn what_a_collector_receives_is_what_the_registry_says() {
         ),
         (&[&one], "--endpoint-type video_generation --request-count 2"),
         (&[&one], "--request-count 10 --request-rate 200 --session-turns-mean 2"),
+        // No client can send at this rate, so the verdict has a reason.
+        (&[&one], "--request-count 1000 --request-rate 1000000"),
         (&[&one], "--user-centric-rate 50 --num-users 2 --session-turns-mean 2 --request-count 8"),
         (
             &[&one, &two],
