@@ -61,7 +61,7 @@ pub struct Config {
     pub model_selection: ModelSelection,
     /// The weight of each model, if they are drawn by weight (`--model-weights`).
     pub model_weights: Vec<f64>,
-    /// `LoRA` adapters to request instead of the model, one for each conversation
+    /// LoRA adapters to request instead of the model, one for each conversation
     /// (`--lora-modules`).
     pub lora_modules: Vec<String>,
     /// Order in which sessions draw conversations; `None` is the default of the source
@@ -410,7 +410,7 @@ pub struct Turn {
 }
 
 impl Config {
-    /// Returns the names that requests have as their model, unless the file has others: the `LoRA`
+    /// Returns the names that requests have as their model, unless the file has others: the LoRA
     /// adapters, or else the models.
     #[must_use]
     pub(crate) fn requested_models(&self) -> &[String] {

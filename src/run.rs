@@ -132,7 +132,7 @@ impl RunDescription {
         items.into_iter().flatten().filter_map(|item| item.get("name")?.as_str()).collect()
     }
 
-    /// Returns the names that requests have as their model: the `LoRA` adapters, or else the models.
+    /// Returns the names that requests have as their model: the LoRA adapters, or else the models.
     #[must_use]
     pub(crate) fn requested_models(&self) -> Vec<&str> {
         let adapters = self.config.pointer("/dataset/lora_modules").and_then(Value::as_array);

@@ -41,7 +41,7 @@ pub(super) fn fill_ids(conversations: &mut [Conversation]) {
     }
 }
 
-/// Assigns one of the configured models to each turn without one, or one of the `LoRA` adapters to
+/// Assigns one of the configured models to each turn without one, or one of the LoRA adapters to
 /// all turns of a conversation.
 pub(super) fn assign_models(conversations: &mut [Conversation], config: &Config, seed: Seed) {
     let names = config.requested_models();
