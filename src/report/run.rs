@@ -5,6 +5,7 @@ mod facts;
 mod gpus;
 mod notices;
 mod shown;
+mod speculation;
 
 use std::path::Path;
 
@@ -63,7 +64,7 @@ impl<'a> Run<'a> {
                 self.timelines(),
             ),
             Section::new("Server", "What the server reports about itself.", self.server())
-                .with(self.time_breakdown().into_iter().collect()),
+                .with(self.time_breakdown().into_iter().chain(self.speculation()).collect()),
             Section::new("GPUs", "", vec![]).with(self.gpus().into_iter().collect()),
             Section::new("Requests", about_requests(shown.has_all_arrivals), self.scatters())
                 .with(self.request_tables()),

@@ -16,7 +16,7 @@ fn page(run: &Run) -> String {
 }
 
 /// Returns the data of a page, which has only its own elements.
-fn data(page: &str) -> Value {
+pub(crate) fn data(page: &str) -> Value {
     assert!(page.contains("default-src 'none'; script-src 'sha256-"), "no policy");
     assert_eq!(page.matches("<script").count(), 3);
     assert_eq!(page.matches("</script>").count(), 3);

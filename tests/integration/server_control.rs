@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::report_page;
 use crate::support::raw_server::{self, read_request, write};
 use crate::support::run::{Run, aiperf, profile, profile_command, signal};
 
@@ -324,7 +325,8 @@ fn the_acceptance_of_drafts_is_shown() {
             write(stream, format!("{head}content-length: {length}\r\n\r\n{body}").as_bytes());
         }
     });
-    let run = profile(&format!("http://{address}"), &["--request-count", "4"]).succeeded();
+    let url = format!("http://{address}");
+    let run = profile(&url, &["--request-count", "4", "--html"]).succeeded();
     let shown = run.stdout();
     let lines: Vec<Vec<&str>> = shown
         .lines()
@@ -339,6 +341,16 @@ fn the_acceptance_of_drafts_is_shown() {
         ["Acceptance Rate at Position 2 (%)", "30.00"],
     ];
     assert_eq!(lines, expected, "{shown}");
+    let page = report_page::data(&run.text("report.html"));
+    let sections = page["sections"].as_array().unwrap().iter();
+    let mut tables = sections.flat_map(|section| section["tables"].as_array().unwrap());
+    let table = tables.find(|table| table["title"] == "Speculative decoding").unwrap();
+    assert_eq!(table["columns"][4], "At position 1 (%)");
+    assert_eq!(table["rows"][0][0], format!("{url}/metrics"));
+    let values = table["rows"][0].as_array().unwrap()[1..].iter();
+    let values: Vec<String> =
+        values.map(|value| format!("{:.6}", value.as_f64().unwrap())).collect();
+    assert_eq!(values, ["60.000000", "2.800000", "90.000000", "60.000000", "30.000000"]);
 }
 
 /// Two content events: the first with 3 of 6 tokens.
