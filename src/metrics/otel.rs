@@ -6,13 +6,36 @@ use super::tag::{self, MetricTag};
 use crate::semconv::{Definition, InstrumentKind, MetricSpec, metric};
 use crate::units::Unit;
 
-/// An `aiperf.<tag>` instrument and the conversion factor from the metric's own unit.
+/// An `aiperf.<tag>` instrument and the conversion from the metric's own unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instrument {
     /// Name, kind, unit and bucket boundaries.
     pub spec: MetricSpec,
-    /// Factor for a value in the metric's own unit.
-    pub scale: f64,
+    /// Conversion of a value in the metric's own unit.
+    pub scale: Scale,
+}
+
+/// Conversion of a value to the unit of an instrument.
+///
+/// Seconds are nanoseconds divided by 10⁹: the closest number. Multiplied by 10⁻⁹, which is not
+/// exact, a value may move beyond the boundary of its bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scale {
+    /// The value is multiplied by this number.
+    Times(f64),
+    /// The value is divided by this number.
+    Over(f64),
+}
+
+impl Scale {
+    /// Converts `value`.
+    #[must_use]
+    pub const fn convert(self, value: f64) -> f64 {
+        match self {
+            Self::Times(factor) => value * factor,
+            Self::Over(divisor) => value / divisor,
+        }
+    }
 }
 
 /// The metrics that the GenAI semantic conventions define an instrument for.
@@ -86,36 +109,38 @@ impl Metric {
     }
 }
 
-/// Returns the UCUM unit for values in `unit`, and the conversion factor.
-const fn ucum(unit: Unit) -> (&'static str, f64) {
+/// Returns the UCUM unit for values in `unit`, and the conversion.
+const fn ucum(unit: Unit) -> (&'static str, Scale) {
     match unit {
-        Unit::Nanoseconds => ("s", 1e-9),
-        Unit::Milliseconds => ("s", 1e-3),
-        Unit::Seconds => ("s", 1.0),
-        Unit::Tokens => ("{token}", 1.0),
-        Unit::Requests => ("{request}", 1.0),
-        Unit::Count => ("{count}", 1.0),
-        Unit::Ratio => ("1", 1.0),
-        Unit::Percent => ("%", 1.0),
-        Unit::TokensPerSecond | Unit::TokensPerSecondPerUser => ("{token}/s", 1.0),
-        Unit::RequestsPerSecond => ("{request}/s", 1.0),
-        Unit::Bytes => ("By", 1.0),
-        Unit::Kilobytes => ("By", 1024.0),
+        Unit::Nanoseconds => ("s", Scale::Over(1e9)),
+        Unit::Milliseconds => ("s", Scale::Over(1e3)),
+        Unit::Seconds => ("s", Scale::Times(1.0)),
+        Unit::Tokens => ("{token}", Scale::Times(1.0)),
+        Unit::Requests => ("{request}", Scale::Times(1.0)),
+        Unit::Count => ("{count}", Scale::Times(1.0)),
+        Unit::Ratio => ("1", Scale::Times(1.0)),
+        Unit::Percent => ("%", Scale::Times(1.0)),
+        Unit::TokensPerSecond | Unit::TokensPerSecondPerUser => ("{token}/s", Scale::Times(1.0)),
+        Unit::RequestsPerSecond => ("{request}/s", Scale::Times(1.0)),
+        Unit::Bytes => ("By", Scale::Times(1.0)),
+        Unit::Kilobytes => ("By", Scale::Times(1024.0)),
         // Servers do not specify whether this is 10^6 or 2^20 bytes.
-        Unit::Megabytes => ("By", 1e6),
-        Unit::Images => ("{image}", 1.0),
-        Unit::ImagesPerSecond => ("{image}/s", 1.0),
-        Unit::MillisecondsPerImage => ("s/{image}", 1e-3),
-        Unit::Watts => ("W", 1.0),
-        Unit::Joules => ("J", 1.0),
-        Unit::JouleSeconds => ("J.s", 1.0),
-        Unit::JoulesPerRequest => ("J/{request}", 1.0),
-        Unit::JoulesPerUser => ("J/{user}", 1.0),
-        Unit::MillijoulesPerToken => ("J/{token}", 1e-3),
-        Unit::JoulesPerMillionTokens => ("J/{token}", 1e-6),
+        Unit::Megabytes => ("By", Scale::Times(1e6)),
+        Unit::Images => ("{image}", Scale::Times(1.0)),
+        Unit::ImagesPerSecond => ("{image}/s", Scale::Times(1.0)),
+        Unit::MillisecondsPerImage => ("s/{image}", Scale::Over(1e3)),
+        Unit::Watts => ("W", Scale::Times(1.0)),
+        Unit::Joules => ("J", Scale::Times(1.0)),
+        Unit::JouleSeconds => ("J.s", Scale::Times(1.0)),
+        Unit::JoulesPerRequest => ("J/{request}", Scale::Times(1.0)),
+        Unit::JoulesPerUser => ("J/{user}", Scale::Times(1.0)),
+        Unit::MillijoulesPerToken => ("J/{token}", Scale::Over(1e3)),
+        Unit::JoulesPerMillionTokens => ("J/{token}", Scale::Over(1e6)),
         // Requests per second and watt are requests per joule.
-        Unit::RequestsPerSecondPerWatt | Unit::GoodRequestsPerSecondPerWatt => ("{request}/J", 1.0),
-        Unit::TokensPerSecondPerWatt | Unit::TokensPerJoule => ("{token}/J", 1.0),
+        Unit::RequestsPerSecondPerWatt | Unit::GoodRequestsPerSecondPerWatt => {
+            ("{request}/J", Scale::Times(1.0))
+        }
+        Unit::TokensPerSecondPerWatt | Unit::TokensPerJoule => ("{token}/J", Scale::Times(1.0)),
     }
 }
 
@@ -169,6 +194,13 @@ fn geometric(first: f64, ratio: f64, last: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_on_a_boundary_stay_there() {
+        let (_, scale) = ucum(Unit::Nanoseconds);
+        assert_eq!(scale.convert(2_000.0), 2e-6);
+        assert_eq!(ucum(Unit::Kilobytes).1.convert(3.0), 3_072.0);
+    }
 
     #[test]
     fn geometric_bounds_span_the_range() {

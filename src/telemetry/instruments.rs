@@ -10,7 +10,7 @@ use super::attributes::{Interner, PhaseAttributes, SetKey};
 use super::lock;
 use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
-use crate::metrics::otel::Instrument;
+use crate::metrics::otel::{Instrument, Scale};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::metrics::time_breakdown::Division;
 use crate::record::SseEvent;
@@ -62,7 +62,7 @@ pub(super) struct Instruments {
 #[derive(Debug, Clone, Copy)]
 struct Target {
     column: usize,
-    scale: f64,
+    scale: Scale,
     /// Whether it takes the values of failed requests, or those of the others.
     of_failed: bool,
 }
@@ -149,10 +149,10 @@ impl Instruments {
             let Some(targets) = self.distributions.get(tag) else { continue };
             for target in targets.iter().filter(|to| to.of_failed == failed) {
                 match value {
-                    Value::Scalar(value) => add(target.column, value * target.scale),
+                    Value::Scalar(value) => add(target.column, target.scale.convert(*value)),
                     Value::List(values) => {
                         for value in values {
-                            add(target.column, value * target.scale);
+                            add(target.column, target.scale.convert(*value));
                         }
                     }
                 }
@@ -160,7 +160,7 @@ impl Instruments {
         }
         for (tag, increment) in aggregates {
             for target in self.counters.get(*tag).into_iter().flatten() {
-                add(target.column, increment * target.scale);
+                add(target.column, target.scale.convert(*increment));
             }
         }
         let record = &measured.record;
@@ -190,7 +190,7 @@ impl Instruments {
             if let Some(Instrument { spec, scale }) = metric.instrument()
                 && spec.kind == InstrumentKind::Gauge
             {
-                self.gauge(&spec.name, &spec, own_unit(stats.avg) * scale, &attributes);
+                self.gauge(&spec.name, &spec, scale.convert(own_unit(stats.avg)), &attributes);
             }
             if let Some(distribution) = &stats.distribution
                 && let Some(Instrument { spec, scale }) = metric.percentiles_instrument()
@@ -201,7 +201,7 @@ impl Instruments {
                 for (percentile, value) in known {
                     let which = KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
                     let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
-                    self.gauge(&spec.name, &spec, own_unit(value) * scale, &attributes);
+                    self.gauge(&spec.name, &spec, scale.convert(own_unit(value)), &attributes);
                 }
             }
         }
@@ -221,7 +221,7 @@ impl Instruments {
             for (statistic, value) in [("avg", stats.avg)].into_iter().chain(percentiles) {
                 let which = KeyValue::new(attribute::AIPERF_STATISTIC, statistic);
                 let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
-                self.gauge(&spec.name, &spec, own_unit(value) * scale, &attributes);
+                self.gauge(&spec.name, &spec, scale.convert(own_unit(value)), &attributes);
             }
         }
     }

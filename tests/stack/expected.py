@@ -104,6 +104,8 @@ def _add_record(expected, registry, record):
     ended = "cancelled" if cancelled else "errors" if error else "completed"
     count(f"aiperf.timing.requests.{ended}")
     expected.counters["aiperf.client.retries", phase, error] += metadata.get("retry_count", 0)
+    if metadata.get("missing_answers"):
+        count("aiperf.incomplete_history_count", error)
 
 
 def _count(expected, name, phase, error=""):

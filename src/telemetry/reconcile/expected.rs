@@ -171,7 +171,7 @@ fn of_row(row: &RowTotals, phase: PhaseKind) -> Vec<Expected> {
     if row.count.is_none() && row.sum == 0.0 {
         return Vec::new();
     }
-    let sum = Some(Interval::exactly(row.sum * scale, row.magnitude * scale));
+    let sum = Some(Interval::exactly(scale.convert(row.sum), scale.convert(row.magnitude)));
     let own = Expected { count: row.count, sum, ..Expected::new(spec).in_phase(phase) };
     let gen_ai = row.metric.gen_ai().map(|definition| Expected {
         spec: definition.into(),
