@@ -161,7 +161,7 @@ impl RecordFile for Outputs {
     }
 
     fn flush(&mut self) {
-        // The file has no name before the end.
+        // The file does not have a name before the end.
     }
 
     fn finish(mut self: Box<Self>, _report: &RunReport) -> Result<PathBuf, WriteFailure> {

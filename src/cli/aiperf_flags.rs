@@ -90,8 +90,8 @@ pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
     (
         "--image-source-sampling",
         "random-with-replacement",
-        "generated noise has no images to cycle through, and AIPerf rejects other values for noise \
-         too",
+        "generated noise is not a set of images to cycle through, and AIPerf rejects other values for \
+         noise too",
     ),
     ("--transport", "http", "AIPerf does not support others either"),
     ("--transport-type", "http", "AIPerf does not support others either"),

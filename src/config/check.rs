@@ -153,7 +153,7 @@ impl RunConfig {
         }
     }
 
-    /// Checks that the header with the session ID has no other meaning.
+    /// Checks that the header with the session ID does not have another meaning.
     fn check_session_header(&self) -> Result<(), ConfigError> {
         let ServerConfig { session_header, headers, api_key, .. } = &self.server;
         let traits = self.endpoint.endpoint_type.traits();

@@ -236,7 +236,7 @@ fn read_from(
     }
 }
 
-/// Rejects trace flags that have no effect on files of this format.
+/// Rejects trace flags that do not affect files of this format.
 fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {
     use FileFormat::{BailianTrace, BurstGptTrace, MooncakeTrace, SageMakerDataCapture, WekaTrace};
     let synthesis = &traces.synthesis;

@@ -31,7 +31,7 @@ pub(crate) struct Preview {
     pub(crate) output: Vec<f64>,
     /// Turns of each session.
     pub(crate) turns: Vec<f64>,
-    /// What the prompts share; `None` if they differ by markers, or have no text.
+    /// What the prompts share; `None` if they differ by markers, or do not have text.
     pub(crate) prefixes: Option<Prefixes>,
 }
 

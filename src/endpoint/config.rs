@@ -93,7 +93,7 @@ impl Config {
         let has_options = [EndpointType::CHAT, EndpointType::COMPLETIONS];
         if self.per_chunk_usage && !has_options.contains(&self.endpoint_type) {
             let why = format!(
-                "{} has no option for token counts in every event; use chat or completions",
+                "{} does not have an option for token counts in every event; use chat or completions",
                 traits.name
             );
             return Err(InvalidSetting::new("--per-chunk-usage", why));

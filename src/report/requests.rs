@@ -176,7 +176,7 @@ impl Classes {
         self.counts.iter().sum()
     }
 
-    /// Returns the names, most frequent first, of which the last stands for all that have no room,
+    /// Returns the names, most frequent first, of which the last stands for all that do not have room,
     /// and the place of each index among them.
     fn by_count(self) -> (Vec<String>, Vec<u32>) {
         let mut by_count: Vec<(String, u32)> = self.indices.into_iter().collect();

@@ -98,7 +98,7 @@ fn outputs_are_in_the_order_of_sessions() {
         }
         let words: Vec<String> = (0..4 + number % 9).map(|word| format!(" w{word}")).collect();
         assert_eq!(entry["response_text"], words.concat(), "{number}");
-        // A cancelled request has no values.
+        // A cancelled request does not have values.
         if number % 11 != 7 {
             let metrics = entry["metrics"].as_object().unwrap();
             assert_eq!(metrics["output_sequence_length"], 4 + number % 9, "{number}");
@@ -452,7 +452,7 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     // A percentile of the histogram is at most 0.8% too high.
     assert!((0.0025..=0.00252).contains(&uncertainty.p50), "{}", uncertainty.p50);
     let error = health.arrival_error_ms.as_ref().unwrap();
-    // Half of the reads have no timestamp. If it is unknown how long the client waited for a core,
+    // Half of the reads do not have a timestamp. If it is unknown how long the client waited for a core,
     // they were as late as the others.
     let knows_waits = fs::exists("/proc/thread-self/schedstat").unwrap();
     let most = if knows_waits { 0.0045 } else { 0.0035 };

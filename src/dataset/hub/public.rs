@@ -213,7 +213,7 @@ const fn agents(name: &'static str, repository: &'static str, rows: &'static str
     all.is(rows, NOT_STATED, "traces of coding agents")
 }
 
-/// A part of SPEED-Bench; some of its rows have no text, only its source.
+/// A part of SPEED-Bench; some of its rows have only the source of a text.
 const fn speed(name: &'static str, subset: &'static str, category: Option<&'static str>) -> Public {
     let filter = match category {
         Some(category) => Some(("category", category)),

@@ -75,7 +75,7 @@ impl<'a> Shape<'a> {
         Ok(Self { public, source })
     }
 
-    /// Converts `row`; `None` if it is to be left out, because it has no text or no media.
+    /// Converts `row`; `None` if it is to be left out, because it lacks text or media.
     pub(super) fn conversation(
         &self,
         row: &Row,
@@ -164,7 +164,10 @@ impl Prompts {
         let member = |names: &[&str]| names.iter().find_map(|name| message.get(*name));
         let role = member(&ROLES).and_then(Value::as_str).unwrap_or("user");
         let Some(content) = member(&TEXTS) else {
-            return Err(format!("a message has no text; its members are {}", columns(message)));
+            return Err(format!(
+                "a message does not have text; its members are {}",
+                columns(message)
+            ));
         };
         match role.to_ascii_lowercase().as_str() {
             "user" | "human" | "prompter" => self.push(&joined(content)),

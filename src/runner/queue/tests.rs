@@ -257,7 +257,7 @@ fn a_loop_is_stuck_from_its_wait_for_room_until_there_is_some() {
     for number in 0..2 {
         queue.push(record(number, 9_000, &payload));
     }
-    // A full queue is no hindrance to an open loop.
+    // A full queue does not hinder an open loop.
     assert_eq!(stalled(), None);
     assert!(!is_ready(queue.room()));
     let first = stalled();

@@ -92,7 +92,7 @@ fn spawns_are_joined_where_they_say() {
     let expected =
         [(3, None, None), (1, Some(0), Some(2)), (2, Some(0), Some(2)), (3, Some(0), Some(1))];
     assert_eq!(facts, expected);
-    // A spawn of the last turn has no turn that could wait for it.
+    // No turn could wait for a spawn of the last one.
     let read = load(&[session("r", &[turn("1", json!({"spawns": ["a"]}))]), child("a")]).unwrap();
     assert_eq!(read[0].branches[0].join, None);
 }

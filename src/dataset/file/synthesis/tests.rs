@@ -108,7 +108,7 @@ fn prompts_that_are_rejected_later_stay_as_they_are() {
 }
 
 /// The lengths that AIPerf 0.13 gives the golden trace, except that it leaves the ninth prompt as it
-/// is, which has no hash IDs, and makes the fifth longer by a block where prefixes become shorter.
+/// is, which does not have hash IDs, and makes the fifth longer by a block where prefixes become shorter.
 #[test]
 fn lengths_are_those_of_aiperf() {
     #[derive(serde::Deserialize)]
