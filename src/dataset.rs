@@ -410,6 +410,23 @@ pub struct Turn {
 }
 
 impl Config {
+    /// Creates the settings of `source` without any that change what it has, for `models` in turn.
+    #[must_use]
+    pub fn new(source: Source, models: Vec<String>) -> Self {
+        Self {
+            source,
+            models,
+            model_selection: ModelSelection::RoundRobin,
+            model_weights: Vec::new(),
+            lora_modules: Vec::new(),
+            sampling: None,
+            output_tokens: None,
+            delay_ratio: 1.0,
+            cache_bust: CacheBust::None,
+            random_seed: None,
+        }
+    }
+
     /// Returns the names that requests have as their model, unless the file has others: the LoRA
     /// adapters, or else the models.
     #[must_use]

@@ -5,8 +5,7 @@
 use std::fs;
 use std::sync::{Arc, LazyLock};
 
-use aiperf::dataset::{CacheBust, Config, Dataset, FileFormat, ModelSelection, Source, Synthesis, TraceSettings,
-};
+use aiperf::dataset::{Config, Dataset, FileFormat, Source, Synthesis, TraceSettings};
 use aiperf::endpoint::{self, EndpointType};
 use aiperf::environment::Environment;
 use aiperf::hub::Hub;
@@ -38,18 +37,8 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::WekaTrace),
     ][usize::from(*number) % 14];
     let traces = TraceSettings { synthesis: synthesis(*number), ..TraceSettings::default() };
-    let config = Config {
-        source: Source::File { path: FILE.path().to_owned(), format, traces, entries: 1 },
-        models: vec!["m".to_owned()],
-        model_selection: ModelSelection::RoundRobin,
-        model_weights: Vec::new(),
-        lora_modules: Vec::new(),
-        sampling: None,
-        output_tokens: None,
-        delay_ratio: 1.0,
-        cache_bust: CacheBust::None,
-        random_seed: Some(1),
-    };
+    let source = Source::File { path: FILE.path().to_owned(), format, traces, entries: 1 };
+    let config = Config { random_seed: Some(1), ..Config::new(source, vec!["m".to_owned()]) };
     match Dataset::load(&config, &COUNTER, true, &Hub::new(Environment::new(&|_| None))) {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(dataset) => check(&dataset),

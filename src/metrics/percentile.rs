@@ -77,7 +77,7 @@ impl Place {
 }
 
 /// Returns a distribution with the percentiles that `at` returns; all else is zero.
-fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
+pub(super) fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
     Distribution {
         p1: at(1.0),
         p5: at(5.0),

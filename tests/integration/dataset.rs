@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use aiperf::dataset::{
-    CacheBust, Config, Conversation, Corpus, Dataset, DatasetError, FileFormat, ModelSelection,
+    Config, Conversation, Corpus, Dataset, DatasetError, FileFormat, ModelSelection,
     NormalDistribution, SequenceDistribution, Source, Synthetic, Text, TraceSettings,
 };
 use aiperf::environment::Environment;
@@ -34,18 +34,7 @@ fn synthetic() -> Synthetic {
 }
 
 fn config(source: Source) -> Config {
-    Config {
-        source,
-        models: vec!["m".to_owned()],
-        model_selection: ModelSelection::RoundRobin,
-        model_weights: Vec::new(),
-        lora_modules: Vec::new(),
-        sampling: None,
-        output_tokens: None,
-        delay_ratio: 1.0,
-        cache_bust: CacheBust::None,
-        random_seed: Some(42),
-    }
+    Config { random_seed: Some(42), ..Config::new(source, vec!["m".to_owned()]) }
 }
 
 /// A hub that may not be used.

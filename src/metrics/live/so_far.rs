@@ -8,6 +8,7 @@ use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::{
     Distribution, Kind, Metric, MetricResult, Observation, Stats, Totals, Value,
 };
+use crate::metrics::percentile::percentiles;
 use crate::metrics::tag::{self, MetricTag};
 use crate::units::Nanos;
 
@@ -159,22 +160,13 @@ impl Spread {
     }
 
     fn stats(&self) -> Option<Stats> {
-        let at = |percent| self.percentile(percent);
         let distribution = Distribution {
             count: self.count,
             sum: self.sum,
             min: self.min,
             max: self.max,
             std: (self.squares / self.count as f64).max(0.0).sqrt(),
-            p1: at(1.0),
-            p5: at(5.0),
-            p10: at(10.0),
-            p25: at(25.0),
-            p50: at(50.0),
-            p75: at(75.0),
-            p90: at(90.0),
-            p95: at(95.0),
-            p99: at(99.0),
+            ..percentiles(|percent| self.percentile(percent))
         };
         let avg = self.sum / self.count as f64;
         (self.count > 0).then_some(Stats { avg, instant: None, distribution: Some(distribution) })
