@@ -73,6 +73,9 @@ pub struct Config {
     pub delay_ratio: f64,
     /// Where prompts have a marker against prefix caches.
     pub cache_bust: CacheBust,
+    /// Whether an image is sent only once in each session, and later only its UUID
+    /// (`--uuid-and-strip`).
+    pub strips_repeated_images: bool,
     /// Seed of all random choices; `None` draws one.
     pub random_seed: Option<u64>,
 }
@@ -423,6 +426,7 @@ impl Config {
             output_tokens: None,
             delay_ratio: 1.0,
             cache_bust: CacheBust::None,
+            strips_repeated_images: false,
             random_seed: None,
         }
     }
@@ -456,6 +460,9 @@ impl Dataset {
             }
             Source::Hub(dataset) => hub::read(dataset, hub, counter, seed)?,
         };
+        if config.strips_repeated_images {
+            finish::strip_repeated_images(&mut conversations)?;
+        }
         finish::fill_ids(&mut conversations);
         finish::assign_models(&mut conversations, config, seed);
         finish::fill_output_tokens(&mut conversations, config.output_tokens, seed);

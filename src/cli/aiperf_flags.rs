@@ -8,8 +8,6 @@ use clap::{Arg, ArgAction, Command};
 
 /// Flags that are rejected, separated by spaces, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
-    // Endpoint
-    ("--uuid-and-strip", "edit the file before the run"),
     // Input
     // Output
     (
@@ -68,7 +66,6 @@ const REFUSED: &[(&str, &str)] = &[
 
 /// The rejected flags that are switches and off by default: turning one off is accepted.
 const REFUSED_SWITCHES: &str = "\
-    --uuid-and-strip \
     --tokenizer-trust-remote-code --burst-phase-starts \
     --unsafe-override \
     --network-latency-automatic --accuracy-enable-cot \

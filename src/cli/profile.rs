@@ -198,6 +198,10 @@ pub(super) struct EndpointArgs {
     /// Header for the ID of the session, instead of X-Correlation-ID
     #[arg(long, value_name = "NAME", value_parser = non_empty)]
     pub(super) session_header: Option<String>,
+    /// Send each image with a UUID once in a session, and then only its UUID, for vLLM's cache of
+    /// processed images; for a single-turn --input-file whose lines have a session_id
+    #[arg(long, requires = "input_file")]
+    pub(super) uuid_and_strip: bool,
     /// Download each generated video; the request's latency includes the download
     #[arg(long)]
     pub(super) download_video_content: bool,

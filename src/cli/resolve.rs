@@ -237,6 +237,7 @@ fn dataset(
         output_tokens: flags.prompt.osl.map(|mean| NormalDistribution { mean, stddev }),
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         cache_bust: flags.prompt.cache_bust.unwrap_or_default(),
+        strips_repeated_images: flags.endpoint.uuid_and_strip,
         random_seed,
     })
 }

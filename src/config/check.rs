@@ -103,6 +103,10 @@ impl RunConfig {
                 return refuse(flag, why.to_owned());
             }
         }
+        if self.dataset.strips_repeated_images && !traits.takes_image_uuids {
+            let why = format!("{} requests do not have UUIDs of images; use chat", traits.name);
+            return refuse("--uuid-and-strip", why);
+        }
         let Source::Synthetic(synthetic) = &self.dataset.source else { return Ok(()) };
         // Checked before generating the videos, which takes time.
         if synthetic.video.is_some() && !traits.takes.contains(MediaKinds::VIDEO) {

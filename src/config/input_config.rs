@@ -106,6 +106,7 @@ fn endpoint(config: &RunConfig) -> Value {
         .put("download_video_content", endpoint.video.download)
         .put_some("per_chunk_usage", endpoint.per_chunk_usage.then_some(true))
         .put_some("session_header", server.session_header.as_deref())
+        .put_some("uuid_and_strip", config.dataset.strips_repeated_images.then_some(true))
         .put_some("reset_kv_cache", server.control.reset_kv_cache.as_ref().map(reset_kv_cache))
         .put_some("server_profiler", server.control.server_profiler.as_ref().map(server_profiler))
         .into_value()

@@ -226,7 +226,7 @@ fn read_from(
             captures.read(Lines::new(input))?;
             captures.finish()
         }
-        FileFormat::SingleTurn => jsonl::read(Lines::new(input), path, jsonl::single_turn),
+        FileFormat::SingleTurn => jsonl::read_requests(Lines::new(input), path),
         FileFormat::MultiTurn => jsonl::read(Lines::new(input), path, jsonl::multi_turn),
         FileFormat::RandomPool => jsonl::read(Lines::new(input), path, jsonl::random_pool),
         FileFormat::RawPayload => jsonl::read(Lines::new(input), path, jsonl::raw_payload),
@@ -402,6 +402,7 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
         ("texts", FileFormat::SingleTurn),
         ("image", FileFormat::SingleTurn),
         ("images", FileFormat::SingleTurn),
+        ("image_uuids", FileFormat::SingleTurn),
         ("audio", FileFormat::SingleTurn),
         ("audios", FileFormat::SingleTurn),
         ("video", FileFormat::SingleTurn),

@@ -8,8 +8,10 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::{
-    Config, Conversation, ModelSelection, NormalDistribution, Seed, TraceSettings, Turn, payload,
+    Config, Conversation, Media, ModelSelection, NormalDistribution, Seed, TraceSettings, Turn,
+    payload,
 };
+use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
@@ -39,6 +41,45 @@ pub(super) fn fill_ids(conversations: &mut [Conversation]) {
             conversation.id = id.into();
         }
     }
+}
+
+/// Sends each image with a UUID only once in a conversation, and only the UUID in later turns. Within
+/// a turn nothing is removed, since the server does not cache an image before the request is complete.
+///
+/// # Errors
+///
+/// Fails if no image has a UUID, or if later turns repeat the images of earlier ones anyway.
+pub(super) fn strip_repeated_images(
+    conversations: &mut [Conversation],
+) -> Result<(), InvalidSetting> {
+    let refuse = |why| Err(InvalidSetting::new("--uuid-and-strip", why));
+    let mut has_uuids = false;
+    for conversation in conversations {
+        let mut sent: HashSet<Arc<str>> = HashSet::new();
+        for turn in &mut conversation.turns {
+            let mut new = Vec::new();
+            for media in &mut turn.media {
+                let Some(uuid) = media.uuid.clone() else { continue };
+                has_uuids = true;
+                if sent.contains(&uuid) {
+                    *media = Media::cached_image(&uuid);
+                } else if !media.is_cached() {
+                    new.push(uuid);
+                }
+            }
+            sent.extend(new);
+        }
+        if !sent.is_empty() && conversation.turns.len() > 1 && !conversation.standalone_turns {
+            return refuse(
+                "the requests of a multi_turn file repeat the images of earlier turns; use a \
+                 single_turn file, whose lines have a `session_id`",
+            );
+        }
+    }
+    if has_uuids {
+        return Ok(());
+    }
+    refuse("no image of the dataset has a UUID; add `image_uuids` to its lines, or remove the flag")
 }
 
 /// Assigns one of the configured models to each turn without one, or one of the LoRA adapters to
@@ -237,6 +278,7 @@ fn own_tokens(turn: &Turn, counter: &TokenCounter) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::MediaContent;
 
     fn conversation(turns: &[(u64, u32)], standalone_turns: bool) -> Conversation {
         let turn = |(input, output): &(u64, u32)| Turn {
@@ -274,6 +316,48 @@ mod tests {
         assert_eq!(drawn(0.25, 1), drawn(0.25, 1));
         assert_ne!(drawn(0.25, 1), drawn(0.25, 2));
         assert_eq!((drawn(0.001, 1).len(), drawn(1.0, 1).len()), (1, 100));
+    }
+
+    fn images(turns: &[&[&str]], standalone_turns: bool) -> Conversation {
+        let image = |uuid: &&str| Media {
+            content: MediaContent::Url("http://x/y".into()),
+            ..Media::cached_image(uuid)
+        };
+        let turn =
+            |uuids: &&[&str]| Turn { media: uuids.iter().map(image).collect(), ..Turn::default() };
+        let turns = turns.iter().map(turn).collect();
+        Conversation { standalone_turns, turns, ..Conversation::default() }
+    }
+
+    #[test]
+    fn images_that_an_earlier_turn_has_sent_are_stripped() {
+        let mut all = vec![images(&[&["a", "a", "b"], &["a", "c"], &["c", "b"]], true)];
+        all.push(images(&[&["a"]], false));
+        all[0].turns[0].media[2] = Media::cached_image("b");
+        strip_repeated_images(&mut all).unwrap();
+        let sent = |turn: &Turn| -> Vec<(String, bool)> {
+            let media = turn.media.iter();
+            media.map(|it| (it.uuid.as_deref().unwrap().to_owned(), !it.is_cached())).collect()
+        };
+        let expected = |all: &[(&str, bool)]| -> Vec<(String, bool)> {
+            all.iter().map(|(uuid, has_bytes)| ((*uuid).to_owned(), *has_bytes)).collect()
+        };
+        let turns = &all[0].turns;
+        assert_eq!(sent(&turns[0]), expected(&[("a", true), ("a", true), ("b", false)]));
+        assert_eq!(sent(&turns[1]), expected(&[("a", false), ("c", true)]));
+        // The bytes of b have not been sent in this session.
+        assert_eq!(sent(&turns[2]), expected(&[("c", false), ("b", true)]));
+        assert_eq!(sent(&all[1].turns[0]), expected(&[("a", true)]));
+    }
+
+    #[test]
+    fn images_are_not_stripped_from_a_history_or_without_uuids() {
+        let said =
+            |mut all: Vec<Conversation>| strip_repeated_images(&mut all).unwrap_err().to_string();
+        let history = said(vec![images(&[&["a"], &["a"]], false)]);
+        assert!(history.starts_with("--uuid-and-strip: the requests of a multi_turn"), "{history}");
+        let none = said(vec![conversation(&[(1, 1)], true)]);
+        assert!(none.contains("no image of the dataset has a UUID"), "{none}");
     }
 
     #[test]

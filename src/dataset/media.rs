@@ -54,9 +54,23 @@ pub struct Media {
     pub content: MediaContent,
     /// Duration in seconds, if it is known.
     pub seconds: Option<f64>,
+    /// UUID under which a server such as vLLM caches the medium, from the dataset.
+    pub uuid: Option<Arc<str>>,
 }
 
 impl Media {
+    /// Creates an image that the server has cached under this UUID.
+    pub(crate) fn cached_image(uuid: &str) -> Self {
+        let content = MediaContent::Url("".into());
+        Self { kind: MediaKinds::IMAGE, content, seconds: None, uuid: Some(uuid.into()) }
+    }
+
+    /// Returns whether only the UUID is sent, since the server has the medium cached.
+    #[must_use]
+    pub(crate) fn is_cached(&self) -> bool {
+        matches!(&self.content, MediaContent::Url(url) if url.is_empty())
+    }
+
     /// Creates an image from the bytes of its file.
     ///
     /// # Errors
@@ -71,14 +85,14 @@ impl Media {
             )
         })?;
         let file = Inline { media_type: media_type.into(), bytes };
-        Ok(Self { kind, content: MediaContent::Inline(file), seconds: None })
+        Ok(Self { kind, content: MediaContent::Inline(file), seconds: None, uuid: None })
     }
 }
 
 /// Location of a medium.
 #[derive(Debug, Clone)]
 pub enum MediaContent {
-    /// An `http` or `https` URL, from which the server loads it.
+    /// An `http` or `https` URL, from which the server loads it; empty if the server has it cached.
     Url(Arc<str>),
     /// Content within the request.
     Inline(Inline),

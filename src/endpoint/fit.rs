@@ -65,6 +65,11 @@ fn reason(traits: &EndpointTraits, conversation: &Conversation, turn: &Turn) -> 
     if turn.texts.is_empty() && traits.needs_text && turn.messages.is_none() {
         return Some(format!("{name} requires a text in the field `text`"));
     }
+    if !traits.takes_image_uuids && turn.media.iter().any(|media| media.uuid.is_some()) {
+        return Some(format!(
+            "its images have UUIDs, but {name} requests do not; remove them, or use chat"
+        ));
+    }
     let has_url = turn.media.iter().any(|media| matches!(media.content, MediaContent::Url(_)));
     if has_url && !traits.takes_urls {
         return Some(format!("{name} sends files; use a file instead of a URL"));
@@ -96,7 +101,7 @@ mod tests {
 
     fn medium(kind: MediaKinds, bytes: &str) -> Media {
         let file = Inline { media_type: "x/y".into(), bytes: bytes.to_owned().into() };
-        Media { kind, content: MediaContent::Inline(file), seconds: None }
+        Media { kind, content: MediaContent::Inline(file), seconds: None, uuid: None }
     }
 
     fn refusal(endpoint: EndpointType, turn: Turn) -> Option<String> {
@@ -122,6 +127,15 @@ mod tests {
         assert!(
             messages.ends_with("it has audio, but messages supports image in addition to text")
         );
+    }
+
+    #[test]
+    fn uuids_of_images_are_sent_only_by_dialects_that_have_them() {
+        let cached = || with(vec![Media::cached_image("u")], &["x"]);
+        assert_eq!(refusal(EndpointType::CHAT, cached()), None);
+        assert_eq!(refusal(EndpointType::CHAT_EMBEDDINGS, cached()), None);
+        let refused = refusal(EndpointType::RESPONSES, cached()).unwrap();
+        assert!(refused.contains("but responses requests do not"), "{refused}");
     }
 
     #[test]

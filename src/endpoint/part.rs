@@ -9,12 +9,25 @@ use crate::dataset::{Media, MediaContent, MediaKinds, Turn};
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
-    Text { text: Box<Content<'a>> },
-    ImageUrl { image_url: Link },
-    InputAudio { input_audio: Audio<'a> },
+    Text {
+        text: Box<Content<'a>>,
+    },
+    /// The UUID is vLLM's; without a link, vLLM uses the image that it has cached under it.
+    ImageUrl {
+        image_url: Option<Link>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        uuid: Option<&'a str>,
+    },
+    InputAudio {
+        input_audio: Audio<'a>,
+    },
     // As in vLLM: OpenAI accepts neither audio by URL nor videos.
-    AudioUrl { audio_url: Link },
-    VideoUrl { video_url: Link },
+    AudioUrl {
+        audio_url: Link,
+    },
+    VideoUrl {
+        video_url: Link,
+    },
 }
 
 #[derive(Serialize)]
@@ -38,7 +51,10 @@ impl<'a> Part<'a> {
     fn of(media: &'a Media) -> Self {
         let link = || Link { url: media.content.url() };
         match (media.kind, &media.content) {
-            (MediaKinds::IMAGE, _) => Self::ImageUrl { image_url: link() },
+            (MediaKinds::IMAGE, _) => Self::ImageUrl {
+                image_url: (!media.is_cached()).then(link),
+                uuid: media.uuid.as_deref(),
+            },
             (MediaKinds::AUDIO, MediaContent::Inline(file)) => Self::InputAudio {
                 input_audio: Audio { data: file.base64(), format: file.format() },
             },
@@ -64,7 +80,7 @@ mod tests {
                 MediaContent::Inline(Inline { media_type: media_type.into(), bytes: "foob".into() })
             }
         };
-        Media { kind, content, seconds: None }
+        Media { kind, content, seconds: None, uuid: None }
     }
 
     /// "foob" in base64 is an example of RFC 4648, section 10.
@@ -78,7 +94,9 @@ mod tests {
             medium(MediaKinds::VIDEO, "video/mp4"),
         ];
         let turns = vec![Turn { media, ..turn(&["one", "two"], None) }, turn(&["three"], None)];
-        let conversation = Conversation { turns, ..Conversation::default() };
+        let mut conversation = Conversation { turns, ..Conversation::default() };
+        conversation.turns[0].media[0].uuid = Some("u".into());
+        conversation.turns[0].media.insert(1, Media::cached_image("v"));
         let sent = body(&config(EndpointType::CHAT, false), &conversation, 1);
         let link = |url: &str| json!({"url": url});
         assert_eq!(
@@ -87,7 +105,9 @@ mod tests {
                 {"role": "user", "content": [
                     {"type": "text", "text": "one"},
                     {"type": "text", "text": "two"},
-                    {"type": "image_url", "image_url": link("data:image/png;base64,Zm9vYg==")},
+                    {"type": "image_url", "image_url": link("data:image/png;base64,Zm9vYg=="),
+                        "uuid": "u"},
+                    {"type": "image_url", "image_url": null, "uuid": "v"},
                     {"type": "image_url", "image_url": link("http://x/y")},
                     {"type": "input_audio", "input_audio": {"data": "Zm9vYg==", "format": "mp3"}},
                     {"type": "audio_url", "audio_url": link("http://x/y")},

@@ -35,6 +35,8 @@ pub struct EndpointTraits {
     pub needs_text: bool,
     /// Whether the server accepts URLs of media; otherwise they must be files.
     pub takes_urls: bool,
+    /// Whether a request may contain UUIDs of images, as vLLM caches them.
+    pub takes_image_uuids: bool,
     /// The media that a response contains.
     pub produces: MediaKinds,
     /// Whether a request may contain messages of an OpenAI chat from a file.
@@ -73,6 +75,7 @@ impl EndpointTraits {
             needs: MediaKinds::empty(),
             needs_text: false,
             takes_urls: true,
+            takes_image_uuids: false,
             produces: MediaKinds::empty(),
             takes_messages: false,
             ranks: false,

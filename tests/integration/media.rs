@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
@@ -288,6 +289,72 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         let said = refusal(extra);
         assert!(said.contains(words), "{extra:?}: {said}");
     }
+}
+
+/// Responds to each chat with a text, and stores its body.
+fn logging() -> (String, Arc<Mutex<Vec<String>>>) {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&bodies);
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = raw_server::read_request(stream) {
+            let (head, body) = request.split_once("\r\n\r\n").unwrap();
+            if head.starts_with("POST ") {
+                log.lock().unwrap().push(body.to_owned());
+            }
+            let answer = r#"{"choices":[{"index":0,"message":{"content":"yes"}}]}"#;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
+            raw_server::write(stream, (head + answer).as_bytes());
+        }
+    });
+    (format!("http://{address}"), bodies)
+}
+
+/// The parts without bytes are those of vLLM's documentation of cached media.
+#[test]
+fn images_that_the_server_has_cached_are_sent_as_their_uuids() {
+    let lines = [
+        r#"{"session_id": "s", "text": "one", "images": ["a.png"], "image_uuids": ["u"]}"#,
+        r#"{"session_id": "s", "text": "two", "images": ["a.png"], "image_uuids": ["u"]}"#,
+        r#"{"session_id": "t", "text": "three", "images": ["a.png"], "image_uuids": ["u"]}"#,
+        r#"{"text": "four", "image_uuids": ["u"]}"#,
+    ];
+    let folder = dataset(&lines);
+    let sent = |extra: &[&str]| {
+        let (url, bodies) = logging();
+        let file = folder.path().join("data.jsonl");
+        let file = ["--input-file", file.to_str().unwrap(), "--endpoint-type", "chat"];
+        let run = profile(&url, &[&file[..], &["--request-count", "4"], extra].concat());
+        assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+        assert!(run.records().iter().all(|record| metric(record, "num_images") == Some(1.0)));
+        let config = run.summary()["input_config"]["endpoint"]["uuid_and_strip"].as_bool();
+        assert_eq!(config, (!extra.is_empty()).then_some(true));
+        let bodies = bodies.lock().unwrap().clone();
+        bodies
+    };
+    let bytes = r#"{"url":"data:image/png;base64,iVBORw0KGgouLi4u"}"#;
+    let body = |text: &str, image: &str| {
+        format!(
+            r#"{{"messages":[{{"role":"user","content":[{{"type":"text","text":"{text}"}},{{"type":"image_url","image_url":{image},"uuid":"u"}}]}}],"model":"mock-model","stream":false}}"#
+        )
+    };
+    let four = body("four", "null");
+    let whole = [body("one", bytes), body("two", bytes), body("three", bytes), four.clone()];
+    assert_eq!(sent(&[]), whole);
+    let stripped = [body("one", bytes), body("two", "null"), body("three", bytes), four];
+    assert_eq!(sent(&["--uuid-and-strip"]), stripped);
+
+    let refused = |endpoint: &str, lines: &[&str]| {
+        let folder = dataset(lines);
+        let extra = ["--uuid-and-strip", "--endpoint-type", endpoint];
+        let run = run_file(&mock(Script::default()), folder.path(), &extra);
+        assert_eq!(run.exit_code(), Some(2), "{}", run.stderr());
+        run.stderr()
+    };
+    assert!(refused("responses", &lines).contains("requests do not have UUIDs of images"));
+    let conversation =
+        format!(r#"{{"turns": [{0}, {0}]}}"#, r#"{"images": ["a.png"], "image_uuids": ["u"]}"#);
+    assert!(refused("chat", &[&conversation]).contains("use a single_turn file"));
+    assert!(refused("chat", &[r#"{"text": "a"}"#]).contains("no image of the dataset has a UUID"));
 }
 
 /// Responds to the first request with a job and to all later ones with `later`.

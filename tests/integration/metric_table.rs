@@ -261,7 +261,7 @@ fn measurer(endpoint_type: EndpointType, registry: &Arc<Registry>, clock: Clock)
     };
     let media = |kind, seconds| {
         let content = MediaContent::Url("http://127.0.0.1/a".into());
-        Media { kind, content, seconds }
+        Media { kind, content, seconds, uuid: None }
     };
     let sound = |seconds| media(MediaKinds::AUDIO, Some(seconds));
     let image = || media(MediaKinds::IMAGE, None);

@@ -35,7 +35,8 @@ pub(super) fn images(dataset: &mut Dataset, connections: &Connections) -> anyhow
 }
 
 fn is_url(media: &&mut Media) -> bool {
-    media.kind == MediaKinds::IMAGE && matches!(media.content, MediaContent::Url(_))
+    let is_url = matches!(media.content, MediaContent::Url(_));
+    media.kind == MediaKinds::IMAGE && is_url && !media.is_cached()
 }
 
 async fn download(named: Vec<&mut Media>, connections: &Connections) -> anyhow::Result<()> {

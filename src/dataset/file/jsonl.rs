@@ -6,8 +6,12 @@
 //! A turn has `text` or `texts` (texts, or objects of `name` and `contents`), and may have `role`,
 //! `model`, `max_tokens` (also `output_length`), `delay` in milliseconds and `timestamp`, the time
 //! at which a fixed schedule sends it. In addition to the text or instead of it, a turn may have
-//! media: `image`, `audio` and `video`, or lists of them, each a path, a URL or a data URL. Any
-//! other member is rejected, since a misspelt one would silently change the benchmark.
+//! media: `image`, `audio` and `video`, or lists of them, each a path, a URL or a data URL.
+//! `image_uuids` has the UUIDs under which the server caches the `images`. Any other member is
+//! rejected, since a misspelt one would silently change the benchmark.
+//!
+//! The lines of a `single_turn` file with the same `session_id` are sent one after the other, none
+//! with the lines before it.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -32,7 +36,7 @@ const UNSUPPORTED: [&str; 8] = [
 ];
 
 /// The members of a turn, for messages.
-const TURN_MEMBERS: &str = "text, texts, image, images, audio, audios, video, videos, role, model, max_tokens, \
+const TURN_MEMBERS: &str = "text, texts, image, images, image_uuids, audio, audios, video, videos, role, model, max_tokens, \
      output_length, delay and timestamp";
 
 #[derive(Deserialize)]
@@ -44,7 +48,8 @@ struct TurnMembers {
     #[serde(default)]
     image: Named,
     #[serde(default)]
-    images: Named,
+    images: Named<ImageMember>,
+    image_uuids: Option<Vec<String>>,
     #[serde(default)]
     audio: Named,
     #[serde(default)]
@@ -101,22 +106,43 @@ impl TextMember {
 
 /// One or several media.
 #[derive(Default, Deserialize)]
-#[serde(untagged, expecting = "media must be a string or a list of strings")]
-enum Named {
+#[serde(
+    untagged,
+    expecting = "media must be a string or a list of strings; `images` may also have objects with \
+                 `contents` and `uuids`"
+)]
+enum Named<T = String> {
     #[default]
     None,
-    One(String),
-    Several(Vec<String>),
+    One(T),
+    Several(Vec<T>),
 }
 
-impl Named {
-    fn names(&self) -> &[String] {
+impl<T> Named<T> {
+    fn names(&self) -> &[T] {
         match self {
             Self::None => &[],
             Self::One(name) => std::slice::from_ref(name),
             Self::Several(names) => names,
         }
     }
+}
+
+/// An entry of `images`: one image, or several with UUIDs.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ImageMember {
+    Plain(String),
+    WithUuids(ImagesWithUuids),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImagesWithUuids {
+    #[serde(default)]
+    contents: Vec<String>,
+    #[serde(default)]
+    uuids: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -127,6 +153,50 @@ struct ConversationMembers {
     turns: Vec<TurnMembers>,
     #[serde(flatten)]
     rest: Map<String, Value>,
+}
+
+/// A line of a `single_turn` file.
+#[derive(Deserialize)]
+struct RequestMembers {
+    session_id: Option<String>,
+    #[serde(flatten)]
+    turn: TurnMembers,
+}
+
+/// Reads the requests of a `single_turn` file at `path`. Those with the same `session_id` are the
+/// turns of a conversation, which do not repeat each other.
+pub(super) fn read_requests<R: BufRead>(lines: Lines<R>, path: &Path) -> Result<Loaded, Fault> {
+    let mut files = MediaFiles::beside(path);
+    let mut conversations: Vec<Conversation> = Vec::new();
+    let mut places: HashMap<Arc<str>, usize> = HashMap::new();
+    for line in lines {
+        let line = line?;
+        let (id, turn) =
+            request(&line.text, &mut files).map_err(|why| Fault::Line(line.number, why))?;
+        let next = conversations.len();
+        let at = if id.is_empty() { next } else { *places.entry(Arc::clone(&id)).or_insert(next) };
+        match conversations.get_mut(at) {
+            Some(conversation) => {
+                conversation.turns.push(turn);
+                conversation.standalone_turns = true;
+            }
+            None => {
+                conversations.push(Conversation {
+                    id,
+                    turns: vec![turn],
+                    ..Conversation::default()
+                });
+            }
+        }
+    }
+    Ok(Loaded { conversations, note: String::new() })
+}
+
+/// Parses a line of a `single_turn` file: the identifier of its session, if any, and a turn.
+fn request(line: &str, files: &mut MediaFiles) -> Result<(Arc<str>, Turn), String> {
+    let RequestMembers { session_id, turn } = from_object(line)?;
+    check_kind(turn.kind.as_deref(), "single_turn")?;
+    Ok((session_id.unwrap_or_default().into(), turn.into_turn(files)?))
 }
 
 /// Reads all lines of the file at `path` with `parse`. The identifier of a conversation must be
@@ -153,13 +223,6 @@ pub(super) fn read<R: BufRead>(
         conversations.push(conversation);
     }
     Ok(Loaded { conversations, note: String::new() })
-}
-
-/// Parses a line of a `single_turn` file: a conversation of one turn.
-pub(super) fn single_turn(line: &str, files: &mut MediaFiles) -> Result<Conversation, String> {
-    let members: TurnMembers = from_object(line)?;
-    check_kind(members.kind.as_deref(), "single_turn")?;
-    Ok(Conversation { turns: vec![members.into_turn(files)?], ..Conversation::default() })
 }
 
 /// Parses a line of a `random_pool` file: a request that any session may draw.
@@ -233,11 +296,10 @@ impl TurnMembers {
     /// Opens the images, then the audio, then the video.
     fn media(&self, files: &mut MediaFiles) -> Result<Vec<Media>, String> {
         let kinds = [
-            (MediaKinds::IMAGE, &self.image, &self.images),
             (MediaKinds::AUDIO, &self.audio, &self.audios),
             (MediaKinds::VIDEO, &self.video, &self.videos),
         ];
-        let mut media = Vec::new();
+        let mut media = self.images(files)?;
         for (kind, one, several) in kinds {
             for name in one.names().iter().chain(several.names()) {
                 media.push(files.open(kind, name)?);
@@ -245,6 +307,70 @@ impl TurnMembers {
         }
         Ok(media)
     }
+}
+
+impl TurnMembers {
+    /// Opens the images, with their UUIDs.
+    fn images(&self, files: &mut MediaFiles) -> Result<Vec<Media>, String> {
+        let mut listed = Vec::new();
+        for member in self.images.names() {
+            listed.extend(member.listed()?);
+        }
+        if let Some(uuids) = &self.image_uuids {
+            if !self.image.names().is_empty() {
+                return Err("`image_uuids` are those of `images`; use it instead of `image`".into());
+            }
+            if listed.iter().any(|(_, uuid)| uuid.is_some()) {
+                return Err("it has both `image_uuids` and `uuids`".to_owned());
+            }
+            let names: Vec<&str> = listed.iter().map(|(name, _)| *name).collect();
+            listed = with_uuids("image_uuids", "images", &names, uuids)?;
+        }
+        let first = self.image.names().iter().map(|name| (name.as_str(), None));
+        let image = |(name, uuid): (&str, Option<&str>)| match uuid {
+            Some("") => Err("the UUID of an image is empty".to_owned()),
+            Some(uuid) if name.is_empty() => Ok(Media::cached_image(uuid)),
+            uuid => {
+                let media = files.open(MediaKinds::IMAGE, name)?;
+                Ok(Media { uuid: uuid.map(Arc::from), ..media })
+            }
+        };
+        first.chain(listed).map(image).collect()
+    }
+}
+
+impl ImageMember {
+    fn listed(&self) -> Result<Vec<(&str, Option<&str>)>, String> {
+        match self {
+            Self::Plain(name) => Ok(vec![(name, None)]),
+            Self::WithUuids(ImagesWithUuids { contents, uuids }) if uuids.is_empty() => {
+                Ok(contents.iter().map(|name| (name.as_str(), None)).collect())
+            }
+            Self::WithUuids(ImagesWithUuids { contents, uuids }) => {
+                let names: Vec<&str> = contents.iter().map(String::as_str).collect();
+                with_uuids("uuids", "contents", &names, uuids)
+            }
+        }
+    }
+}
+
+/// Returns each of `names` with its UUID, or the UUIDs alone without names. The errors call them by
+/// their members.
+fn with_uuids<'a>(
+    uuids_member: &str,
+    names_member: &str,
+    names: &[&'a str],
+    uuids: &'a [String],
+) -> Result<Vec<(&'a str, Option<&'a str>)>, String> {
+    if !names.is_empty() && names.len() != uuids.len() {
+        return Err(format!(
+            "`{uuids_member}` has {} entries and `{names_member}` has {}, but each image has one UUID",
+            uuids.len(),
+            names.len()
+        ));
+    }
+    let name = |at: usize| names.get(at).copied().unwrap_or_default();
+    Ok(uuids.iter().enumerate().map(|(at, uuid)| (name(at), Some(uuid.as_str()))).collect())
 }
 
 /// Converts a delay in milliseconds.

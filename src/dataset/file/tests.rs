@@ -74,6 +74,83 @@ fn media_are_read_with_a_text_and_without() {
 }
 
 #[test]
+fn lines_of_a_session_are_turns_without_a_history() {
+    let read = conversations(concat!(
+        r#"{"session_id": "a", "text": "a1"}"#,
+        "\n",
+        r#"{"text": "alone"}"#,
+        "\n",
+        r#"{"session_id": "b", "text": "b1"}"#,
+        "\n",
+        r#"{"session_id": "a", "text": "a2", "delay": 5, "output_length": 3}"#,
+    ));
+    let ids: Vec<&str> = read.iter().map(|conversation| &*conversation.id).collect();
+    assert_eq!(ids, ["a", "", "b"]);
+    let turns: Vec<usize> = read.iter().map(|conversation| conversation.turns.len()).collect();
+    assert_eq!(turns, [2, 1, 1]);
+    assert!(read[0].standalone_turns && !read[2].standalone_turns);
+    let last = &read[0].turns[1];
+    assert_eq!(
+        (texts(last), last.delay, last.max_tokens),
+        (vec!["a2".into()], Nanos(5_000_000), Some(3))
+    );
+    let (_, reason) = fault(r#"{"turns": [{"text": "a", "session_id": "x"}]}"#, None);
+    assert!(reason.contains("unknown field `session_id`"), "{reason}");
+}
+
+#[test]
+fn images_may_have_uuids() {
+    let read = conversations(concat!(
+        r#"{"text": "a", "images": ["http://x/a.png", "http://x/b.png"], "image_uuids": ["u", "v"]}"#,
+        "\n",
+        r#"{"image_uuids": ["u"]}"#,
+        "\n",
+        r#"{"images": ["http://x/c.png", {"contents": ["http://x/d.png", ""], "uuids": ["w", "x"]}]}"#,
+        "\n",
+        r#"{"images": [{"uuids": ["y"]}, {"contents": ["http://x/e.png"]}]}"#,
+    ));
+    let images = |at: usize| -> Vec<(String, Option<String>)> {
+        let media = read[at].turns[0].media.iter();
+        media.map(|it| (it.content.url(), it.uuid.as_deref().map(str::to_owned))).collect()
+    };
+    let image = |url: &str, uuid: Option<&str>| (url.to_owned(), uuid.map(str::to_owned));
+    let of_both = [image("http://x/a.png", Some("u")), image("http://x/b.png", Some("v"))];
+    assert_eq!(images(0), of_both);
+    assert_eq!(images(1), [image("", Some("u"))]);
+    let mixed =
+        [image("http://x/c.png", None), image("http://x/d.png", Some("w")), image("", Some("x"))];
+    assert_eq!(images(2), mixed);
+    assert_eq!(images(3), [image("", Some("y")), image("http://x/e.png", None)]);
+}
+
+#[test]
+fn faults_of_uuids_are_named() {
+    let cases = [
+        (
+            r#"{"images": ["http://x/a"], "image_uuids": ["u", "v"]}"#,
+            "`image_uuids` has 2 entries and `images` has 1",
+        ),
+        (r#"{"image": "http://x/a", "image_uuids": ["u"]}"#, "use it instead of `image`"),
+        (r#"{"image_uuids": [""]}"#, "the UUID of an image is empty"),
+        (
+            r#"{"images": [{"uuids": ["u"]}], "image_uuids": ["u"]}"#,
+            "both `image_uuids` and `uuids`",
+        ),
+        (
+            r#"{"images": [{"contents": ["http://x/a"], "uuids": ["u", "v"]}]}"#,
+            "`uuids` has 2 entries and `contents` has 1",
+        ),
+        (r#"{"images": [""]}"#, "the reference to its image is empty"),
+        (r#"{"images": [{"name": "a"}]}"#, "objects with `contents` and `uuids`"),
+        (r#"{"text": "a", "image_uuids": "u"}"#, "invalid type: string"),
+    ];
+    for (line, expected) in cases {
+        let (number, reason) = fault(line, Some(FileFormat::SingleTurn));
+        assert!(number == 1 && reason.contains(expected), "{line}: {reason}");
+    }
+}
+
+#[test]
 fn multi_turn_members_are_read() {
     let read = conversations(
         r#"{"session_id": "s1", "turns": [{"text": "a"}, {"text": "b", "delay": 500, "max_tokens": 9}]}"#,

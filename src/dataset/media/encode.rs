@@ -86,7 +86,7 @@ fn add_videos(
     for turn in turns {
         let next = videos.by_ref().take(video.batch_size).cloned();
         let kind = MediaKinds::VIDEO;
-        turn.media.extend(next.map(|content| Media { kind, content, seconds: None }));
+        turn.media.extend(next.map(|content| Media { kind, content, seconds: None, uuid: None }));
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ impl MediaFiles {
             }
             let url = Url::parse(text).map_err(|why| refused(&why))?;
             let content = MediaContent::Url(url.as_str().into());
-            return Ok(Media { kind, content, seconds: None });
+            return Ok(Media { kind, content, seconds: None, uuid: None });
         }
         if begins("data:") {
             let bytes = data_url(text).map_err(|why| {
@@ -99,7 +99,7 @@ impl MediaFiles {
             None
         };
         let file = Inline { media_type: media_type.into(), bytes: Bytes::from(bytes) };
-        Ok(Media { kind, content: MediaContent::Inline(file), seconds })
+        Ok(Media { kind, content: MediaContent::Inline(file), seconds, uuid: None })
     }
 }
 

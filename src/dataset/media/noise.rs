@@ -218,7 +218,7 @@ pub(super) fn noise_of(rng: &mut ChaCha8Rng, bytes: u64) -> Vec<u8> {
 
 fn inline(kind: MediaKinds, media_type: &str, file: Vec<u8>, seconds: Option<f64>) -> Media {
     let file = Inline { media_type: media_type.into(), bytes: file.into() };
-    Media { kind, content: MediaContent::Inline(file), seconds }
+    Media { kind, content: MediaContent::Inline(file), seconds, uuid: None }
 }
 
 #[cfg(test)]

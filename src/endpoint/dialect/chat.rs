@@ -15,6 +15,7 @@ use crate::endpoint::{Config, EndpointTraits};
 /// The dialect's properties and capabilities.
 pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     takes: MediaKinds::all(),
+    takes_image_uuids: true,
     takes_messages: true,
     repeats_history: true,
     ..EndpointTraits::text("chat", "/v1/chat/completions", build::<Chat>)

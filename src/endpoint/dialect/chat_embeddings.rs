@@ -13,6 +13,7 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     supports_streaming: false,
     produces_tokens: false,
     takes: MediaKinds::all(),
+    takes_image_uuids: true,
     takes_messages: true,
     repeats_history: true,
     metrics_title: "Embeddings Metrics",

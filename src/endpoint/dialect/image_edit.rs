@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn medium(content: MediaContent) -> Media {
-        Media { kind: MediaKinds::IMAGE, content, seconds: None }
+        Media { kind: MediaKinds::IMAGE, content, seconds: None, uuid: None }
     }
 
     fn file() -> Media {

@@ -478,7 +478,7 @@ fn tool_calls_and_refusals_are_tokens_and_the_first_output() {
 
 fn medium(kind: MediaKinds, seconds: Option<f64>) -> Media {
     let content = MediaContent::Url("http://x/y".into());
-    Media { kind, content, seconds }
+    Media { kind, content, seconds, uuid: None }
 }
 
 /// Returns the measured values of a request for the second of two turns, in display units.

@@ -25,8 +25,12 @@ fn done(text: &str) -> Value {
 #[test]
 fn a_request_bears_the_file_and_no_text() {
     let file = Inline { media_type: "audio/wav".into(), bytes: "SOUND".into() };
-    let media =
-        Media { kind: MediaKinds::AUDIO, content: MediaContent::Inline(file), seconds: None };
+    let media = Media {
+        kind: MediaKinds::AUDIO,
+        content: MediaContent::Inline(file),
+        seconds: None,
+        uuid: None,
+    };
     let turn = Turn { media: vec![media], ..turn(&["prompt"], Some(8)) };
     let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
     let mut config = config(TRANSCRIPTION, false);

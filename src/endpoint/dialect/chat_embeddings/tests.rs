@@ -9,7 +9,7 @@ const EMBEDDINGS: EndpointType = EndpointType::CHAT_EMBEDDINGS;
 /// A media item whose three bytes are `AAAA` in base64.
 fn medium(kind: MediaKinds, media_type: &str) -> Media {
     let file = Inline { media_type: media_type.into(), bytes: vec![0, 0, 0].into() };
-    Media { kind, content: MediaContent::Inline(file), seconds: None }
+    Media { kind, content: MediaContent::Inline(file), seconds: None, uuid: None }
 }
 
 fn sent(turns: Vec<Turn>, at: usize) -> serde_json::Value {

@@ -59,7 +59,7 @@ fn its_path_names_the_model_and_whether_it_streams() {
 fn media_are_parts() {
     let mut conversation = conversation();
     let inline = Inline { media_type: "video/mp4".into(), bytes: Bytes::from_static(b"fooba") };
-    let media = |content| Media { kind: MediaKinds::VIDEO, content, seconds: None };
+    let media = |content| Media { kind: MediaKinds::VIDEO, content, seconds: None, uuid: None };
     conversation.turns[0].media = vec![
         media(MediaContent::Inline(inline)),
         media(MediaContent::Url("http://x/a.mp4".into())),

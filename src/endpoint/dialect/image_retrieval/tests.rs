@@ -10,7 +10,12 @@ const RETRIEVAL: EndpointType = EndpointType::IMAGE_RETRIEVAL;
 
 fn image(media_type: &str) -> Media {
     let file = Inline { media_type: media_type.into(), bytes: vec![0, 0, 0].into() };
-    Media { kind: MediaKinds::IMAGE, content: MediaContent::Inline(file), seconds: None }
+    Media {
+        kind: MediaKinds::IMAGE,
+        content: MediaContent::Inline(file),
+        seconds: None,
+        uuid: None,
+    }
 }
 
 /// The request from NVIDIA's reference for the NIM for Object Detection, with `merge_levels` from

@@ -59,7 +59,7 @@ fn a_request_bears_its_conversation_apart_from_the_system_message() {
 fn images_are_blocks_with_a_source() {
     let mut conversation = conversation();
     let inline = Inline { media_type: "image/png".into(), bytes: Bytes::from_static(b"fooba") };
-    let image = |content| Media { kind: MediaKinds::IMAGE, content, seconds: None };
+    let image = |content| Media { kind: MediaKinds::IMAGE, content, seconds: None, uuid: None };
     conversation.turns[0].media = vec![
         image(MediaContent::Inline(inline)),
         image(MediaContent::Url("http://x/a.png".into())),

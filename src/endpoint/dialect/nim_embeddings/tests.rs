@@ -11,7 +11,12 @@ const PIXELS: &str = "data:image/png;base64,AAAA";
 
 fn image() -> Media {
     let file = Inline { media_type: "image/png".into(), bytes: vec![0, 0, 0].into() };
-    Media { kind: MediaKinds::IMAGE, content: MediaContent::Inline(file), seconds: None }
+    Media {
+        kind: MediaKinds::IMAGE,
+        content: MediaContent::Inline(file),
+        seconds: None,
+        uuid: None,
+    }
 }
 
 fn asked(texts: &[&str], images: usize) -> Conversation {

@@ -52,7 +52,7 @@ fn several_texts_and_media_are_parts_of_one_message() {
         let bytes = Bytes::from_static(b"fooba");
         MediaContent::Inline(Inline { media_type: media_type.into(), bytes })
     };
-    let media = |kind, content| Media { kind, content, seconds: None };
+    let media = |kind, content| Media { kind, content, seconds: None, uuid: None };
     turn.media = vec![
         media(MediaKinds::IMAGE, file("image/png")),
         media(MediaKinds::IMAGE, MediaContent::Url("http://x/a.png".into())),
