@@ -268,6 +268,8 @@ pub struct Synthetic {
     pub corpus: Corpus,
     /// Number of texts in a request (`--batch-size`).
     pub batch_size: usize,
+    /// Whether prompts are sent as token IDs (`--prompt-token-ids`).
+    pub sends_token_ids: bool,
     /// Number of turns of a conversation.
     pub turns: NormalDistribution,
     /// Delay before each later turn, in milliseconds.
@@ -390,6 +392,9 @@ pub struct Turn {
     pub role: Option<Arc<str>>,
     /// One text, or several for a batch (`--batch-size`).
     pub texts: Vec<Text>,
+    /// Token IDs to send instead of each of the texts, and of the conversation's system message and
+    /// context before it (`--prompt-token-ids`); empty to send texts.
+    pub token_ids: Vec<Arc<[u32]>>,
     /// Images, audio and video in addition to the texts.
     pub media: Vec<Media>,
     /// Chat messages to send unchanged (a JSON array), instead of messages with the texts.

@@ -448,6 +448,10 @@ pub(super) struct PromptArgs {
     #[arg(long, short, visible_aliases = ["prompt-batch-size", "batch-size-text"],
           value_name = "COUNT", value_parser = positive, help_heading = "Prompt", group = "text")]
     pub(super) batch_size: Option<u64>,
+    /// Send prompts as lists of token IDs instead of texts; for completions and embeddings, with the
+    /// model's own --tokenizer
+    #[arg(long, help_heading = "Prompt", group = "text", conflicts_with = "cache_bust")]
+    pub(super) prompt_token_ids: bool,
     /// Text of generated prompts: English prose, Shakespeare's sonnets, code and output of tools, or
     /// random tokens [default: prose]
     #[arg(long, value_name = "CORPUS", value_parser = choice::<Corpus>(), help_heading = "Prompt")]

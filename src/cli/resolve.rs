@@ -268,6 +268,7 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         range: random_range(prompt)?,
         corpus: prompt.prompt_corpus.unwrap_or_default(),
         batch_size: prompt.batch_size.unwrap_or(1) as usize,
+        sends_token_ids: prompt.prompt_token_ids,
         turns: spread(conversation.session_turns_mean, 1.0, conversation.session_turns_stddev),
         turn_delay_ms: spread(mean, 0.0, stddev),
         prefix_pool_size: prompt.num_prefix_prompts.unwrap_or(0) as usize,

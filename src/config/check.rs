@@ -120,6 +120,9 @@ impl RunConfig {
             );
             return refuse("--batch-size", why);
         }
+        if synthetic.sends_token_ids {
+            self.check_token_ids()?;
+        }
         let needs_turns =
             |phase: &PhaseConfig| matches!(phase.load, LoadPattern::UserCentric { .. });
         let has_one_turn = synthetic.turns.mean <= 1.0 && synthetic.turns.stddev == 0.0;
@@ -129,6 +132,21 @@ impl RunConfig {
             return refuse("--user-centric-rate", why.to_owned());
         }
         Ok(())
+    }
+
+    /// Checks that the server can understand prompts of token IDs.
+    fn check_token_ids(&self) -> Result<(), ConfigError> {
+        let traits = self.endpoint.endpoint_type.traits();
+        let why = if !traits.takes_token_ids {
+            format!("{} requests contain texts; use completions or embeddings", traits.name)
+        } else if self.tokenizer == tokenizer::Source::Builtin {
+            "the token IDs of the builtin tokenizer are other tokens for the model; use \
+             --tokenizer to select the model's own"
+                .to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError::flag("--prompt-token-ids", why))
     }
 
     fn check_headers(&self) -> Result<(), ConfigError> {

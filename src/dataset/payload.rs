@@ -9,10 +9,11 @@ use crate::tokenizer::TokenCounter;
 
 /// Counts the tokens of the body's texts: its system message, messages, contents, `prompt`, `input`
 /// or `inputs`, or query and passages, depending on the dialect; the declared tools; and the
-/// repeated tool calls. Returns `None` without text, or if a prompt is given in tokens.
+/// repeated tool calls. If a prompt is given as token IDs, returns their number. Returns `None`
+/// without text.
 pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let body: Value = serde_json::from_str(payload.get()).ok()?;
-    sum(&texts(&body)?, counter)
+    token_ids(&body).or_else(|| sum(&texts(&body)?, counter))
 }
 
 /// Returns the body's texts, joined; empty without text.
@@ -21,12 +22,25 @@ pub(super) fn joined_texts(payload: &RawValue) -> String {
     texts(&body).unwrap_or_default().join("\n")
 }
 
-/// Counts the tokens of a generated body's texts with `count`; `None` without text, or if it is not
-/// JSON.
+/// Counts the tokens of a generated body's texts with `count`, or its token IDs; `None` without
+/// text, or if it is not JSON.
 pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
     let body: Value = serde_json::from_slice(body).ok()?;
-    let texts = texts(&body)?;
-    (!texts.is_empty()).then(|| texts.iter().map(|text| count(text)).sum())
+    let counted = || {
+        let texts = texts(&body)?;
+        (!texts.is_empty()).then(|| texts.iter().map(|text| count(text)).sum())
+    };
+    token_ids(&body).or_else(counted)
+}
+
+/// Returns the number of token IDs in the prompt: a list of them, or a list of lists. `None` if it
+/// has anything else.
+fn token_ids(body: &Value) -> Option<u64> {
+    let number = |ids: &[Value]| ids.iter().all(Value::is_u64).then_some(ids.len() as u64);
+    let prompt = |name| body[name].as_array().filter(|items| items.first().is_some_and(is_tokens));
+    let prompt = ["prompt", "input"].into_iter().find_map(prompt)?;
+    number(prompt)
+        .or_else(|| prompt.iter().map(|list| list.as_array().and_then(|ids| number(ids))).sum())
 }
 
 /// Counts the tokens of the texts in `messages`, and in the declared `tools`, both JSON arrays;
@@ -161,6 +175,22 @@ mod tests {
         let messages = json!({"messages": [{"role": "user", "content": "a"}],
             "tools": [{"name": "g", "input_schema": {"type": "object"}}]});
         assert_eq!(texts(&messages), ["a", "g", "{\"type\":\"object\"}"]);
+    }
+
+    #[test]
+    fn token_ids_are_counted() {
+        let counted = |body: Value| {
+            let raw = RawValue::from_string(body.to_string()).unwrap();
+            let tokens = count_tokens(&raw, &TokenCounter::builtin());
+            assert_eq!(tokens_sent(raw.get().as_bytes(), |_| panic!("there is no text")), tokens);
+            tokens
+        };
+        assert_eq!(counted(json!({"prompt": [5, 6, 7]})), Some(3));
+        assert_eq!(counted(json!({"prompt": [[5, 6], [7]], "max_tokens": 1})), Some(3));
+        assert_eq!(counted(json!({"input": [[5], [6, 7], []]})), Some(3));
+        assert_eq!(counted(json!({"prompt": [5, "a"]})), None);
+        assert_eq!(counted(json!({"prompt": [[5], 6]})), None);
+        assert_eq!(counted(json!({"prompt": [-5, 1.5]})), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::lengths::Window;
 use super::media::{self, MediaMaker};
 use super::prompts::PromptCutter;
-use super::{Conversation, DatasetError, Seed, Synthetic, Turn};
+use super::{Conversation, DatasetError, Seed, Synthetic, Text, Turn};
 use crate::tokenizer::{TokenCounter, Wrapping};
 use crate::units::Nanos;
 
@@ -32,6 +32,7 @@ pub(super) fn generate(
 
 struct Generator<'a> {
     config: &'a Synthetic,
+    counter: &'a TokenCounter,
     cutter: PromptCutter<'a>,
     /// Tokens that the chat template adds to prompts if it counts; prompts are shorter by that
     /// number.
@@ -64,9 +65,12 @@ impl<'a> Generator<'a> {
             .map(|_| cutter.cut(config.prefix_length as u32))
             .collect::<Result<_, _>>()?;
         // A chat template contains the tokens that the tokenizer would otherwise add.
-        let added = if counter.has_chat_template() { 0 } else { counter.added_tokens() };
+        // To token IDs, the server adds none.
+        let has_all_tokens = counter.has_chat_template() || config.sends_token_ids;
+        let added = if has_all_tokens { 0 } else { counter.added_tokens() };
         Ok(Self {
             config,
+            counter,
             cutter,
             wrapping: counter.wrapping(),
             windows: config.range.map(|range| range.windows(added)).transpose()?,
@@ -87,12 +91,30 @@ impl<'a> Generator<'a> {
             None => None,
         };
         let turns = self.config.turns.draw_count(&mut self.turns);
-        Ok(Conversation {
+        let mut conversation = Conversation {
             system: self.system.clone(),
             user_context,
             turns: (0..turns).map(|index| self.turn(index == 0)).collect::<Result<_, _>>()?,
             ..Conversation::default()
-        })
+        };
+        if self.config.sends_token_ids {
+            self.add_token_ids(&mut conversation);
+        }
+        Ok(conversation)
+    }
+
+    /// Gives each turn the token IDs of its prompts: those of the system message, of the context and
+    /// of the text, so that a prompt has as many as they have together.
+    fn add_token_ids(&self, conversation: &mut Conversation) {
+        let Conversation { system, user_context, turns, .. } = conversation;
+        let lead = [system, user_context].into_iter().flatten();
+        let lead: Vec<u32> = lead.flat_map(|text| self.counter.encode(text)).collect();
+        for turn in turns {
+            let of_prompt = |text: &Text| {
+                lead.iter().copied().chain(self.counter.encode(&text.to_string())).collect()
+            };
+            turn.token_ids = turn.texts.iter().map(of_prompt).collect();
+        }
     }
 
     fn turn(&mut self, is_first: bool) -> Result<Turn, DatasetError> {

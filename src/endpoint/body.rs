@@ -26,6 +26,7 @@ pub(super) enum Member<'a> {
     Text(&'a str),
     Owned(String),
     Texts(Vec<Member<'a>>),
+    TokenIds(&'a [u32]),
     Number(u32),
     Switch(bool),
     /// A value built by the dialect.
@@ -167,12 +168,17 @@ pub(super) fn raw(turn: &Turn) -> Option<Vec<u8>> {
 
 /// Returns a turn's texts for a dialect without messages: a text, or a list if there are
 /// several. Each is prefixed with the conversation's system message and context, separated by
-/// line feeds.
+/// line feeds. If the turn has token IDs, they are returned instead.
 pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Member<'a> {
-    let mut texts = prompts(conversation, turn);
-    match turn.texts.len() {
-        0 | 1 => texts.next().unwrap_or(Member::Text("")),
-        _ => Member::Texts(texts.collect()),
+    let ids = turn.token_ids.iter().map(|ids| Member::TokenIds(ids));
+    let mut prompts: Vec<Member<'a>> = if turn.token_ids.is_empty() {
+        prompts(conversation, turn).collect()
+    } else {
+        ids.collect()
+    };
+    match prompts.len() {
+        0 | 1 => prompts.pop().unwrap_or(Member::Text("")),
+        _ => Member::Texts(prompts),
     }
 }
 

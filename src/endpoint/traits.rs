@@ -37,6 +37,8 @@ pub struct EndpointTraits {
     pub takes_urls: bool,
     /// Whether a request may contain UUIDs of images, as vLLM caches them.
     pub takes_image_uuids: bool,
+    /// Whether a prompt may be a list of token IDs.
+    pub takes_token_ids: bool,
     /// The media that a response contains.
     pub produces: MediaKinds,
     /// Whether a request may contain messages of an OpenAI chat from a file.
@@ -76,6 +78,7 @@ impl EndpointTraits {
             needs_text: false,
             takes_urls: true,
             takes_image_uuids: false,
+            takes_token_ids: false,
             produces: MediaKinds::empty(),
             takes_messages: false,
             ranks: false,

@@ -20,6 +20,7 @@ fn synthetic() -> Synthetic {
         range: None,
         corpus: Corpus::Prose,
         batch_size: 1,
+        sends_token_ids: false,
         turns: NormalDistribution::exactly(1.0),
         turn_delay_ms: NormalDistribution::exactly(0.0),
         prefix_pool_size: 0,

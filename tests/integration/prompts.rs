@@ -2,6 +2,7 @@
 
 use aiperf::mock_server::{Config, MockServer};
 use serde_json::Value;
+use tokenizers::Tokenizer;
 
 use crate::support::run::{aiperf, profile};
 
@@ -97,4 +98,90 @@ fn a_dry_run_of_a_sweep_is_rejected() {
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("shows a single run"));
+}
+
+/// The tokenizer's own library encodes the texts of the same run without the flag.
+#[test]
+fn prompts_are_sent_as_the_token_ids_of_their_texts() {
+    let server = MockServer::start(Config::default()).unwrap();
+    let tokenizer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
+    let sent = |endpoint: &str, extra: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let output = aiperf(&["profile", "-m", "mock-model", "--endpoint-type", endpoint])
+            .args(["--url", &server.url(), "--tokenizer", tokenizer, "--ui", "none"])
+            .args("--isl 30 --batch-size 2 --request-count 4 --random-seed 3".split(' '))
+            .args("--num-prefix-prompts 2 --prefix-prompt-length 10".split(' '))
+            .args(["--prompt-corpus", "random", "--export-level", "raw", "--artifact-dir"])
+            .arg(directory.path())
+            .args(extra.split_whitespace())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = |name: &str| -> Vec<Value> {
+            let text = std::fs::read_to_string(directory.path().join(name)).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        let name = if endpoint == "completions" { "prompt" } else { "input" };
+        let raw = lines("profile_export_raw.jsonl").into_iter();
+        let mut prompts: Vec<Value> = raw.map(|it| it["payload"][name].clone()).collect();
+        prompts.sort_by_key(Value::to_string);
+        (prompts, lines("profile_export.jsonl"))
+    };
+    let library = Tokenizer::from_file(format!("{tokenizer}/tokenizer.json")).unwrap();
+    let ids = |text: &str| library.encode(text, false).unwrap().get_ids().to_vec();
+    for endpoint in ["completions", "embeddings"] {
+        let (texts, _) = sent(endpoint, "");
+        let prompts = texts.iter().map(|batch| {
+            let batch = batch.as_array().unwrap().iter();
+            Value::from(
+                batch.map(|text| ids(text.as_str().unwrap()).into()).collect::<Vec<Value>>(),
+            )
+        });
+        let mut expected: Vec<Value> = prompts.collect();
+        expected.sort_by_key(Value::to_string);
+        let (found, records) = sent(endpoint, "--prompt-token-ids");
+        assert_eq!(found, expected);
+        for record in records {
+            let value = |tag: &str| record["metrics"][tag]["value"].as_u64();
+            // Two prompts, each with a prefix of 10 tokens, a space and 30 more tokens.
+            assert_eq!(value("input_sequence_length"), Some(80), "{record}");
+            assert_eq!(value("usage_prompt_tokens"), Some(80), "{record}");
+        }
+    }
+    // The system prompt and the context are in each prompt.
+    let flags =
+        "--prompt-token-ids --shared-system-prompt-length 20 --user-context-prompt-length 5";
+    let (found, records) = sent("completions", flags);
+    for prompts in &found {
+        let lengths = prompts.as_array().unwrap().iter().map(|ids| ids.as_array().unwrap().len());
+        assert_eq!(lengths.collect::<Vec<_>>(), [65, 65]);
+        let system = |batch: &Value| batch[0].as_array().unwrap()[..20].to_vec();
+        assert_eq!(system(prompts), system(&found[0]));
+    }
+    for record in records {
+        assert_eq!(record["metrics"]["input_sequence_length"]["value"], 130);
+        assert_eq!(record["metrics"]["usage_prompt_tokens"]["value"], 130);
+    }
+}
+
+#[test]
+fn token_ids_are_only_sent_where_they_mean_the_same_to_the_server() {
+    let refused = |arguments: &str| {
+        let output = aiperf(&["profile", "-m", "m", "--prompt-token-ids"])
+            .args(arguments.split(' '))
+            .output()
+            .unwrap();
+        assert_ne!(output.status.code(), Some(0));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let tokenizer = concat!("--tokenizer ", env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
+    let said = refused("--endpoint-type completions --tokenizer builtin");
+    assert!(said.contains("--prompt-token-ids: the token IDs of the builtin tokenizer"), "{said}");
+    let said = refused(&format!("--endpoint-type chat {tokenizer}"));
+    assert!(said.contains("chat requests contain texts; use completions"), "{said}");
+    let file = format!("--endpoint-type completions {tokenizer} --input-file {}", file!());
+    let said = refused(&file);
+    assert!(said.contains("--prompt-token-ids: applies to generated prompts"), "{said}");
+    let busts = format!("--endpoint-type completions {tokenizer} --cache-bust system-prefix");
+    assert!(refused(&busts).contains("cannot be used with"), "{}", refused(&busts));
 }

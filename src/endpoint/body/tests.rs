@@ -52,6 +52,31 @@ fn a_chat_body_is_as_aiperf_sends_it() {
     );
 }
 
+/// The forms of a prompt in OpenAI's API: a list of token IDs, or a list of such lists.
+#[test]
+fn token_ids_are_sent_instead_of_texts() {
+    let with_ids = |texts: &[&str], ids: &[&[u32]]| {
+        let token_ids = ids.iter().map(|ids| Arc::from(*ids)).collect();
+        let turn = Turn { token_ids, ..turn(texts, Some(8)) };
+        let system = Some("s".into());
+        Conversation { system, ..conversation(vec![turn]) }
+    };
+    let config = Config { streaming: false, ..config(EndpointType::COMPLETIONS) };
+    assert_eq!(
+        body(&config, &with_ids(&["a"], &[&[4, 5]]), 0, &[]),
+        r#"{"prompt":[4,5],"model":"m","stream":false,"max_tokens":8}"#
+    );
+    assert_eq!(
+        body(&config, &with_ids(&["a", "b"], &[&[4, 5], &[6]]), 0, &[]),
+        r#"{"prompt":[[4,5],[6]],"model":"m","stream":false,"max_tokens":8}"#
+    );
+    let config = Config { endpoint_type: EndpointType::EMBEDDINGS, ..config };
+    assert_eq!(
+        body(&config, &with_ids(&["a"], &[&[4, 5]]), 0, &[]),
+        r#"{"input":[4,5],"model":"m"}"#
+    );
+}
+
 #[test]
 fn a_later_turn_repeats_the_conversation() {
     let mut conversation = conversation(vec![turn(&["one"], None), turn(&["two"], None)]);

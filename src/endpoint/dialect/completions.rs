@@ -7,13 +7,14 @@ use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
 pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
+    takes_token_ids: true,
     operation_name: "text_completion",
     ..EndpointTraits::text("completions", "/v1/completions", build::<Completions>)
 };
 
 /// `/v1/completions`.
 ///
-/// A request contains its turn's text, or the list of its texts. Earlier turns and responses
+/// A request contains its turn's text, or the list of its texts, or their token IDs. Earlier turns and responses
 /// are not repeated, since the dialect does not define how. The limit is always `max_tokens`.
 struct Completions;
 

@@ -12,6 +12,7 @@ use crate::endpoint::{Config, EndpointTraits};
 pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     supports_streaming: false,
     produces_tokens: false,
+    takes_token_ids: true,
     metrics_title: "Embeddings Metrics",
     operation_name: "embeddings",
     ..EndpointTraits::text("embeddings", "/v1/embeddings", build::<Embeddings>)
@@ -19,7 +20,7 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 
 /// `/v1/embeddings`.
 ///
-/// A request contains its turn's text, or the list of its texts. The response is a single
+/// A request contains its turn's text, or the list of its texts, or their token IDs. The response is a single
 /// content event without text; its vectors are not parsed.
 struct Embeddings;
 
