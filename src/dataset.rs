@@ -37,7 +37,7 @@ pub use self::hub::{HubDataset, PUBLIC, Public};
 pub use self::lengths::{RandomRange, RangeStyle, SequenceDistribution};
 pub(crate) use self::media::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES,
-    Scene, SoundCodec, VideoClip, VideoFormat, VideoSound,
+    PictureSampling, Pictures, Scene, SoundCodec, VideoClip, VideoFormat, VideoSound,
 };
 pub use self::media::{Media, MediaContent, MediaKinds, audio_seconds};
 pub(crate) use self::payload::tokens_sent;
@@ -97,8 +97,11 @@ pub enum Source {
         format: Option<FileFormat>,
         /// How prompts are generated if the file is a trace.
         traces: TraceSettings,
-        /// Number of requests to draw if the path is a directory of pools.
+        /// Number of requests to draw from pools: from a directory, or in batches.
         entries: usize,
+        /// Number of texts that a request has of the pool in a `random_pool` file
+        /// (`--batch-size`); with 1, requests are lines of the file.
+        batch_size: usize,
     },
     /// Read from the Hugging Face hub.
     Hub(HubDataset),
@@ -284,8 +287,10 @@ pub struct Synthetic {
     pub user_context_prompt_length: Option<usize>,
     /// Literal system prompt.
     pub system_prompt: Option<String>,
-    /// Images per turn.
+    /// Images of noise per turn.
     pub images: Option<ImageNoise>,
+    /// Pictures per turn, from a directory.
+    pub pictures: Option<Pictures>,
     /// Audio per turn.
     pub audio: Option<AudioNoise>,
     /// Videos per turn.
@@ -460,8 +465,8 @@ impl Dataset {
         let mut conversations = match &config.source {
             Source::Synthetic(synthetic) => synthetic::generate(synthetic, counter, seed)?,
             Source::Rankings(rankings) => rankings::generate(rankings, counter, seed)?,
-            Source::File { path, format, traces, entries } => {
-                file::read(path, *format, traces, counter, seed, *entries)?
+            Source::File { path, format, traces, entries, batch_size } => {
+                file::read(path, *format, traces, counter, seed, (*entries, *batch_size))?
             }
             Source::Hub(dataset) => hub::read(dataset, hub, counter, seed)?,
         };

@@ -37,7 +37,10 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::WekaTrace),
     ][usize::from(*number) % 14];
     let traces = TraceSettings { synthesis: synthesis(*number), ..TraceSettings::default() };
-    let source = Source::File { path: FILE.path().to_owned(), format, traces, entries: 1 };
+    let is_pool = format == Some(FileFormat::RandomPool);
+    let batch_size = if is_pool { 1 + usize::from(*number) % 3 } else { 1 };
+    let source =
+        Source::File { path: FILE.path().to_owned(), format, traces, entries: 1, batch_size };
     let config = Config { random_seed: Some(1), ..Config::new(source, vec!["m".to_owned()]) };
     match Dataset::load(&config, &COUNTER, true, &Hub::new(Environment::new(&|_| None))) {
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -25,6 +25,7 @@ pub(super) fn validate(asked: &Validate, out: &mut impl Write) -> anyhow::Result
                 traces: TraceSettings::default(),
                 // A directory of pools is read completely, whatever is drawn from it.
                 entries: 1,
+                batch_size: 1,
             },
             vec![String::new()],
         )

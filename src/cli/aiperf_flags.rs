@@ -84,12 +84,6 @@ pub const OFF_SWITCHES: &[&str] = &[
 /// Flags with the only value that is accepted, and what to do instead of another.
 pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
     ("--url-strategy", "round-robin", "AIPerf does not support others either"),
-    (
-        "--image-source-sampling",
-        "random-with-replacement",
-        "generated noise is not a set of images to cycle through, and AIPerf rejects other values for \
-         noise too",
-    ),
     ("--transport", "http", "AIPerf does not support others either"),
     ("--transport-type", "http", "AIPerf does not support others either"),
 ];

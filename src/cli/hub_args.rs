@@ -60,7 +60,7 @@ pub(super) fn dataset(
     };
     let public = hub.public_dataset;
     let has_agents = hub.hf_weka_dataset.is_some() || public.is_some_and(Public::has_agents);
-    let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
+    let groups = ["conversations", "text", "batch", "MediaArgs", "VideoArgs", "RankingsArgs"];
     let why = "applies to generated prompts and cannot be combined with --public-dataset or \
                --hf-dataset; remove one of the two";
     given.refuse(&groups, why)?;

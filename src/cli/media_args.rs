@@ -1,27 +1,39 @@
 //! The flags for generated images and audio, and the settings they make.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
 
 use super::value::{choice, number, positive, seconds};
 use crate::config::ConfigError;
-use crate::dataset::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, NormalDistribution};
-use crate::setting::named;
+use crate::dataset::{
+    AudioFormat, AudioNoise, ImageFormat, ImageNoise, NormalDistribution, PictureSampling, Pictures,
+};
 
 /// A value of `--image-source`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ImageSource {
     Noise,
-    Assets,
+    Directory(PathBuf),
 }
 
-named! { ImageSource { "noise" => Noise, "assets" => Assets } }
+fn image_source(text: &str) -> Result<ImageSource, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "noise" => Ok(ImageSource::Noise),
+        "assets" => {
+            Err("aiperf includes no pictures; name a directory of pictures, or noise".into())
+        }
+        _ => Ok(ImageSource::Directory(text.into())),
+    }
+}
 
 /// Images and audio in generated prompts.
 #[derive(Args)]
+#[command(group = ArgGroup::new("images").multiple(true))]
 pub(super) struct MediaArgs {
     /// Mean width of generated images in pixels; images require this and --image-height-mean
     /// [default: 0]
-    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input", requires = "image_height_mean")]
+    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input", requires = "image_height_mean", group = "images")]
     pub(super) image_width_mean: Option<f64>,
     /// Standard deviation of the width of generated images in pixels [default: 0]
     #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
@@ -33,16 +45,20 @@ pub(super) struct MediaArgs {
     /// Standard deviation of the height of generated images in pixels [default: 0]
     #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
     pub(super) image_height_stddev: Option<f64>,
-    /// Number of generated images in each turn [default: 1]
+    /// Number of images in each turn [default: 1]
     #[arg(long, visible_alias = "batch-size-image", value_name = "COUNT",
-          value_parser = positive, help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
+          value_parser = positive, help_heading = "Image Input", requires = "images")]
     pub(super) image_batch_size: Option<u64>,
     /// Format of generated images [default: png]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<ImageFormat>(), help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
     pub(super) image_format: Option<ImageFormat>,
-    /// Content of generated images; only noise is supported
-    #[arg(long, value_name = "SOURCE", value_parser = choice::<ImageSource>(), help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
+    /// Content of images: noise, or a directory of pictures, which are sent as they are [default:
+    /// noise]
+    #[arg(long, value_name = "SOURCE", value_parser = image_source, help_heading = "Image Input", group = "images")]
     pub(super) image_source: Option<ImageSource>,
+    /// Order in which pictures are drawn from the directory [default: random-with-replacement]
+    #[arg(long, value_name = "STRATEGY", value_parser = choice::<PictureSampling>(), help_heading = "Image Input")]
+    pub(super) image_source_sampling: Option<PictureSampling>,
     /// Mean length of generated audio in seconds; audio requires this [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Audio Input")]
     pub(super) audio_length_mean: Option<f64>,
@@ -71,11 +87,10 @@ pub(super) struct MediaArgs {
 }
 
 impl MediaArgs {
-    /// The images in each turn; `None` without a size.
+    /// The images of noise in each turn; `None` without a size.
     pub(super) fn images(&self) -> Result<Option<ImageNoise>, ConfigError> {
-        if self.image_source == Some(ImageSource::Assets) {
-            let why = "aiperf includes no image assets; remove the flag to generate noise, or \
-                       refer to image files in the `image` field of an --input-file";
+        if self.image_source == Some(ImageSource::Noise) && self.image_width_mean.is_none() {
+            let why = "noise requires --image-width-mean and --image-height-mean";
             return Err(ConfigError::flag("--image-source", why));
         }
         let side = |mean: Option<f64>, stddev: Option<f64>| NormalDistribution {
@@ -91,6 +106,27 @@ impl MediaArgs {
             batch_size: self.image_batch_size.unwrap_or(1) as usize,
             format: self.image_format.unwrap_or(ImageFormat::Png),
         }))
+    }
+
+    /// The pictures in each turn; `None` without a directory.
+    pub(super) fn pictures(&self) -> Result<Option<Pictures>, ConfigError> {
+        let sampling = self.image_source_sampling.unwrap_or_default();
+        let Some(ImageSource::Directory(directory)) = &self.image_source else {
+            if sampling == PictureSampling::default() {
+                return Ok(None);
+            }
+            let why = "applies to the pictures of a directory; name one with --image-source, or \
+                       remove the flag";
+            return Err(ConfigError::flag("--image-source-sampling", why));
+        };
+        // The other flags about sizes and formats require this one.
+        if self.image_width_mean.is_some() {
+            let why = "pictures of a directory are sent as they are; remove the flags for their \
+                       size and format, or convert the files before the run";
+            return Err(ConfigError::flag("--image-width-mean", why));
+        }
+        let batch_size = self.image_batch_size.unwrap_or(1) as usize;
+        Ok(Some(Pictures { directory: directory.clone(), sampling, batch_size }))
     }
 
     /// The audio in each turn; `None` without a length.

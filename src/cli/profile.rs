@@ -443,10 +443,10 @@ pub(super) struct PromptArgs {
           value_name = "TOKENS", value_parser = number, requires = "osl",
           help_heading = "Output Sequence Length (OSL)", group = "output_lengths")]
     pub(super) osl_stddev: Option<f64>,
-    /// Number of texts in each request, for endpoint types such as completions and embeddings
-    /// [default: 1]
+    /// Number of texts in each request, for endpoint types such as completions and embeddings; drawn
+    /// from the lines of a random-pool --input-file [default: 1]
     #[arg(long, short, visible_aliases = ["prompt-batch-size", "batch-size-text"],
-          value_name = "COUNT", value_parser = positive, help_heading = "Prompt", group = "text")]
+          value_name = "COUNT", value_parser = positive, help_heading = "Prompt", group = "batch")]
     pub(super) batch_size: Option<u64>,
     /// Send prompts as lists of token IDs instead of texts; for completions and embeddings, with the
     /// model's own --tokenizer

@@ -47,7 +47,7 @@ pub(super) fn generated(
 ) -> Result<Rankings, ConfigError> {
     let why = "a generated ranking request has a query and passages instead of a prompt; use the \
                --rankings-* flags";
-    given.refuse(&["text", "output_lengths", "MediaArgs", "VideoArgs"], why)?;
+    given.refuse(&["text", "batch", "output_lengths", "MediaArgs", "VideoArgs"], why)?;
     if flags.conversation.session_turns_mean.is_some_and(|turns| turns != 1.0)
         || flags.conversation.session_turns_stddev.is_some_and(|turns| turns > 0.0)
     {

@@ -210,6 +210,7 @@ fn dataset(
                     .synthesis
                     .traces(flags.prompt.isl_block_size, flags.prompt.prompt_corpus),
                 entries: entries(flags),
+                batch_size: flags.prompt.batch_size.unwrap_or(1) as usize,
             }
         }
         (None, None) if flags.endpoint.endpoint_type.traits().ranks => {
@@ -226,14 +227,16 @@ fn dataset(
         [] => ModelSelection::default(),
         _ => ModelSelection::Weighted,
     };
-    let is_pool = flags.input.custom_dataset_type == Some(FileFormat::RandomPool);
+    // Batches are drawn at random when the file is read.
+    let is_drawn = flags.input.custom_dataset_type == Some(FileFormat::RandomPool)
+        && flags.prompt.batch_size.is_none_or(|size| size == 1);
     Ok(dataset::Config {
         source,
         models: flags.endpoint.models.clone(),
         model_selection: flags.endpoint.model_selection_strategy.unwrap_or(default_selection),
         model_weights: flags.endpoint.model_weights.clone(),
         lora_modules: flags.endpoint.lora_modules.clone(),
-        sampling: flags.input.dataset_sampling_strategy.or(is_pool.then_some(Sampling::Random)),
+        sampling: flags.input.dataset_sampling_strategy.or(is_drawn.then_some(Sampling::Random)),
         output_tokens: flags.prompt.osl.map(|mean| NormalDistribution { mean, stddev }),
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         cache_bust: flags.prompt.cache_bust.unwrap_or_default(),
@@ -277,6 +280,7 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         user_context_prompt_length: prompt.user_context_prompt_length.map(|n| n as usize),
         system_prompt: system_prompt(prompt)?,
         images: flags.media.images()?,
+        pictures: flags.media.pictures()?,
         audio: flags.media.audio(),
         video: flags.video.video(),
     })
@@ -310,8 +314,16 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
 
 /// Returns an error for a flag about generated prompts if there is a file.
 fn refuse_generated(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigError> {
-    // Requests are drawn from a directory of pools, as many as --num-dataset-entries says.
-    let draws = flags.input.input_file.as_ref().is_some_and(|path| path.is_dir());
+    let is_directory = flags.input.input_file.as_ref().is_some_and(|path| path.is_dir());
+    let is_pool = flags.input.custom_dataset_type == Some(FileFormat::RandomPool) && !is_directory;
+    if !is_pool {
+        let why = "applies to generated prompts and to a file of --custom-dataset-type \
+                   random-pool; remove the flag";
+        given.refuse(&["batch"], why)?;
+    }
+    // Requests are drawn from a directory of pools, or in batches, as many as --num-dataset-entries
+    // says.
+    let draws = is_directory || flags.prompt.batch_size.is_some_and(|size| size > 1);
     let entries = if draws { None } else { Some("entries") };
     let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
     let groups: Vec<&str> = entries.into_iter().chain(groups).collect();
@@ -327,8 +339,10 @@ fn refuse_text_flags(flags: &ProfileArgs, given: Given<'_>) -> Result<(), Config
     if takes_text {
         return Ok(());
     }
-    given
-        .refuse(&["text"], format!("{} requests do not contain text; remove the flag", traits.name))
+    given.refuse(
+        &["text", "batch"],
+        format!("{} requests do not contain text; remove the flag", traits.name),
+    )
 }
 
 fn server(flags: &ProfileArgs, environment: Environment<'_>) -> Result<ServerConfig, ConfigError> {

@@ -12,8 +12,8 @@ use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::Formats;
 use crate::config::{ResetKvCache, RunConfig, ServerProfiler};
 use crate::dataset::{
-    AudioNoise, Corpus, FileFormat, ImageNoise, NormalDistribution, Rankings, Source, Synthetic,
-    TraceSettings, VideoClip,
+    AudioNoise, Corpus, FileFormat, ImageNoise, NormalDistribution, Pictures, Rankings, Source,
+    Synthetic, TraceSettings, VideoClip,
 };
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
@@ -193,6 +193,7 @@ fn dataset(config: &RunConfig) -> Value {
             .put("turn_delay_ratio", dataset.delay_ratio)
             .put_some("prefix_prompts", prefix_prompts(synthetic))
             .put_some("images", synthetic.images.as_ref().map(images))
+            .put_some("images", synthetic.pictures.as_ref().map(pictures))
             .put_some("audio", synthetic.audio.as_ref().map(audio))
             .put_some("video", synthetic.video.as_ref().map(video)),
     };
@@ -274,6 +275,14 @@ fn images(images: &ImageNoise) -> Value {
         "width": images.width,
         "height": images.height,
         "format": images.format,
+    })
+}
+
+fn pictures(pictures: &Pictures) -> Value {
+    json!({
+        "batch_size": pictures.batch_size,
+        "source": shown_path(&pictures.directory),
+        "source_sampling": pictures.sampling,
     })
 }
 

@@ -25,6 +25,11 @@ impl Config {
         match &self.source {
             Source::Synthetic(synthetic) => synthetic.check(),
             Source::Rankings(rankings) => rankings.check(),
+            Source::File { batch_size, entries, .. } if *batch_size > 1 => {
+                let texts = *entries as f64 * *batch_size as f64;
+                let size = Size::default().with(texts, NormalDistribution::exactly(1.0));
+                size.check("--batch-size", "--num-dataset-entries or --batch-size")
+            }
             Source::File { .. } | Source::Hub(_) => Ok(()),
         }
     }
@@ -104,6 +109,8 @@ impl Synthetic {
         size.check("--num-dataset-entries", flags)?;
         let images = self.images.as_ref().map_or(0, |images| images.batch_size);
         check_files("--image-batch-size", turns * images as f64)?;
+        let pictures = self.pictures.as_ref().map_or(0, |pictures| pictures.batch_size);
+        check_files("--image-batch-size", turns * pictures as f64)?;
         let sounds = self.audio.as_ref().map_or(0, |audio| audio.batch_size);
         check_files("--audio-batch-size", turns * sounds as f64)
     }

@@ -10,6 +10,7 @@ mod jsonl;
 mod lines;
 mod mooncake;
 mod prefix_tree;
+mod random_pool;
 mod sagemaker;
 mod sharegpt;
 mod speed_bench;
@@ -59,21 +60,26 @@ pub(super) struct Loaded {
 }
 
 /// Reads the file at `path` once, so that it may be a pipe, or the files of a directory. `entries` is
-/// the number of requests to draw from a directory of pools.
+/// the number of requests to draw from a directory of pools, or from a file in batches of more than
+/// one text.
 pub(super) fn read(
     path: &Path,
     format: Option<FileFormat>,
     traces: &TraceSettings,
     counter: &TokenCounter,
     seed: Seed,
-    entries: usize,
+    (entries, batch_size): (usize, usize),
 ) -> Result<Vec<Conversation>, DatasetError> {
-    let loaded = if path.is_dir() {
+    let mut loaded = if path.is_dir() {
         let reading = directory::Reading { format, traces, entries, counter, seed };
         directory::read(path, &reading)?
     } else {
         read_file(path, format, traces, counter, seed)?
     };
+    if batch_size > 1 {
+        loaded.conversations =
+            random_pool::batches(loaded.conversations, batch_size, entries, seed);
+    }
     if !loaded.note.is_empty() {
         tracing::info!(path = %path.display(), "dataset{}", loaded.note);
     }

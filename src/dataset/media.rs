@@ -9,6 +9,7 @@ mod kind;
 mod mp3;
 mod noise;
 mod ogg;
+mod pictures;
 mod scene;
 mod video;
 mod wave;
@@ -25,6 +26,8 @@ pub(super) use self::encode::encode;
 pub(super) use self::files::MediaFiles;
 pub(super) use self::noise::MediaMaker;
 pub(crate) use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise};
+pub(in crate::dataset) use self::pictures::Gallery;
+pub(crate) use self::pictures::{PictureSampling, Pictures};
 pub(crate) use self::video::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
 
 /// Maximum size of a media file, in bytes.

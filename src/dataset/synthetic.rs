@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::lengths::Window;
-use super::media::{self, MediaMaker};
+use super::media::{self, Gallery, MediaMaker};
 use super::prompts::PromptCutter;
 use super::{Conversation, DatasetError, Seed, Synthetic, Text, Turn};
 use crate::tokenizer::{TokenCounter, Wrapping};
@@ -46,6 +46,7 @@ struct Generator<'a> {
     output_lengths: ChaCha8Rng,
     delays: ChaCha8Rng,
     prefix_choice: ChaCha8Rng,
+    pictures: Option<Gallery>,
     media: MediaMaker,
 }
 
@@ -81,6 +82,7 @@ impl<'a> Generator<'a> {
             output_lengths: seed.stream("dataset.sequence_output_tokens"),
             delays: seed.stream("dataset.turn_delay"),
             prefix_choice: seed.stream("dataset.prefix"),
+            pictures: config.pictures.as_ref().map(|it| Gallery::open(it, seed)).transpose()?,
             media: MediaMaker::new(config.images.as_ref(), config.audio.as_ref(), seed),
         })
     }
@@ -140,7 +142,8 @@ impl<'a> Generator<'a> {
             None => pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths)),
         };
         let delay = if is_first { Nanos::ZERO } else { self.delay() };
-        let media = self.media.media()?;
+        let mut media = self.pictures.as_mut().map(Gallery::draw).unwrap_or_default();
+        media.extend(self.media.media()?);
         Ok(Turn { texts, media, max_tokens, delay, input_tokens: Some(tokens), ..Turn::default() })
     }
 

@@ -29,6 +29,7 @@ fn synthetic() -> Synthetic {
         user_context_prompt_length: None,
         system_prompt: None,
         images: None,
+        pictures: None,
         audio: None,
         video: None,
     }
@@ -342,6 +343,7 @@ fn from_file(path: &Path, format: Option<FileFormat>) -> Config {
         format,
         traces: TraceSettings::default(),
         entries: 1,
+        batch_size: 1,
     })
 }
 

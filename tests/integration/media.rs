@@ -256,11 +256,11 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         (&["--image-width-mean", "8"][..], "also require:\n  --image-height-mean"),
         (
             &["--image-batch-size", "2"],
-            "also require:\n  --image-height-mean <PIXELS>\n  --image-width-mean",
+            "also require:\n  <--image-width-mean <PIXELS>|--image-source <SOURCE>>",
         ),
         (
             &["--image-width-mean", "8", "--image-height-mean", "8", "--image-source", "assets"],
-            "aiperf includes no image assets",
+            "aiperf includes no pictures",
         ),
         (&["--audio-format", "mp3"], "also require:\n  --audio-length-mean"),
         (&["--audio-depths", "8"], "also require:\n  --audio-length-mean"),
@@ -355,6 +355,54 @@ fn images_that_the_server_has_cached_are_sent_as_their_uuids() {
         format!(r#"{{"turns": [{0}, {0}]}}"#, r#"{"images": ["a.png"], "image_uuids": ["u"]}"#);
     assert!(refused("chat", &[&conversation]).contains("use a single_turn file"));
     assert!(refused("chat", &[r#"{"text": "a"}"#]).contains("no image of the dataset has a UUID"));
+}
+
+/// The pictures are sent as they are: these have nothing of a PNG file but its first bytes.
+#[test]
+fn pictures_of_a_directory_are_in_generated_prompts() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["1", "2", "3"] {
+        let bytes = [b"\x89PNG\r\n\x1a\n", name.as_bytes()].concat();
+        fs::write(folder.path().join(format!("{name}.png")), bytes).unwrap();
+    }
+    let (url, bodies) = logging();
+    let source = folder.path().to_str().unwrap();
+    let flags = ["--endpoint-type", "chat", "--request-count", "2", "--image-source", source];
+    let sequential = ["--image-batch-size", "2", "--image-source-sampling", "sequential-cycle"];
+    let run = profile(&url, &[&flags[..], &sequential].concat());
+    assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+    let images = |body: &String| -> Vec<String> {
+        let body: Value = serde_json::from_str(body).unwrap();
+        let parts = body["messages"][0]["content"].as_array().unwrap().iter();
+        let urls = parts.filter_map(|part| part["image_url"]["url"].as_str());
+        urls.map(str::to_owned).collect()
+    };
+    // The base64 of "\x89PNG\r\n\x1a\n1" and so on.
+    let [one, two, three] = ["iVBORw0KGgox", "iVBORw0KGgoy", "iVBORw0KGgoz"]
+        .map(|it| format!("data:image/png;base64,{it}"));
+    let sent: Vec<Vec<String>> = bodies.lock().unwrap().iter().map(images).collect();
+    assert_eq!(sent, [[one.clone(), two], [three, one]]);
+    assert!(run.records().iter().all(|record| metric(record, "num_images") == Some(2.0)));
+    let config = &run.summary()["input_config"]["datasets"][0]["images"];
+    assert_eq!(
+        (&config["source"], &config["source_sampling"]),
+        (&source.into(), &"sequential_cycle".into())
+    );
+
+    let refused = |extra: &[&str]| {
+        let run = profile(&url, &[&["--endpoint-type", "chat"][..], extra].concat());
+        assert_ne!(run.exit_code(), Some(0));
+        run.stderr()
+    };
+    let sizes = ["--image-width-mean", "8", "--image-height-mean", "8"];
+    let sized = [&["--image-source", source][..], &sizes].concat();
+    assert!(refused(&sized).contains("are sent as they are"));
+    let sampling = ["--image-source-sampling", "shuffle-cycle"];
+    assert!(refused(&sampling).contains("name one with --image-source"));
+    assert!(refused(&["--image-source", "noise"]).contains("noise requires --image-width-mean"));
+    let empty = tempfile::tempdir().unwrap();
+    let empty = ["--image-source", empty.path().to_str().unwrap()];
+    assert!(refused(&empty).contains("has no pictures"));
 }
 
 /// Responds to the first request with a job and to all later ones with `later`.

@@ -185,3 +185,52 @@ fn token_ids_are_only_sent_where_they_mean_the_same_to_the_server() {
     let busts = format!("--endpoint-type completions {tokenizer} --cache-bust system-prefix");
     assert!(refused(&busts).contains("cannot be used with"), "{}", refused(&busts));
 }
+
+/// The texts have as many tokens as words, with a common tokenizer.
+#[test]
+fn batches_are_drawn_from_a_pool() {
+    let server = MockServer::start(Config::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pool.jsonl");
+    let lines = [
+        r#"{"text": "one"}"#,
+        r#"{"texts": ["two", {"name": "n", "contents": ["three"]}]}"#,
+        r#"{"text": "four"}"#,
+    ];
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    let flags = "--endpoint-type embeddings --batch-size 3 --request-count 30 --random-seed 4";
+    let flags: Vec<&str> = flags.split(' ').chain(["--export-level", "raw"]).collect();
+    let sent = |format: &str| {
+        let of_file = ["--input-file", file.to_str().unwrap(), "--custom-dataset-type", format];
+        profile(&server.url(), &[&flags[..], &of_file].concat())
+    };
+    let inputs = || {
+        let run = sent("random-pool");
+        assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+        for record in run.records() {
+            assert_eq!(record["metrics"]["input_sequence_length"]["value"], 3);
+        }
+        let lines = run.text("profile_export_raw.jsonl");
+        let input = |line: &str| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            serde_json::from_value(line["payload"]["input"].clone()).unwrap()
+        };
+        let mut inputs: Vec<Vec<String>> = lines.lines().map(input).collect();
+        inputs.sort();
+        inputs
+    };
+    let drawn = inputs();
+    assert_eq!(drawn.len(), 30);
+    assert!(drawn.iter().all(|input| input.len() == 3));
+    let mut texts: Vec<&str> = drawn.iter().flatten().map(String::as_str).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    // That one of the four texts is not among 90 draws has a probability of 10^-11.
+    assert_eq!(texts, ["four", "one", "three", "two"]);
+    assert_eq!(drawn, inputs());
+    let refused = sent("single-turn");
+    assert_ne!(refused.exit_code(), Some(0));
+    assert!(
+        refused.stderr().contains("--batch-size: applies to generated prompts and to a file of")
+    );
+}

@@ -111,6 +111,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("dataset.images.height", Normal("image-height-mean", Some("image-height-stddev"))),
     ("dataset.images.format", Flag("image-format")),
     ("dataset.images.source", Flag("image-source")),
+    ("dataset.images.source_sampling", Flag("image-source-sampling")),
     ("dataset.audio.batch_size", Flag("audio-batch-size")),
     ("dataset.audio.length", Normal("audio-length-mean", Some("audio-length-stddev"))),
     ("dataset.audio.format", Flag("audio-format")),

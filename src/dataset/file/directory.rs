@@ -19,7 +19,8 @@ use super::sagemaker::Captures;
 use super::trace::Trace;
 use super::weka::Documents;
 use super::{
-    Fault, Loaded, Opening, check_traces, inputs_json, jsonl, mooncake, named, open, sagemaker,
+    Fault, Loaded, Opening, check_traces, inputs_json, jsonl, mooncake, named, open, random_pool,
+    sagemaker,
 };
 use crate::dataset::{Conversation, DatasetError, FileFormat, Seed, Text, TraceSettings, Turn};
 use crate::setting::{InvalidSetting, Named as _};
@@ -168,20 +169,8 @@ fn requests(directory: &Path, entries: usize, seed: Seed) -> Result<Loaded, Data
             pools.push(pool);
         }
     }
-    let seed = seed.derive("dataset.random_pool");
-    let count = pools.len() as u64;
-    let request = |index: usize| {
-        let mut turn = Turn::default();
-        for (number, pool) in (0..).zip(&pools) {
-            let line = seed.below(index as u64 * count + number, pool.len() as u64);
-            if let Some(part) = pool.get(line as usize) {
-                merge(&mut turn, part);
-            }
-        }
-        Conversation { turns: vec![turn], ..Conversation::default() }
-    };
-    let entries = if pools.is_empty() { 0 } else { entries };
-    Ok(Loaded { conversations: (0..entries).map(request).collect(), note: String::new() })
+    let conversations = random_pool::of_each(pools, entries, seed);
+    Ok(Loaded { conversations, note: String::new() })
 }
 
 /// Reads the lines of a file. Texts without a name have that of the file.
@@ -198,16 +187,6 @@ fn pool(path: &Path) -> Result<Vec<Turn>, Fault> {
         turn
     });
     Ok(turns.collect())
-}
-
-fn merge(turn: &mut Turn, part: &Turn) {
-    turn.texts.extend(part.texts.iter().cloned());
-    turn.media.extend(part.media.iter().cloned());
-    turn.max_tokens = turn.max_tokens.or(part.max_tokens);
-    turn.role = turn.role.take().or_else(|| part.role.clone());
-    if turn.model.is_empty() {
-        turn.model = Arc::clone(&part.model);
-    }
 }
 
 fn trace<'a>(directory: &Path, reading: &Reading<'a>) -> Result<Trace<'a>, DatasetError> {

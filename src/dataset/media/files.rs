@@ -59,7 +59,15 @@ impl MediaFiles {
             })?;
             return self.inline(kind, bytes, &shown(text));
         }
-        let path = self.directory.join(text);
+        self.read(kind, self.directory.join(text))
+    }
+
+    /// Reads the medium of this kind in the file at `path`, once.
+    pub(in crate::dataset) fn read(
+        &mut self,
+        kind: MediaKinds,
+        path: PathBuf,
+    ) -> Result<Media, String> {
         let key = (path, kind.bits());
         if let Some(media) = self.read.get(&key) {
             return Ok(media.clone());

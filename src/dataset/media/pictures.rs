@@ -1,0 +1,190 @@
+//! Pictures of a directory in generated prompts.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde::Serialize;
+
+use super::{Media, MediaFiles, MediaKinds};
+use crate::dataset::{DatasetError, Sampler, Sampling, Seed};
+use crate::setting::{self, InvalidSetting, named};
+
+/// Settings of pictures in generated prompts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pictures {
+    /// Directory of the pictures (`--image-source`).
+    #[serde(serialize_with = "setting::path")]
+    pub(crate) directory: PathBuf,
+    /// How pictures are drawn from it.
+    pub(crate) sampling: PictureSampling,
+    /// Number of pictures per turn.
+    pub(crate) batch_size: usize,
+}
+
+/// How pictures are drawn from a directory (`--image-source-sampling`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum PictureSampling {
+    /// Independently at random.
+    #[default]
+    Random,
+    /// Every picture once in random order, then in a new order.
+    Shuffle,
+    /// In the order of their names, repeatedly.
+    Sequential,
+}
+
+named! {
+    PictureSampling {
+        "random_with_replacement" => Random,
+        "shuffle_cycle" => Shuffle,
+        "sequential_cycle" => Sequential,
+    }
+}
+
+/// Endings of the files that are read.
+const ENDINGS: [&str; 9] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "avif"];
+
+/// The pictures of a directory, from which turns get theirs.
+pub(in crate::dataset) struct Gallery {
+    pictures: Vec<Media>,
+    sampler: Sampler,
+    drawn: u64,
+    batch_size: usize,
+}
+
+impl Gallery {
+    /// Reads the pictures of the directory itself, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are none, or if the content of a file is not a picture, is too large or cannot
+    /// be read.
+    pub(in crate::dataset) fn open(config: &Pictures, seed: Seed) -> Result<Self, DatasetError> {
+        let Pictures { directory, sampling, batch_size } = config;
+        let refuse = |why: String| InvalidSetting::new("--image-source", why);
+        let shown = directory.display();
+        let paths = paths(directory).map_err(|why| {
+            refuse(format!(
+                "cannot read the directory {shown}: {why}; the source is noise or a directory"
+            ))
+        })?;
+        if paths.is_empty() {
+            let endings = ENDINGS.join(", ");
+            let why = format!("the directory {shown} has no pictures: files that end in {endings}");
+            return Err(refuse(why).into());
+        }
+        let mut files = MediaFiles::default();
+        let opened = paths.into_iter().map(|path| files.read(MediaKinds::IMAGE, path));
+        let pictures = opened.collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+        let sampling = match sampling {
+            PictureSampling::Random => Sampling::Random,
+            PictureSampling::Shuffle => Sampling::Shuffle,
+            PictureSampling::Sequential => Sampling::Sequential,
+        };
+        let sampler = Sampler::new(sampling, pictures.len(), seed.derive("dataset.image.source"));
+        Ok(Self { pictures, sampler, drawn: 0, batch_size: *batch_size })
+    }
+
+    /// Draws the pictures of the next turn.
+    pub(in crate::dataset) fn draw(&mut self) -> Vec<Media> {
+        let next = self.drawn..self.drawn + self.batch_size as u64;
+        self.drawn = next.end;
+        next.filter_map(|number| self.pictures.get(self.sampler.conversation(number)).cloned())
+            .collect()
+    }
+}
+
+/// Returns the files in `directory` with the ending of a picture, sorted.
+fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_picture = |path: &Path| {
+        let ending = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
+        ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str())) && path.is_file()
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if is_picture(&path) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::super::MediaContent;
+    use super::*;
+
+    /// A directory of `names`, each with the first bytes of a PNG file and its name.
+    fn directory(names: &[&str]) -> TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for name in names {
+            let bytes = [b"\x89PNG\r\n\x1a\n", name.as_bytes()].concat();
+            fs::write(directory.path().join(name), bytes).unwrap();
+        }
+        directory
+    }
+
+    fn gallery(
+        directory: &Path,
+        sampling: PictureSampling,
+        seed: u64,
+    ) -> Result<Gallery, DatasetError> {
+        let directory = directory.to_owned();
+        Gallery::open(&Pictures { directory, sampling, batch_size: 2 }, Seed(seed))
+    }
+
+    /// The names of the pictures of `turns` turns.
+    fn drawn(directory: &Path, sampling: PictureSampling, seed: u64, turns: usize) -> Vec<String> {
+        let mut gallery = gallery(directory, sampling, seed).unwrap();
+        let pictures = (0..turns).flat_map(|_| gallery.draw());
+        let name = |media: Media| match media.content {
+            MediaContent::Inline(file) => String::from_utf8(file.bytes[8..].to_vec()).unwrap(),
+            MediaContent::Url(url) => panic!("{url}"),
+        };
+        pictures.map(name).collect()
+    }
+
+    #[test]
+    fn pictures_are_drawn_as_the_setting_says() {
+        let directory = directory(&["b.png", "a.PNG", "c.png", ".hidden", "notes.txt"]);
+        let path = directory.path();
+        let sequential = drawn(path, PictureSampling::Sequential, 1, 2);
+        assert_eq!(sequential, ["a.PNG", "b.png", "c.png", "a.PNG"]);
+        let shuffled = drawn(path, PictureSampling::Shuffle, 1, 30);
+        for cycle in shuffled.chunks(3) {
+            let mut cycle = cycle.to_vec();
+            cycle.sort();
+            assert_eq!(cycle, ["a.PNG", "b.png", "c.png"]);
+        }
+        let random = drawn(path, PictureSampling::Random, 1, 3000);
+        for name in ["a.PNG", "b.png", "c.png"] {
+            // Expected 2000 of 6000, standard deviation sqrt(6000 · 2/9) = 36.5.
+            let count = random.iter().filter(|drawn| *drawn == name).count();
+            assert!(count.abs_diff(2000) < 150, "{name}: {count}");
+        }
+        assert_eq!(random, drawn(path, PictureSampling::Random, 1, 3000));
+        assert_ne!(random, drawn(path, PictureSampling::Random, 2, 3000));
+    }
+
+    #[test]
+    fn directories_without_pictures_are_refused() {
+        let refused = |directory: &Path| {
+            gallery(directory, PictureSampling::Random, 1).err().unwrap().to_string()
+        };
+        let missing = refused(Path::new("/nonexistent"));
+        assert!(
+            missing.starts_with("--image-source: cannot read the directory /nonexistent: No such")
+        );
+        let empty = refused(directory(&["notes.txt"]).path());
+        assert!(empty.contains("has no pictures: files that end in png, jpg"), "{empty}");
+        let wrong = directory(&["a.png"]);
+        fs::write(wrong.path().join("b.jpg"), "<html>").unwrap();
+        let wrong = refused(wrong.path());
+        assert!(wrong.contains("b.jpg do not match any image format"), "{wrong}");
+    }
+}
