@@ -2,8 +2,9 @@
 //!
 //! Workers are threads, each with a single-threaded runtime and a connection pool of its own. They
 //! share the budget of sessions and requests, the arrivals and the concurrency slots, so that no
-//! worker is idle while another is full. Finished records go to a [queue](RecordQueue). This module
-//! does not parse JSON, count tokens or write files.
+//! worker is idle while another is full. In a closed loop, each takes an equal share of the slots,
+//! and starts the next session of a slot where the last one ended. Finished records go to a
+//! [queue](RecordQueue). This module does not parse JSON, count tokens or write files.
 
 mod branches;
 mod listener;

@@ -30,7 +30,7 @@ mod traced_io;
 pub use client::Client;
 pub use connector::Connector;
 pub(crate) use exchange::{EventWatch, Exchange};
-pub use exchange::{OutgoingRequest, Watch};
+pub use exchange::{OutgoingRequest, RequestHeaders, Watch};
 pub use pool::SessionConnection;
 pub use proxy::Proxies;
 pub(crate) use proxy::ProxyError;

@@ -142,6 +142,11 @@ impl PhaseRun {
         }
     }
 
+    /// Returns the maximum number of session slots that one of `workers` uses at the same time.
+    pub(super) fn slots_of_each(&self, workers: usize) -> u64 {
+        self.slots.as_ref().map_or(u64::MAX, |slots| slots.of_each(workers))
+    }
+
     /// Waits for a session slot; returns `None` if the phase stops sending first.
     pub(super) async fn slot(&self, timer: &Timer) -> Option<Slot> {
         self.take(self.slots.as_ref(), timer).await

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::endpoint::EndpointTraits;
 use crate::record::{TraceContext, TraceShare};
+use crate::transport::RequestHeaders;
 
 /// Different for each request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -20,6 +21,9 @@ const SESSION_AFFINITY: HeaderName = HeaderName::from_static("x-session-affinity
 
 /// Position of the request in a trace, following W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Room for the headers of a single request, and for those that the transport and hyper add.
+const OWN_HEADERS: usize = 8;
 
 /// A header that cannot be sent.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -99,7 +103,8 @@ impl RequestBuilder {
     /// Returns the headers of one request.
     #[must_use]
     pub fn headers(&self, request_id: Uuid, correlation_id: Uuid) -> HeaderMap {
-        let mut headers = self.base.clone();
+        let mut headers = HeaderMap::with_capacity(self.base.len() + OWN_HEADERS);
+        headers.extend(self.base.iter().map(|(name, value)| (name.clone(), value.clone())));
         let session = uuid_value(correlation_id);
         headers.insert(REQUEST_ID, uuid_value(request_id));
         headers.insert(self.session.clone(), session.clone());
@@ -108,6 +113,20 @@ impl RequestBuilder {
             headers.insert(TRACEPARENT, traceparent(request_id, share));
         }
         headers
+    }
+}
+
+/// A request whose headers a [`RequestBuilder`] makes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Identified<'a> {
+    pub(super) builder: &'a RequestBuilder,
+    pub(super) request_id: Uuid,
+    pub(super) correlation_id: Uuid,
+}
+
+impl RequestHeaders for Identified<'_> {
+    fn make(&self) -> HeaderMap {
+        self.builder.headers(self.request_id, self.correlation_id)
     }
 }
 

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::branches::{Children, Origin};
 use super::phase::{Pace, Slot, Stop};
+use super::request::Identified;
 use super::steps::{self, Steps};
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
@@ -267,11 +268,13 @@ impl PhaseWorker {
         let asked = session.conversation.turns.get(turn);
         let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
         let (target, path) = workload.targets.of(session.server, &model);
+        let correlation_id = session.correlation_id;
+        let headers = Identified { builder: &workload.builder, request_id, correlation_id };
         let request = OutgoingRequest {
             target: session.server,
             method: Method::POST,
             path,
-            headers: workload.builder.headers(request_id, session.correlation_id),
+            headers: &headers,
             body: payload.clone(),
         };
         self.phase.counters.request_sent(Clock::now());
@@ -305,7 +308,7 @@ impl PhaseWorker {
             phase_index: self.phase.index,
             worker: self.shared.id,
             request_id,
-            correlation_id: session.correlation_id,
+            correlation_id,
             model,
             url: target.map_or_else(|| Arc::from(""), |target| Arc::clone(&target.url)),
             payload,

@@ -30,6 +30,11 @@ impl Slots {
         slots
     }
 
+    /// Returns how many of the slots belong to one of `workers`, so that together they have all.
+    pub(super) fn of_each(&self, workers: usize) -> u64 {
+        self.line.open_at(Nanos(u64::MAX)).div_ceil(workers as u64)
+    }
+
     /// Waits for a slot and takes it, in order of arrival.
     pub(super) async fn take(&self, timer: &Timer) -> Slot {
         let mut next = self.open_due();

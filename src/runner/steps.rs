@@ -11,7 +11,7 @@ use http::{HeaderMap, Method};
 use super::worker::Shared;
 use crate::endpoint::{Endpoint, NextStep, http_error};
 use crate::record::{ErrorKind, RequestError};
-use crate::transport::{Exchange, OutgoingRequest, SessionConnection, Watch};
+use crate::transport::{Exchange, OutgoingRequest, RequestHeaders, SessionConnection, Watch};
 use crate::units::Clock;
 
 /// Returns the step after an exchange, which is the response to the step `asked` or to the request
@@ -38,7 +38,7 @@ const fn is_success(status: u16) -> bool {
 pub(super) struct Steps<'a> {
     pub(super) worker: &'a Shared,
     /// The first request.
-    pub(super) request: OutgoingRequest,
+    pub(super) request: OutgoingRequest<'a>,
     /// Path and query of the request, used if it has none of its own.
     pub(super) base: &'a str,
     pub(super) connection: &'a SessionConnection,
@@ -55,15 +55,16 @@ impl Steps<'_> {
     /// exchange, and the status, body and end of the last one. The request timeout covers all steps
     /// together.
     pub(super) async fn follow(
-        mut self,
+        self,
         first: Exchange,
         step: NextStep,
         cancelled: Pin<&mut impl Future<Output = ()>>,
     ) -> Exchange {
-        let path = self.request.path.take().unwrap_or_else(|| self.base.into());
-        self.request.method = Method::GET;
-        self.request.body = Bytes::new();
-        only_fetch(&mut self.request.headers);
+        let headers = fetching(self.request.headers);
+        let (method, body) = (Method::GET, Bytes::new());
+        let request = OutgoingRequest { method, headers: &headers, body, ..self.request };
+        let path = request.path.clone().unwrap_or_else(|| self.base.into());
+        let steps = Steps { request, ..self };
         let timeout = self.worker.client.request_timeout();
         let deadline = first.start + timeout;
         let mut so_far = first;
@@ -71,8 +72,8 @@ impl Steps<'_> {
         let early = tokio::select! {
             biased;
             () = cancelled => Some(Early::Cancelled),
-            () = self.worker.timer.until(deadline) => Some(Early::TimedOut),
-            () = self.take(&path, &mut so_far, step, &mut waits_for) => None,
+            () = steps.worker.timer.until(deadline) => Some(Early::TimedOut),
+            () = steps.take(&path, &mut so_far, step, &mut waits_for) => None,
         };
         let seconds = timeout.as_seconds();
         let error = match early {
@@ -169,10 +170,12 @@ fn is_file(body: &[u8]) -> bool {
     body.trim_ascii_start().first().is_some_and(|first| !matches!(first, b'<' | b'{'))
 }
 
-/// Converts headers to those of a request without a body.
-fn only_fetch(headers: &mut HeaderMap) {
+/// Returns headers as those of a request without a body.
+fn fetching(headers: &dyn RequestHeaders) -> HeaderMap {
+    let mut headers = headers.make();
     headers.remove(CONTENT_TYPE);
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    headers
 }
 
 /// Appends `suffix` to the path, before the query.

@@ -279,19 +279,41 @@ impl PhaseWorker {
         }
     }
 
-    /// Starts a session whenever a slot is free.
+    /// Takes this worker's share of the slots, and runs sessions in each, one after the other.
     async fn closed_loop(self: &Rc<Self>, tasks: &mut JoinSet<()>) {
-        while self.phase.may_start(None) {
-            tokio::select! {
-                () = self.shared.queue.room() => {}
-                () = self.phase.stopped(Stop::Sending) => return,
-            }
-            let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
-            if !self.start_session(tasks, slot, None) {
+        for _ in 0..self.phase.slots_of_each(self.shared.workers) {
+            if !self.phase.may_start(None) {
                 return;
             }
+            let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
+            let Some(first) = self.next_session().await else { return };
+            tasks.spawn_local(Rc::clone(self).sessions(first, slot));
             take_ended(tasks);
         }
+    }
+
+    /// Runs sessions in a slot until none may start any more.
+    async fn sessions(self: Rc<Self>, first: u64, slot: Slot) {
+        let mut next = Some(first);
+        while let Some(number) = next {
+            let (issued, free_from) = (Clock::now(), Nanos::ZERO);
+            self.session(number, SendTimes { due: None, issued, free_from }, None).await;
+            next = self.next_session().await;
+        }
+        drop(slot);
+    }
+
+    /// Starts a session of a closed loop once the queue has room, and returns its number; `None` if
+    /// no more may start.
+    async fn next_session(&self) -> Option<u64> {
+        tokio::select! {
+            biased;
+            () = self.shared.queue.room() => {}
+            () = self.phase.stopped(Stop::Sending) => return None,
+        }
+        let number = self.phase.start_session(None)?;
+        self.phase.counters.session_started();
+        Some(number)
     }
 
     /// At each due time, sends the turn that has been ready longest, or starts a session.
@@ -335,7 +357,7 @@ impl PhaseWorker {
                 slot = &mut slot => {
                     let Some(slot) = slot else { return false };
                     self.held_until.set(self.held_until.get().max(slot.free_from));
-                    self.start_session(tasks, slot, Some(arrival));
+                    self.start_session(tasks, slot, arrival);
                     return true;
                 }
                 () = changed => self.held_until.set(Clock::now()),
@@ -391,19 +413,11 @@ impl PhaseWorker {
         due.await.ok()
     }
 
-    fn start_session(
-        self: &Rc<Self>,
-        tasks: &mut JoinSet<()>,
-        slot: Slot,
-        arrival: Option<Arrival>,
-    ) -> bool {
-        let nth = arrival.and_then(|arrival| arrival.session);
-        let Some(session) = self.phase.start_session(nth) else { return false };
-        let send = SendTimes {
-            due: arrival.map(|arrival| arrival.due),
-            issued: Clock::now(),
-            free_from: self.held_until.get(),
-        };
+    /// Starts the session of an arrival.
+    fn start_session(self: &Rc<Self>, tasks: &mut JoinSet<()>, slot: Slot, arrival: Arrival) {
+        let Some(session) = self.phase.start_session(arrival.session) else { return };
+        let (due, free_from) = (Some(arrival.due), self.held_until.get());
+        let send = SendTimes { due, issued: Clock::now(), free_from };
         self.phase.counters.session_started();
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
@@ -416,10 +430,9 @@ impl PhaseWorker {
         // A due turn is sent now, not after all other ready tasks have run. The task polls it
         // again, so that it is woken by what it waits for.
         let mut nobody = Context::from_waker(Waker::noop());
-        if arrival.is_none() || session.as_mut().poll(&mut nobody).is_pending() {
+        if session.as_mut().poll(&mut nobody).is_pending() {
             tasks.spawn_local(session);
         }
-        true
     }
 
     /// Starts this worker's share of the users, one user ahead of those that are due.

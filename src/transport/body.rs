@@ -10,6 +10,9 @@ use super::sse::SseDecoder;
 use super::stamps::ReadArrival;
 use crate::record::{ErrorKind, RequestError, ResponseBody, SseEvent};
 
+/// Content type of server-sent events.
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+
 /// Bytes of a coded body that are decoded before their size is checked. Deflate expands a byte to
 /// at most 1032 bytes.
 const CODED_SLICE: usize = 4 << 10;
@@ -51,7 +54,9 @@ impl<'a> BodySink<'a> {
         let value =
             |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
         let is_event_stream = value(header::CONTENT_TYPE).is_some_and(|kind| {
-            kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+            let kind = kind.trim_start().as_bytes();
+            kind.get(..EVENT_STREAM.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(EVENT_STREAM))
         });
         let coding =
             value(header::CONTENT_ENCODING).map(|coding| coding.trim().to_ascii_lowercase());

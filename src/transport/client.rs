@@ -39,7 +39,7 @@ const KEPT_OF_TOO_MUCH: usize = 1 << 20;
 
 /// A request, its route and its session.
 struct Work<'a> {
-    request: &'a OutgoingRequest,
+    request: &'a OutgoingRequest<'a>,
     route: &'a Route,
     session: &'a SessionConnection,
 }
@@ -80,7 +80,7 @@ impl Client {
     /// until then. `session` is the session of the request.
     pub async fn exchange(
         &self,
-        request: &OutgoingRequest,
+        request: &OutgoingRequest<'_>,
         session: &SessionConnection,
         mut watch: Watch<'_>,
         cancelled: impl Future<Output = ()>,
@@ -150,7 +150,7 @@ impl Client {
     /// the first response byte.
     async fn attempts(
         &self,
-        request: &OutgoingRequest,
+        request: &OutgoingRequest<'_>,
         session: &SessionConnection,
         watch: &mut Watch<'_>,
         exchange: &mut Exchange,
@@ -322,7 +322,7 @@ impl Client {
         let mut http = Request::new(Full::new(work.request.body.clone()));
         *http.method_mut() = work.request.method.clone();
         *http.uri_mut() = work.route.uri(work.request.path.as_deref());
-        *http.headers_mut() = work.request.headers.clone();
+        *http.headers_mut() = work.request.headers.make();
         work.route.complete(http.headers_mut(), self.connector.reuse());
         http
     }

@@ -1,5 +1,6 @@
 //! State of one request and its response during their exchange.
 
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,17 +13,32 @@ use super::stamps::ReadArrival;
 use crate::record::{HttpTrace, RequestError, ResponseBody};
 use crate::units::{Clock, Nanos};
 
+/// Makes the headers of a request.
+///
+/// hyper consumes the headers of each attempt. To make them from what they consist of takes no
+/// longer than to copy them.
+pub trait RequestHeaders: fmt::Debug {
+    /// Returns all headers except `Host` and `Content-Length`.
+    fn make(&self) -> HeaderMap;
+}
+
+impl RequestHeaders for HeaderMap {
+    fn make(&self) -> HeaderMap {
+        self.clone()
+    }
+}
+
 /// A request to send.
 #[derive(Debug, Clone)]
-pub struct OutgoingRequest {
+pub struct OutgoingRequest<'a> {
     /// Index of the target.
     pub target: usize,
     /// HTTP method.
     pub method: Method,
     /// Path and query, if they differ from those of the target.
     pub path: Option<Arc<str>>,
-    /// All headers except `Host` and `Content-Length`.
-    pub headers: HeaderMap,
+    /// The headers of the request.
+    pub headers: &'a dyn RequestHeaders,
     /// Request body.
     pub body: Bytes,
 }

@@ -422,7 +422,7 @@ fn who_waits_for_a_request_to_be_sent_is_told_by_the_second_attempt() {
             target: 0,
             method: http::Method::POST,
             path: None,
-            headers: http::HeaderMap::new(),
+            headers: &http::HeaderMap::new(),
             body: long,
         };
         let session = SessionConnection::default();
@@ -449,7 +449,7 @@ async fn exchange(client: &Client, target: usize) -> HttpTrace {
         target,
         method: http::Method::POST,
         path: None,
-        headers: http::HeaderMap::new(),
+        headers: &http::HeaderMap::new(),
         body,
     };
     let session = SessionConnection::default();

@@ -408,7 +408,7 @@ fn a_cancelled_request_is_not_begun() {
         target: 0,
         method: http::Method::POST,
         path: None,
-        headers: http::HeaderMap::new(),
+        headers: &http::HeaderMap::new(),
         body: bytes::Bytes::new(),
     };
     let session = SessionConnection::default();

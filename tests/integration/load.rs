@@ -52,6 +52,12 @@ fn several_workers_share_the_budget_and_the_slots() {
     assert_eq!(outcome.records.len(), 100);
     assert!(server.peak_in_flight() <= 8);
     assert_eq!(server.requests_served(), 100);
+    for worker in 0..3 {
+        let own = || outcome.records.iter().filter(|record| record.worker == worker);
+        let in_flight = |at| own().filter(|other| other.start <= at && at < other.end).count();
+        // A third of eight slots.
+        assert!(own().all(|record| in_flight(record.start) <= 3), "worker {worker}");
+    }
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn is_ready(future: impl Future<Output = ()>) -> bool {
 }
 
 #[test]
-fn sends_are_held_back_above_half_of_the_budget() {
+fn sends_are_held_back_from_half_of_the_budget_until_a_sixteenth_is_processed() {
     let payload = Bytes::new();
     let size = footprint(&record(0, 9_000, &payload));
     let queue = RecordQueue::new(4 * size);
@@ -244,7 +244,15 @@ fn sends_are_held_back_above_half_of_the_budget() {
     assert!(!is_ready(queue.room()));
     assert_eq!(queue.stats().pauses, 1);
     assert!(queue.pop(AT_ONCE).unwrap().is_some());
+    // Half of the budget.
+    assert!(!is_ready(queue.room()));
+    assert!(queue.pop(AT_ONCE).unwrap().is_some());
     assert!(is_ready(queue.room()));
+    for number in 3..5 {
+        assert!(is_ready(queue.room()));
+        queue.push(record(number, 9_000, &payload));
+    }
+    assert!(!is_ready(queue.room()));
     queue.close();
     assert!(is_ready(queue.room()));
 }
@@ -267,6 +275,8 @@ fn a_loop_is_stuck_from_its_wait_for_room_until_there_is_some() {
         // It waits for what is left of the time, during which nothing makes room.
         assert!(scope.spawn(|| queue.is_stuck_for(Duration::from_millis(20))).join().unwrap());
         assert!(first.unwrap().elapsed() >= Duration::from_millis(20));
+        queue.pop(AT_ONCE);
+        assert_eq!(stalled(), first, "half of the budget is not room");
         queue.pop(AT_ONCE);
         assert_eq!(stalled(), None);
         let waiter = scope.spawn(|| queue.is_stuck_for(AT_ONCE));
