@@ -11,6 +11,7 @@ mod gates;
 mod gpu;
 mod interrupt;
 mod logging;
+mod network_latency;
 mod page;
 mod plot;
 mod profile;

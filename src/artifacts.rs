@@ -15,6 +15,7 @@ pub(crate) mod json;
 mod jsonl;
 pub mod layout;
 mod manifest;
+pub(crate) mod network_latency;
 mod open;
 mod outputs;
 mod parquet;
@@ -51,6 +52,7 @@ use gpu::GpuLines;
 use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
+use network_latency::ProbeLines;
 use outputs::Outputs;
 use parquet::GrowingTable;
 pub(crate) use parquet::Table;
@@ -320,6 +322,16 @@ impl ArtifactSet {
         if let Some(outcome) = lines.finish() {
             self.note(outcome);
         }
+    }
+
+    /// Opens the file of probes of the network.
+    pub(crate) fn open_probes(&self) -> Result<ProbeLines, ArtifactError> {
+        ProbeLines::create(&self.layout.network_latency_lines)
+    }
+
+    /// Closes the file of probes of the network.
+    pub(crate) fn close_probes(&mut self, lines: ProbeLines) {
+        self.note(lines.finish());
     }
 
     /// Flushes the files once per second, so that a kill does not lose more than that. Must be

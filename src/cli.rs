@@ -23,6 +23,7 @@ mod media_args;
 mod mlflow;
 mod mock;
 mod multi_run;
+mod network_latency;
 mod page;
 mod plot;
 mod plugins;

@@ -30,8 +30,8 @@ use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
 use crate::units::Nanos;
 use crate::{
-    api, artifacts, dataset, endpoint, gpu, judge, metrics, mlflow, redact, schedule,
-    server_metrics, telemetry, transport,
+    api, artifacts, dataset, endpoint, gpu, judge, metrics, mlflow, network_latency, redact,
+    schedule, server_metrics, telemetry, transport,
 };
 
 pub use crate::console::Ui;
@@ -98,6 +98,8 @@ pub struct RunConfig {
     pub server_metrics: server_metrics::Config,
     /// Which exporters of GPUs to scrape; off without endpoints.
     pub gpu: gpu::Config,
+    /// How the round-trip time of the network is known, if it is subtracted from latencies.
+    pub network_latency: Option<network_latency::Config>,
     /// The limits that the results must keep.
     pub judge: judge::Config,
     /// Minimum severity to log.

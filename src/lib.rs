@@ -51,6 +51,8 @@ pub mod server_metrics;
 
 pub mod gpu;
 
+pub mod network_latency;
+
 pub mod telemetry;
 
 mod processing;

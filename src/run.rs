@@ -174,6 +174,13 @@ impl RunDescription {
         })
     }
 
+    /// Returns the round-trip time of the network if it is given (`--network-latency-mean`).
+    #[must_use]
+    pub(crate) fn given_round_trip(&self) -> Option<Nanos> {
+        let mean = self.input_config.pointer("/network_latency/mean_ms")?.as_f64()?;
+        Some(Nanos::from_millis(mean))
+    }
+
     /// Returns the length of time slices (`--slice-duration`).
     #[must_use]
     pub(crate) fn slice_duration(&self) -> Option<Nanos> {

@@ -4,7 +4,8 @@
 
 An independent implementation: numpy's statistics over the records of the profiling phase,
 the formulas of the metric reference for aggregates and derived metrics, and time-weighted
-metrics from the times in the records; error bounds from the delays in the records. Prints each difference and exits with 1 if there are
+metrics from the times in the records; error bounds from the delays in the records; latencies without
+the network from the lines of its probes. Prints each difference and exits with 1 if there are
 any, or with 2 if the files cannot be read. Needs numpy.
 
 Thresholds are the defaults, or AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD,
@@ -216,6 +217,32 @@ def adjusted(values, failed):
             finite = {name: float(v) for name, v in stats.items() if numpy.isfinite(v)}
             found[f"adj_{tag}"] = finite
     return found
+
+
+def round_trip(directory, export):
+    """The round-trip time of the network in milliseconds; None if it is not known."""
+    given = export.get("input_config", {}).get("network_latency", {}).get("mean_ms")
+    if given is not None:
+        return given
+    path = directory / "profile_export_network_latency.jsonl"
+    if not path.exists():
+        return None
+    with open(path, encoding="utf-8") as lines:
+        probes = [json.loads(line) for line in lines]
+    times = [probe["rtt_ns"] for probe in probes if probe["success"]]
+    return sum(times) / len(times) / 1e6 if times else None
+
+
+def without_network(values, rtt):
+    """Statistics of the latencies less a round trip, and of the round trip."""
+    if rtt is None:
+        return {}
+    found = {
+        f"network_adjusted_{tag}": numpy.maximum(values[tag] - rtt, 0.0)
+        for tag in ("time_to_first_token", "time_to_first_output_token", "request_latency")
+        if tag in values
+    }
+    return found | {"network_rtt": numpy.array([rtt])}
 
 
 class Request:
@@ -520,6 +547,9 @@ def check(directory):
     curves = over_time(records) | adjusted(values, failed)
     for tag, expected in curves.items():
         differences += compare_over_time(tag, expected, metrics.get(tag, {}))
+    less = without_network(values, round_trip(directory, export))
+    for tag, column in less.items():
+        differences += compare_record_metric(tag, column, "ms", metrics.get(tag, {}))
     health = export.get("client_health", {})
     if "error_bounds_ms" in health and all("send_delay_ns" in r["metadata"] for r in records):
         differences += compare_error_bounds(records, health["error_bounds_ms"])
@@ -527,7 +557,7 @@ def check(directory):
     if table.exists():
         with open(table, encoding="utf-8", newline="") as text:
             differences += compare_table(csv.reader(text), metrics)
-    unknown = sorted(set(metrics) - set(values) - set(singles) - set(curves))
+    unknown = sorted(set(metrics) - set(values) - set(singles) - set(curves) - set(less))
     return differences, unknown, len(metrics)
 
 

@@ -18,6 +18,7 @@ try:
         JsonExportData,
         TimesliceCollectionExportData,
     )
+    from aiperf.common.models.network_latency_models import NetworkLatencySample
     from aiperf.common.models.record_models import MetricRecordInfo, RawRecordInfo
     from aiperf.common.models.server_metrics_models import (
         ServerMetricsExportData,
@@ -39,6 +40,7 @@ MODELS = [
     ("server_metrics_export.json", ServerMetricsExportData, False),
     ("server_metrics.json", ServerMetricsExportData, False),
     ("gpu_telemetry_export.jsonl", TelemetryRecord, True),
+    ("_network_latency.jsonl", NetworkLatencySample, True),
     ("profile_export.jsonl", MetricRecordInfo, True),
     ("profile_export_aiperf.json", JsonExportData, False),
     ("inputs.json", InputsFile, False),

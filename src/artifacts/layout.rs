@@ -69,6 +69,8 @@ pub struct Layout {
     pub(crate) server_metrics_table: PathBuf,
     /// One line per GPU and scrape: `gpu_telemetry_export.jsonl`.
     pub(crate) gpu_lines: PathBuf,
+    /// One line per probe of the network: `profile_export_network_latency.jsonl`.
+    pub(crate) network_latency_lines: PathBuf,
     /// The page (`--html`): `report.html`.
     pub(crate) page: PathBuf,
     /// The request bodies: `inputs.json`.
@@ -106,6 +108,10 @@ impl Layout {
             server_metrics_lines: name("_server_metrics.jsonl", "server_metrics_export.jsonl"),
             server_metrics_table: name("_server_metrics.parquet", "server_metrics_export.parquet"),
             gpu_lines: name("_gpu_telemetry.jsonl", "gpu_telemetry_export.jsonl"),
+            network_latency_lines: name(
+                "_network_latency.jsonl",
+                "profile_export_network_latency.jsonl",
+            ),
             page: name("_report.html", PAGE),
             inputs: directory.join("inputs.json"),
             outputs: directory.join("outputs.json"),
@@ -146,9 +152,10 @@ impl Layout {
     }
 
     /// Returns the files of lines.
-    fn lines(&mut self) -> [&mut PathBuf; 4] {
-        let Self { records, raw, server_metrics_lines, gpu_lines, .. } = self;
-        [records, raw, server_metrics_lines, gpu_lines]
+    fn lines(&mut self) -> [&mut PathBuf; 5] {
+        let Self { records, raw, server_metrics_lines, gpu_lines, network_latency_lines, .. } =
+            self;
+        [records, raw, server_metrics_lines, gpu_lines, network_latency_lines]
     }
 
     /// Returns every file that a run may have, compressed or not.
@@ -167,6 +174,7 @@ impl Layout {
             &self.server_metrics_lines,
             &self.server_metrics_table,
             &self.gpu_lines,
+            &self.network_latency_lines,
             &self.outputs,
             &self.mlflow,
         ];

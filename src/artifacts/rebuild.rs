@@ -7,6 +7,7 @@ mod combine;
 mod group;
 mod line_file;
 mod lines;
+mod network_latency;
 mod origin;
 mod server_metrics;
 mod table;
@@ -236,6 +237,9 @@ pub(crate) fn rebuild_with(
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
     outcome.client_health = ClientHealth::recomputed(outcome.client_health, &gathered.of_client());
+    let probes = [layout.network_latency_lines.as_path()];
+    let round_trip = network_latency::round_trip_ns(&run, probes, &mut notes, |_| {});
+    gathered.profiling.set_round_trip(round_trip);
     let report = gathered.report(run, outcome, server_metrics, &mut notes);
     let rows =
         Rows { registry, origins: vec![RowOrigin::new(String::new(), &layout, gathered.records)] };

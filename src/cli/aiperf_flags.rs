@@ -37,11 +37,6 @@ const REFUSED: &[(&str, &str)] = &[
         "--no-open-loop-replay",
         "use --no-fixed-schedule, with which later turns follow the response after their delays",
     ),
-    // Network Latency
-    (
-        "--network-latency-automatic --network-latency-mean --network-latency-ping-interval",
-        "use --show-trace-timing; its http_req_connecting is the time to connect",
-    ),
     // ZMQ Communication
     ("--zmq-host --zmq-ipc-path --zmq-dual-bind", "aiperf is a single process"),
     // Accuracy
@@ -68,7 +63,7 @@ const REFUSED: &[(&str, &str)] = &[
 const REFUSED_SWITCHES: &str = "\
     --tokenizer-trust-remote-code --burst-phase-starts \
     --unsafe-override \
-    --network-latency-automatic --accuracy-enable-cot \
+    --accuracy-enable-cot \
     --accuracy-no-enable-cot --accuracy-verbose --no-open-loop-replay --zmq-dual-bind";
 
 /// Switches accepted without effect: they turn off what is never on here, or turn on what

@@ -15,6 +15,7 @@ use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, 
 use super::media_args::MediaArgs;
 use super::mlflow::MlflowArgs;
 use super::multi_run::MultiRunArgs;
+use super::network_latency::NetworkLatencyArgs;
 use super::page::PageArgs;
 use super::rankings::RankingsArgs;
 use super::search::SearchArgs;
@@ -100,6 +101,8 @@ pub(super) struct ProfileArgs {
     pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
     pub(super) gpu: GpuArgs,
+    #[command(flatten)]
+    pub(super) network_latency: NetworkLatencyArgs,
     #[command(flatten)]
     pub(super) multi_run: MultiRunArgs,
     #[command(flatten)]

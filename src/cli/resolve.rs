@@ -8,7 +8,10 @@ use super::profile::{
     Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, ServiceArgs, Stream,
 };
 use super::sweep::CellOf;
-use super::{connections, gpu, hub_args, load, multi_run, rankings, search, server_metrics, value};
+use super::{
+    connections, gpu, hub_args, load, multi_run, network_latency, rankings, search, server_metrics,
+    value,
+};
 use crate::artifacts::layout::Layout;
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, Secret,
@@ -47,6 +50,7 @@ pub(super) fn run_config(
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
     let server_metrics = server_metrics::config(flags, &server.urls, &path, environment)?;
     let (gpu, gpu_warnings) = gpu::config(flags, environment)?;
+    let network_latency = network_latency::config(flags, &server, &transport, environment)?;
     let multi_run = multi_run::config(flags, given, cell)?;
     let schedule = load::schedule(flags, given)?;
     let seed = multi_run::seed(flags, &multi_run, cell);
@@ -75,6 +79,7 @@ pub(super) fn run_config(
         },
         server_metrics,
         gpu,
+        network_latency,
         judge: judge(flags, given)?,
         log_level: log_level(flags),
         multi_run,

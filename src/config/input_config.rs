@@ -23,7 +23,7 @@ use crate::schedule::config::{
 };
 use crate::setting::Named as _;
 use crate::units::Nanos;
-use crate::{redact, tokenizer};
+use crate::{network_latency, redact, tokenizer};
 
 /// Builds the object. Settings without a value or default are absent; secrets are redacted.
 pub(super) fn build(config: &RunConfig) -> Value {
@@ -44,6 +44,7 @@ pub(super) fn build(config: &RunConfig) -> Value {
         .put_some("tokenizer", tokenizer(config))
         .put("gpu_telemetry", gpu_telemetry(config))
         .put("server_metrics", server_metrics(config))
+        .put("network_latency", network_latency(config))
         .put("otel", otel(config))
         .put("runtime", runtime(config))
         .put("logging", json!({"level": config.log_level.name().to_uppercase()}))
@@ -468,6 +469,18 @@ fn gpu_telemetry(config: &RunConfig) -> Value {
     let asked = endpoints.iter().filter(|endpoint| !endpoint.is_discovered);
     let urls: Vec<String> = asked.map(|endpoint| endpoint.shown().to_string()).collect();
     json!({"enabled": !endpoints.is_empty(), "urls": urls})
+}
+
+fn network_latency(config: &RunConfig) -> Value {
+    let object = Object::default().put("enabled", config.network_latency.is_some());
+    match &config.network_latency {
+        None => object,
+        Some(network_latency::Config::Mean(mean)) => object.put("mean_ms", mean.as_millis()),
+        Some(network_latency::Config::Automatic(probing)) => {
+            object.put("ping_interval", probing.interval.as_seconds())
+        }
+    }
+    .into_value()
 }
 
 fn otel(config: &RunConfig) -> Value {

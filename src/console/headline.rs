@@ -8,10 +8,13 @@ use crate::run::RunReport;
 use crate::units::Nanos;
 
 /// The metrics with a distribution, and their labels; those that the run has are shown.
-const DISTRIBUTIONS: [(MetricTag, &str); 10] = [
+const DISTRIBUTIONS: [(MetricTag, &str); 13] = [
     (tag::TIME_TO_FIRST_TOKEN, "Time to first token (ms)"),
+    (tag::NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN, "TTFT less network (ms)"),
     (tag::INTER_TOKEN_LATENCY, "Inter-token latency (ms)"),
     (tag::REQUEST_LATENCY, "Request latency (ms)"),
+    (tag::NETWORK_ADJUSTED_REQUEST_LATENCY, "Latency less network (ms)"),
+    (tag::NETWORK_RTT, "Network RTT (ms)"),
     (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, "Output tokens/s per user"),
     (tag::INPUT_SEQUENCE_LENGTH, "Input tokens"),
     (tag::OUTPUT_SEQUENCE_LENGTH, "Output tokens"),

@@ -48,6 +48,8 @@ pub struct Accumulator {
     log: Option<Arc<Log>>,
     /// The part of a phase that is observed; absent for a whole phase.
     part: Option<Part>,
+    /// The round-trip time of the network in nanoseconds, if it is known.
+    round_trip_ns: Option<f64>,
 }
 
 /// Facts about a part of a phase other than its requests.
@@ -94,6 +96,8 @@ impl Accumulator {
                 | Kind::PercentileOf(..)
                 | Kind::OverTime(..)
                 | Kind::WithFailures(_)
+                | Kind::RoundTrip
+                | Kind::LessRoundTrip(_)
                 | Kind::Derived(_)
                 | Kind::OfGpus(..) => Cell::Derived,
             })
@@ -108,6 +112,7 @@ impl Accumulator {
             has_observed: false,
             log: None,
             part: None,
+            round_trip_ns: None,
             store,
         }
     }
@@ -117,6 +122,13 @@ impl Accumulator {
     pub(crate) fn sliced(self) -> Self {
         let log = Log::new(self.store.clone());
         Self { log: Some(Arc::new(log)), ..self }
+    }
+
+    /// Sets the round-trip time of the network in nanoseconds, if it is known; the results now
+    /// include it, and the latencies without it.
+    pub fn set_round_trip(&mut self, round_trip_ns: Option<f64>) {
+        self.round_trip_ns = round_trip_ns;
+        self.results = OnceLock::new();
     }
 
     /// Creates an accumulator for a part of a phase.
@@ -356,8 +368,9 @@ impl Accumulator {
     }
 }
 
-fn statistics(column: &Column<f64>) -> Option<Stats> {
-    let distribution = distribution(|| column.iter())?;
+/// Returns the statistics of `values`, which is called several times; `None` if there are none.
+fn statistics<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<Stats> {
+    let distribution = distribution(values)?;
     let avg = distribution.sum / distribution.count as f64;
     Some(Stats { avg, instant: None, distribution: Some(distribution) })
 }

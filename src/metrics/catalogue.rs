@@ -8,6 +8,7 @@ mod goodput;
 mod gpu;
 mod http_trace;
 mod media;
+mod network;
 mod osl_mismatch;
 mod over_time;
 mod reasoning;
@@ -44,6 +45,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { title: "General", about: general::ABOUT, rows: general::ROWS },
     Family { title: "Over time", about: over_time::ABOUT, rows: over_time::ROWS },
     Family { title: "Load schedule", about: schedule::ABOUT, rows: schedule::ROWS },
+    Family { title: "Network", about: network::ABOUT, rows: network::ROWS },
     Family { title: "GPUs of NVIDIA", about: gpu::ABOUT, rows: gpu::NVIDIA_ROWS },
     Family { title: "GPUs of AMD", about: gpu::ABOUT, rows: gpu::AMD_ROWS },
     Family { title: "HTTP trace", about: http_trace::ABOUT, rows: http_trace::ROWS },

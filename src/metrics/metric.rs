@@ -174,6 +174,26 @@ impl Metric {
         row
     }
 
+    /// Creates a metric with the values of a record metric, whose tag is the only one in `of`,
+    /// less the round-trip time of the network.
+    #[must_use]
+    pub(crate) const fn less_round_trip(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        of: &'static [MetricTag; 1],
+    ) -> Self {
+        let mut row = Self::new(tag, header, unit, ValueType::Int, Kind::LessRoundTrip(of[0]));
+        row.requires = of;
+        row
+    }
+
+    /// Creates the metric with the round-trip time of the network.
+    #[must_use]
+    pub(crate) const fn round_trip(tag: MetricTag, header: &'static str, unit: Unit) -> Self {
+        Self::new(tag, header, unit, ValueType::Float, Kind::RoundTrip)
+    }
+
     /// Creates a metric of the GPUs of `vendor`.
     #[must_use]
     pub(crate) const fn of_gpus(
@@ -291,7 +311,9 @@ impl Metric {
     pub(crate) fn has(&self, statistic: Statistic) -> bool {
         let is_percentile = statistic.name.starts_with('p');
         match self.kind {
-            Kind::Record(_) | Kind::RecordList(_) => true,
+            Kind::Record(_) | Kind::RecordList(_) | Kind::RoundTrip | Kind::LessRoundTrip(_) => {
+                true
+            }
             Kind::OverTime(..) => {
                 ["avg", "min", "max", "std", "p50", "p90", "p95", "p99"].contains(&statistic.name)
             }
@@ -332,6 +354,11 @@ pub enum Kind {
     /// The distribution of a record metric with an infinite value for each failed request;
     /// absent if none failed.
     WithFailures(MetricTag),
+    /// The round-trip time of the network, in nanoseconds: one number, so that all statistics are
+    /// the same.
+    RoundTrip,
+    /// The values of a record metric less the round-trip time of the network, at least 0.
+    LessRoundTrip(MetricTag),
     /// Computed from other results.
     Derived(fn(&dyn Totals) -> Option<f64>),
     /// Computed after the run from the energy of one vendor's GPUs and other results.
@@ -349,6 +376,8 @@ impl Kind {
             | Self::PercentileOf(..)
             | Self::OverTime(..)
             | Self::WithFailures(_)
+            | Self::RoundTrip
+            | Self::LessRoundTrip(_)
             | Self::Derived(_)
             | Self::OfGpus(..) => "derived",
         }

@@ -66,6 +66,8 @@ impl Metric {
             | Kind::SumOf(_)
             | Kind::PercentileOf(..)
             | Kind::OverTime(..)
+            | Kind::RoundTrip
+            | Kind::LessRoundTrip(_)
             | Kind::OfGpus(..) => InstrumentKind::Gauge,
         };
         self.instrument_of(kind, format!("aiperf.{}", self.tag))
@@ -87,7 +89,11 @@ impl Metric {
     pub(crate) fn percentiles_instrument(&self) -> Option<Instrument> {
         let has_distribution = matches!(
             self.kind,
-            Kind::Record(_) | Kind::RecordList(_) | Kind::OverTime(..) | Kind::WithFailures(_)
+            Kind::Record(_)
+                | Kind::RecordList(_)
+                | Kind::OverTime(..)
+                | Kind::WithFailures(_)
+                | Kind::LessRoundTrip(_)
         );
         let name = || format!("aiperf.percentiles.{}", self.tag);
         has_distribution.then(|| self.instrument_of(InstrumentKind::Gauge, name())).flatten()

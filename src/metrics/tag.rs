@@ -260,6 +260,11 @@ tags! {
     ACTIVE_DECODE_THROUGHPUT_PER_USER = "active_decode_throughput_per_user",
     ACTIVE_TOTAL_THROUGHPUT = "active_total_throughput",
     ADJ_INTER_TOKEN_LATENCY = "adj_inter_token_latency",
+    // Latencies without the network's round trip, computed once it is known.
+    NETWORK_RTT = "network_rtt",
+    NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN = "network_adjusted_time_to_first_token",
+    NETWORK_ADJUSTED_TIME_TO_FIRST_OUTPUT_TOKEN = "network_adjusted_time_to_first_output_token",
+    NETWORK_ADJUSTED_REQUEST_LATENCY = "network_adjusted_request_latency",
     // Power and energy of GPUs, computed after the run.
     NVIDIA_TOTAL_GPU_ENERGY = "nvidia_total_gpu_energy",
     NVIDIA_GPU_ENERGY_ERROR = "nvidia_gpu_energy_error",

@@ -1156,6 +1156,7 @@ fn input_config_has_the_shape_of_aiperfs() {
         "gpu_telemetry": {"enabled": true, "urls": []},
         "server_metrics": {"enabled": true, "urls": [],
             "formats": ["json", "csv", "parquet", "jsonl"]},
+        "network_latency": {"enabled": false},
         "otel": {"metrics_url": "http://127.0.0.1:18473/v1/metrics",
             "stream_metrics_enabled": true, "stream_timing_enabled": true,
             "custom_resource_attributes": {}},

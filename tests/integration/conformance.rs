@@ -342,7 +342,10 @@ fn what_a_collector_receives_is_what_the_registry_says() {
             &[&slow],
             "--request-count 8 --concurrency 4 --warmup-request-count 2 --goodput request_latency:60000 --steady-state-fraction 0.01",
         ),
-        (&[&one], "--request-count 4 --export-http-trace --otel-histograms exponential"),
+        (
+            &[&one],
+            "--request-count 4 --export-http-trace --otel-histograms exponential --network-latency-mean 0.5",
+        ),
         (&[&failing], "--request-count 12 --session-turns-mean 2"),
         (&[&one], "--endpoint-type chat --request-count 4"),
         (&[&one], "--endpoint-type completions --request-count 4"),

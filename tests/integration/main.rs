@@ -44,6 +44,7 @@ mod metrics;
 mod mlflow;
 mod mock_server;
 mod modes;
+mod network_latency;
 mod phases;
 mod plots;
 mod profile;

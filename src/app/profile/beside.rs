@@ -1,10 +1,11 @@
-//! What is measured beside the requests: servers, GPUs, and the client's own energy.
+//! What is measured beside the requests: servers, GPUs, the network, and the client's own energy.
 
 use std::sync::Arc;
 
 use super::Run;
 use crate::app::client_energy::ClientEnergy;
 use crate::app::gpu::GpuCollection;
+use crate::app::network_latency::RoundTrip;
 use crate::app::server_metrics::Collection;
 use crate::app::view::View;
 use crate::artifacts::ArtifactSet;
@@ -19,6 +20,7 @@ use crate::telemetry::Telemetry;
 pub(super) struct Beside {
     servers: Option<Collection>,
     gpus: Option<GpuCollection>,
+    round_trip: Option<RoundTrip>,
     energy: Option<Arc<ClientEnergy>>,
 }
 
@@ -26,6 +28,8 @@ pub(super) struct Beside {
 pub(super) struct Found {
     pub(super) servers: Option<ServerMetrics>,
     pub(super) gpus: Option<GpuReport>,
+    /// Round-trip time of the network in nanoseconds.
+    pub(super) round_trip_ns: Option<f64>,
     /// Energy of the client's processors in the profiling phase, in joules.
     pub(super) client_joules: Option<f64>,
 }
@@ -43,6 +47,7 @@ impl Beside {
         Ok(Self {
             servers: Collection::start(config, clock, telemetry, interrupt, files, view)?,
             gpus: GpuCollection::start(config, clock, telemetry, interrupt, files, view)?,
+            round_trip: RoundTrip::start(config, clock, interrupt, files)?,
             energy: ClientEnergy::start(),
         })
     }
@@ -56,6 +61,13 @@ impl Beside {
             .with_listener(energy)
     }
 
+    /// Notes the end of the load: the records that are processed from now on load the client.
+    pub(super) fn load_ended(&self) {
+        if let Some(round_trip) = &self.round_trip {
+            round_trip.load_ended();
+        }
+    }
+
     /// Ends the collections, and returns what they have found. `client` is absent if the client's
     /// own counts are incomplete.
     pub(super) fn finish(
@@ -67,6 +79,7 @@ impl Beside {
         Found {
             servers: self.servers.and_then(|servers| servers.finish(client, interrupt, files)),
             gpus: self.gpus.and_then(|gpus| gpus.finish(interrupt, files)),
+            round_trip_ns: self.round_trip.and_then(|found| found.finish(interrupt, files)),
             client_joules: self.energy.and_then(|energy| energy.joules()),
         }
     }

@@ -156,6 +156,7 @@ impl Run {
         );
         let runner = beside.listen_to(runner);
         let failure = self.drive(runner, interrupt, &progress, &telemetry, &processing, view).err();
+        beside.load_ended();
         // Not closed yet if the runner could not start or panicked.
         queue.close();
         let (mut processed, is_cut_short) = process_rest(processing, interrupt)?;
@@ -163,6 +164,7 @@ impl Run {
         let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
         let counts = knows_all.then(counts);
         let found = beside.finish(counts, interrupt, &mut processed.sink.set);
+        processed.profiling.set_round_trip(found.round_trip_ns);
         let phases = progress.snapshots();
         let last = self.config.schedule.phases.len().saturating_sub(1);
         let counters = progress.phase(last);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::network_latency;
 use super::server_metrics::{self, Known};
 use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, Span, most_at_once};
 use crate::artifacts::layout::Layout;
@@ -23,7 +24,7 @@ use crate::column::{Column, Store};
 use crate::judge::Gate;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::run::time_breakdown::time_breakdown;
-use crate::run::{Combination, Part, RunOutcome};
+use crate::run::{Combination, Part, RunDescription, RunOutcome};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
@@ -107,6 +108,8 @@ pub fn combine(
         &mut notes,
         &mut written,
     )?;
+    let round_trip = round_trip_ns(&sources, &run, &layout, &mut notes, &mut written)?;
+    gathered.profiling.set_round_trip(round_trip);
     let kept = files.clone();
     let outcome = RunOutcome {
         start_wall_ns,
@@ -151,6 +154,30 @@ fn copy(from: &Path, to: &Path) -> Result<(), WriteFailure> {
         out.finish().map(drop)
     };
     replace::replace(to, copied).map_err(|error| failed(to, &error))
+}
+
+/// Returns the round-trip time of the network in nanoseconds over the probes of all shards, which
+/// are written to one file if there are any.
+fn round_trip_ns(
+    sources: &[Source],
+    run: &RunDescription,
+    layout: &Layout,
+    notes: &mut Vec<String>,
+    written: &mut Vec<PathBuf>,
+) -> Result<Option<f64>, ReportError> {
+    let files = sources.iter().map(|source| source.layout.network_latency_lines.as_path());
+    let files: Vec<&Path> = files.filter(|path| path.exists()).collect();
+    let has_any = !files.is_empty();
+    let lines = has_any.then(|| LineSink::create_beside(&layout.network_latency_lines));
+    let mut lines = lines.transpose()?;
+    let found = network_latency::round_trip_ns(run, files, notes, |text| {
+        if let Some(lines) = &mut lines {
+            lines.append(Ok(text));
+            lines.append(Ok(b"\n"));
+        }
+    });
+    written.extend(lines.map(LineSink::persist).transpose()?);
+    Ok(found)
 }
 
 /// Returns the load that was configured for all shards together, and the load reached according to

@@ -203,7 +203,9 @@ const TABLE: &[(&str, Rule)] = &[
     ("server_metrics.enabled", Off("no-server-metrics")),
     ("server_metrics.urls", Flag("server-metrics")),
     ("server_metrics.formats", Flag("server-metrics-formats")),
-    ("network_latency", Refused("aiperf does not measure it; use ping")),
+    ("network_latency.enabled", Flag("network-latency-automatic")),
+    ("network_latency.ping_interval", Time("network-latency-ping-interval")),
+    ("network_latency.mean_ms", Flag("network-latency-mean")),
     ("otel.metrics_url", Flag("otel-url")),
     ("otel.custom_resource_attributes", Flag("otel-resource-attributes")),
     ("otel.gen_ai_provider", Flag("gen-ai-provider")),
@@ -332,6 +334,15 @@ impl File {
         if let Some(Value::Mapping(endpoint)) = benchmark.get_mut("endpoint") {
             for key in ["reset_kv_cache", "server_profiler"] {
                 switched(endpoint, key);
+            }
+        }
+        if let Some(Value::Mapping(latency)) = benchmark.get_mut("network_latency") {
+            let is_on = latency.get("enabled").is_none_or(|enabled| !is_off(enabled));
+            let is_given = latency.get("mean_ms").is_some_and(|mean| !mean.is_null());
+            if !is_on {
+                latency.clear();
+            } else if is_given {
+                latency.retain(|key, _| key.as_str() == Some("mean_ms"));
             }
         }
         for key in ["server_metrics", "gpu_telemetry"] {

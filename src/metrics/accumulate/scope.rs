@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::iter;
 use std::ops::RangeInclusive;
 
 use super::{Accumulator, Cell, Part, single, statistics};
@@ -95,7 +96,10 @@ impl<'a> Scope<'a> {
             .filter(|(_, metric)| metric.is_exported(developer_mode))
             .filter_map(|(at, metric)| {
                 let stats = match (&cells[at], metric.kind) {
-                    (Cell::Column(_), _) => statistics(&*self.column(metric.tag, By::Start)?)?,
+                    (Cell::Column(_), _) => {
+                        let column = self.column(metric.tag, By::Start)?;
+                        statistics(|| column.iter())?
+                    }
                     (Cell::Instant(_), _) => {
                         let instant = totals.instant(metric.tag)?;
                         let stats = single(metric.to_display(instant as f64));
@@ -103,6 +107,15 @@ impl<'a> Scope<'a> {
                     }
                     (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
                     (_, Kind::WithFailures(of)) => self.with_failures(of)?,
+                    (_, Kind::RoundTrip) => {
+                        let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
+                        statistics(|| iter::once(round_trip))?
+                    }
+                    (_, Kind::LessRoundTrip(of)) => {
+                        let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
+                        let column = self.column(of, By::Start)?;
+                        statistics(|| column.iter().map(|value| (value - round_trip).max(0.0)))?
+                    }
                     _ => single(metric.to_display(totals.total(metric.tag)?)),
                 };
                 Some(MetricResult { metric, stats })

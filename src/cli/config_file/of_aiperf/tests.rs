@@ -222,6 +222,26 @@ fn services_and_trackers_become_flags() {
 }
 
 #[test]
+fn the_network_is_measured_or_given() {
+    for (settings, expected) in [
+        ("{enabled: false, pingInterval: 2, meanMs: 3}", &[][..]),
+        (
+            "{enabled: true, pingInterval: 2}",
+            &["--network-latency-automatic", "--network-latency-ping-interval=2"],
+        ),
+        // A given mean takes precedence over connects.
+        ("{enabled: true, pingInterval: 1.0, meanMs: 2.5}", &["--network-latency-mean=2.5"]),
+        ("{enabled: true, meanMs: null}", &["--network-latency-automatic"]),
+    ] {
+        assert_eq!(
+            of(&format!("  networkLatency: {settings}"), "").unwrap(),
+            expected,
+            "{settings}"
+        );
+    }
+}
+
+#[test]
 fn what_is_not_supported_is_named() {
     for (benchmark, why) in [
         ("  endpoint: {nonsense: 1}", "does not support endpoint.nonsense"),
