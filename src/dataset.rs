@@ -36,8 +36,9 @@ pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};
 pub use self::lengths::{RandomRange, RangeStyle, SequenceDistribution};
 pub(crate) use self::media::{
-    AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES,
-    PictureSampling, Pictures, Scene, SoundCodec, VideoClip, VideoFormat, VideoSound,
+    AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape, Inline, MAX_FILE_BYTES,
+    MAX_TOTAL_BYTES, PictureSampling, Pictures, Scene, SoundCodec, VideoClip, VideoFormat,
+    VideoSound,
 };
 pub use self::media::{Media, MediaContent, MediaKinds, audio_seconds};
 pub(crate) use self::payload::tokens_sent;
@@ -290,7 +291,7 @@ pub struct Synthetic {
     /// Images of noise per turn.
     pub images: Option<ImageNoise>,
     /// Pictures per turn, from a directory.
-    pub pictures: Option<Pictures>,
+    pub pictures: Option<Box<Pictures>>,
     /// Audio per turn.
     pub audio: Option<AudioNoise>,
     /// Videos per turn.

@@ -7,7 +7,8 @@ use clap::{ArgGroup, Args};
 use super::value::{choice, number, positive, seconds};
 use crate::config::ConfigError;
 use crate::dataset::{
-    AudioFormat, AudioNoise, ImageFormat, ImageNoise, NormalDistribution, PictureSampling, Pictures,
+    AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape, NormalDistribution,
+    PictureSampling, Pictures,
 };
 
 /// A value of `--image-source`.
@@ -52,8 +53,8 @@ pub(super) struct MediaArgs {
     /// Format of generated images [default: png]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<ImageFormat>(), help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
     pub(super) image_format: Option<ImageFormat>,
-    /// Content of images: noise, or a directory of pictures, which are sent as they are [default:
-    /// noise]
+    /// Content of images: noise, or a directory of pictures, which are sent as they are, or with
+    /// --image-width-mean converted by ffmpeg [default: noise]
     #[arg(long, value_name = "SOURCE", value_parser = image_source, help_heading = "Image Input", group = "images")]
     pub(super) image_source: Option<ImageSource>,
     /// Order in which pictures are drawn from the directory [default: random-with-replacement]
@@ -93,19 +94,28 @@ impl MediaArgs {
             let why = "noise requires --image-width-mean and --image-height-mean";
             return Err(ConfigError::flag("--image-source", why));
         }
+        if matches!(self.image_source, Some(ImageSource::Directory(_))) {
+            return Ok(None);
+        }
+        // As in AIPerf, sizes of 0 make no images.
+        Ok(self.image_shape().map(|ImageShape { width, height, format }| ImageNoise {
+            width,
+            height,
+            batch_size: self.image_batch_size.unwrap_or(1) as usize,
+            format,
+        }))
+    }
+
+    /// The sizes and formats of images; `None` without a size.
+    fn image_shape(&self) -> Option<ImageShape> {
         let side = |mean: Option<f64>, stddev: Option<f64>| NormalDistribution {
             mean: mean.unwrap_or(0.0),
             stddev: stddev.unwrap_or(0.0),
         };
         let width = side(self.image_width_mean, self.image_width_stddev);
         let height = side(self.image_height_mean, self.image_height_stddev);
-        // As in AIPerf, sizes of 0 make no images.
-        Ok((width.mean > 0.0 || height.mean > 0.0).then(|| ImageNoise {
-            width,
-            height,
-            batch_size: self.image_batch_size.unwrap_or(1) as usize,
-            format: self.image_format.unwrap_or(ImageFormat::Png),
-        }))
+        let format = self.image_format.unwrap_or(ImageFormat::Png);
+        (width.mean > 0.0 || height.mean > 0.0).then_some(ImageShape { width, height, format })
     }
 
     /// The pictures in each turn; `None` without a directory.
@@ -119,14 +129,12 @@ impl MediaArgs {
                        remove the flag";
             return Err(ConfigError::flag("--image-source-sampling", why));
         };
-        // The other flags about sizes and formats require this one.
-        if self.image_width_mean.is_some() {
-            let why = "pictures of a directory are sent as they are; remove the flags for their \
-                       size and format, or convert the files before the run";
-            return Err(ConfigError::flag("--image-width-mean", why));
-        }
-        let batch_size = self.image_batch_size.unwrap_or(1) as usize;
-        Ok(Some(Pictures { directory: directory.clone(), sampling, batch_size }))
+        Ok(Some(Pictures {
+            directory: directory.clone(),
+            sampling,
+            batch_size: self.image_batch_size.unwrap_or(1) as usize,
+            scaled: self.image_shape(),
+        }))
     }
 
     /// The audio in each turn; `None` without a length.

@@ -285,7 +285,7 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         user_context_prompt_length: prompt.user_context_prompt_length.map(|n| n as usize),
         system_prompt: system_prompt(prompt)?,
         images: flags.media.images()?,
-        pictures: flags.media.pictures()?,
+        pictures: flags.media.pictures()?.map(Box::new),
         audio: flags.media.audio(),
         video: flags.video.video(),
     })

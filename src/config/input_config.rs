@@ -194,7 +194,7 @@ fn dataset(config: &RunConfig) -> Value {
             .put("turn_delay_ratio", dataset.delay_ratio)
             .put_some("prefix_prompts", prefix_prompts(synthetic))
             .put_some("images", synthetic.images.as_ref().map(images))
-            .put_some("images", synthetic.pictures.as_ref().map(pictures))
+            .put_some("images", synthetic.pictures.as_deref().map(pictures))
             .put_some("audio", synthetic.audio.as_ref().map(audio))
             .put_some("video", synthetic.video.as_ref().map(video)),
     };
@@ -280,11 +280,14 @@ fn images(images: &ImageNoise) -> Value {
 }
 
 fn pictures(pictures: &Pictures) -> Value {
-    json!({
-        "batch_size": pictures.batch_size,
-        "source": shown_path(&pictures.directory),
-        "source_sampling": pictures.sampling,
-    })
+    Object::default()
+        .put("batch_size", pictures.batch_size)
+        .put_some("width", pictures.scaled.map(|shape| shape.width))
+        .put_some("height", pictures.scaled.map(|shape| shape.height))
+        .put_some("format", pictures.scaled.map(|shape| shape.format))
+        .put("source", shown_path(&pictures.directory))
+        .put("source_sampling", pictures.sampling)
+        .into_value()
 }
 
 fn video(video: &VideoClip) -> Value {

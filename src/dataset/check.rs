@@ -86,6 +86,8 @@ impl Synthetic {
         self.range.map_or(Ok(()), |range| range.windows(0).map(drop))?;
         self.check_size()?;
         self.images.as_ref().map_or(Ok(()), ImageNoise::check)?;
+        let scaled = self.pictures.as_ref().and_then(|pictures| pictures.scaled);
+        scaled.map_or(Ok(()), |shape| shape.check())?;
         self.audio.as_ref().map_or(Ok(()), AudioNoise::check)?;
         self.video.as_ref().map_or(Ok(()), VideoClip::check)
     }

@@ -25,7 +25,7 @@ pub use self::duration::audio_seconds;
 pub(super) use self::encode::encode;
 pub(super) use self::files::MediaFiles;
 pub(super) use self::noise::MediaMaker;
-pub(crate) use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise};
+pub(crate) use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape};
 pub(in crate::dataset) use self::pictures::Gallery;
 pub(crate) use self::pictures::{PictureSampling, Pictures};
 pub(crate) use self::video::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};

@@ -287,3 +287,62 @@ fn an_interrupt_ends_the_encoding() {
     signal(&child, Signal::INT);
     assert!(!child.wait().unwrap().success());
 }
+
+/// Runs ffmpeg and returns what it writes to its output.
+fn ffmpeg(arguments: &[&str]) -> Vec<u8> {
+    let quiet = ["-nostdin", "-loglevel", "error", "-y"];
+    let output = Command::new("ffmpeg").args(quiet).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Pictures of one color in each format have the size that was asked for, and still the color.
+#[test]
+fn pictures_are_scaled_to_the_size_of_the_flags() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for name in ["a.png", "b.jpg", "c.gif", "d.bmp", "e.tiff"] {
+        ffmpeg(&["-f", "lavfi", "-i", "color=red:size=100x80", "-frames:v", "1", &path(name)]);
+    }
+    let scaled = |extra: &[&str]| {
+        let source = ["--image-source", folder.path().to_str().unwrap()];
+        let order = ["--image-source-sampling", "sequential-cycle"];
+        let sizes = ["--image-width-mean", "32", "--image-height-mean", "16"];
+        let run = made_for("6", "7", &[&source[..], &order, &sizes, extra].concat());
+        let file = |part: Value| {
+            let url = part["image_url"]["url"].as_str().unwrap().to_owned();
+            let (head, data) = url.split_once(',').unwrap();
+            (head.to_owned(), BASE64_STANDARD.decode(data).unwrap())
+        };
+        media(&run).into_iter().map(file).collect::<Vec<_>>()
+    };
+    for (format, head) in [("png", "data:image/png;base64"), ("jpeg", "data:image/jpeg;base64")] {
+        let files = scaled(&["--image-format", format]);
+        assert_eq!(files.len(), 6);
+        for (found, file) in files {
+            assert_eq!(found, head);
+            let copy = path("copy");
+            fs::write(&copy, file).unwrap();
+            let raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"];
+            let pixels = ffmpeg(&[&["-i", &copy][..], &raw].concat());
+            fs::remove_file(&copy).unwrap();
+            assert_eq!(pixels.len(), 32 * 16 * 3);
+            let is_red = |pixel: &[u8]| pixel[0] > 245 && pixel[1] < 10 && pixel[2] < 10;
+            assert!(pixels.chunks(3).all(is_red), "{:?}", &pixels[..6]);
+        }
+    }
+    let both = scaled(&["--image-width-stddev", "8", "--image-format", "random"]);
+    let sizes: std::collections::HashSet<usize> = both.iter().map(|(_, file)| file.len()).collect();
+    assert!(sizes.len() > 2, "{sizes:?}");
+    fs::write(path("f.png"), b"\x89PNG\r\n\x1a\nno picture").unwrap();
+    let server = mock(Script::default());
+    let source = ["--image-source", folder.path().to_str().unwrap(), "--request-count", "6"];
+    let order = ["--image-source-sampling", "sequential-cycle"];
+    let sizes = ["--image-width-mean", "32", "--image-height-mean", "16"];
+    let run = profile(&server.url(), &[&source[..], &order, &sizes].concat());
+    assert_ne!(run.exit_code(), Some(0));
+    assert!(run.stderr().contains("cannot generate scaled pictures: ffmpeg"), "{}", run.stderr());
+}

@@ -1,11 +1,16 @@
-//! Encoding of generated media with ffmpeg, after all of them are generated: videos, and audio as
-//! MP3.
+//! Encoding of media with ffmpeg, after all of them are generated: videos, audio as MP3, and pictures
+//! that are scaled.
+
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use super::ffmpeg::Ffmpeg;
+use super::pictures::Conversion;
 use super::video::VideoClip;
-use super::{AudioFormat, Inline, Media, MediaContent, MediaKinds, kind, mp3};
+use super::{
+    AudioFormat, ImageShape, Inline, MAX_FILE_BYTES, Media, MediaContent, MediaKinds, kind, mp3,
+};
 use crate::dataset::{Conversation, DatasetError, Seed, Synthetic, Turn};
 use crate::setting::Named as _;
 
@@ -17,7 +22,12 @@ impl Synthetic {
     /// Returns whether ffmpeg is needed, which takes time.
     #[must_use]
     pub(crate) fn needs_encoder(&self) -> bool {
-        self.video.is_some() || self.has_mp3()
+        self.video.is_some() || self.has_mp3() || self.scaled().is_some()
+    }
+
+    /// Returns what pictures are converted to.
+    fn scaled(&self) -> Option<ImageShape> {
+        self.pictures.as_ref()?.scaled
     }
 
     fn has_mp3(&self) -> bool {
@@ -34,6 +44,12 @@ pub(in crate::dataset) fn encode(
     let ffmpeg = Ffmpeg::default();
     let turns = conversations.iter_mut().flat_map(|conversation| &mut conversation.turns);
     let mut turns: Vec<_> = turns.collect();
+    if let Some(shape) = config.scaled() {
+        let images = turns.iter_mut().flat_map(|turn| &mut turn.media);
+        let images = images.filter(|media| media.kind == MediaKinds::IMAGE).collect();
+        let failed = |reason| DatasetError::Encode { what: "scaled pictures".to_owned(), reason };
+        scale(&ffmpeg, images, shape, seed).map_err(failed)?;
+    }
     if config.has_mp3() {
         let sounds = turns.iter_mut().flat_map(|turn| &mut turn.media);
         let sounds = sounds.filter(|media| media.kind == MediaKinds::AUDIO).collect();
@@ -54,6 +70,43 @@ fn named(video: &VideoClip) -> String {
         format!(" and --video-audio-codec {}", sound.codec.name())
     });
     format!("{format} videos with --video-codec {codec}{sound}")
+}
+
+/// Converts pictures to sizes and formats drawn from `shape`, each combination once.
+fn scale(
+    ffmpeg: &Ffmpeg,
+    images: Vec<&mut Media>,
+    shape: ImageShape,
+    seed: Seed,
+) -> Result<(), String> {
+    let mut shapes = seed.stream("dataset.image.size");
+    let mut places = HashMap::new();
+    let mut conversions: Vec<Conversion> = Vec::new();
+    let mut converted: Vec<(&mut Media, usize)> = Vec::new();
+    for media in images {
+        let MediaContent::Inline(picture) = &media.content else { continue };
+        let (width, height, is_png) = shape.draw(&mut shapes);
+        if 3 * u64::from(width) * u64::from(height) > MAX_FILE_BYTES {
+            return Err(format!("{width} by {height} pixels are too large; make them smaller"));
+        }
+        // Turns share the bytes of a picture.
+        let key = (picture.bytes.as_ptr().addr(), width, height, is_png);
+        let place = *places.entry(key).or_insert_with(|| {
+            conversions.push(Conversion { picture: picture.clone(), width, height, is_png });
+            conversions.len() - 1
+        });
+        converted.push((media, place));
+    }
+    let files = ffmpeg.encode_all(conversions.len(), |index| conversions[index].job())?;
+    let files = files.into_iter().zip(&conversions).map(|(file, conversion)| {
+        let media_type = if conversion.is_png { "image/png" } else { "image/jpeg" };
+        content(MediaKinds::IMAGE, media_type, file)
+    });
+    let files = files.collect::<Result<Vec<_>, _>>()?;
+    for (media, place) in converted {
+        media.content = files[place].clone();
+    }
+    Ok(())
 }
 
 /// Encodes WAV files as MP3 files; their durations stay the same.

@@ -24,6 +24,16 @@ pub struct ImageNoise {
     pub(crate) format: ImageFormat,
 }
 
+/// Sizes and formats of images, which are drawn for each.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct ImageShape {
+    /// Width in pixels.
+    pub(crate) width: NormalDistribution,
+    /// Height in pixels.
+    pub(crate) height: NormalDistribution,
+    pub(crate) format: ImageFormat,
+}
+
 /// Formats of generated images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImageFormat {
@@ -70,6 +80,17 @@ const MIN_SECONDS: f64 = 0.01;
 impl ImageNoise {
     /// Rejects settings from which no image can be generated.
     pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
+        self.shape().check()
+    }
+
+    const fn shape(&self) -> ImageShape {
+        ImageShape { width: self.width, height: self.height, format: self.format }
+    }
+}
+
+impl ImageShape {
+    /// Rejects sizes of which no image can be made.
+    pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
         self.width.check("--image-width-mean", 1.0)?;
         self.height.check("--image-height-mean", 1.0)?;
         if self.width.mean.max(self.height.mean) > MAX_SIDE {
@@ -79,6 +100,21 @@ impl ImageNoise {
             ));
         }
         Ok(())
+    }
+}
+
+impl ImageShape {
+    /// Draws the width, the height, and whether the format is PNG; otherwise it is JPEG.
+    pub(super) fn draw(self, rng: &mut ChaCha8Rng) -> (u16, u16, bool) {
+        let mut side =
+            |spread: NormalDistribution| f64::from(spread.draw_count(rng)).min(MAX_SIDE) as u16;
+        let (width, height) = (side(self.width), side(self.height));
+        let is_png = match self.format {
+            ImageFormat::Png => true,
+            ImageFormat::Jpeg => false,
+            ImageFormat::Random => rng.next_u32() & 1 == 0,
+        };
+        (width, height, is_png)
     }
 }
 
@@ -160,15 +196,7 @@ impl MediaMaker {
     }
 
     fn image(&mut self, noise: &ImageNoise) -> Result<Media, DatasetError> {
-        let mut side = |spread: NormalDistribution| {
-            f64::from(spread.draw_count(&mut self.sizes)).min(MAX_SIDE) as u16
-        };
-        let (width, height) = (side(noise.width), side(noise.height));
-        let is_png = match noise.format {
-            ImageFormat::Png => true,
-            ImageFormat::Jpeg => false,
-            ImageFormat::Random => self.sizes.next_u32() & 1 == 0,
-        };
+        let (width, height, is_png) = noise.shape().draw(&mut self.sizes);
         let bytes = 3 * u64::from(width) * u64::from(height);
         self.make_room("--image-width-mean", bytes)?;
         let pixels = noise_of(&mut self.pixels, bytes);

@@ -6,7 +6,8 @@ use std::{fs, io};
 
 use serde::Serialize;
 
-use super::{Media, MediaFiles, MediaKinds};
+use super::ffmpeg::Job;
+use super::{ImageShape, Inline, Media, MediaFiles, MediaKinds};
 use crate::dataset::{DatasetError, Sampler, Sampling, Seed};
 use crate::setting::{self, InvalidSetting, named};
 
@@ -20,6 +21,8 @@ pub struct Pictures {
     pub(crate) sampling: PictureSampling,
     /// Number of pictures per turn.
     pub(crate) batch_size: usize,
+    /// What pictures are converted to; `None` sends them as they are.
+    pub(crate) scaled: Option<ImageShape>,
 }
 
 /// How pictures are drawn from a directory (`--image-source-sampling`).
@@ -61,7 +64,7 @@ impl Gallery {
     /// Fails if there are none, or if the content of a file is not a picture, is too large or cannot
     /// be read.
     pub(in crate::dataset) fn open(config: &Pictures, seed: Seed) -> Result<Self, DatasetError> {
-        let Pictures { directory, sampling, batch_size } = config;
+        let Pictures { directory, sampling, batch_size, .. } = config;
         let refuse = |why: String| InvalidSetting::new("--image-source", why);
         let shown = directory.display();
         let paths = paths(directory).map_err(|why| {
@@ -92,6 +95,38 @@ impl Gallery {
         self.drawn = next.end;
         next.filter_map(|number| self.pictures.get(self.sampler.conversation(number)).cloned())
             .collect()
+    }
+}
+
+/// A picture, and what it is converted to.
+#[derive(Debug, Clone)]
+pub(super) struct Conversion {
+    pub(super) picture: Inline,
+    pub(super) width: u16,
+    pub(super) height: u16,
+    /// Whether the result is a PNG file; otherwise it is a JPEG file.
+    pub(super) is_png: bool,
+}
+
+impl Conversion {
+    /// Returns the job that converts the first frame of the picture, without its proportions.
+    pub(super) fn job(&self) -> Job {
+        let Self { picture, width, height, is_png } = self;
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        // The only format of which ffmpeg finds neither the kind nor the end in a pipe.
+        let is_tiff = &*picture.media_type == "image/tiff";
+        let length = picture.bytes.len().to_string();
+        let tiff = ["-f", "tiff_pipe", "-frame_size", &length];
+        let codec: &[&str] =
+            if *is_png { &["-c:v", "png"] } else { &["-c:v", "mjpeg", "-pix_fmt", "yuvj420p"] };
+        let filter = format!("select=not(n),scale={width}:{height},setsar=1");
+        let output = [&["-vf", &filter][..], codec, &["-f", "image2pipe"]].concat();
+        Job {
+            input: if is_tiff { texts(&tiff) } else { Vec::new() },
+            pieces: Box::new(std::iter::once(picture.bytes.to_vec())),
+            sound: None,
+            output: texts(&output),
+        }
     }
 }
 
@@ -135,7 +170,7 @@ mod tests {
         seed: u64,
     ) -> Result<Gallery, DatasetError> {
         let directory = directory.to_owned();
-        Gallery::open(&Pictures { directory, sampling, batch_size: 2 }, Seed(seed))
+        Gallery::open(&Pictures { directory, sampling, batch_size: 2, scaled: None }, Seed(seed))
     }
 
     /// The names of the pictures of `turns` turns.
