@@ -313,6 +313,7 @@ pub(super) fn swept(name: &str) -> Result<(&'static str, &'static str, bool), St
         flag.replace('-', "_") == wanted
             || names.contains(&&*wanted)
             || path.strip_prefix("phases.profiling.") == Some(&*wanted)
+            || wanted.strip_prefix("phases.profiling.") == Some(&*flag.replace('-', "_"))
     };
     let found = LISTS.iter().find(is_it);
     found.map(|(flag, path, kind)| (*flag, *path, matches!(kind, Kind::Whole))).ok_or_else(|| {
@@ -412,12 +413,12 @@ fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, C
     Ok(axes)
 }
 
-/// Parses pairs of input and output lengths.
+/// Parses pairs of input and output lengths, separated by `:`, or by `/` as in AIPerf.
 fn pairs(list: &str) -> Option<Axis> {
     let of = |name: &str| LISTS.iter().find(|(flag, ..)| *flag == name);
     let ((isl, isl_path, kind), (osl, osl_path, _)) = (of("isl")?, of("osl")?);
     let values = list.split(',').map(|pair| {
-        let (isl, osl) = pair.split_once(':')?;
+        let (isl, osl) = pair.split_once([':', '/'])?;
         let value = |text: &str| (text.trim().to_owned(), kind.value(text));
         Some(vec![value(isl), value(osl)])
     });

@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::NormalDistribution;
 use crate::setting::{InvalidSetting, named};
@@ -66,7 +66,8 @@ pub struct SequenceDistribution {
 impl SequenceDistribution {
     /// Parses `--seq-dist`: `isl|stddev,osl|stddev:probability`, several separated by `;`. Standard
     /// deviations are optional. Probabilities are percentages that sum to 100 or fractions that sum
-    /// to 1.
+    /// to 1. `AIPerf`'s other two formats are accepted too: `[(isl|stddev,osl|stddev):probability,…]`
+    /// and a JSON object with `pairs`, each with `isl`, `osl`, `prob`, `isl_stddev` and `osl_stddev`.
     pub fn parse(text: &str) -> Result<Self, String> {
         Self::read(text).map_err(|reason| {
             format!("{reason}; expected a distribution such as \"256|10,128|5:60;512,256:40\"")
@@ -74,8 +75,10 @@ impl SequenceDistribution {
     }
 
     fn read(text: &str) -> Result<Self, String> {
-        let entries = text.split(';').map(str::trim).filter(|entry| !entry.is_empty());
-        let mut pairs = entries.map(read_pair).collect::<Result<Vec<_>, _>>()?;
+        let mut pairs = entries(text.trim())?
+            .iter()
+            .map(|entry| read_pair(entry))
+            .collect::<Result<Vec<_>, _>>()?;
         if pairs.is_empty() {
             return Err("lengths are missing".to_owned());
         }
@@ -233,6 +236,48 @@ impl RandomRange {
     }
 }
 
+/// A pair of lengths in `AIPerf`'s JSON format.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonPair {
+    isl: f64,
+    #[serde(default)]
+    isl_stddev: f64,
+    osl: f64,
+    #[serde(default)]
+    osl_stddev: f64,
+    prob: f64,
+}
+
+/// Splits a distribution in any of the formats into pairs such as `256|10,128|5:60`.
+fn entries(text: &str) -> Result<Vec<String>, String> {
+    if text.starts_with('{') {
+        #[derive(Deserialize)]
+        struct Pairs {
+            pairs: Vec<JsonPair>,
+        }
+        let found: Pairs = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let entry = |pair: &JsonPair| {
+            let JsonPair { isl, isl_stddev, osl, osl_stddev, prob } = pair;
+            format!("{isl}|{isl_stddev},{osl}|{osl_stddev}:{prob}")
+        };
+        return Ok(found.pairs.iter().map(entry).collect());
+    }
+    if let Some(rest) = text.strip_prefix('[') {
+        let malformed = || format!("{text:?} is not of the form [(isl,osl):probability,…]");
+        let inner = rest.strip_suffix(']').ok_or_else(malformed)?;
+        let (before, pairs) = inner.split_once('(').ok_or_else(malformed)?;
+        let entry = |pair: &str| {
+            let (lengths, rest) = pair.split_once(')')?;
+            Some(format!("{lengths}{}", rest.trim().trim_end_matches(',')))
+        };
+        let entries: Option<Vec<String>> = pairs.split('(').map(entry).collect();
+        return entries.filter(|_| before.trim().is_empty()).ok_or_else(malformed);
+    }
+    let entries = text.split(';').map(str::trim).filter(|entry| !entry.is_empty());
+    Ok(entries.map(str::to_owned).collect())
+}
+
 fn read_pair(entry: &str) -> Result<SequencePair, String> {
     let malformed = || format!("{entry:?} is not of the form isl|stddev,osl|stddev:probability");
     let (lengths, probability) = entry.rsplit_once(':').ok_or_else(malformed)?;
@@ -285,8 +330,15 @@ mod tests {
     fn percentages_and_fractions_say_the_same() {
         let expected =
             [pair((256.0, 10.0), (128.0, 5.0), 0.75), pair((512.0, 0.0), (64.0, 0.0), 0.25)];
-        for text in ["256|10,128|5:75;512,64:25", " 256|10 , 128|5 : 0.75 ; 512,64:0.25; "] {
-            assert_eq!(SequenceDistribution::parse(text).unwrap().pairs(), expected);
+        for text in [
+            "256|10,128|5:75;512,64:25",
+            " 256|10 , 128|5 : 0.75 ; 512,64:0.25; ",
+            "[(256|10,128|5):75,(512,64):25]",
+            " [ ( 256|10 , 128|5 ) : 0.75 , (512,64):0.25 ] ",
+            r#"{"pairs": [{"isl": 256, "isl_stddev": 10, "osl": 128, "osl_stddev": 5, "prob": 75},
+                {"isl": 512, "osl": 64, "prob": 25}]}"#,
+        ] {
+            assert_eq!(SequenceDistribution::parse(text).unwrap().pairs(), expected, "{text}");
         }
     }
 
@@ -303,6 +355,19 @@ mod tests {
             ("256,128:NaN", "got \"NaN\""),
             ("0,128:100", "must be between 1"),
             ("256,128:0;1,1:100", "must be above 0"),
+            ("[(256,128):100", "not of the form [(isl,osl):probability,…]"),
+            ("[256,128:100]", "not of the form [("),
+            ("[x(256,128):100]", "not of the form [("),
+            ("[(256,128):60(512,256):50]", "add up to 100 (or 1), got 110"),
+            ("[]", "not of the form [("),
+            ("{\"pairs\": []}", "lengths are missing"),
+            ("{\"pairs\": [{\"isl\": 256, \"prob\": 100}]}", "missing field `osl`"),
+            ("{\"pairs\": [{\"isl\": -1, \"osl\": 1, \"prob\": 100}]}", "got \"-1\""),
+            (
+                "{\"pairs\": [{\"isl\": 1, \"osl\": 1, \"sd\": 1, \"prob\": 100}]}",
+                "unknown field `sd`",
+            ),
+            ("{", "EOF"),
         ] {
             let error = SequenceDistribution::parse(text).unwrap_err();
             assert!(error.contains(fault), "{text}: {error}");

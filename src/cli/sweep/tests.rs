@@ -66,7 +66,7 @@ fn zip_takes_the_values_element_by_element() {
 
 #[test]
 fn pairs_are_one_axis() {
-    let (found, _) = cells(&["--isl-osl-pairs", "128:64, 512:128", "--concurrency", "1,2"]);
+    let (found, _) = cells(&["--isl-osl-pairs", "128:64, 512/128", "--concurrency", "1,2"]);
     assert_eq!(found.len(), 4);
     assert_eq!(
         found[1],

@@ -1,9 +1,12 @@
 //! The migration page lists everything in AIPerf 0.13, with its status in aiperf.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use aiperf::cli::{aiperf_commands, aiperf_flags, command, parse_with};
 use aiperf::config::Environment;
+
+use crate::support::python::run_python;
 
 use super::{assert_none, names, page_at, read, rows, variables_read};
 
@@ -139,8 +142,7 @@ fn usual_command_lines_of_aiperf_are_taken_or_refused_with_what_to_do() {
     let mut failures = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (expected, arguments) = line.split_once(" | ").unwrap();
-        let arguments =
-            arguments.replace("FILE", concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+        let arguments = arguments.replace("FILE", FILE);
         let all = ["aiperf", "profile"].into_iter().chain(shell_words(&arguments));
         let parsed = parse_with(all.map(Into::into), Environment::new(&|_| None));
         let said = parsed.err().map_or("taken".to_owned(), |error| error.to_string());
@@ -149,6 +151,100 @@ fn usual_command_lines_of_aiperf_are_taken_or_refused_with_what_to_do() {
         }
     }
     assert_none(&failures);
+}
+
+/// A file that is there, for command lines that name one.
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+
+/// Returns the beginning of a command line in which the values of a flag apply.
+fn setting(flag: &str) -> &'static str {
+    match flag {
+        "--audio-format" => "--audio-length-mean 1",
+        "--convergence-mode" | "--convergence-stat" => {
+            "--num-profile-runs 5 --convergence-metric request_latency"
+        }
+        "--custom-dataset-type" => "--input-file FILE",
+        "--degradation-stat" => "--search-recipe concurrency-ramp",
+        "--parameter-sweep-mode" => "--concurrency 1,2 --num-profile-runs 2",
+        "--random-corpus-style" => "--isl 9 --osl 9 --random-range-ratio 0.5",
+        "--search-direction" => {
+            "--search-space concurrency:1,9:int --search-metric request_latency \
+             --search-max-iterations 3"
+        }
+        "--search-planner" | "--search-stat" => {
+            "--search-space concurrency:1,9:int --search-metric request_latency \
+             --search-max-iterations 3 --search-direction minimize"
+        }
+        "--search-style" => "--search-recipe max-concurrency-under-sla --e2e-sla-ms 100",
+        "--sweep-type" => "--concurrency 1,2 --isl 8,9",
+        "--video-audio-codec" | "--video-audio-depth" => {
+            "--video-width 64 --video-height 64 --video-audio-num-channels 1"
+        }
+        "--warmup-arrival-pattern" => "--request-rate 1 --warmup-request-count 1",
+        _ if flag.starts_with("--image-") => "--image-width-mean 64 --image-height-mean 64",
+        _ if flag.starts_with("--video-") => "--video-width 64 --video-height 64",
+        _ => "",
+    }
+}
+
+/// Flags with a value that is rejected, and a part of what is printed.
+const REFUSED_VALUES: &[(&str, &str)] = &[
+    ("--custom-dataset-type baseten_trace", "possible values: single-turn, multi-turn"),
+    ("--custom-dataset-type tracelab", "possible values: single-turn, multi-turn"),
+    ("--image-source assets", "name a directory of pictures"),
+    ("--image-source-sampling shuffle-cycle", "pictures of a directory"),
+    ("--image-source-sampling sequential-cycle", "pictures of a directory"),
+    ("--model-selection-strategy weighted", "add --model-weights"),
+    ("--public-dataset exgentic", "use --input-file"),
+    ("--public-dataset exgentic_v2", "use --input-file"),
+    ("--public-dataset weka_hf", "with --hf-weka-dataset"),
+    ("--request-content-type multipart/form-data", "always application/json"),
+    ("--search-planner monotonic_sla", "use --search-recipe max-concurrency-under-sla"),
+    ("--search-planner optuna", "bayesian is the only supported value"),
+    ("--search-planner smooth_isotonic", "use --search-recipe max-concurrency-under-sla"),
+    ("--search-style bo", "use monotonic"),
+    ("--search-style optuna", "use monotonic"),
+    ("--search-style smooth_isotonic", "use monotonic"),
+    ("--warmup-arrival-pattern concurrency_burst", "cannot be combined with a request rate"),
+];
+
+#[test]
+fn every_value_of_aiperf_is_taken_in_any_spelling_or_refused_with_what_to_do() {
+    let mut failures = Vec::new();
+    let mut refused: BTreeSet<&(&str, &str)> = BTreeSet::new();
+    for line in golden("profile_values.txt") {
+        let (flag, values) = line.split_first().unwrap();
+        if aiperf_flags::refused().any(|(known, _)| known == flag) {
+            continue;
+        }
+        let setting = setting(flag).replace("FILE", FILE);
+        for value in values {
+            let given = format!("{flag} {value}");
+            let expected = REFUSED_VALUES.iter().find(|(refused, _)| *refused == given);
+            let spellings = [value.clone(), value.replace('_', "-"), value.replace('-', "_")];
+            for spelling in spellings.iter().flat_map(|it| [it.clone(), it.to_uppercase()]) {
+                let mut arguments: Vec<&str> = setting.split_whitespace().collect();
+                arguments.extend([&**flag, &*spelling]);
+                let is_as_listed = match (refusal(&arguments), expected) {
+                    (None, None) => true,
+                    (Some(said), Some((_, part))) => said.contains(part),
+                    _ => false,
+                };
+                if !is_as_listed {
+                    failures.push(format!("{arguments:?}\n{:?}", refusal(&arguments)));
+                }
+            }
+            refused.extend(expected);
+        }
+    }
+    assert_none(&failures);
+    assert_eq!(refused.len(), REFUSED_VALUES.len(), "a value is not in AIPerf's list: {refused:?}");
+}
+
+#[test]
+fn the_lists_of_flags_are_those_of_aiperf() {
+    let lists = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/aiperf-0.13");
+    run_python("tests/read_aiperf_flags.py", &lists);
 }
 
 #[test]
