@@ -17,12 +17,9 @@ impl Connections {
         // Fails only if another part of the program was first.
         let _ = ring::default_provider().install_default();
         let needs_tls = urls.into_iter().any(|url| url.scheme() == "https");
-        // Most of the time to create a client is spent on reading the system's root certificates.
-        let tls = if needs_tls || self.proxies.are_used() {
-            self.tls.client_config()?
-        } else {
-            trusting_nobody()
-        };
+        // Most of the time to create a client is spent on reading the system's root certificates,
+        // of which a system may have none. Connections to proxies do not use TLS either.
+        let tls = if needs_tls { self.tls.client_config()? } else { trusting_nobody() };
         let mut client = ClientBuilder::new().tls_backend_preconfigured(tls);
         if !self.proxies.are_used() {
             client = client.no_proxy();
