@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::time::Instant;
 
 use aiperf::mock_server::Script;
+use aiperf::units::Nanos;
 use serde_json::Value;
 
 use crate::support::load::mock;
@@ -16,14 +17,19 @@ use crate::support::run::{Run, aiperf, json_lines, profile_command};
 /// The power of each GPU of the exporter, in watts.
 const WATTS: [f64; 2] = [300.0, 400.0];
 
-/// Starts an exporter of GPUs with constant power, whose energy counters are read with each scrape;
-/// returns its address.
+/// Starts an exporter of GPUs with constant power; returns its address.
 pub(crate) fn exporter(rest: &'static str) -> String {
+    rising_exporter(0.0, rest)
+}
+
+/// Starts an exporter of GPUs whose power rises by `slope` watts per second, and whose energy counters
+/// are read with each scrape; returns its address.
+fn rising_exporter(slope: f64, rest: &'static str) -> String {
     let began = Instant::now();
     let address = raw_server::serve(move |_, stream| {
         while let Some(request) = raw_server::read_request(stream) {
             assert!(request.starts_with("GET /metrics "), "{request}");
-            let body = exposition(began.elapsed().as_secs_f64(), rest);
+            let body = exposition(began.elapsed().as_secs_f64(), slope, rest);
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";
             let answer = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
             raw_server::write(stream, answer.as_bytes());
@@ -32,7 +38,7 @@ pub(crate) fn exporter(rest: &'static str) -> String {
     address.to_string()
 }
 
-fn exposition(seconds: f64, rest: &str) -> String {
+fn exposition(seconds: f64, slope: f64, rest: &str) -> String {
     let mut power = String::from("# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n");
     let mut energy = String::from("# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n");
     for (index, watts) in WATTS.iter().enumerate() {
@@ -40,8 +46,9 @@ fn exposition(seconds: f64, rest: &str) -> String {
             "gpu=\"{index}\",UUID=\"GPU-{index}\",device=\"nvidia{index}\",modelName=\"NVIDIA \
              H100\",Hostname=\"node1\""
         );
-        let _ = writeln!(power, "DCGM_FI_DEV_POWER_USAGE{{{labels}}} {watts}");
-        let millijoules = 5e9 + 1e3 * watts * seconds;
+        let now = watts + slope * seconds;
+        let _ = writeln!(power, "DCGM_FI_DEV_POWER_USAGE{{{labels}}} {now}");
+        let millijoules = 5e9 + 1e3 * (watts + slope * seconds / 2.0) * seconds;
         let _ = writeln!(energy, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{{labels}}} {millijoules}");
     }
     format!("{power}{energy}{rest}")
@@ -111,6 +118,49 @@ fn energy_and_what_follows_from_it_are_those_of_the_exporter() {
     for tag in ["nvidia_energy_per_request", "nvidia_output_tokens_per_joule"] {
         assert_eq!(rebuilt[tag], summary[tag], "{tag}");
     }
+}
+
+#[test]
+fn the_power_at_the_knee_is_that_of_its_load() {
+    let server = mock(Script {
+        ttft: Nanos::from_millis(10.0),
+        max_concurrent: Some(3),
+        ..Script::default()
+    });
+    // Each load has another power than those before it.
+    let exporter = rising_exporter(50.0, "");
+    let load = ["--sweep-auto", "--concurrency-max", "64"];
+    let asked = ["--gpu-telemetry", &exporter, "--gpu-idle-duration", "0.2"];
+    let run = run(&server.url(), &[&load[..], &asked].concat()).succeeded();
+    let text = run.text("sweep_aggregate/profile_export_aiperf_sweep.json");
+    let sweep: Value = serde_json::from_str(&text).unwrap();
+    let found = &sweep["saturation"];
+    assert_eq!(found["status"], "saturated", "{found}");
+    let mut ranges = Vec::new();
+    for cell in sweep["per_combination_metrics"].as_array().unwrap() {
+        let directory = run.path(cell["directory"].as_str().unwrap());
+        let samples = json_lines(&directory.join("gpu_telemetry_export.jsonl"));
+        let first = samples.iter().filter(|sample| sample["gpu_index"] == 0);
+        let sum = |sample: &Value| {
+            let power = sample["telemetry_data"]["nvidia_power_usage"].as_f64().unwrap();
+            2.0 * power + WATTS[1] - WATTS[0]
+        };
+        let sums: Vec<f64> = first.map(sum).collect();
+        let watts = cell["metrics"]["nvidia_average_gpu_power"]["avg"].as_f64().unwrap();
+        let (low, high) = (sums[0], sums[sums.len() - 1]);
+        assert!(low < watts && watts < high, "{watts} W is not between {low} and {high}");
+        if cell["parameters"]["concurrency"].as_f64() == found["saturated_from"].as_f64() {
+            assert_eq!(found["gpu_power_watts"], watts);
+        }
+        ranges.push((low, high));
+    }
+    // A power is that of one load only.
+    ranges.sort_by(|one, other| one.0.total_cmp(&other.0));
+    assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0), "{ranges:?}");
+    assert!(found["gpu_power_watts"].is_f64(), "{found}");
+    let shown = run.stdout();
+    let part = format!(" W at concurrency {}.", found["saturated_from"].as_f64().unwrap());
+    assert!(shown.contains("The GPUs draw ") && shown.contains(&part), "{part}\n{shown}");
 }
 
 #[test]
