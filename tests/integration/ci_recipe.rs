@@ -1,7 +1,7 @@
 //! The workflow of the documentation, run step by step as a runner of GitHub does.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use aiperf::mock_server::Script;
@@ -9,6 +9,7 @@ use serde_norway::Value;
 use tempfile::TempDir;
 
 use crate::support::load::mock;
+use crate::support::run::search_path;
 
 /// The step that is replaced by the program under test.
 const INSTALL: &str = "Install aiperf";
@@ -38,9 +39,6 @@ fn run(gates: &str) -> Job {
     let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
     let summary = directory.path().join("summary.md");
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_aiperf"));
-    let path =
-        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let job = job();
     let steps = job["steps"].as_sequence().unwrap().iter();
     let is_command = |step: &&Value| step["name"] != INSTALL && !step["run"].is_null();
@@ -55,7 +53,7 @@ fn run(gates: &str) -> Job {
         }
         command.env("SERVER", server.url()).env("MODEL", "mock-model").env("GATES", gates);
         command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", &summary);
-        let output = command.env("PATH", &path).output().unwrap();
+        let output = command.env("PATH", search_path()).output().unwrap();
         let has_failed = !output.status.success();
         last = Some(output);
         if has_failed {

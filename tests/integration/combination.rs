@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::python::run_python;
-use crate::support::run::aiperf;
+use crate::support::run::{aiperf, program};
 
 const RECORDS: &str = "profile_export.jsonl";
 const SUMMARY: &str = "profile_export_aiperf.json";
@@ -618,7 +618,7 @@ fn more_parts_than_open_files_are_combined() {
     let mut command = Command::new("sh");
     let output = command
         .args(["-c", "ulimit -n 24; exec \"$0\" report many-* --artifact-dir all"])
-        .arg(env!("CARGO_BIN_EXE_aiperf"))
+        .arg(program())
         .current_dir(parts.directory.path())
         .output()
         .unwrap();

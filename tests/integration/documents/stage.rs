@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::page::Block;
 use crate::support::hub::{CONVERTED, Hub, golden};
 use crate::support::otlp_receiver::OtlpReceiver;
+use crate::support::run::search_path;
 
 /// Time limit for a block.
 const BOUND: Duration = Duration::from_mins(30);
@@ -123,7 +124,7 @@ impl Stage {
         let child = command
             .current_dir(self.directory.path())
             .env_clear()
-            .env("PATH", path())
+            .env("PATH", search_path())
             .env("HOME", self.directory.path())
             .env("LANG", "C.UTF-8")
             .env("HF_ENDPOINT", format!("http://{}", self.hub))
@@ -223,16 +224,6 @@ fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// `aiperf` first, then the tests' interpreter as `python3`.
-fn path() -> std::ffi::OsString {
-    let ours = Path::new(env!("CARGO_BIN_EXE_aiperf")).parent().unwrap().to_owned();
-    let python = std::env::var_os("AIPERF_TEST_PYTHON");
-    let python = python.and_then(|path| Some(Path::new(&path).parent()?.to_owned()));
-    let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let all = [ours].into_iter().chain(python).chain(std::env::split_paths(&inherited));
-    std::env::join_paths(all).unwrap()
-}
-
 fn is_on_path(program: &str) -> bool {
-    std::env::split_paths(&path()).any(|directory| directory.join(program).is_file())
+    std::env::split_paths(&search_path()).any(|directory| directory.join(program).is_file())
 }

@@ -1,5 +1,6 @@
 //! Runs of the program, and the files that they write.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -8,9 +9,26 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Returns the path of the program under test: the one in `AIPERF_TEST_PROGRAM`, such as the static
+/// program of a release, or else the one that Cargo has built for the tests.
+pub(crate) fn program() -> PathBuf {
+    let given = std::env::var_os("AIPERF_TEST_PROGRAM");
+    given.map_or_else(|| env!("CARGO_BIN_EXE_aiperf").into(), PathBuf::from)
+}
+
+/// Returns `PATH` with the directories of `aiperf` and of the tests' interpreter, as `python3`, before
+/// all others.
+pub(crate) fn search_path() -> OsString {
+    let python = std::env::var_os("AIPERF_TEST_PYTHON").map(PathBuf::from);
+    let ours = [Some(program()), python].into_iter().flatten();
+    let ours = ours.filter_map(|path| Some(path.parent()?.to_owned()));
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(ours.chain(std::env::split_paths(&inherited))).unwrap()
+}
+
 /// Returns the program, without variables of the tester's environment that would affect it.
 pub(crate) fn aiperf(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_aiperf"));
+    let mut command = Command::new(program());
     for (name, _) in std::env::vars() {
         if ["OTEL_", "AIPERF_", "HF_", "GITHUB_"].iter().any(|prefix| name.starts_with(prefix)) {
             command.env_remove(name);
