@@ -136,7 +136,7 @@ fn the_power_at_the_knee_is_that_of_its_load() {
     let sweep: Value = serde_json::from_str(&text).unwrap();
     let found = &sweep["saturation"];
     assert_eq!(found["status"], "saturated", "{found}");
-    let mut ranges = Vec::new();
+    let mut powers = Vec::new();
     for cell in sweep["per_combination_metrics"].as_array().unwrap() {
         let directory = run.path(cell["directory"].as_str().unwrap());
         let samples = json_lines(&directory.join("gpu_telemetry_export.jsonl"));
@@ -146,17 +146,20 @@ fn the_power_at_the_knee_is_that_of_its_load() {
             2.0 * power + WATTS[1] - WATTS[0]
         };
         let sums: Vec<f64> = first.map(sum).collect();
-        let watts = cell["metrics"]["nvidia_average_gpu_power"]["avg"].as_f64().unwrap();
-        let (low, high) = (sums[0], sums[sums.len() - 1]);
+        let of = |tag: &str| cell["metrics"][tag]["avg"].as_f64().unwrap();
+        let watts = of("nvidia_average_gpu_power");
+        // The time between a sample and its scrape is not known, which the error of the energy covers.
+        let error = of("nvidia_gpu_energy_error") / of("nvidia_total_gpu_energy") * watts;
+        let (low, high) = (sums[0] - error, sums[sums.len() - 1] + error);
         assert!(low < watts && watts < high, "{watts} W is not between {low} and {high}");
         if cell["parameters"]["concurrency"].as_f64() == found["saturated_from"].as_f64() {
             assert_eq!(found["gpu_power_watts"], watts);
         }
-        ranges.push((low, high));
+        powers.push(watts);
     }
     // A power is that of one load only.
-    ranges.sort_by(|one, other| one.0.total_cmp(&other.0));
-    assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0), "{ranges:?}");
+    powers.sort_by(f64::total_cmp);
+    assert!(powers.windows(2).all(|pair| pair[0] < pair[1]), "{powers:?}");
     assert!(found["gpu_power_watts"].is_f64(), "{found}");
     let shown = run.stdout();
     let part = format!(" W at concurrency {}.", found["saturated_from"].as_f64().unwrap());
