@@ -398,7 +398,7 @@ fn pictures_of_a_directory_are_in_generated_prompts() {
     assert!(refused(&["--image-source", "noise"]).contains("noise requires --image-width-mean"));
     let empty = tempfile::tempdir().unwrap();
     let empty = ["--image-source", empty.path().to_str().unwrap()];
-    assert!(refused(&empty).contains("has no pictures"));
+    assert!(refused(&empty).contains("does not contain pictures"));
 }
 
 /// Responds to the first request with a job and to all later ones with `later`.

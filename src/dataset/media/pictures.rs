@@ -74,7 +74,9 @@ impl Gallery {
         })?;
         if paths.is_empty() {
             let endings = ENDINGS.join(", ");
-            let why = format!("the directory {shown} has no pictures: files that end in {endings}");
+            let why = format!(
+                "the directory {shown} does not contain pictures: files that end in {endings}"
+            );
             return Err(refuse(why).into());
         }
         let mut files = MediaFiles::default();
@@ -216,7 +218,7 @@ mod tests {
             missing.starts_with("--image-source: cannot read the directory /nonexistent: No such")
         );
         let empty = refused(directory(&["notes.txt"]).path());
-        assert!(empty.contains("has no pictures: files that end in png, jpg"), "{empty}");
+        assert!(empty.contains("does not contain pictures: files that end in png, jpg"), "{empty}");
         let wrong = directory(&["a.png"]);
         fs::write(wrong.path().join("b.jpg"), "<html>").unwrap();
         let wrong = refused(wrong.path());
