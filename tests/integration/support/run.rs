@@ -12,8 +12,12 @@ use tempfile::TempDir;
 /// Returns the path of the program under test: the one in `AIPERF_TEST_PROGRAM`, such as the static
 /// program of a release, or else the one that Cargo has built for the tests.
 pub(crate) fn program() -> PathBuf {
-    let given = std::env::var_os("AIPERF_TEST_PROGRAM");
-    given.map_or_else(|| env!("CARGO_BIN_EXE_aiperf").into(), PathBuf::from)
+    given_program().map_or_else(|| env!("CARGO_BIN_EXE_aiperf").into(), PathBuf::from)
+}
+
+/// Returns `AIPERF_TEST_PROGRAM`, if it is set.
+pub(crate) fn given_program() -> Option<OsString> {
+    std::env::var_os("AIPERF_TEST_PROGRAM")
 }
 
 /// Returns `PATH` with the directories of `aiperf` and of the tests' interpreter, as `python3`, before
