@@ -29,7 +29,8 @@ PACED = ["--ttft", "20ms", "--itl", "2ms"]
 MOCK_RUNS = {
     "mock-streaming": ([*PACED, "--reasoning-tokens", "3"],
                        [*CHAT, "--concurrency", "8", "--request-count", "80",
-                        "--warmup-request-count", "10", *TRACED, "100%"]),
+                        "--warmup-request-count", "10", "--network-latency-automatic",
+                        *TRACED, "100%"]),
     "mock-faults": ([*PACED, "--reasoning-tokens", "3", "--fault", "every=9:status=500",
                      "--fault", "every=11:status=404", "--fault", "every=13:cut=3"],
                     [*CHAT, "--request-rate", "15", "--request-count", "90",
