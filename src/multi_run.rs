@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::metrics::health::RateBounds;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{Accumulator, MetricTag, Verdict};
@@ -291,6 +292,8 @@ pub(crate) struct RunResult {
     pub(crate) values: Option<Accumulator>,
     /// Its throughput with an interval, or why there is none.
     pub(crate) throughput: Result<Estimate, String>,
+    /// How far its client may have shifted rates.
+    pub(crate) rate_bounds: Option<RateBounds>,
     /// The verdict on its client health.
     pub(crate) verdict: Option<Verdict>,
 }
@@ -336,6 +339,7 @@ impl RunResult {
             time_breakdown: None,
             values: None,
             throughput: Err("the run failed".to_owned()),
+            rate_bounds: None,
             verdict: None,
         }
     }

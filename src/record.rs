@@ -70,8 +70,9 @@ pub struct RequestRecord {
     /// Whether the worker slept at the due time. If it did, its own work is not the cause of a
     /// delay.
     pub due_while_asleep: bool,
-    /// Time from which only the client delayed the request: it had the slots that it waited for,
-    /// and the previous response was complete. Zero if it had to wait for neither.
+    /// Time from which only the client delayed the request: the responses that it waited for, of its
+    /// session or of the one that had its slot, had arrived. Zero if it waited for neither. For the
+    /// first request in a slot of a closed loop, it is when the slot opened.
     pub free_from: Nanos,
     /// When the runner took the request up.
     pub issued: Nanos,

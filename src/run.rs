@@ -297,7 +297,7 @@ impl RunReport {
             steady_state: self.steady_state.as_ref(),
             server: self.server_metrics.as_ref().map(|metrics| &metrics.report),
             verdict: health.and_then(|health| health.verdict),
-            error_bounds: health.and_then(|health| health.error_bounds_ms),
+            bounds: health.map(ClientHealth::bounds).unwrap_or_default(),
         };
         self.run.gates.iter().map(|gate| gate.judge(&facts)).collect()
     }

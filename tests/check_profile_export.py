@@ -401,7 +401,9 @@ def error_spans(records):
         first, last = (
             metadata.get(f"{which}_content_uncertainty_ns", 0) / 1e6 for which in ("first", "last")
         )
-        sent, late = metadata["send_delay_ns"] / 1e6, metadata.get("late_ns", 0) / 1e6
+        sent, late = metadata["send_delay_ns"] / 1e6, 0.0
+        if "request_due_ns" in metadata:
+            late = metadata.get("late_ns", 0) / 1e6
         latency = scalar(record, "request_latency")
         for tag, uncertainty in (("time_to_first_token", first), ("request_latency", last)):
             if (value := scalar(record, tag)) is not None:
@@ -421,7 +423,7 @@ def compare_error_bounds(records, exported):
     """Bounds have the resolution of a 32-bit number. The likely error is compared with 400 draws of
     all values from their spans."""
     differences = []
-    has_due = any("late_ns" in r["metadata"] for r in records)
+    has_due = any("request_due_ns" in r["metadata"] for r in records)
     random = numpy.random.default_rng(1)
     for tag, (values, lows, highs, likely_lows, from_due) in error_spans(records).items():
         bounds = exported.get(tag, {})
@@ -449,6 +451,47 @@ def compare_error_bounds(records, exported):
             if outside > 0.1 or bound["likely_below"] > bound["below"]:
                 differences.append(f"{tag} {name}: likely in {bound}, {outside:.0%} of draws are not")
     return differences
+
+
+def compare_throughput_bounds(records, load, bounds):
+    """Rates of a run without the client's delays: each slot is used again at once, and a request that
+    did not wait for a slot is sent when it is due."""
+    slot_delays = vague = delays = 0.0
+    starts, ends, possible_starts, possible_ends = [], [], [], []
+    for metadata in (record["metadata"] for record in records):
+        start, end = metadata["request_start_ns"], metadata["request_end_ns"]
+        delay = metadata["late_ns"] + metadata["send_delay_ns"]
+        due = metadata.get("request_due_ns")
+        waited = due is None or start - due > metadata["late_ns"]
+        own = 0 if waited else delay
+        if waited:
+            slot_delays += delay
+            vague += metadata.get("end_uncertainty_ns", 0)
+        delays += delay
+        starts.append(start)
+        ends.append(end)
+        possible_starts.append(start - own)
+        possible_ends.append(end - own)
+    duration = max(ends) - min(starts)
+    possible = max(possible_ends) - min(possible_starts)
+    if "slot_seconds" in load:
+        slots = load["slot_seconds"] * 1e9 / duration
+    else:
+        asked = min(load.get("requested_concurrency", 0), len(records))
+        slots = max(asked, load["reached_concurrency"])
+    rise = [
+        100 * (duration / (possible - lost / slots) - 1) for lost in (slot_delays, slot_delays + vague)
+    ]
+    expected = {
+        "below_percent": max(-rise[0], 0.0),
+        "above_percent": max(rise[1], 0.0),
+        "delay_ms": delays / len(records) / 1e6,
+    }
+    return [
+        f"throughput bounds: {name} is {bounds[name]}, should be {value}"
+        for name, value in expected.items()
+        if abs(bounds[name] - value) > 1e-6 * max(1.0, value)
+    ]
 
 
 def near(ours, theirs, scale=0.0):
@@ -553,6 +596,8 @@ def check(directory):
     health = export.get("client_health", {})
     if "error_bounds_ms" in health and all("send_delay_ns" in r["metadata"] for r in records):
         differences += compare_error_bounds(records, health["error_bounds_ms"])
+    if "throughput_bounds" in health and all("late_ns" in r["metadata"] for r in records):
+        differences += compare_throughput_bounds(records, export["load"], health["throughput_bounds"])
     table = directory / "profile_export_aiperf.csv"
     if table.exists():
         with open(table, encoding="utf-8", newline="") as text:

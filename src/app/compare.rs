@@ -229,8 +229,8 @@ fn side(cell: &Cell, plan: &Plan) -> Result<Read, ReportError> {
             Some(TimeBreakdown::Found(division)) => Some(division),
             Some(TimeBreakdown::None { .. }) | None => None,
         };
-        let error_bounds = outcome.client_health.and_then(|health| health.error_bounds_ms);
-        side.trials.push(Trial { results, steady_state, time_breakdown, error_bounds, requests });
+        let bounds = outcome.client_health.map(|health| health.bounds()).unwrap_or_default();
+        side.trials.push(Trial { results, steady_state, time_breakdown, bounds, requests });
     }
     Ok(read)
 }

@@ -205,6 +205,8 @@ pub(super) struct Metadata<'a> {
     first_content_uncertainty_ns: u32,
     #[serde(skip_serializing_if = "is_zero")]
     last_content_uncertainty_ns: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    end_uncertainty_ns: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     end_gap_ns: Option<u32>,
     model: &'a str,
@@ -260,6 +262,7 @@ pub(super) fn metadata<'a>(
         late_ns: errors.late,
         first_content_uncertainty_ns: errors.first_content_uncertainty,
         last_content_uncertainty_ns: errors.last_content_uncertainty,
+        end_uncertainty_ns: errors.end_uncertainty,
         end_gap_ns: errors.end_gap,
         model: &record.model,
         url: &record.url,

@@ -25,12 +25,13 @@ use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::judge::Gate;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
-use crate::metrics::health::{ClientErrors, Collector, OfRecords};
+use crate::metrics::health::{ClientErrors, Collector, OfRecords, SlotTimes, SlotUse};
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::run::{ErrorCount, RunDescription, RunOutcome, RunReport};
 use crate::schedule::{PhaseKind, Shard};
 use crate::server_metrics::report::ServerMetrics;
+use crate::units::Nanos;
 
 pub use combine::combine;
 pub(crate) use group::Group;
@@ -236,7 +237,8 @@ pub(crate) fn rebuild_with(
         is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
-    outcome.client_health = ClientHealth::recomputed(outcome.client_health, &gathered.of_client());
+    outcome.client_health =
+        ClientHealth::recomputed(outcome.client_health, &gathered.of_client(), &outcome.load);
     let probes = [layout.network_latency_lines.as_path()];
     let round_trip = network_latency::round_trip_ns(&run, probes, &mut notes, |_| {});
     gathered.profiling.set_round_trip(round_trip);
@@ -274,8 +276,8 @@ struct Line {
     observation: Observation,
     model: Arc<str>,
     url: Arc<str>,
-    /// Delay of a request that had a due time.
-    slip_ns: Option<u64>,
+    /// When the request was due; absent in a closed loop.
+    due_wall_ns: Option<u64>,
     retries: u64,
     /// Absent if the line does not have them.
     client_errors: Option<ClientErrors>,
@@ -302,6 +304,7 @@ struct Gathered {
     slips: Column<u64>,
     retries: u64,
     bounds: Collector,
+    slots: SlotTimes,
     /// Whether all successful requests have their errors.
     has_errors: bool,
 }
@@ -319,6 +322,7 @@ impl Gathered {
             slips: Column::new(store.clone()),
             retries: 0,
             bounds: Collector::keeping_in(store),
+            slots: SlotTimes::default(),
             has_errors: true,
         }
     }
@@ -332,15 +336,21 @@ impl Gathered {
                 self.breakdowns.observe(&line.model, &line.url, &line.observation);
                 let Observation { start_wall_ns, end_wall_ns, .. } = line.observation;
                 self.spans.push(Span { start: start_wall_ns, end: end_wall_ns });
-                self.slips.extend(line.slip_ns);
+                self.slips.extend(line.due_wall_ns.map(|due| start_wall_ns.saturating_sub(due)));
                 self.retries = self.retries.saturating_add(line.retries);
-                if line.observation.error.is_none() {
-                    match &line.client_errors {
-                        Some(errors) => self.bounds.observe(&line.observation.values, errors),
-                        None => self.has_errors = false,
-                    }
-                }
+                self.take_errors(line);
             }
+        }
+    }
+
+    fn take_errors(&mut self, line: &Line) {
+        let Observation { start_wall_ns, end_wall_ns, error, values, .. } = &line.observation;
+        let errors = line.client_errors.unwrap_or_default();
+        let (start, end) = (Nanos(*start_wall_ns), Nanos(*end_wall_ns));
+        self.slots.observe(SlotUse { start, end, due: line.due_wall_ns.map(Nanos) }, &errors);
+        if error.is_none() {
+            self.has_errors &= line.client_errors.is_some();
+            self.bounds.observe(values, &errors, line.due_wall_ns.is_some());
         }
     }
 
@@ -350,6 +360,7 @@ impl Gathered {
             slips: &self.slips,
             retries: self.retries,
             error_bounds: self.has_errors.then(|| self.bounds.bounds()).flatten(),
+            slots: self.slots,
         }
     }
 

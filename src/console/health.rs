@@ -1,7 +1,9 @@
 //! The verdict on client health, with its reasons.
 
 use super::{Style, panel, printable};
-use crate::metrics::health::{Bound, ClientHealth, ErrorBounds, TimeStatistics, Verdict};
+use crate::metrics::health::{
+    Bound, ClientHealth, ErrorBounds, RateBounds, TimeStatistics, Verdict,
+};
 
 /// Renders `Client health: valid (…)`, or another verdict with its reasons and advice, and the error
 /// bounds; empty without a verdict.
@@ -20,6 +22,7 @@ pub(super) fn render(health: &ClientHealth, style: Style) -> String {
         lines.push(format!("  - {}.", printable(&reason.finding)));
         lines.push(format!("    What to do: {}.", printable(&reason.advice)));
     }
+    lines.extend(health.throughput_bounds.as_ref().map(of_throughput));
     if let Some(bounds) = &health.error_bounds_ms {
         lines.extend(bounds_of(bounds));
         lines.extend(bounds.too_few().into_iter().map(|text| format!("  {text}")));
@@ -28,6 +31,15 @@ pub(super) fn render(health: &ClientHealth, style: Style) -> String {
     let lines: Vec<String> = lines.iter().flat_map(|line| panel::wrapped(line, width)).collect();
     // Colour codes do not take any width, so they are added last.
     lines.join("\n").replacen(word, &coloured, 1) + "\n\n"
+}
+
+/// Returns the line of the throughput.
+fn of_throughput(bounds: &RateBounds) -> String {
+    let RateBounds { below_percent, above_percent, delay_ms, .. } = bounds;
+    format!(
+        "  Error bounds of the throughput: client −{below_percent:.1}% +{above_percent:.1}% \
+         (requests left {delay_ms:.2} ms after they could have on average)"
+    )
 }
 
 /// Returns a line for each metric.
@@ -87,16 +99,23 @@ mod tests {
                 request_latency: Some(MetricBounds { count: 99, ..bounds }),
                 ..ErrorBounds::default()
             }),
+            throughput_bounds: Some(RateBounds {
+                above_percent: 12.34,
+                delay_ms: 6.0,
+                ..RateBounds::default()
+            }),
             ..ClientHealth::default()
         };
+        let rates = "  Error bounds of the throughput: client −0.0% +12.3% (requests left 6.00 ms \
+                     after they could have on average)";
         let told = "p50 40.00 ms (client −0.12 +0.00, sample −1.00 +2.50), p99 50.00 ms (client \
                     −3.00 +0.00)";
         let style = Style { width: 200, ..Style::FILE };
         assert_eq!(
             render(&health, style),
             format!(
-                "Client health: valid\n  Error bounds of the time to first token: {told}\n  Error \
-                 bounds of the request latency: {told}\n  Too few requests to judge p99: 99, at \
+                "Client health: valid\n{rates}\n  Error bounds of the time to first token: {told}\n  \
+                 Error bounds of the request latency: {told}\n  Too few requests to judge p99: 99, at \
                  least 368 needed\n\n"
             )
         );

@@ -173,12 +173,12 @@ fn errors_are_listed_without_control_characters() {
 fn a_sound_run_has_no_warnings() {
     let mut report = report(vec![single(tag::REQUEST_COUNT, 100.0)]);
     report.outcome.load = LoadReport {
-        sends_held_back: 0,
         requested_concurrency: Some(10),
         reached_concurrency: 10,
         requested_rate: Some(10.0),
         // 3/√100 is 30 %: less than that may be chance.
         reached_rate: Some(7.1),
+        ..LoadReport::default()
     };
     report.outcome.telemetry = Some(TelemetryReport {
         endpoint: Some("http://localhost:4317".to_owned()),
@@ -249,11 +249,11 @@ fn doubts_are_told_with_numbers_and_advice() {
     ]);
     report.outcome.was_cancelled = true;
     report.outcome.load = LoadReport {
-        sends_held_back: 0,
         requested_concurrency: Some(1000),
         reached_concurrency: 36,
         requested_rate: Some(10.0),
         reached_rate: Some(4.9),
+        ..LoadReport::default()
     };
     report.outcome.telemetry = Some(TelemetryReport {
         endpoint: Some("http://localhost:4317".to_owned()),
@@ -293,7 +293,6 @@ fn doubts_are_told_with_numbers_and_advice() {
 fn a_closed_loop_that_falls_short_is_told() {
     let mut report = report(vec![single(tag::REQUEST_COUNT, 36.0)]);
     report.outcome.load = LoadReport {
-        sends_held_back: 0,
         requested_concurrency: Some(1000),
         reached_concurrency: 36,
         ..LoadReport::default()

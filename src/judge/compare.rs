@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::bootstrap::{self, RESAMPLES, Sample, Terms};
 use super::gate::{RelativeGate, Subject};
 use crate::column::{Column, Sorted, Store, fixed_struct};
-use crate::metrics::health::ErrorBounds;
+use crate::metrics::health::ClientBounds;
 use crate::metrics::metric::{Kind, Metric, MetricFlags, MetricResult, Observation, Statistic};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
@@ -175,7 +175,7 @@ pub(crate) struct Trial {
     /// Its latencies divided by the server's times, if they are.
     pub(crate) time_breakdown: Option<Division>,
     /// How far the client may have shifted its statistics.
-    pub(crate) error_bounds: Option<ErrorBounds>,
+    pub(crate) bounds: ClientBounds,
     pub(crate) requests: Requests,
 }
 
@@ -264,12 +264,12 @@ impl Side {
     /// Returns how much lower and higher a statistic may be because of the clients: as much as in
     /// the run in which it may be most.
     fn errors(&self, subject: Subject) -> [f64; 2] {
-        let bounds =
-            self.trials.iter().filter(|_| !subject.is_steady).filter_map(|trial| {
-                trial.error_bounds?.of(subject.metric.tag, subject.statistic.name)
-            });
-        bounds.fold([0.0, 0.0], |[below, above], bound| {
-            [f64::max(below, bound.below), f64::max(above, bound.above)]
+        let errors = self.trials.iter().filter(|_| !subject.is_steady).filter_map(|trial| {
+            let value = trial.result(subject)?;
+            trial.bounds.errors(subject.metric, subject.statistic.name, value)
+        });
+        errors.fold([0.0, 0.0], |[most_below, most_above], [below, above]| {
+            [f64::max(most_below, below), f64::max(most_above, above)]
         })
     }
 

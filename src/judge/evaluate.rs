@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::gate::{Condition, Gate, Operator, Quantity, Series, Subject, Suffix, unit};
 use crate::metrics::Verdict;
-use crate::metrics::health::ErrorBounds;
+use crate::metrics::health::ClientBounds;
 use crate::metrics::metric::{MetricFlags, MetricResult};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag};
@@ -25,7 +25,7 @@ pub(crate) struct Facts<'a> {
     /// The verdict on client health.
     pub(crate) verdict: Option<Verdict>,
     /// How far the client may have shifted statistics of the profiling phase.
-    pub(crate) error_bounds: Option<ErrorBounds>,
+    pub(crate) bounds: ClientBounds,
 }
 
 /// Counts that are absent if nothing was counted.
@@ -54,9 +54,10 @@ impl Facts<'_> {
 
     /// Returns the lowest and the highest value that a statistic may have, as far as the client is
     /// concerned.
-    fn range(&self, subject: Subject) -> Option<[f64; 2]> {
-        let bounds = self.error_bounds.filter(|_| !subject.is_steady)?;
-        Some(bounds.of(subject.metric.tag, subject.statistic.name)?.range())
+    fn range(&self, subject: Subject, value: f64) -> Option<[f64; 2]> {
+        let errors = self.bounds.errors(subject.metric, subject.statistic.name, value);
+        let [below, above] = errors.filter(|_| !subject.is_steady)?;
+        Some([value - below, value + above])
     }
 }
 
@@ -198,7 +199,7 @@ impl Gate {
                 match facts.value(*subject) {
                     Ok(value) => {
                         let judged = self.compared(value, *operator, *limit, unit, None);
-                        judged.within(facts.range(*subject), *operator, *limit)
+                        judged.within(facts.range(*subject, value), *operator, *limit)
                     }
                     Err(why) => self.without(*operator, *limit, unit, why),
                 }

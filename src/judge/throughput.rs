@@ -2,12 +2,13 @@
 
 use super::bootstrap::{MIN_BLOCKS, MIN_REQUESTS, RESAMPLES, Sample, Terms};
 use crate::metrics::Accumulator;
+use crate::metrics::health::RateBounds;
 use crate::metrics::percentile::percentile;
 use crate::multi_run::Estimate;
 use crate::units::Nanos;
 
 /// Returns the successful requests per second of a phase, with the interval that contains them
-/// with probability `level`;
+/// with probability `level`, widened by how far the client may have shifted them by its `bounds`;
 /// without a level, none is wanted.
 ///
 /// Blocks of requests are drawn in the order in which they ended, each with the time since the one
@@ -16,7 +17,11 @@ use crate::units::Nanos;
 /// # Errors
 ///
 /// Returns the reason if there are too few requests.
-pub(crate) fn throughput(phase: &Accumulator, level: Option<f64>) -> Result<Estimate, String> {
+pub(crate) fn throughput(
+    phase: &Accumulator,
+    level: Option<f64>,
+    bounds: Option<RateBounds>,
+) -> Result<Estimate, String> {
     let level = level.ok_or("it was not wanted")?;
     let (start, ends) = phase.completions();
     if ends.len() < MIN_REQUESTS {
@@ -35,7 +40,8 @@ pub(crate) fn throughput(phase: &Accumulator, level: Option<f64>) -> Result<Esti
     let tail = 50.0 * (1.0 - level);
     let ends_of = percentile(&resampled, tail).zip(percentile(&resampled, 100.0 - tail));
     let (low, high) = ends_of.ok_or("its interval is not known")?;
-    let half_width = ((high - low) / 2.0).hypot(value / ends.len() as f64);
+    let [below, above] = bounds.unwrap_or_default().errors(value);
+    let half_width = ((high - low) / 2.0).hypot(value / ends.len() as f64) + below.max(above);
     if !half_width.is_finite() {
         return Err("its interval is not known".to_owned());
     }

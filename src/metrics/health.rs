@@ -13,6 +13,7 @@ mod sampling;
 mod selfcheck;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod verdict;
 
 use std::fmt;
@@ -24,9 +25,11 @@ pub use self::bounds::{Bound, ErrorBounds, MetricBounds};
 pub(crate) use self::errors::{ArrivalErrors, ClientErrors};
 pub use self::selfcheck::Machine;
 pub(crate) use self::selfcheck::{Limits, SelfCheck};
+pub use self::throughput::RateBounds;
+pub(crate) use self::throughput::{SlotTimes, SlotUse};
 use self::verdict::Facts;
 use super::histogram::Histogram;
-use super::metric::MeasuredRecord;
+use super::metric::{MeasuredRecord, Metric};
 use super::percentile::distribution;
 use crate::column::{Column, Store, fixed_struct};
 use crate::record::RequestRecord;
@@ -86,6 +89,10 @@ pub struct ClientHealth {
     /// if no request succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_bounds_ms: Option<ErrorBounds>,
+    /// How far the client may have shifted the throughput of requests and tokens; absent if no request
+    /// succeeded or the delays are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput_bounds: Option<RateBounds>,
     /// From the due time of a request until it was handed to the transport, before waiting for
     /// a connection; absent in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,6 +271,9 @@ pub struct LoadReport {
     pub requested_concurrency: Option<u64>,
     /// Highest number of requests in flight.
     pub reached_concurrency: u64,
+    /// Time for which the slots of a closed loop were open, together; absent in other loads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot_seconds: Option<f64>,
     /// Number of sends of a closed loop that were delayed because no connection could be opened.
     #[serde(skip_serializing_if = "is_zero")]
     pub sends_held_back: u64,
@@ -307,6 +317,7 @@ pub struct Health {
     successes: u64,
     errors: ArrivalErrors,
     bounds: Collector,
+    slots: SlotTimes,
     retries: u64,
     sends: Column<SendDelay>,
     /// The same delays, for the health [so far](Health::so_far).
@@ -346,9 +357,12 @@ impl Health {
         self.requests += 1;
         self.retries += u64::from(record.retry_count);
         self.take_send(record);
+        let own = errors.of_request(measured);
+        self.slots.observe(record.into(), &own);
         if measured.observation.error.is_none() {
             self.successes += 1;
-            self.bounds.observe(&measured.observation.values, &errors.of_request(measured));
+            let is_due = record.due.is_some();
+            self.bounds.observe(&measured.observation.values, &own, is_due);
         }
         let trace = &record.trace;
         self.reads += trace.socket_reads;
@@ -373,7 +387,8 @@ impl Health {
 
     /// Records when the request was sent, if it was due at a certain time.
     fn take_send(&mut self, record: &RequestRecord) {
-        let Some((due, late)) = record.due.zip(errors::lateness(record)) else { return };
+        let Some(due) = record.due else { return };
+        let late = errors::lateness(record);
         let send = SendDelay {
             slip: record.start.since(due).0,
             late: late.0,
@@ -406,6 +421,7 @@ impl Health {
         };
         let mut health = ClientHealth {
             error_bounds_ms: self.bounds.bounds(),
+            throughput_bounds: self.slots.bounds(load).filter(|_| self.successes > 0),
             schedule_slip_ms: slip(&|_| true),
             schedule_slip_idle_ms: slip(&|send| send.asleep > 0),
             schedule_slip_loaded_ms: slip(&|send| send.asleep == 0),
@@ -480,9 +496,37 @@ pub(crate) struct OfRecords<'a> {
     pub(crate) retries: u64,
     /// Absent if a successful request does not have its errors.
     pub(crate) error_bounds: Option<ErrorBounds>,
+    /// The delays of all requests.
+    pub(crate) slots: SlotTimes,
+}
+
+/// How far the client may have shifted the statistics of a run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClientBounds {
+    /// Bounds of latencies.
+    pub(crate) latencies: Option<ErrorBounds>,
+    /// Bounds of rates.
+    pub(crate) rates: Option<RateBounds>,
+}
+
+impl ClientBounds {
+    /// Returns how much lower and higher the `statistic` of `metric` may be, which is `value`; `None` if
+    /// that is not known.
+    pub(crate) fn errors(&self, metric: &Metric, statistic: &str, value: f64) -> Option<[f64; 2]> {
+        if metric.is_rate() {
+            return Some(self.rates?.errors(value));
+        }
+        let bound = self.latencies?.of(metric.tag, statistic)?;
+        Some([bound.below, bound.above])
+    }
 }
 
 impl ClientHealth {
+    /// Returns how far the client may have shifted the statistics.
+    pub(crate) const fn bounds(&self) -> ClientBounds {
+        ClientBounds { latencies: self.error_bounds_ms, rates: self.throughput_bounds }
+    }
+
     /// Adds reasons for doubt that are not due to the client. A run without a verdict stays without
     /// one.
     pub(crate) fn doubt(&mut self, reasons: impl IntoIterator<Item = Reason>) {
@@ -498,7 +542,11 @@ impl ClientHealth {
     /// records replace those of `earlier`, and error bounds are only added; the rest is unchanged or
     /// absent.
     #[must_use]
-    pub(crate) fn recomputed(earlier: Option<Self>, records: &OfRecords<'_>) -> Option<Self> {
+    pub(crate) fn recomputed(
+        earlier: Option<Self>,
+        records: &OfRecords<'_>,
+        load: &LoadReport,
+    ) -> Option<Self> {
         let schedule_slip_ms = TimeStatistics::of(|| records.slips.iter());
         let retries = (earlier.is_some() || records.retries > 0).then_some(records.retries);
         let is_known = earlier.is_some()
@@ -508,7 +556,9 @@ impl ClientHealth {
         is_known.then(|| {
             let earlier = earlier.unwrap_or_default();
             let error_bounds_ms = earlier.error_bounds_ms.or(records.error_bounds);
-            Self { error_bounds_ms, schedule_slip_ms, retries, ..earlier }
+            let rates = records.slots.bounds(load).filter(|_| error_bounds_ms.is_some());
+            let throughput_bounds = earlier.throughput_bounds.or(rates);
+            Self { error_bounds_ms, throughput_bounds, schedule_slip_ms, retries, ..earlier }
         })
     }
 }

@@ -264,6 +264,12 @@ impl Metric {
         self
     }
 
+    /// Returns whether it is a count or a sum divided by the duration of the benchmark.
+    #[must_use]
+    pub(crate) fn is_rate(&self) -> bool {
+        self.requires.contains(&tag::BENCHMARK_DURATION)
+    }
+
     /// Sets the tags of the metrics that it depends on.
     #[must_use]
     pub(crate) const fn requires(mut self, tags: &'static [MetricTag]) -> Self {

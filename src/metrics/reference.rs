@@ -138,7 +138,9 @@ fn labels(spec: &MetricSpec) -> &'static str {
         || spec.kind == InstrumentKind::Counter && !spec.name.starts_with("aiperf.timing.");
     match spec.name.as_str() {
         "gen_ai.client.token.usage" => "request, `gen_ai_token_type`",
-        "aiperf.client.queue.spilled" | "aiperf.client.traces.lost" => "phase",
+        "aiperf.client.queue.spilled"
+        | "aiperf.client.traces.lost"
+        | "aiperf.client.error_bound.throughput" => "phase",
         "aiperf.client.verdict.reason" => "phase, `aiperf_client_finding`",
         "aiperf.run.info" => {
             "phase, `aiperf_run_load`, `aiperf_run_url`, `aiperf_run_input_tokens`, \

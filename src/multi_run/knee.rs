@@ -34,7 +34,8 @@ impl Level {
     }
 }
 
-/// The mean over several runs with the interval of Student's t, or the estimate of a single run.
+/// The mean over several runs with the interval of Student's t, widened by as much as a client may
+/// have shifted its run; or the estimate of a single run.
 fn over_trials(trials: &Trials) -> Result<Estimate, String> {
     let mut successful = trials.successful();
     match (successful.next(), successful.next()) {
@@ -44,10 +45,12 @@ fn over_trials(trials: &Trials) -> Result<Estimate, String> {
         (Some(_), Some(_)) => {
             let across = aggregate::across(trials, tag::REQUEST_THROUGHPUT, "avg");
             let spread = across.and_then(|across| Some((across.mean, across.spread?)));
+            let by_client = trials.successful().filter_map(|run| run.rate_bounds);
+            let errors = |value| by_client.flat_map(move |bounds| bounds.errors(value));
             spread
                 .map(|(value, spread)| Estimate {
                     value,
-                    half_width: spread.t_critical * spread.se,
+                    half_width: spread.t_critical * spread.se + errors(value).fold(0.0, f64::max),
                 })
                 .ok_or_else(|| "the throughput of its runs is not known".to_owned())
         }

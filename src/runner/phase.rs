@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use super::progress::Counters;
 use super::reach::Reach;
-use super::slots::Slots;
+use super::slots::{Slot, Slots};
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::schedule::config::{LoadPattern, PhaseConfig};
@@ -56,18 +56,9 @@ pub(super) struct PhaseRun {
     least_returned: u64,
     schedule: Mutex<Schedule>,
     cancellations: Option<Cancellations>,
-    slots: Option<Slots>,
-    prefill_slots: Option<Slots>,
+    slots: Option<Arc<Slots>>,
+    prefill_slots: Option<Arc<Slots>>,
     stop: watch::Sender<Stop>,
-}
-
-/// A slot, held until it is dropped.
-#[derive(Debug, Default)]
-pub(super) struct Slot {
-    /// Absent without a limit.
-    pub(super) permit: Option<OwnedSemaphorePermit>,
-    /// When the slot was obtained, if that took a wait; otherwise zero.
-    pub(super) free_from: Nanos,
 }
 
 /// Number of requests that must return before the fraction of failed requests is meaningful.
@@ -97,7 +88,7 @@ impl PhaseRun {
             (_, None) => Pace::Room,
         };
         let start = counters.start();
-        let slots = |line| Slots::new(line, start);
+        let slots = |line| Arc::new(Slots::new(line, start));
         Self {
             index,
             kind: config.kind,
@@ -158,7 +149,7 @@ impl PhaseRun {
         self.take(self.prefill_slots.as_ref(), timer).await
     }
 
-    async fn take(&self, slots: Option<&Slots>, timer: &Timer) -> Option<Slot> {
+    async fn take(&self, slots: Option<&Arc<Slots>>, timer: &Timer) -> Option<Slot> {
         let Some(slots) = slots else { return Some(Slot::default()) };
         tokio::select! {
             biased;

@@ -89,6 +89,8 @@ pub struct Counters {
     errors: AtomicU64,
     peak_in_flight: AtomicU64,
     held_back: AtomicU64,
+    /// Time for which slots of a closed loop were open, together, in nanoseconds.
+    slot_time: AtomicU64,
     sessions_sent: AtomicU64,
     sessions_completed: AtomicU64,
     sessions_failed: AtomicU64,
@@ -133,6 +135,12 @@ impl Counters {
         self.held_back.load(Relaxed)
     }
 
+    /// Returns the time for which slots of a closed loop were open, together; zero in other loads.
+    #[must_use]
+    pub(crate) fn slot_time(&self) -> Nanos {
+        Nanos(self.slot_time.load(Relaxed))
+    }
+
     /// Returns the processor usage of the workers and the process.
     #[must_use]
     pub fn cpu_shares(&self) -> CpuShares {
@@ -173,6 +181,11 @@ impl Counters {
             grace_timeout_triggered: self.grace_timeout.load(Relaxed),
             was_cancelled: self.was_cancelled.load(Relaxed),
         })
+    }
+
+    /// Adds the time for which a slot of a closed loop was open.
+    pub(super) fn slot_held(&self, time: Nanos) {
+        self.slot_time.fetch_add(time.0, Relaxed);
     }
 
     /// Adds the processor time `used` of a worker since `begin`.

@@ -11,8 +11,9 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::branches::{Children, Origin};
-use super::phase::{Pace, Slot, Stop};
+use super::phase::{Pace, Stop};
 use super::request::Identified;
+use super::slots::Slot;
 use super::steps::{self, Steps};
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
@@ -78,40 +79,42 @@ impl UserTurns {
 }
 
 impl PhaseWorker {
-    /// Runs the turns of session `number`, and the conversations that it starts. `first` has the
-    /// times of the first turn. `user` is the user that the session belongs to, if any.
+    /// Runs the turns of session `number`, and the conversations that it starts, and returns when its
+    /// last response ended. `first` has the times of the first turn. `user` is the user that the
+    /// session belongs to, if any.
     pub(super) async fn session(
         self: &Rc<Self>,
         number: u64,
         first: SendTimes,
         user: Option<&UserTurns>,
-    ) {
+    ) -> Nanos {
         let index = self.phase.conversation(number, &self.shared.workload.sampler);
-        let Some(session) = self.begin(number, index, None, user) else { return };
+        let Some(session) = self.begin(number, index, None, user) else {
+            return first.issued;
+        };
         let mut children = Children::default();
         let marker = session.marker.clone();
-        let began = SoFar { turn: 0, answers: Vec::new(), last_end: first.issued, marker };
-        children.start(self, number, session.conversation, None, &began);
-        if !self.turns(&session, Some(first), began, &mut children).await {
+        let mut so_far = SoFar { turn: 0, answers: Vec::new(), last_end: first.issued, marker };
+        children.start(self, number, session.conversation, None, &so_far);
+        if !self.turns(&session, Some(first), &mut so_far, &mut children).await {
             self.phase.counters.session_cut_short();
         }
-        children.wait(None).await;
+        so_far.last_end.max(children.wait(None).await)
     }
 
     /// Runs the turns of a conversation that the session `number` starts, and returns when it
     /// ended. The requests belong to that session, but are not its last.
     pub(super) async fn child(self: Rc<Self>, number: u64, origin: Origin) -> Nanos {
-        let Origin { conversation, mut began } = origin;
+        let Origin { conversation, began: mut so_far } = origin;
         // A fork continues the prompts of its parent.
-        let Some(session) = self.begin(number, conversation, began.marker.take(), None) else {
-            return began.last_end;
+        let Some(session) = self.begin(number, conversation, so_far.marker.take(), None) else {
+            return so_far.last_end;
         };
-        began.marker.clone_from(&session.marker);
+        so_far.marker.clone_from(&session.marker);
         let mut children = Children::default();
-        children.start(&self, number, session.conversation, None, &began);
-        self.turns(&session, None, began, &mut children).await;
-        children.wait(None).await;
-        Clock::now()
+        children.start(&self, number, session.conversation, None, &so_far);
+        self.turns(&session, None, &mut so_far, &mut children).await;
+        so_far.last_end.max(children.wait(None).await)
     }
 
     /// Begins the conversation `index` in session `number`. Its prompts have the `marker`, or else
@@ -150,7 +153,7 @@ impl PhaseWorker {
         self: &Rc<Self>,
         session: &Session<'_>,
         mut first: Option<SendTimes>,
-        mut so_far: SoFar,
+        so_far: &mut SoFar,
         children: &mut Children,
     ) -> bool {
         let conversation = session.conversation;
@@ -184,7 +187,7 @@ impl PhaseWorker {
             if ends && !is_last {
                 return true;
             }
-            children.start(self, session.number, conversation, Some(turn), &so_far);
+            children.start(self, session.number, conversation, Some(turn), so_far);
         }
         true
     }
@@ -201,6 +204,7 @@ impl PhaseWorker {
         self.phase.counters.held_back();
         let goes_on = self.phase.wait_until(Clock::now() + pause, &self.shared.timer).await;
         send.issued = Clock::now();
+        send.free_from = send.issued;
         goes_on
     }
 
@@ -336,11 +340,11 @@ impl PhaseWorker {
     /// frees it in any case.
     fn first_content(&self, slot: Slot) -> Option<EventWatch<'_>> {
         let endpoint = &self.shared.workload.endpoint;
-        let mut permit = Some(slot.permit?);
+        let mut slot = Some(Some(slot).filter(Slot::is_limited)?);
         Some(Box::new(move |event| {
             let has_content = endpoint.has_content(event);
             if has_content {
-                drop(permit.take());
+                drop(slot.take());
             }
             has_content
         }))

@@ -1,33 +1,70 @@
 //! Slots that limit a number of concurrent things.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
-use super::phase::Slot;
 use crate::schedule::Line;
 use crate::timer::Timer;
 use crate::units::{Clock, Nanos};
 
-/// Slots shared by the workers. On a ramp, more slots open over time; the waiting tasks open them.
+/// Slots shared by the workers, taken in order of arrival. On a ramp, more slots open over time; the
+/// waiting tasks open them.
 #[derive(Debug)]
 pub(super) struct Slots {
     line: Line,
     start: Nanos,
-    free: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
     /// Number of opened slots.
-    open: AtomicU64,
+    opened: u64,
+    /// Number of these that nobody holds; zero while anybody waits.
+    free: u64,
+    /// Those who wait, of which some may have given up.
+    waiting: VecDeque<oneshot::Sender<Slot>>,
+}
+
+/// A slot, held until it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// Absent without a limit.
+    slots: Option<Arc<Slots>>,
+    /// When the slot became free, if its holder waited for it; otherwise zero.
+    pub(super) free_from: Nanos,
+    /// When the holder's last response arrived; zero if that is not known.
+    ended: Nanos,
+}
+
+impl Slot {
+    /// Returns whether anything is limited.
+    pub(super) const fn is_limited(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    /// Gives the slot to the next holder. It was free since the last response arrived at `ended`, which
+    /// the program may have read later.
+    pub(super) fn end(mut self, ended: Nanos) {
+        self.ended = ended;
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(slots) = self.slots.take() {
+            let is_known = self.ended > Nanos::ZERO;
+            slots.pass_on(if is_known { self.ended } else { Clock::now() });
+        }
+    }
 }
 
 impl Slots {
     /// Creates the slots of a phase that starts at `start`.
     pub(super) fn new(line: Line, start: Nanos) -> Self {
-        let free = Arc::new(Semaphore::new(0));
-        let slots = Self { line, start, free, open: AtomicU64::new(0) };
-        slots.open_due();
-        slots
+        Self { line, start, state: Mutex::default() }
     }
 
     /// Returns how many of the slots belong to one of `workers`, so that together they have all.
@@ -35,21 +72,19 @@ impl Slots {
         self.line.open_at(Nanos(u64::MAX)).div_ceil(workers as u64)
     }
 
-    /// Waits for a slot and takes it, in order of arrival.
-    pub(super) async fn take(&self, timer: &Timer) -> Slot {
+    /// Waits for a slot and takes it.
+    pub(super) async fn take(self: &Arc<Self>, timer: &Timer) -> Slot {
         let mut next = self.open_due();
-        if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
-            return Slot { permit: Some(permit), free_from: Nanos::ZERO };
-        }
-        let mut free = pin!(Arc::clone(&self.free).acquire_owned());
+        let mut passed_on = match self.request() {
+            Ok(slot) => return slot,
+            Err(passed_on) => passed_on,
+        };
         loop {
             tokio::select! {
                 biased;
-                permit = &mut free => match permit {
-                    Ok(permit) => {
-                        return Slot { permit: Some(permit), free_from: Clock::now() };
-                    }
-                    // The semaphore is never closed.
+                slot = &mut passed_on => match slot {
+                    Ok(slot) => return slot,
+                    // Nobody drops those who wait, except for the end of the phase.
                     Err(_) => std::future::pending().await,
                 },
                 () = timer.until_some(next) => next = self.open_due(),
@@ -57,15 +92,110 @@ impl Slots {
         }
     }
 
-    /// Opens the slots that are due; returns when the next one opens.
-    fn open_due(&self) -> Option<Nanos> {
-        let due = self.line.open_at(Clock::now().since(self.start));
-        let open = self.open.fetch_max(due, Relaxed);
-        if due > open {
-            let more = usize::try_from(due - open).unwrap_or(usize::MAX);
-            let room = Semaphore::MAX_PERMITS - self.free.available_permits();
-            self.free.add_permits(more.min(room));
+    /// Takes a free slot, or else joins those who wait.
+    fn request(self: &Arc<Self>) -> Result<Slot, oneshot::Receiver<Slot>> {
+        let mut state = self.state();
+        if state.free > 0 {
+            state.free -= 1;
+            return Ok(Slot { slots: Some(Arc::clone(self)), ..Slot::default() });
         }
-        self.line.opens(due.max(open)).map(|opens| self.start + opens)
+        // Now and then, so that it hardly takes time.
+        if state.waiting.len().is_power_of_two() {
+            state.waiting.retain(|next| !next.is_closed());
+        }
+        let (sender, passed_on) = oneshot::channel();
+        state.waiting.push_back(sender);
+        Err(passed_on)
+    }
+
+    /// Gives a slot that has been free since `free_from` to the next who waits.
+    fn pass_on(self: &Arc<Self>, free_from: Nanos) {
+        loop {
+            let mut state = self.state();
+            let Some(next) = state.waiting.pop_front() else {
+                state.free += 1;
+                return;
+            };
+            // Whoever gave up drops the slot.
+            drop(state);
+            let slot = Slot { slots: Some(Arc::clone(self)), free_from, ended: Nanos::ZERO };
+            let Err(mut refused) = next.send(slot) else { return };
+            refused.slots = None;
+        }
+    }
+
+    /// Opens the slots that are due; returns when the next one opens.
+    fn open_due(self: &Arc<Self>) -> Option<Nanos> {
+        let opens = |slot| self.line.opens(slot).map(|opens| self.start + opens);
+        let due = self.line.open_at(Clock::now().since(self.start));
+        loop {
+            let mut state = self.state();
+            let opening = state.opened;
+            if opening >= due {
+                return opens(opening);
+            }
+            if state.waiting.is_empty() {
+                state.free += due - opening;
+                state.opened = due;
+            } else {
+                state.opened += 1;
+                drop(state);
+                self.pass_on(opens(opening).unwrap_or(self.start));
+            }
+        }
+    }
+
+    /// Locks the state. A panic elsewhere leaves numbers that are still correct.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::config::Limit;
+
+    fn slots(most: u64) -> Arc<Slots> {
+        let slots = Arc::new(Slots::new(Line::new(Limit::constant(most)), Nanos(1)));
+        slots.open_due();
+        slots
+    }
+
+    #[test]
+    fn who_waits_learns_when_the_slot_became_free() {
+        let slots = slots(2);
+        let (first, second) = (slots.request().unwrap(), slots.request().unwrap());
+        assert_eq!([first.free_from, second.free_from], [Nanos::ZERO; 2]);
+        let mut waiting: Vec<_> = (0..3).map(|_| slots.request().unwrap_err()).collect();
+        // The second holder's response came first, and the first in line gave up.
+        drop(waiting.remove(0));
+        second.end(Nanos(5));
+        first.end(Nanos(7));
+        let got: Vec<Slot> = waiting.iter_mut().map(|next| next.try_recv().unwrap()).collect();
+        assert_eq!([got[0].free_from, got[1].free_from], [Nanos(5), Nanos(7)]);
+        drop(got);
+        assert_eq!(slots.state().free, 2);
+    }
+
+    #[test]
+    fn a_slot_that_was_passed_to_somebody_who_left_is_not_lost() {
+        let slots = slots(1);
+        let held = slots.request().unwrap();
+        let waiting = slots.request().unwrap_err();
+        held.end(Nanos(3));
+        // It has the slot, but never looks.
+        drop(waiting);
+        assert_eq!(slots.state().free, 1);
+    }
+
+    #[test]
+    fn those_who_gave_up_are_forgotten() {
+        let slots = slots(1);
+        let _held = slots.request().unwrap();
+        for _ in 0..1000 {
+            drop(slots.request().unwrap_err());
+        }
+        assert!(slots.state().waiting.len() <= 2);
     }
 }

@@ -17,9 +17,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinError, JoinSet, LocalSet};
 use uuid::Uuid;
 
-use super::phase::{Pace, PhaseRun, Slot, Stop};
+use super::phase::{Pace, PhaseRun, Stop};
 use super::reach::Reach;
 use super::session::{SendTimes, UserTurns};
+use super::slots::Slot;
 use super::{RecordQueue, RunnerError, Workload};
 use crate::schedule::{Arrival, Users};
 use crate::timer::Timer;
@@ -294,13 +295,15 @@ impl PhaseWorker {
 
     /// Runs sessions in a slot until none may start any more.
     async fn sessions(self: Rc<Self>, first: u64, slot: Slot) {
-        let mut next = Some(first);
+        let begin = slot.free_from.max(self.phase.at(Nanos::ZERO));
+        let (mut next, mut free_from) = (Some(first), begin);
         while let Some(number) = next {
-            let (issued, free_from) = (Clock::now(), Nanos::ZERO);
-            self.session(number, SendTimes { due: None, issued, free_from }, None).await;
+            let send = SendTimes { due: None, issued: Clock::now(), free_from };
+            free_from = self.session(number, send, None).await;
             next = self.next_session().await;
         }
-        drop(slot);
+        self.phase.counters.slot_held(free_from.since(begin));
+        slot.end(free_from);
     }
 
     /// Starts a session of a closed loop once the queue has room, and returns its number; `None` if
@@ -422,8 +425,7 @@ impl PhaseWorker {
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
         let mut session = Box::pin(async move {
-            worker.session(session, send, None).await;
-            drop(slot);
+            slot.end(worker.session(session, send, None).await);
             worker.sessions.set(worker.sessions.get() - 1);
             worker.became_ready.notify_one();
         });
@@ -462,9 +464,8 @@ impl PhaseWorker {
             self.phase.counters.session_started();
             let free_from = last_end.max(slot.free_from);
             let send = SendTimes { due: Some(due), issued: Clock::now(), free_from };
-            self.session(session, send, Some(&turns)).await;
-            drop(slot);
-            last_end = Clock::now();
+            last_end = self.session(session, send, Some(&turns)).await;
+            slot.end(last_end);
         }
     }
 }

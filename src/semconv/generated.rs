@@ -406,6 +406,15 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
+    /// How far the client may have shifted the throughput, divided by it. `1`, gauge.
+    pub(crate) const AIPERF_CLIENT_ERROR_BOUND_THROUGHPUT: Definition = Definition {
+        name: "aiperf.client.error_bound.throughput",
+        kind: InstrumentKind::Gauge,
+        unit: "1",
+        brief: "How far the client may have shifted the throughput, divided by it",
+        boundaries: &[],
+    };
+
     /// How far the client may have shifted a percentile of the time to first token. `s`, gauge.
     pub(crate) const AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN: Definition = Definition {
         name: "aiperf.client.error_bound.time_to_first_token",
@@ -488,7 +497,7 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 40] = [
+    pub(crate) const ALL: [&Definition; 41] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -520,6 +529,7 @@ pub(crate) mod metric {
         &AIPERF_CLIENT_RATE_RATIO,
         &AIPERF_CLIENT_VERDICT,
         &AIPERF_CLIENT_VERDICT_REASON,
+        &AIPERF_CLIENT_ERROR_BOUND_THROUGHPUT,
         &AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN,
         &AIPERF_CLIENT_ERROR_BOUND_INTER_TOKEN_LATENCY,
         &AIPERF_CLIENT_ERROR_BOUND_REQUEST_LATENCY,

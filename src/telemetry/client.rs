@@ -19,10 +19,14 @@ use crate::semconv::{Definition, attribute, metric};
 /// A gauge, and the accessor of its value in the client health.
 type Row = (Definition, fn(&ClientHealth) -> Option<f64>);
 
-const ROWS: [Row; 4] = [
+const ROWS: [Row; 5] = [
     (metric::AIPERF_CLIENT_CPU_UTILIZATION, |health| Some(health.cpu?.process)),
     (metric::AIPERF_CLIENT_WORKER_CPU_UTILIZATION, |health| Some(health.cpu?.worker_max)),
     (metric::AIPERF_CLIENT_RATE_RATIO, |health| health.rate_ratio),
+    (metric::AIPERF_CLIENT_ERROR_BOUND_THROUGHPUT, |health| {
+        let bounds = health.throughput_bounds?;
+        Some(bounds.above_percent.max(bounds.below_percent) / 100.0)
+    }),
     (metric::AIPERF_CLIENT_VERDICT, |health| Some(health.verdict?.level().into())),
 ];
 

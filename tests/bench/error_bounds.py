@@ -18,6 +18,9 @@ time is the client's own: when the request arrived says nothing about it if the 
 - A statistic is *right* if it is within 5% of every value of that interval, *wrong* if it is within
   5% of none, and otherwise the log cannot tell. A statistic that has too few requests to be judged
   is right if it is within a third.
+- The *throughput* without the client's delays is that of a run whose slots are used again as soon
+  as the server has written a response: by the log, slots are idle from then until the request's first
+  byte. It is judged like a statistic, by how much higher than the measured one it is.
 - A run is *true* if all its statistics are right, and if by the server's log the requests arrived
   when they were due. At most 5% of the true runs may be called otherwise.
 - A run is *false* if a statistic is wrong, or if the requests started late. If they started in time
@@ -142,6 +145,8 @@ def observed(record: dict, start: int, log: dict) -> dict:
             if metric in record["metrics"]
         },
         "send_delay": metadata["send_delay_ns"],
+        "start": start,
+        "written": [log["events"][-1][name] - start for name in ("write_start_ns", "written_ns")],
         "uncertainty": [
             metadata.get(f"{which}_content_uncertainty_ns", 0) for which in ("first", "last")
         ],
@@ -163,6 +168,22 @@ def truth(requests: list[dict]) -> dict[str, np.ndarray]:
             least, most = ((last[at] - first[1 - at]) / request["gaps"] for at in (0, 1))
             found["inter_token_latency"].append((least, most))
     return {metric: np.array(values) / 1e6 for metric, values in found.items() if values}
+
+
+def rise_of_throughput(run: dict) -> tuple[float, float] | None:
+    """How much higher the throughput of a closed loop would be without the client's delays, by the
+    server's log, as a fraction of it: the lowest and the highest value."""
+    slots = run["kind"]["concurrency"]
+    if not slots or "start" not in run["requests"][0]:
+        return None
+    requests = run["requests"]
+    ends = sorted(one["start"] + one["written"][1] for one in requests)
+    duration = ends[-1] - min(one["start"] for one in requests)
+    # At the end, slots do not have work any more.
+    slot_time = slots * duration - sum(ends[-1] - end for end in ends[-slots:])
+    used = [sum(one["written"][at] - one["send_delay"] for one in requests) for at in (1, 0)]
+    low, high = (max(slot_time - time, 0.0) / slot_time for time in used)
+    return low / (1 - low), high / (1 - high)
 
 
 def were_late(requests: list[dict], moment: str, first_token_ms: float) -> bool:
@@ -198,6 +219,22 @@ def judged(run: dict) -> dict:
                 "right": bool(most - RESOLUTION_MS <= limit * scale),
                 "off": max(least - RESOLUTION_MS, 0.0) / scale,
             }
+    if (rise := rise_of_throughput(run)) and run.get("throughput"):
+        bounds = run["throughput"]
+        low, high = rise
+        # Clocks and wakes of each request, and requests below 2 ms as in the verdict.
+        cycle = bounds["cycle_ms"]
+        noise, fine = RESOLUTION_MS / cycle, min(cycle / FINEST_MS, 1.0)
+        found["throughput"] = {
+            "value": 1.0,
+            "low": 1 + low,
+            "high": 1 + high,
+            "bound": bounds["above_percent"] / 100,
+            "outside": bool(low - noise > bounds["above_percent"] / 100),
+            "wrong": bool((low - noise) * fine > DOUBTFUL_SHARE),
+            "right": bool((high - noise) * fine <= DOUBTFUL_SHARE),
+            "off": max(low - noise, 0.0) * fine,
+        }
     first_token = found["time_to_first_token:p50"]["value"]
     started_late, arrived_late = (
         were_late(run["requests"], moment, first_token) for moment in ("start", "arrival")
@@ -234,6 +271,7 @@ def measured(aiperf: str, kind: dict, number: int) -> dict:
         "verdict": health["verdict"],
         "reasons": [reason["finding"] for reason in health["reasons"]],
         "bounds": health["error_bounds_ms"],
+        "throughput": health.get("throughput_bounds"),
         "cpu": health["cpu"],
         "requests": requests,
     }
@@ -245,8 +283,8 @@ def described(run: dict) -> str:
     lines = [f"run {run['number']}: {run['verdict']}, {run['is_true']} by the server's log ({kind})"]
     lines += [f"  reason: {reason}" for reason in run["reasons"]]
     lines += [
-        f"  {name} {one['value']:.3f} ms, at most {one['bound']:.3f} ms off by its bound; by the log "
-        f"{one['low']:.3f} to {one['high']:.3f} ms"
+        f"  {name} {one['value']:.3f}, at most {one['bound']:.3f} off by its bound; by the log "
+        f"{one['low']:.3f} to {one['high']:.3f}"
         for name, one in run["statistics"].items()
     ]
     return "\n".join(lines)

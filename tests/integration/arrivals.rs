@@ -17,12 +17,15 @@ use aiperf::record::{ArrivalClock, RequestRecord, ResponseBody, SseEvent};
 use aiperf::schedule::config::StopCondition;
 use aiperf::transport;
 use aiperf::units::{Clock, Nanos};
+use rustix::process::Signal;
+use serde_json::Value;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::support::load::{Load, closed_loop, mock, served};
 use crate::support::raw_server;
+use crate::support::run::{Run, aiperf, profile_command, signal};
 
 /// Maximum time between readings of the two clocks, by which an arrival may appear to be later than
 /// it was: 50 µs more than at the previous read, which may itself have been interrupted as long.
@@ -63,6 +66,47 @@ fn lags(records: &[RequestRecord]) -> impl Iterator<Item = u32> {
 
 fn stamps(records: &[RequestRecord]) -> u64 {
     records.iter().map(|record| record.trace.kernel_stamps).sum()
+}
+
+#[test]
+fn a_client_that_is_stopped_again_and_again_says_what_throughput_it_lost() {
+    let server = mock(Script { ttft: Nanos::from_millis(100.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let load = ["--concurrency", "8", "--request-count", "160", "--gate", "request_throughput>=1"];
+    let mut child = profile_command(&server.url(), directory.path(), &load).spawn().unwrap();
+    // It runs for 90 of each 250 ms.
+    while child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(90));
+        signal(&child, Signal::STOP);
+        thread::sleep(Duration::from_millis(160));
+        signal(&child, Signal::CONT);
+    }
+    let run = Run { output: child.wait_with_output().unwrap(), directory }.succeeded();
+    let summary = run.summary();
+    let health = &summary["client_health"];
+    assert_ne!(health["verdict"], "valid");
+    let findings: Vec<_> = health["reasons"].as_array().unwrap().iter().collect();
+    let is_found =
+        |reason: &&Value| reason["finding"].as_str().unwrap().contains("the throughput may be");
+    assert!(findings.iter().any(is_found), "{findings:?}");
+    // By Little's law, the same responses without waits of the client are the slots divided by the
+    // mean latency. Not all slots have work at the end, and each response ends after its content.
+    let average = |tag: &str| summary[tag]["avg"].as_f64().unwrap();
+    let (rate, seconds) = (average("request_throughput"), average("request_latency") / 1e3);
+    let above = health["throughput_bounds"]["above_percent"].as_f64().unwrap();
+    let without_waits = rate * (1.0 + above / 100.0);
+    let by_littles_law = 8.0 / seconds;
+    assert!(above > 20.0, "{health:#}");
+    let ratio = without_waits / by_littles_law;
+    assert!(
+        (0.85..1.1).contains(&ratio),
+        "{without_waits} instead of {by_littles_law}: {health:#}"
+    );
+    let range = &summary["gates"][0]["range"];
+    assert!((range[1].as_f64().unwrap() - without_waits).abs() < 1e-6, "{range}");
+    // The records say the same.
+    let report = aiperf(&["report", run.directory.path().to_str().unwrap()]).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
 }
 
 /// Runs streams while other threads compete with the client for every processor, and compares each

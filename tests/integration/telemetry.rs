@@ -926,11 +926,13 @@ fn health() -> ClientHealth {
         "inter_token_latency": {"count": 2, "avg": bound(0.5, 0.5), "p50": bound(0.0, 0.0), "p99": bound(0.0, 0.25)},
         "request_latency": {"count": 2, "avg": bound(0.5, 0.5), "p50": bound(2.0, 0.0), "p99": bound(2.5, 0.0)},
     });
+    let rates = serde_json::json!({"below_percent": 1.0, "above_percent": 25.0});
     ClientHealth {
         verdict: Some(Verdict::Suspect),
         cpu: Some(Cpu { workers: 2, worker_max: 0.75, worker_mean: 0.5, process: 1.25, cores: 2 }),
         rate_ratio: Some(0.9),
         error_bounds_ms: serde_json::from_value(bounds).unwrap(),
+        throughput_bounds: serde_json::from_value(rates).unwrap(),
         reasons: vec![reason],
         ..ClientHealth::default()
     }
@@ -952,6 +954,7 @@ fn assert_health(received: &Received) {
     assert_eq!((of("queue.size"), of("queue.spilled")), (5_000.0, 8.0));
     assert_eq!((of("cpu.utilization"), of("worker.cpu.utilization")), (1.25, 0.75));
     assert_eq!((of("rate.ratio"), of("verdict")), (0.9, 1.0));
+    assert_eq!(of("error_bound.throughput"), 0.25);
     let bound = |metric: &str, percentile: &str| {
         let name = format!("aiperf.client.error_bound.{metric}");
         received.number(&name, &[("aiperf.percentile", percentile)])

@@ -211,6 +211,11 @@ def _add_run(expected, run):
         expected.gauges["aiperf.run.info", "profiling", label] = 1.0
 
 
+def throughput_error(bounds):
+    """How far the client may have shifted the throughput, divided by it."""
+    return max(bounds["below_percent"], bounds["above_percent"]) / 100 if bounds else None
+
+
 def _add_health(expected, health):
     """The client's own metrics, for the measurement."""
     for name, member in [("read_lag", "read_lag_ms"), ("stamp_uncertainty", "stamp_uncertainty_ms")]:
@@ -221,6 +226,7 @@ def _add_health(expected, health):
         "cpu.utilization": health["cpu"].get("process"),
         "worker.cpu.utilization": health["cpu"].get("worker_max"),
         "rate.ratio": health.get("rate_ratio"),
+        "error_bound.throughput": throughput_error(health.get("throughput_bounds")),
         "verdict": ["valid", "suspect", "invalid"].index(health["verdict"]),
     }
     for metric, bounds in health.get("error_bounds_ms", {}).items():

@@ -25,6 +25,7 @@ use crate::config::{self, RunConfig};
 use crate::console;
 use crate::interrupt::{Interrupt, Interrupter};
 use crate::judge::{self, JudgedRun};
+use crate::metrics::ClientHealth;
 use crate::multi_run::knee::Saturation;
 use crate::multi_run::search::{End, History};
 use crate::multi_run::sweep::{self, Choice, Results, Step};
@@ -559,6 +560,8 @@ impl Concluded {
                     .unwrap_or_else(|| "it did not complete".to_owned()),
             )),
         };
+        let health = report.outcome.client_health;
+        let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
         RunResult {
             member,
             benchmark_id: Some(report.run.benchmark_id),
@@ -570,9 +573,10 @@ impl Concluded {
                 .steady_state
                 .map_or_else(|_| Vec::new(), |steady| steady.results),
             time_breakdown: report.outcome.time_breakdown,
-            throughput: judge::throughput(&profiling, level),
+            throughput: judge::throughput(&profiling, level, bounds.rates),
+            rate_bounds: bounds.rates,
             values: keeps_values.then_some(profiling),
-            verdict: report.outcome.client_health.and_then(|health| health.verdict),
+            verdict: health.and_then(|health| health.verdict),
         }
     }
 }

@@ -494,6 +494,9 @@ fn load_report(
     LoadReport {
         requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
         reached_concurrency: counters.map_or(0, Counters::peak_in_flight),
+        slot_seconds: counters
+            .map(|counters| counters.slot_time().as_seconds())
+            .filter(|seconds| *seconds > 0.0),
         sends_held_back: counters.map_or(0, Counters::sends_held_back),
         requested_rate: asked.and_then(PhaseConfig::steady_rate),
         reached_rate: reached.and_then(PhaseStats::send_rate),

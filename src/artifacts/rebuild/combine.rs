@@ -190,6 +190,7 @@ fn load(config: &Value, ends: &[&RunOutcome], spans: &Column<Span>, start: u64) 
     let seconds = last.saturating_sub(start) as f64 / 1e9;
     let rate = (spans.len().saturating_sub(1)) as f64 / seconds;
     LoadReport {
+        slot_seconds: ends.iter().map(|end| end.load.slot_seconds).sum(),
         sends_held_back: ends.iter().map(|end| end.load.sends_held_back).sum(),
         requested_concurrency: asked("concurrency")
             .and_then(Value::as_u64)

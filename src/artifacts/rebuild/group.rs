@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::origin::Origin;
 use super::{Rebuilt, ReportError};
 use crate::judge;
-use crate::metrics::tag;
+use crate::metrics::{ClientHealth, tag};
 use crate::multi_run::{Config, Failure, Member, RunResult};
 
 /// Several runs of one load.
@@ -75,6 +75,8 @@ impl Rebuilt {
             None if succeeded => None,
             None => Some(report.failure("no request succeeded".to_owned())),
         };
+        let health = report.outcome.client_health;
+        let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
         RunResult {
             member,
             benchmark_id: Some(report.run.benchmark_id),
@@ -86,9 +88,10 @@ impl Rebuilt {
                 .steady_state
                 .map_or_else(|_| Vec::new(), |steady| steady.results),
             time_breakdown: report.outcome.time_breakdown,
-            throughput: judge::throughput(&self.profiling, level),
+            throughput: judge::throughput(&self.profiling, level, bounds.rates),
+            rate_bounds: bounds.rates,
             values: Some(self.profiling),
-            verdict: report.outcome.client_health.and_then(|health| health.verdict),
+            verdict: health.and_then(|health| health.verdict),
         }
     }
 }

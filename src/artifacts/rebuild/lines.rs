@@ -58,6 +58,8 @@ struct Metadata<'a> {
     #[serde(default)]
     last_content_uncertainty_ns: u32,
     #[serde(default)]
+    end_uncertainty_ns: u32,
+    #[serde(default)]
     end_gap_ns: Option<u32>,
 }
 
@@ -67,6 +69,7 @@ impl Metadata<'_> {
         Some(ClientErrors {
             first_content_uncertainty: self.first_content_uncertainty_ns,
             last_content_uncertainty: self.last_content_uncertainty_ns,
+            end_uncertainty: self.end_uncertainty_ns,
             end_gap: self.end_gap_ns,
             send_delay: self.send_delay_ns?,
             late: self.late_ns,
@@ -154,13 +157,12 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         values,
     };
     let metadata = record.metadata;
-    let slip = |due: u64| metadata.request_start_ns.saturating_sub(due);
     Ok(Line {
         client_errors: metadata.client_errors(),
         observation,
         model: metadata.model.into(),
         url: metadata.url.into(),
-        slip_ns: metadata.request_due_ns.map(slip),
+        due_wall_ns: metadata.request_due_ns,
         retries: metadata.retry_count,
     })
 }
@@ -233,11 +235,12 @@ mod tests {
 
     #[test]
     fn errors_of_the_client_are_read() {
-        let text = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"profiling","send_delay_ns":7,"late_ns":0,"last_content_uncertainty_ns":30,"end_gap_ns":0},"metrics":{},"error":null}"#;
+        let text = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"profiling","send_delay_ns":7,"late_ns":0,"last_content_uncertainty_ns":30,"end_gap_ns":0,"end_uncertainty_ns":4},"metrics":{},"error":null}"#;
         let errors = ClientErrors {
             first_content_uncertainty: 0,
             last_content_uncertainty: 30,
             end_gap: Some(0),
+            end_uncertainty: 4,
             send_delay: 7,
             late: Some(0),
         };

@@ -3,7 +3,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
 use super::*;
-use crate::metrics::health::{Bound, MetricBounds};
+use crate::metrics::health::{Bound, ErrorBounds, MetricBounds};
 use crate::metrics::metric::{Distribution, RecordValues, Stats, Value};
 use crate::record::{ErrorKind, RequestError};
 
@@ -55,7 +55,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         results,
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: None,
-        error_bounds: None,
+        bounds: ClientBounds::default(),
         requests,
     }
 }
@@ -114,9 +114,10 @@ fn a_late_client_makes_no_difference() {
         let of = |mean, seed, below, above| {
             let bound = Bound { below, above, ..Bound::default() };
             let latency = MetricBounds { count: 400, avg: bound, ..MetricBounds::default() };
-            let error_bounds =
+            let latencies =
                 Some(ErrorBounds { request_latency: Some(latency), ..ErrorBounds::default() });
-            side(vec![Trial { error_bounds, ..run(&plan, 400, noisy(mean, seed)) }])
+            let bounds = ClientBounds { latencies, rates: None };
+            side(vec![Trial { bounds, ..run(&plan, 400, noisy(mean, seed)) }])
         };
         plan.compare(&of(100.0, 1, 0.5, base_above), &of(103.0, 2, new_below, 0.25))
     };

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::metrics::Registry;
-use crate::metrics::health::{Bound, MetricBounds};
+use crate::metrics::health::{Bound, ErrorBounds, MetricBounds, RateBounds};
 use crate::metrics::metric::{Distribution, Stats};
 use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets};
 
@@ -28,7 +28,7 @@ const NOTHING: Facts<'static> = Facts {
     steady_state: Err(&Unsteady::UnknownLoad),
     server: None,
     verdict: None,
-    error_bounds: None,
+    bounds: ClientBounds { latencies: None, rates: None },
 };
 
 fn judge(gate: &str, facts: &Facts<'_>) -> Judged {
@@ -59,7 +59,11 @@ fn a_value_that_the_client_may_have_put_beyond_the_limit_has_a_note() {
     let first_token = MetricBounds { count: 20, p99: bound, ..MetricBounds::default() };
     let bounds = ErrorBounds { time_to_first_token: Some(first_token), ..ErrorBounds::default() };
     let results = [latency()];
-    let facts = Facts { results: &results, error_bounds: Some(bounds), ..NOTHING };
+    let facts = Facts {
+        results: &results,
+        bounds: ClientBounds { latencies: Some(bounds), rates: None },
+        ..NOTHING
+    };
     let judged = judge("time_to_first_token:p99<=250ms", &facts);
     assert_eq!((judged.held, judged.range, judged.note), (true, Some([211.5, 232.0]), None));
     let judged = judge("time_to_first_token:p99<=220ms", &facts);
@@ -67,6 +71,20 @@ fn a_value_that_the_client_may_have_put_beyond_the_limit_has_a_note() {
                 232 ms";
     assert_eq!((judged.held, judged.note.as_deref()), (false, Some(note)));
     assert_eq!(judge("time_to_first_token:max<=500ms", &facts).range, None);
+}
+
+#[test]
+fn a_rate_that_the_client_may_have_lowered_has_a_note() {
+    let results = [single("request_throughput", 18.0)];
+    let rates = RateBounds { above_percent: 50.0, ..RateBounds::default() };
+    let bounds = ClientBounds { latencies: None, rates: Some(rates) };
+    let facts = Facts { results: &results, bounds, ..NOTHING };
+    let judged = judge("request_throughput>=20", &facts);
+    let note = "the client was late to send or to read, so the value may be anything from 18 to 27 \
+                requests/sec";
+    assert_eq!((judged.held, judged.range), (false, Some([18.0, 27.0])));
+    assert_eq!(judged.note.as_deref(), Some(note));
+    assert_eq!(judge("request_throughput>=15", &facts).note, None);
 }
 
 #[test]

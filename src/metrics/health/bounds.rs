@@ -133,11 +133,6 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Returns the lowest and the highest value that the statistic may have.
-    pub(crate) fn range(&self) -> [f64; 2] {
-        [self.value - self.below, self.value + self.above]
-    }
-
     /// Returns the ends of the confidence interval for other requests, as far as there are enough.
     pub(crate) fn sample_interval(&self) -> [Option<f64>; 2] {
         let low = self.sample_below.map(|below| self.value - below);
@@ -184,11 +179,12 @@ impl Collector {
         }
     }
 
-    /// Adds a successful request with these `values` and `errors`.
-    pub(crate) fn observe(&mut self, values: &RecordValues, errors: &ClientErrors) {
+    /// Adds a successful request with these `values` and `errors`; `is_due` is whether it was due at a
+    /// certain time.
+    pub(crate) fn observe(&mut self, values: &RecordValues, errors: &ClientErrors, is_due: bool) {
         let first = f64::from(errors.first_content_uncertainty);
         let last = f64::from(errors.last_content_uncertainty);
-        let late = errors.late.map(|late| late as f64);
+        let late = errors.late.filter(|_| is_due).map(|late| late as f64);
         let is_merged_with_end = errors.end_gap == Some(0);
         let gaps_if_merged = |gaps: f32| if is_merged_with_end { gaps } else { 0.0 };
         let sent = |value: f64, uncertainty: f64, gaps: f32| Timing {

@@ -21,13 +21,17 @@ impl ClientHealth {
         load: &LoadReport,
     ) -> Option<Self> {
         if clients.is_empty() {
-            return Self::recomputed(None, records);
+            return Self::recomputed(None, records, load);
         }
         let all = || clients.iter().map(|(_, client)| client);
         let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
         let rate = load.requested_rate.zip(load.reached_rate);
         let mut health = Self {
             error_bounds_ms: records.error_bounds,
+            throughput_bounds: records
+                .slots
+                .bounds(load)
+                .filter(|_| records.error_bounds.is_some()),
             schedule_slip_ms: TimeStatistics::of(|| records.slips.iter()),
             reads: all().filter_map(|client| client.reads).reduce(Reads::and),
             queue: all().filter_map(|client| client.queue).reduce(Queue::and),
@@ -39,17 +43,19 @@ impl ClientHealth {
             retries: Some(records.retries),
             ..Self::default()
         };
-        let of_all = verdict::uncertain_statistic(&health);
+        let of_all =
+            [verdict::uncertain_statistic(&health), verdict::uncertain_throughput(&health)];
+        let of_all: Vec<Reason> = of_all.into_iter().flatten().collect();
         let verdicts = all().filter_map(|client| client.verdict);
-        health.verdict = verdicts.chain(of_all.as_ref().map(|reason| reason.verdict)).max();
+        health.verdict = verdicts.chain(of_all.iter().map(|reason| reason.verdict)).max();
         health.reasons = reasons(clients, of_all);
         Some(health)
     }
 }
 
-/// Returns the reasons, the most serious first: that of all clients together, and those of each
+/// Returns the reasons, the most serious first: those of all clients together, and those of each
 /// client with its name.
-fn reasons(clients: &[(String, ClientHealth)], of_all: Option<Reason>) -> Vec<Reason> {
+fn reasons(clients: &[(String, ClientHealth)], of_all: Vec<Reason>) -> Vec<Reason> {
     let of_clients = clients.iter().flat_map(|(name, client)| {
         client.reasons.iter().map(move |reason| Reason {
             finding: format!("{name}: {}", reason.finding),
@@ -111,7 +117,7 @@ impl Cpu {
 mod tests {
     use super::*;
     use crate::column::{Column, Store};
-    use crate::metrics::health::{Bound, ErrorBounds, MetricBounds};
+    use crate::metrics::health::{Bound, ErrorBounds, MetricBounds, SlotTimes};
 
     fn client(verdict: Verdict, worker_max: f64, reasons: usize) -> ClientHealth {
         let reason = Reason { verdict, finding: "slow".to_owned(), advice: "help".to_owned() };
@@ -132,7 +138,7 @@ mod tests {
     }
 
     fn of(slips: &Column<u64>, retries: u64) -> OfRecords<'_> {
-        OfRecords { slips, retries, error_bounds: None }
+        OfRecords { slips, retries, error_bounds: None, slots: SlotTimes::default() }
     }
 
     #[test]

@@ -60,8 +60,14 @@ impl ArrivalErrors {
                 let gap = end.at.since(last.arrival.at).0;
                 (end != last.arrival).then(|| u32::try_from(gap).unwrap_or(u32::MAX))
             }),
+            end_uncertainty: record
+                .body
+                .events
+                .last()
+                .and_then(|end| self.of(record, end.arrival))
+                .unwrap_or_default(),
             send_delay: send_delay(record).0,
-            late: lateness(record).map(|late| late.0),
+            late: Some(lateness(record).0),
         }
     }
 }
@@ -77,15 +83,20 @@ pub(crate) struct ClientErrors {
     /// How long after the last content event the response's last event arrived; zero if they have
     /// the same timestamp. Absent if it is the same event, or if nothing distinguishes them.
     pub(crate) end_gap: Option<u32>,
+    /// How much earlier the response may have ended.
+    pub(crate) end_uncertainty: u32,
     /// How long after its start the client could have sent the request but did not.
     pub(crate) send_delay: u64,
-    /// How long after it could have the client started the request; absent in a closed loop.
+    /// How long after it could have the client started the request: after its due time, if it had
+    /// one, and after the response that it waited for. Absent if an earlier version wrote the record.
     pub(crate) late: Option<u64>,
 }
 
-/// Returns how long after it could have the client started a request that was due.
-pub(super) fn lateness(record: &RequestRecord) -> Option<Nanos> {
-    Some(record.start.since(record.due?.max(record.free_from)))
+/// Returns how long after it could have the client started a request, which is zero if the request had
+/// nothing to wait for.
+pub(super) fn lateness(record: &RequestRecord) -> Nanos {
+    let possible = record.due.unwrap_or_default().max(record.free_from);
+    if possible > Nanos::ZERO { record.start.since(possible) } else { Nanos::ZERO }
 }
 
 /// Returns how long after its start the client could have sent the request but did not: until its

@@ -15,7 +15,7 @@ use crate::metrics::percentile::{Place, exact_sum, interpolate, sorted_at};
 /// Probability that the statistic is outside the interval, on each side.
 const TAIL: f64 = 0.025;
 /// The quantile of the standard normal distribution above which is [`TAIL`].
-const NORMAL_QUANTILE: f64 = 1.959_964;
+pub(super) const NORMAL_QUANTILE: f64 = 1.959_964;
 /// Number of parts of the range of a value of which rank is sought; the interval ends at one of
 /// their ends, so it is at most two parts too wide.
 const PARTS: usize = 64;

@@ -199,7 +199,7 @@ fn waiting_for_a_slot_or_an_answer_is_not_the_clients_fault() {
         reached_rate: Some(5.0),
         requested_concurrency: Some(8),
         reached_concurrency: 8,
-        sends_held_back: 0,
+        ..LoadReport::default()
     };
     let health = health_of(&[held_up], &load, &results);
     assert_eq!(health.verdict, Some(Verdict::Valid));
@@ -574,7 +574,7 @@ fn shares_of_the_processor_are_the_workers() {
 }
 
 fn read_again(slips: &Column<u64>, retries: u64) -> OfRecords<'_> {
-    OfRecords { slips, retries, error_bounds: None }
+    OfRecords { slips, retries, error_bounds: None, slots: SlotTimes::default() }
 }
 
 #[test]
@@ -586,16 +586,19 @@ fn what_records_do_not_say_is_kept_or_left_out() {
         ..ClientHealth::default()
     };
     let slips = Column::of(Store::default(), [MS]);
-    let again = ClientHealth::recomputed(Some(earlier.clone()), &read_again(&slips, 2)).unwrap();
+    let recomputed = |earlier, records: &OfRecords<'_>| {
+        ClientHealth::recomputed(earlier, records, &LoadReport::default())
+    };
+    let again = recomputed(Some(earlier.clone()), &read_again(&slips, 2)).unwrap();
     assert_eq!(again.schedule_slip_ms.unwrap().p99, 1.0);
     assert_eq!(
         (again.verdict, again.rate_ratio, again.retries),
         (earlier.verdict, Some(0.5), Some(2))
     );
     // Without an earlier report, neither a verdict nor retries that were not recorded.
-    let again = ClientHealth::recomputed(None, &read_again(&slips, 0)).unwrap();
+    let again = recomputed(None, &read_again(&slips, 0)).unwrap();
     assert_eq!((again.verdict, again.queue, again.retries), (None, None, None));
-    assert_eq!(ClientHealth::recomputed(None, &read_again(&Column::default(), 0)), None);
+    assert_eq!(recomputed(None, &read_again(&Column::default(), 0)), None);
 }
 
 #[test]

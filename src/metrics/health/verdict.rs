@@ -38,11 +38,15 @@ pub(super) struct Facts {
 
 /// Returns all reasons for doubt, the most serious first.
 pub(super) fn reasons(health: &ClientHealth, facts: &Facts) -> Vec<Reason> {
-    let mut reasons: Vec<Reason> =
-        [late_sends(health, facts), uncertain_statistic(health), saturated_worker(health)]
-            .into_iter()
-            .flatten()
-            .collect();
+    let mut reasons: Vec<Reason> = [
+        late_sends(health, facts),
+        uncertain_statistic(health),
+        uncertain_throughput(health),
+        saturated_worker(health),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if let Some(queue) = &health.queue {
         let of_queue = [lost_records(queue), held_back(queue, facts), spilled(queue), kept(queue)];
         reasons.extend(of_queue.into_iter().flatten());
@@ -137,6 +141,33 @@ pub(super) fn uncertain_statistic(health: &ClientHealth) -> Option<Reason> {
             shown(bound.value),
             shown(below.max(above)),
             if below < above { "higher" } else { "lower" },
+        ),
+        advice: more_workers(health.cpu.as_ref(), "lower the load"),
+    })
+}
+
+/// Checks how much higher the throughput may be without the client's delays.
+pub(super) fn uncertain_throughput(health: &ClientHealth) -> Option<Reason> {
+    let bounds = health.throughput_bounds?;
+    let percent = bounds.likely_above_percent.max(bounds.below_percent);
+    // The delays of an idle machine matter for a server that responds at once.
+    let fineness = bounds.cycle_ms.map_or(1.0, |cycle| (cycle / FINEST_MS).min(1.0));
+    let verdict = match fineness * percent / 100.0 {
+        share if share > RUINOUS_SHARE => Verdict::Invalid,
+        share if share > DOUBTFUL_SHARE => Verdict::Suspect,
+        _ => return None,
+    };
+    let (direction, of) = if bounds.likely_above_percent < bounds.below_percent {
+        ("lower", bounds.below_percent)
+    } else {
+        ("higher", bounds.likely_above_percent)
+    };
+    Some(Reason {
+        verdict,
+        finding: format!(
+            "requests left {} after the client could have sent them on average, so the \
+             throughput may be {of:.0}% {direction}",
+            shown(bounds.delay_ms)
         ),
         advice: more_workers(health.cpu.as_ref(), "lower the load"),
     })

@@ -37,10 +37,12 @@ fn each_request_has_its_line() {
         assert!(metadata.record_processor_id.starts_with("record_processor_"));
         assert_eq!(metadata.requested_output_tokens, Some(10));
         assert_eq!(metadata.retry_count, (request.retry_count > 0).then_some(1));
-        assert_eq!(metadata.late_ns, request.due.map(|_| 1_234));
+        // Those of a closed loop did not wait for anything.
+        assert_eq!(metadata.late_ns, Some(request.due.map_or(0, |_| 1_234)));
         // The first byte is offered to the connection at the start, or after a retry from 120 ns on.
         let sent_after = if request.retry_count > 0 { 1_234 - 120 } else { 0 };
         assert_eq!(metadata.send_delay_ns, Some(sent_after));
+        assert!([0, 2_500, 4_500, 3_500].contains(&metadata.end_uncertainty_ns));
         // Of an event, of the third one, or the largest read lag; 0 without content.
         let errors = [metadata.first_content_uncertainty_ns, metadata.last_content_uncertainty_ns];
         assert!(errors.iter().all(|error| [0, 2_500, 4_500, 3_500].contains(error)), "{errors:?}");

@@ -128,6 +128,7 @@ impl TestRun {
                 load: LoadReport {
                     requested_concurrency: Some(4),
                     reached_concurrency: 3,
+                    slot_seconds: None,
                     sends_held_back: 0,
                     requested_rate: Some(10.0),
                     reached_rate: Some(9.876_543_210_123),

@@ -262,6 +262,8 @@ pub(crate) struct Metadata {
     pub(crate) first_content_uncertainty_ns: u32,
     #[serde(default)]
     pub(crate) last_content_uncertainty_ns: u32,
+    #[serde(default)]
+    pub(crate) end_uncertainty_ns: u32,
     pub(crate) end_gap_ns: Option<u32>,
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::column::Store;
 use crate::judge::compare::{Plan, Requests, Trial};
+use crate::metrics::health::ClientBounds;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::time_breakdown::Division;
 
@@ -15,7 +16,7 @@ fn run(parts: &[(Stage, f64)]) -> Trial {
         results: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: Some(Division { request_count: 9, metrics: vec![divided] }),
-        error_bounds: None,
+        bounds: ClientBounds::default(),
         requests: Requests::new(&Plan::new(&[], 0.95, 1), &Store::default()),
     }
 }
