@@ -107,7 +107,8 @@ impl Collection {
             let can_wait = client.is_some() && store.has_cumulative();
             !self.has_others && agree(&compared) && !(compared.is_empty() && can_wait)
         };
-        let Collected { store, windows, sink, .. } = self.collector.finish(interrupt, is_settled);
+        let Collected { mut store, windows, sink, .. } =
+            self.collector.finish(interrupt, is_settled);
         match sink {
             Some(sink) => sink.lines.into_iter().for_each(|lines| files.close_scrapes(lines)),
             None if self.has_lines => files.note(Err(unfinished(files.layout()))),
@@ -116,6 +117,10 @@ impl Collection {
         if store.endpoints().iter().all(|endpoint| endpoint.scrapes().is_empty()) {
             return None;
         }
+        // The requests of other shards may be counted late, too.
+        let own = client.as_ref().filter(|_| !self.has_others);
+        let late = own.map(|counts| conservation::late(&store, &windows, counts));
+        store.attribute_late(late.unwrap_or_default());
         let mut conservation = compare(&store);
         // Without time for the server to count, or with incomplete client counts, a difference
         // says nothing about the server.

@@ -63,6 +63,11 @@ pub(super) fn doubts(report: &ServerMetricsReport) -> Vec<String> {
         for (flag, meaning) in [
             ("reset", "reset to 0; total_with_resets has the full total"),
             ("large_first_value", "appeared with a large value, which is excluded from rates"),
+            (
+                "late_increase",
+                "increased after the measurement, maybe because of others' requests; late_increase \
+                 has by how much",
+            ),
         ] {
             let all = report.metrics.iter().flat_map(|metric| &metric.series);
             let flagged = all.filter(|series| series.endpoint_url == *url);

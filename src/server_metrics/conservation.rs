@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::report::Windows;
 use super::snapshot::Kind;
+use super::span::LateCounts;
 use super::store::{Column, EndpointStore, Labels, Store, Values};
 use crate::metrics::Accumulator;
 use crate::metrics::tag;
 use crate::record::ErrorKind;
+use crate::schedule::PhaseKind;
 
 use Quantity::{CompletionTokens, PromptTokens, Requests};
 use Scope::{Successes, Work, WorkWithoutCached};
@@ -179,22 +182,59 @@ const ENGINES: &[Count] = &[
 /// endpoint needs at least two scrapes.
 #[must_use]
 pub(crate) fn compare(store: &Store, client: &ClientCounts) -> Vec<Comparison> {
-    let counts = if has(store, DYNAMO) { DYNAMO } else { ENGINES };
-    counts.iter().filter_map(|count| count.beside(store, client)).collect()
+    counts(store).iter().filter_map(|count| count.beside(store, client)).collect()
+}
+
+/// Returns whose requests the server counted after the final scrape of the measurement: others', if it
+/// then counted more than the client's, as far as both count requests. Tokens decide if the server
+/// does not count requests, since both may count them differently.
+#[must_use]
+pub(crate) fn late(store: &Store, windows: &Windows, client: &ClientCounts) -> LateCounts {
+    let until = |endpoint: &EndpointStore| {
+        let last = endpoint.span(windows, PhaseKind::Profiling).and_then(|span| span.last());
+        last.map_or(0, |last| last + 1)
+    };
+    let known = |count: &&Count| client.counted(count.quantity).is_some();
+    let side = |count: &Count| {
+        let counted = client.counted(count.quantity)?;
+        let (all, cached) = count.of_server(store, whole)?;
+        let (before, _) = count.of_server(store, until)?;
+        let (_, most) = count.range(counted, client, cached);
+        Some(if all > before && all > most { LateCounts::Others } else { LateCounts::Own })
+    };
+    let sides = |is_wanted: &dyn Fn(&Count) -> bool| {
+        let counts = counts(store).iter().filter(known).filter(|count| is_wanted(count));
+        counts.filter_map(side).reduce(
+            |one, other| {
+                if one == LateCounts::Others { one } else { other }
+            },
+        )
+    };
+    sides(&|count| count.quantity == Requests)
+        .or_else(|| sides(&|count| count.quantity != Requests))
+        .unwrap_or_default()
+}
+
+/// Returns the counts of the server in `store`.
+fn counts(store: &Store) -> &'static [Count] {
+    if has(store, DYNAMO) { DYNAMO } else { ENGINES }
 }
 
 /// Returns whether any of the metrics exists.
 fn has(store: &Store, counts: &[Count]) -> bool {
-    counts.iter().any(|count| rise(store, count.metric, |_| Some("")).is_some())
+    counts.iter().any(|count| rise(store, whole, count.metric, |_| Some("")).is_some())
+}
+
+/// Returns the number of scrapes of an endpoint.
+fn whole(endpoint: &EndpointStore) -> usize {
+    endpoint.scrapes().len()
 }
 
 impl Count {
     fn beside(&self, store: &Store, client: &ClientCounts) -> Option<Comparison> {
         let counted = client.counted(self.quantity)?;
-        let mut server = rise(store, self.metric, |labels| self.group(labels))?;
-        let cached = self.and.and_then(|metric| rise(store, metric, |_| Some("")));
-        server += cached.unwrap_or(0.0);
-        let (least, most) = self.range(counted, client, cached.is_some());
+        let (server, has_cached) = self.of_server(store, whole)?;
+        let (least, most) = self.range(counted, client, has_cached);
         Some(Comparison {
             quantity: self.quantity,
             metric: Arc::from(self.metric),
@@ -202,6 +242,18 @@ impl Count {
             client: counted as f64,
             agrees: (least..=most).contains(&server),
         })
+    }
+
+    /// Returns the server's count in the first scrapes of each endpoint, as many as `until` returns, and
+    /// whether it includes cached tokens.
+    fn of_server(
+        &self,
+        store: &Store,
+        until: impl Fn(&EndpointStore) -> usize,
+    ) -> Option<(f64, bool)> {
+        let server = rise(store, &until, self.metric, |labels| self.group(labels))?;
+        let cached = self.and.and_then(|metric| rise(store, &until, metric, |_| Some("")));
+        Some((server + cached.unwrap_or(0.0), cached.is_some()))
     }
 
     /// Returns the group in which a series with `labels` is counted; `None` if it does not count
@@ -237,10 +289,12 @@ fn label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels.iter().find(|(label, _)| **label == *name).map(|(_, value)| &**value)
 }
 
-/// Returns the increase of the metric at all endpoints, if one has it: the largest sum among the
-/// groups to which `group` assigns its series. Series without a group are left out.
+/// Returns the increase of the metric at all endpoints, if one has it, in the first scrapes of each, as
+/// many as `until` returns: the largest sum among the groups to which `group` assigns its series. Series
+/// without a group are left out.
 fn rise(
     store: &Store,
+    until: impl Fn(&EndpointStore) -> usize,
     metric: &str,
     group: impl for<'a> Fn(&'a Labels) -> Option<&'a str>,
 ) -> Option<f64> {
@@ -254,8 +308,8 @@ fn rise(
             is_there = true;
             let Some(group) = group(&series.labels) else { continue };
             let rise = match &series.values {
-                Values::Number(column) => total(column, endpoint),
-                Values::Histogram(columns) => total(&columns.sum, endpoint),
+                Values::Number(column) => total(column, until(endpoint)),
+                Values::Histogram(columns) => total(&columns.sum, until(endpoint)),
                 Values::Summary(_) => 0.0,
             };
             match groups.iter_mut().find(|(name, _)| name == group) {
@@ -268,11 +322,11 @@ fn rise(
     is_there.then_some(greatest)
 }
 
-/// Returns the increase of `column` over all scrapes of `endpoint`.
-fn total(column: &Column, endpoint: &EndpointStore) -> f64 {
+/// Returns the increase of `column` over the first `scrapes`.
+fn total(column: &Column, scrapes: usize) -> f64 {
     let mut before = column.at(0).unwrap_or(0.0);
     let mut total = 0.0;
-    for (_, value) in column.iter(0..endpoint.scrapes().len()) {
+    for (_, value) in column.iter(0..scrapes) {
         total += if value < before { value } else { value - before };
         before = value;
     }

@@ -253,7 +253,7 @@ pub struct HistogramStats {
 }
 
 /// Reasons to doubt the total of a cumulative value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Doubts {
     /// There was no reference scrape at the start of the phase.
     pub(crate) has_inexact_start: bool,
@@ -262,6 +262,9 @@ pub struct Doubts {
     /// Its first value is far larger than its later increases, so it may include counts from before
     /// it was exposed. Rates begin at that value.
     pub(crate) has_large_first_value: bool,
+    /// By how much it increased after the final scrape, if it is not known to be because of the
+    /// client's requests.
+    pub(crate) late_increase: Option<f64>,
 }
 
 /// The statistics other than percentiles that [`Stats::named`] knows.
@@ -298,6 +301,17 @@ impl Stats {
         Some(value).filter(|value| value.is_finite())
     }
 
+    /// Returns by how much its value, or the number of its observations, increased after the final
+    /// scrape, if it is not known to be because of the client's requests.
+    #[must_use]
+    pub(crate) const fn late_increase(&self) -> Option<f64> {
+        match self {
+            Self::Counter(CounterStats { doubts, .. })
+            | Self::Histogram(HistogramStats { doubts, .. }) => doubts.late_increase,
+            Self::Gauge(_) | Self::Summary(_) => None,
+        }
+    }
+
     /// Returns the reasons to doubt totals and rates, by their names in files.
     #[must_use]
     pub(crate) fn flags(&self) -> Vec<&'static str> {
@@ -311,6 +325,7 @@ impl Stats {
             (doubts.has_inexact_start, "inexact_start"),
             (doubts.has_inexact_end, "inexact_end"),
             (doubts.has_large_first_value, "large_first_value"),
+            (doubts.late_increase.is_some(), "late_increase"),
         ];
         all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, name)| name).collect()
     }

@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::report::Windows;
 use super::scrape::FetchTimes;
 use super::store::Column;
@@ -16,6 +18,28 @@ use crate::units::Nanos;
 /// Maximum distance of a scrape from an edge of its phase to count as being at that edge: the
 /// longest pause between two phases.
 const NEAR: Nanos = Nanos(2_000_000_000);
+
+/// Whose requests the server counted after the final scrape of the measurement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LateCounts {
+    /// Not known: no count of the server can be compared with the client's.
+    #[default]
+    Unknown,
+    /// The client's: with them, the server counted as many as the client sent, or fewer.
+    Own,
+    /// At least partly others': with them, the server counted more than the client sent.
+    Others,
+}
+
+/// The increase of a cumulative value after the final scrape of a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LateRise {
+    /// The scrapes that belong to the phase because of it; empty if it does not.
+    pub(crate) scrapes: Range<usize>,
+    /// By how much the value increased, if it is not known whether it belongs to the phase.
+    pub(crate) doubtful: Option<f64>,
+}
 
 /// The scrapes of one endpoint for the statistics of one phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +52,8 @@ pub struct Span {
     /// The scrapes after the final one, until further requests were sent; they may contain values
     /// that the server counted late.
     pub late: Range<usize>,
+    /// Whose requests they count.
+    pub(crate) late_counts: LateCounts,
     /// Whether the reference scrape is at the start of the phase.
     pub has_exact_start: bool,
     /// Whether the final scrape is at the end of the phase.
@@ -84,30 +110,39 @@ impl Span {
             reference,
             samples: first..end,
             late: end..until.max(end),
+            late_counts: LateCounts::default(),
             has_exact_start: reference.is_some_and(|at| stands(at, idle, phase.start_ns)),
             has_exact_end: last.is_some_and(|at| stands(at, idle_after, phase.end_ns)),
         })
     }
 
-    /// Returns the late scrapes if they contain late counts of `column`, a cumulative value: it
-    /// increased, and stopped increasing. A value that increases from each scrape to the next
-    /// although no requests are sent counts something else, and one that decreases was reset.
+    /// Returns the late increase of `column`, a cumulative value: it increased, and stopped increasing
+    /// before the last scrape. A value that still increases although no requests are sent counts
+    /// something else, and one that decreases was reset.
     #[must_use]
-    pub(crate) fn late_of(&self, column: &Column) -> Range<usize> {
+    pub(crate) fn late_of(&self, column: &Column) -> LateRise {
         let Range { start, end } = self.late;
-        let nothing = start..start;
+        let nothing = LateRise { scrapes: start..start, doubtful: None };
         let Some(last) = self.last() else { return nothing };
-        let mut before = column.before(last);
-        let (mut rose, mut rested) = (false, false);
+        let first = column.before(last);
+        let (mut before, mut has_stopped) = (first, false);
         for value in column.along(start..end) {
             if value < before {
                 return nothing;
             }
-            rose |= value > before;
-            rested |= value.is_nan() || value <= before;
+            has_stopped = value.is_nan() || value <= before;
             before = before.max(value);
         }
-        if rose && rested { start..end } else { nothing }
+        let rise = before - first;
+        if !has_stopped || rise <= 0.0 {
+            return nothing;
+        }
+        let (scrapes, is_doubtful) = match self.late_counts {
+            LateCounts::Own => (start..end, false),
+            LateCounts::Unknown => (start..end, true),
+            LateCounts::Others => (start..start, true),
+        };
+        LateRise { scrapes, doubtful: is_doubtful.then_some(rise) }
     }
 
     /// Returns the final scrape of the phase.

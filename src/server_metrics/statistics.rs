@@ -111,9 +111,11 @@ impl<'a> Phase<'a> {
         self.slices.iter().enumerate().filter_map(slice).collect()
     }
 
-    /// Returns the doubts due to the start and the end of the phase, and the first value.
-    const fn doubts(&self, has_large_first_value: bool) -> Doubts {
+    /// Returns the doubts due to the start and the end of the phase, the first value, and the increase
+    /// after the phase.
+    const fn doubts(&self, has_large_first_value: bool, late_increase: Option<f64>) -> Doubts {
         Doubts {
+            late_increase,
             has_inexact_start: !self.span.has_exact_start,
             has_inexact_end: !self.span.has_exact_end,
             has_large_first_value,
@@ -121,7 +123,8 @@ impl<'a> Phase<'a> {
     }
 
     fn counter(&self, column: &Column) -> Option<CounterStats> {
-        let rise = Rise::of(self, column)?;
+        let late = self.span.late_of(column);
+        let rise = Rise::and_late(self, column, late.scrapes)?;
         let total = rise.total().max(0.0);
         let timeslices: Vec<Timeslice<CounterSlice>> = self
             .slices
@@ -143,7 +146,7 @@ impl<'a> Phase<'a> {
             slice_rates: spread(&rates),
             point_rates: rise.point_rates(),
             resets: rise.resets(&rise.falls()),
-            doubts: self.doubts(rise.has_large_first_value()),
+            doubts: self.doubts(rise.has_large_first_value(), late.doubtful),
             timeslices,
         })
     }
@@ -153,7 +156,7 @@ impl<'a> Phase<'a> {
         let quantiles = columns.quantiles.iter();
         let all = quantiles.clone().map(|(_, column)| column).chain([&columns.sum, &columns.count]);
         let last = all.filter_map(|column| column.last_in(self.span.samples.clone())).max()?;
-        let late = self.span.late_of(&columns.count);
+        let late = self.span.late_of(&columns.count).scrapes;
         let rise = |column| Rise::and_late(self, column, late.clone());
         let total = |rise: &Option<Rise>| rise.as_ref().map_or(0.0, Rise::total);
         let rate = |rise: &Option<Rise>, total| rise.as_ref().map_or(0.0, |rise| rise.rate(total));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::report::Windows;
 use super::scrape::FetchTimes;
 use super::snapshot::{Family, Kind, Point, Snapshot, Value};
-use super::span::Span;
+use super::span::{LateCounts, Span};
 use crate::schedule::PhaseKind;
 pub use columns::Values;
 pub(crate) use columns::{Column, HistogramColumns, SummaryColumns, bound};
@@ -47,6 +47,7 @@ pub struct EndpointStore {
     /// Whether only the increases of cumulative values since the reference are known, but not their
     /// values.
     is_relative: bool,
+    late_counts: LateCounts,
     by_name: HashMap<(Arc<str>, Kind), usize>,
 }
 
@@ -103,6 +104,18 @@ impl Store {
     #[must_use]
     pub fn endpoints(&self) -> &[EndpointStore] {
         &self.endpoints
+    }
+
+    /// Records whose requests were counted after the final scrapes of the measurement.
+    pub(crate) fn attribute_late(&mut self, counts: LateCounts) {
+        for endpoint in &mut self.endpoints {
+            endpoint.late_counts = counts;
+        }
+    }
+
+    /// Returns whose requests were counted after the final scrapes of the measurement.
+    pub(crate) fn late_counts(&self) -> LateCounts {
+        self.endpoints.first().map(|endpoint| endpoint.late_counts).unwrap_or_default()
     }
 
     /// Stores a scrape of the endpoint with the index `endpoint`.
@@ -216,6 +229,7 @@ impl EndpointStore {
             updates: Vec::new(),
             failures: 0,
             is_relative: false,
+            late_counts: LateCounts::default(),
             by_name: HashMap::new(),
         }
     }
@@ -266,7 +280,8 @@ impl EndpointStore {
     /// Returns the scrapes of the phase `kind`; `None` if there was none.
     #[must_use]
     pub fn span(&self, windows: &Windows, kind: PhaseKind) -> Option<Span> {
-        Span::of(&self.scrapes, windows, kind)
+        let span = Span::of(&self.scrapes, windows, kind)?;
+        Some(Span { late_counts: self.late_counts, ..span })
     }
 
     /// Returns the series of `family`; `None` if it is new and does not fit.

@@ -10,6 +10,7 @@ use crate::artifacts::server_metrics::{
     LineError, Samples, Scrapes, ServerMetricsFiles, ServerMetricsOutcome, TableError, read_table,
 };
 use crate::server_metrics::report::{self, ServerMetrics, Window, Windows};
+use crate::server_metrics::span::LateCounts;
 
 /// Data about the run other than the files of server metrics.
 pub(super) struct Known<'a> {
@@ -95,6 +96,7 @@ fn from_lines(
     for (number, endpoint) in known.outcome.iter().flat_map(|end| &end.endpoints).enumerate() {
         store.failed(number, endpoint.failed_fetches);
     }
+    store.attribute_late(late_counts(known));
     Ok(Some(ServerMetrics {
         report: report::build(&store, windows, files.slice_duration),
         store: Arc::new(store),
@@ -140,7 +142,8 @@ fn from_table(
         }
     };
     notes.push(what_is_missing(path, &samples));
-    let Samples { store, about } = samples;
+    let Samples { mut store, about } = samples;
+    store.attribute_late(late_counts(known));
     let mut report = report::build(&store, about.windows, files.slice_duration);
     let known_info = about.endpoints.into_iter().filter_map(|end| Some((end.url, end.info?)));
     report.summary.endpoint_info = known_info.collect();
@@ -160,6 +163,10 @@ fn what_is_missing(path: &Path, samples: &Samples) -> String {
          summaries{resets}; use --server-metrics-formats jsonl to keep everything",
         path.display()
     )
+}
+
+fn late_counts(known: &Known<'_>) -> LateCounts {
+    known.outcome.map(|outcome| outcome.late_counts).unwrap_or_default()
 }
 
 fn conservation(known: &Known<'_>) -> Vec<crate::server_metrics::conservation::Comparison> {

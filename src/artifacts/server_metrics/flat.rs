@@ -118,6 +118,7 @@ members! {
         rate_avg: f64, rate_min: f64, rate_max: f64, rate_std: f64,
         observations_per_second: f64, buckets: Pairs<u64>, quantiles: Pairs<f64>,
         reset_count: u64, total_with_resets: f64, flags: Vec<Cow<'static, str>>,
+        late_increase: f64,
     }
 }
 
@@ -129,6 +130,7 @@ impl Series {
             labels: series.labels.iter().cloned().collect::<Pairs<_>>().unless_empty(),
             flags: Some(series.stats.flags().into_iter().map(Cow::Borrowed).collect())
                 .filter(|flags: &Vec<_>| !flags.is_empty()),
+            late_increase: series.stats.late_increase(),
             ..Self::default()
         };
         match &series.stats {

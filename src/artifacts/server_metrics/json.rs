@@ -189,6 +189,9 @@ struct Series {
     /// Reasons to doubt totals and rates.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     flags: Vec<Cow<'static, str>>,
+    /// How much a total may be off because of requests after the phase.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    late_increase: Option<f64>,
     #[serde(skip_serializing_if = "BucketsMember::is_absent", default)]
     buckets: BucketsMember,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -303,6 +306,7 @@ impl Series {
             labels: series.labels.iter().cloned().collect::<Pairs<_>>().unless_empty(),
             stats,
             flags: series.stats.flags().into_iter().map(Cow::Borrowed).collect(),
+            late_increase: series.stats.late_increase(),
             buckets: BucketsMember::of(&series.stats),
             timeslices,
         }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Formats, JsonLayout, ServerMetricsFiles};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::{ServerMetrics, Windows};
+use crate::server_metrics::span::LateCounts;
 use crate::server_metrics::store::EndpointStore;
 use crate::units::Nanos;
 
@@ -29,6 +30,8 @@ pub(in crate::artifacts) struct ServerMetricsOutcome {
     pub(in crate::artifacts) endpoints: Vec<EndpointOutcome>,
     #[serde(default)]
     pub(in crate::artifacts) conservation: Vec<Comparison>,
+    #[serde(default)]
+    pub(in crate::artifacts) late_counts: LateCounts,
     /// Time of the last scrape's response, for the endpoint where it was earliest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(in crate::artifacts) last_scrape_ns: Option<u64>,
@@ -79,6 +82,7 @@ impl ServerMetricsOutcome {
             windows: metrics.report.summary.windows,
             endpoints: endpoints.collect(),
             conservation: metrics.conservation.clone(),
+            late_counts: metrics.store.late_counts(),
         }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::server_metrics::exposition::{Exposition, Format};
+use crate::server_metrics::report::{self, Window};
 use crate::server_metrics::scrape::FetchTimes;
 use crate::server_metrics::snapshot::Snapshot;
 
@@ -201,4 +202,71 @@ fn replicas_add_up_and_models_of_an_ensemble_do_not() {
     };
     let store = exposed(&[&triton(2), &triton(9)]);
     assert_eq!(told(&compare(&store, &requests(7))), [(Requests, 7.0, 7.0, true)]);
+}
+
+/// A store whose endpoint counted so many successful requests and tokens at each of the seconds 1, 2, …
+fn counted(values: &[(u64, u64)]) -> Store {
+    let mut store = Store::new([Arc::from("http://a/metrics")]);
+    for (second, (requests, tokens)) in (1..).zip(values) {
+        let body = format!(
+            "# TYPE vllm:request_success counter\nvllm:request_success_total{{finished_reason=\"stop\"}} \
+             {requests}\n# TYPE vllm:generation_tokens counter\nvllm:generation_tokens_total {tokens}\n"
+        );
+        let at = second * 1_000_000_000;
+        let times = FetchTimes { request_sent_ns: at, first_byte_ns: at, last_byte_ns: at };
+        let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
+        store.push(0, times, &Snapshot::of(&exposition));
+    }
+    store
+}
+
+/// Whose the late counts are, the total of requests and of tokens, and their late increases.
+fn attributed(
+    values: &[(u64, u64)],
+    succeeded: u64,
+    cancelled: u64,
+) -> (LateCounts, [f64; 2], [Option<f64>; 2]) {
+    let mut store = counted(values);
+    // From 1.5 to 3.5 s: the scrape at 4 s is the final one.
+    let profiling = Window { start_ns: 1_500_000_000, end_ns: 3_500_000_000 };
+    let windows = Windows { warmup: None, profiling: Some(profiling) };
+    let client = ClientCounts { succeeded, cancelled, ..ClientCounts::default() };
+    let late = late(&store, &windows, &client);
+    store.attribute_late(late);
+    let report = report::build(&store, windows, None);
+    let stats = |name: &str| {
+        let metric = report.metrics.iter().find(|metric| &*metric.name == name).unwrap();
+        let stats = &metric.series[0].stats;
+        (stats.named("total").unwrap(), stats.late_increase())
+    };
+    let (requests, tokens) = (stats("vllm:request_success"), stats("vllm:generation_tokens"));
+    (late, [requests.0, tokens.0], [requests.1, tokens.1])
+}
+
+#[test]
+fn what_others_send_after_the_run_is_not_counted() {
+    // 38 requests were counted in time; six of others follow, and then there are none for a while.
+    let values =
+        [(0, 0), (20, 2_000), (30, 3_000), (38, 3_800), (40, 4_100), (44, 4_360), (44, 4_360)];
+    let expected = (LateCounts::Others, [38.0, 3_800.0], [Some(6.0), Some(560.0)]);
+    assert_eq!(attributed(&values, 38, 0), expected);
+    // If two of the client's were not counted yet, six are too many all the same.
+    let expected = (LateCounts::Others, [38.0, 3_800.0], [Some(6.0), Some(560.0)]);
+    assert_eq!(attributed(&values, 40, 0), expected);
+    // A client that sent as many, or cancelled requests that the server may have completed.
+    let own = (LateCounts::Own, [44.0, 4_360.0], [None, None]);
+    assert_eq!(attributed(&values, 44, 0), own);
+    assert_eq!(attributed(&values, 38, 6), own);
+}
+
+#[test]
+fn what_cannot_be_compared_is_doubtful() {
+    let values = [(0, 0), (38, 3_800), (38, 3_800), (38, 3_800), (38, 4_000), (38, 4_000)];
+    // Requests are not counted late, so that late tokens are the client's.
+    assert_eq!(attributed(&values, 38, 0), (LateCounts::Own, [38.0, 4_000.0], [None, None]));
+    let store = counted(&values);
+    let other = Store::new([Arc::from("http://b/metrics")]);
+    let (windows, client) = (Windows::default(), ClientCounts::default());
+    assert_eq!(late(&other, &windows, &client), LateCounts::Unknown);
+    assert_eq!(store.late_counts(), LateCounts::Unknown);
 }

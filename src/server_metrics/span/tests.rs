@@ -31,7 +31,7 @@ fn span(times: &[(u64, u64)], kind: PhaseKind) -> Span {
 
 /// Reference, samples, late scrapes, and whether both ends are exact.
 fn told(span: &Span) -> (Option<usize>, Range<usize>, Range<usize>, [bool; 2]) {
-    let Span { reference, samples, late, has_exact_start, has_exact_end } = span.clone();
+    let Span { reference, samples, late, has_exact_start, has_exact_end, .. } = span.clone();
     (reference, samples, late, [has_exact_start, has_exact_end])
 }
 

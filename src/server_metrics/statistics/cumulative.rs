@@ -38,12 +38,7 @@ pub(super) struct Point {
 }
 
 impl Rise {
-    /// Returns `None` without a sample of `column` in the phase.
-    pub(super) fn of(phase: &Phase<'_>, column: &Column) -> Option<Self> {
-        Self::and_late(phase, column, phase.span.late_of(column))
-    }
-
-    /// Includes the values of the scrapes `late`.
+    /// Includes the values of the scrapes `late`. Returns `None` without a sample of `column`.
     pub(super) fn and_late(phase: &Phase<'_>, column: &Column, late: Range<usize>) -> Option<Self> {
         let point = |(scrape, value)| Point { scrape, time_ns: phase.time(scrape), value };
         let reference = phase.span.reference;

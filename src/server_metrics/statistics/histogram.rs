@@ -19,6 +19,8 @@ struct Samples<'a> {
     buckets: Vec<(&'a Arc<str>, Vec<f64>)>,
     /// For each point but the last, whether the server restarted before the next.
     falls: Vec<bool>,
+    /// See [`Doubts::late_increase`](crate::server_metrics::report::Doubts::late_increase).
+    late_increase: Option<f64>,
 }
 
 pub(super) fn statistics(phase: &Phase<'_>, columns: &HistogramColumns) -> Option<HistogramStats> {
@@ -39,7 +41,7 @@ pub(super) fn statistics(phase: &Phase<'_>, columns: &HistogramColumns) -> Optio
         percentiles: buckets.as_deref().and_then(|buckets| samples.percentiles(buckets, sum)),
         buckets,
         resets,
-        doubts: phase.doubts(samples.counts.has_large_first_value()),
+        doubts: phase.doubts(samples.counts.has_large_first_value(), samples.late_increase),
         timeslices: samples.slices(&phase.slices),
     })
 }
@@ -47,8 +49,8 @@ pub(super) fn statistics(phase: &Phase<'_>, columns: &HistogramColumns) -> Optio
 impl<'a> Samples<'a> {
     fn of(phase: &Phase<'_>, columns: &'a HistogramColumns) -> Option<Self> {
         let late = phase.span.late_of(&columns.count);
-        let counts = Rise::and_late(phase, &columns.count, late.clone())?;
-        let mut sums = Rise::and_late(phase, &columns.sum, late)?;
+        let counts = Rise::and_late(phase, &columns.count, late.scrapes.clone())?;
+        let mut sums = Rise::and_late(phase, &columns.sum, late.scrapes)?;
         sums.from = counts.from;
         let along = |column: &Column| -> Vec<f64> {
             let scrapes = counts.points.iter().map(|point| point.scrape);
@@ -73,7 +75,7 @@ impl<'a> Samples<'a> {
                 before = *count;
             }
         }
-        Some(Self { counts, sums, buckets, falls })
+        Some(Self { counts, sums, buckets, falls, late_increase: late.doubtful })
     }
 
     fn whole(&self) -> Range<usize> {

@@ -102,8 +102,13 @@ fn what_is_counted_late_is_in_the_total_and_not_in_the_time() {
     assert_eq!((stats.total, stats.rate), (8.0, 1.6));
     let slices: Vec<f64> = stats.timeslices.iter().map(|slice| slice.stats.total).collect();
     assert_eq!(slices, [3.0, 5.0]);
-    assert_eq!(stats.doubts, Doubts::default());
+    // Nothing says whose they are.
+    assert_eq!(stats.doubts, Doubts { late_increase: Some(2.0), ..Doubts::default() });
 
+    // One that rests for a while, but not at the end, counts requests of others.
+    let others = [(9, 0), (11, 3), (14, 6), (15, 8), (16, 8), (17, 9)];
+    let stats = counted(&others, [10, 14], None);
+    assert_eq!((counter(&stats).total, counter(&stats).doubts), (6.0, Doubts::default()));
     // A value that increases although no requests are sent counts something else.
     let clock = [(9, 0), (11, 200), (14, 500), (15, 600), (16, 700), (17, 800)];
     let stats = counted(&clock, [10, 14], None);

@@ -50,7 +50,7 @@ impl<'a> SeriesRows<'a> {
     /// it.
     fn counted(&self, counter: &Column) -> Range<usize> {
         let Range { start, end } = self.samples();
-        start..self.span.as_ref().map_or(end, |span| span.late_of(counter).end.max(end))
+        start..self.span.as_ref().map_or(end, |span| span.late_of(counter).scrapes.end.max(end))
     }
 
     /// Returns whether a cumulative value decreased, because the server restarted.
