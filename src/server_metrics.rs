@@ -11,6 +11,7 @@ pub(crate) mod conservation;
 pub mod exposition;
 mod fetch;
 pub mod histogram_estimate;
+pub(crate) mod limits;
 pub mod report;
 pub(crate) mod scrape;
 pub mod snapshot;

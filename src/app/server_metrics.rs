@@ -10,6 +10,7 @@ use crate::config::RunConfig;
 use crate::interrupt::Interrupt;
 use crate::runner::PhaseListener;
 use crate::server_metrics::conservation::{self, ClientCounts, Comparison};
+use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::{self, ServerMetrics};
 use crate::server_metrics::store::Store;
 use crate::server_metrics::watch::LiveGauge;
@@ -89,12 +90,13 @@ impl Collection {
 
     /// Waits until the server's counters agree with the client's, up to a limit or an
     /// interrupt, then stops scraping and returns the report; `None` if no endpoint returned
-    /// metrics. `client` is absent if the client's own counts are incomplete. With other
+    /// metrics. `client` and `limits` are absent if the client's own counts are incomplete. With other
     /// shards, the server's counters include their requests: the full wait is used, and the
     /// counts are compared when the shards are combined.
     pub(super) fn finish(
         self,
         client: Option<ClientCounts>,
+        limits: Option<ClientLimits>,
         interrupt: &Interrupt,
         files: &mut ArtifactSet,
     ) -> Option<ServerMetrics> {
@@ -126,11 +128,11 @@ impl Collection {
         // says nothing about the server.
         let is_known = !interrupt.is_draining() && store.is_whole();
         conservation.retain(|comparison| is_known || (comparison.agrees && !self.has_others));
-        Some(ServerMetrics {
-            report: report::build(&store, windows, self.slice_duration),
-            store: Arc::new(store),
-            conservation,
-        })
+        let mut report = report::build(&store, windows, self.slice_duration);
+        if let Some(limits) = limits.filter(|_| !self.has_others) {
+            limits.apply(&mut report);
+        }
+        Some(ServerMetrics { report, store: Arc::new(store), conservation })
     }
 }
 

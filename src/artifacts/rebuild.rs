@@ -30,6 +30,7 @@ use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::run::{ErrorCount, RunDescription, RunOutcome, RunReport};
 use crate::schedule::{PhaseKind, Shard};
+use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
 use crate::units::Nanos;
 
@@ -225,6 +226,8 @@ pub(crate) fn rebuild_with(
         let Layout { records, manifest, .. } = layout;
         return Err(ReportError::OtherRun { records, manifest });
     }
+    // Without the run's end, requests in flight are missing.
+    let has_ended = end.is_some();
     let (mut outcome, server_side) = match end {
         Some(End { outcome, server_metrics }) => (outcome, server_metrics),
         None => (gathered.outcome_of_a_killed_run(), None),
@@ -234,6 +237,7 @@ pub(crate) fn rebuild_with(
         layout: &layout,
         outcome: server_side.as_ref(),
         first_request_ns: gathered.spans.iter().map(|span| span.start).min(),
+        limits: has_ended.then(|| ClientLimits::of(&gathered.profiling)).flatten(),
         is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);

@@ -147,6 +147,16 @@ impl Accumulator {
         (self.timeline.window().start, ends)
     }
 
+    /// Returns the number of requests and the longest time from the start of one to its end; `None`
+    /// without requests.
+    pub(crate) fn longest_request(&self) -> Option<(u64, Nanos)> {
+        let lengths =
+            self.timeline.requests().map(|request| request.end().saturating_sub(request.start));
+        let (count, longest) =
+            lengths.fold((0, 0), |(count, longest), length| (count + 1, longest.max(length)));
+        (count > 0).then_some((count, Nanos(longest)))
+    }
+
     /// Adds a finished request.
     pub fn observe(&mut self, observation: &Observation) {
         self.has_observed = true;

@@ -244,6 +244,8 @@ pub struct HistogramStats {
     pub percentiles: Option<[f64; 9]>,
     /// Upper bounds as exposed, with the number of observations up to each; `None` after a reset.
     pub buckets: Option<Buckets>,
+    /// A value that no observation exceeds, as far as the client knows.
+    pub greatest: Option<f64>,
     /// Decreases of its count, at which the server restarted.
     pub resets: Option<Resets>,
     /// Other reasons for doubt.
@@ -328,6 +330,53 @@ impl Stats {
             (doubts.late_increase.is_some(), "late_increase"),
         ];
         all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, name)| name).collect()
+    }
+}
+
+impl HistogramStats {
+    /// Returns whether its count is doubtful.
+    #[must_use]
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.resets.is_some() || self.doubts != Doubts::default()
+    }
+
+    /// Limits the percentiles to `most`, unless the buckets have larger observations.
+    pub(crate) fn limit(&mut self, most: f64) {
+        let bounds = self.percentile_bounds();
+        let fits = bounds.is_some_and(|all| all.iter().all(|(least, _)| *least <= most));
+        if let Some(percentiles) = self.percentiles.as_mut().filter(|_| fits) {
+            *percentiles = percentiles.map(|value| value.min(most));
+            self.greatest = Some(most);
+        }
+    }
+
+    /// Returns the lowest and the highest value that each of [`PERCENTILES`] may have by the buckets;
+    /// the highest is absent above the last bound. `None` without buckets or observations.
+    ///
+    /// The percentile is interpolated between two observations, and so are the bounds of their buckets.
+    #[must_use]
+    pub(crate) fn percentile_bounds(&self) -> Option<[(f64, Option<f64>); 9]> {
+        let buckets = self.buckets.as_ref().filter(|_| self.count >= 1.0)?;
+        let uppers: Vec<f64> =
+            buckets.iter().map(|(name, _)| name.parse().unwrap_or(f64::INFINITY)).collect();
+        let first = uppers.first()?.min(0.0);
+        // The bounds of the bucket with the observation of this rank, from 0.
+        let of_rank = |rank: f64| {
+            let at = buckets.iter().position(|(_, count)| *count > rank)?;
+            let low = at.checked_sub(1).map_or(first, |before| uppers[before]);
+            Some((low, self.greatest.map_or(uppers[at], |most| uppers[at].min(most))))
+        };
+        let mut all = [(0.0, None); 9];
+        for (bounds, percent) in all.iter_mut().zip(PERCENTILES) {
+            let place = f64::from(percent) / 100.0 * (self.count - 1.0);
+            let ((low, high), (next_low, next_high)) =
+                (of_rank(place.floor())?, of_rank(place.ceil())?);
+            let share = place.fract();
+            let between = |from: f64, to: f64| share.mul_add(to - from, from);
+            let high = if next_high.is_infinite() { next_high } else { between(high, next_high) };
+            *bounds = (between(low, next_low), Some(high).filter(|high| high.is_finite()));
+        }
+        Some(all)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::runner::{PhaseListener, Runner};
 use crate::server_metrics::conservation::ClientCounts;
+use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::Telemetry;
 
@@ -68,16 +69,19 @@ impl Beside {
         }
     }
 
-    /// Ends the collections, and returns what they have found. `client` is absent if the client's
-    /// own counts are incomplete.
+    /// Ends the collections, and returns what they have found. `client` and `limits` are absent if the
+    /// client's own counts are incomplete.
     pub(super) fn finish(
         self,
         client: Option<ClientCounts>,
+        limits: Option<ClientLimits>,
         interrupt: &Interrupt,
         files: &mut ArtifactSet,
     ) -> Found {
         Found {
-            servers: self.servers.and_then(|servers| servers.finish(client, interrupt, files)),
+            servers: self
+                .servers
+                .and_then(|servers| servers.finish(client, limits, interrupt, files)),
             gpus: self.gpus.and_then(|gpus| gpus.finish(interrupt, files)),
             round_trip_ns: self.round_trip.and_then(|found| found.finish(interrupt, files)),
             client_joules: self.energy.and_then(|energy| energy.joules()),

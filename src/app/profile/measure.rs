@@ -32,6 +32,7 @@ use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
+use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
 use crate::status::Status;
 use crate::telemetry::{self, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
@@ -163,7 +164,8 @@ impl Run {
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
         let counts = knows_all.then(counts);
-        let found = beside.finish(counts, interrupt, &mut processed.sink.set);
+        let limits = ClientLimits::of(&processed.profiling).filter(|_| knows_all);
+        let found = beside.finish(counts, limits, interrupt, &mut processed.sink.set);
         processed.profiling.set_round_trip(found.round_trip_ns);
         let phases = progress.snapshots();
         let last = self.config.schedule.phases.len().saturating_sub(1);

@@ -26,6 +26,7 @@ use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::run::time_breakdown::time_breakdown;
 use crate::run::{Combination, Part, RunDescription, RunOutcome};
 use crate::server_metrics::conservation::ClientCounts;
+use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
 use parts::Source;
@@ -286,6 +287,8 @@ fn servers(
         layout: &source.layout,
         outcome,
         first_request_ns: gathered.spans.iter().map(|span| span.start).min(),
+        // Each client's requests are among the server's.
+        limits: clients.and_then(|_| ClientLimits::of(&gathered.profiling)),
         is_needed: source.run.needs_server_metrics(),
     };
     let mut metrics = server_metrics::rebuild(&known, files, notes);

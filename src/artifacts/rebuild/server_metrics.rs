@@ -9,8 +9,10 @@ use crate::artifacts::layout::Layout;
 use crate::artifacts::server_metrics::{
     LineError, Samples, Scrapes, ServerMetricsFiles, ServerMetricsOutcome, TableError, read_table,
 };
-use crate::server_metrics::report::{self, ServerMetrics, Window, Windows};
+use crate::server_metrics::limits::ClientLimits;
+use crate::server_metrics::report::{self, ServerMetrics, ServerMetricsReport, Window, Windows};
 use crate::server_metrics::span::LateCounts;
+use crate::server_metrics::store::Store;
 
 /// Data about the run other than the files of server metrics.
 pub(super) struct Known<'a> {
@@ -19,6 +21,8 @@ pub(super) struct Known<'a> {
     pub(super) outcome: Option<&'a ServerMetricsOutcome>,
     /// Start of the first profiling request.
     pub(super) first_request_ns: Option<u64>,
+    /// The client's longest times, if all of its requests are known.
+    pub(super) limits: Option<ClientLimits>,
     /// Whether the console shows them, or a gate limits them.
     pub(super) is_needed: bool,
 }
@@ -98,7 +102,7 @@ fn from_lines(
     }
     store.attribute_late(late_counts(known));
     Ok(Some(ServerMetrics {
-        report: report::build(&store, windows, files.slice_duration),
+        report: statistics(&store, windows, files, known),
         store: Arc::new(store),
         conservation: conservation(known),
     }))
@@ -144,7 +148,7 @@ fn from_table(
     notes.push(what_is_missing(path, &samples));
     let Samples { mut store, about } = samples;
     store.attribute_late(late_counts(known));
-    let mut report = report::build(&store, about.windows, files.slice_duration);
+    let mut report = statistics(&store, about.windows, files, known);
     let known_info = about.endpoints.into_iter().filter_map(|end| Some((end.url, end.info?)));
     report.summary.endpoint_info = known_info.collect();
     let successful = report.summary.endpoint_info.iter().map(|(url, _)| Arc::clone(url));
@@ -163,6 +167,20 @@ fn what_is_missing(path: &Path, samples: &Samples) -> String {
          summaries{resets}; use --server-metrics-formats jsonl to keep everything",
         path.display()
     )
+}
+
+/// Computes the statistics, within the limits of what the client knows.
+fn statistics(
+    store: &Store,
+    windows: Windows,
+    files: &ServerMetricsFiles,
+    known: &Known<'_>,
+) -> ServerMetricsReport {
+    let mut report = report::build(store, windows, files.slice_duration);
+    if let Some(limits) = &known.limits {
+        limits.apply(&mut report);
+    }
+    report
 }
 
 fn late_counts(known: &Known<'_>) -> LateCounts {

@@ -14,7 +14,8 @@ use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole}
 use crate::artifacts::json::local_time;
 use crate::run::RunDescription;
 use crate::server_metrics::report::{
-    self, MetricReport, SeriesReport, ServerMetricsReport, Stats as Statistics, Timeslice, Windows,
+    self, MetricReport, PERCENTILES, SeriesReport, ServerMetricsReport, Stats as Statistics,
+    Timeslice, Windows,
 };
 use crate::server_metrics::snapshot::Kind;
 
@@ -194,6 +195,9 @@ struct Series {
     late_increase: Option<f64>,
     #[serde(skip_serializing_if = "BucketsMember::is_absent", default)]
     buckets: BucketsMember,
+    /// The lowest and the highest value that each estimate may have by the buckets.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    estimate_bounds: Option<Pairs<EstimateBounds>>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     timeslices: Vec<Slice>,
 }
@@ -260,6 +264,10 @@ members! {
     }
 }
 
+members! {
+    EstimateBounds { min: f64, max: f64 }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Slice {
@@ -308,9 +316,21 @@ impl Series {
             flags: series.stats.flags().into_iter().map(Cow::Borrowed).collect(),
             late_increase: series.stats.late_increase(),
             buckets: BucketsMember::of(&series.stats),
+            estimate_bounds: estimate_bounds(&series.stats),
             timeslices,
         }
     }
+}
+
+/// Returns the bounds of the estimated percentiles that a histogram has.
+fn estimate_bounds(stats: &Statistics) -> Option<Pairs<EstimateBounds>> {
+    let Statistics::Histogram(histogram) = stats else { return None };
+    let bounds = histogram.percentile_bounds().filter(|_| histogram.percentiles.is_some())?;
+    let named = PERCENTILES.iter().zip(bounds).map(|(percent, (min, max))| {
+        let bounds = EstimateBounds { min: finite(min), max: max.and_then(finite) };
+        (format!("p{percent}").into(), bounds)
+    });
+    Some(named.collect())
 }
 
 /// Returns the slices of a histogram; none without observations.

@@ -63,6 +63,8 @@ fn settle(file: &mut Value, like: &Value) {
         let Some(metrics) = file.get_mut(phase).and_then(Value::as_object_mut) else { continue };
         for (name, metric) in metrics {
             for (at, series) in metric["series"].as_array_mut().unwrap().iter_mut().enumerate() {
+                // Neither AIPerf nor the examples have them.
+                series.as_object_mut().unwrap().shift_remove("estimate_bounds");
                 let theirs = &like[phase][name]["series"][at]["stats"]["avg"];
                 let Some(ours) = series["stats"].get_mut("avg") else { continue };
                 let (a, b) = (float(ours), float(theirs));

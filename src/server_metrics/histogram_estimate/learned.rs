@@ -15,6 +15,12 @@ const NO_CHANGE: f64 = 1e-7;
 const MIN_VARIANCE: f64 = 1e-12;
 /// Weight of an even distribution relative to one interval.
 const PRIOR_INTERVALS: f64 = 0.02;
+/// Variance of the skewness of buckets, if nothing is known about it.
+const PRIOR_SKEW: f64 = 0.3;
+/// Variance of the cube of a normal variable around its regression on the variable.
+const NORMAL_CUBE: f64 = 6.0;
+/// Errors of intervals beyond so many standard deviations count as that many.
+const GREATEST_ERROR: f64 = 3.0;
 
 /// The information of scrape intervals about each bucket.
 ///
@@ -53,6 +59,8 @@ pub(super) struct Estimate {
     variance: f64,
     /// Variance of that mean between intervals, since the load changes.
     drift: f64,
+    /// Skewness of the observations.
+    pub(super) skew: f64,
 }
 
 impl LearnedBuckets {
@@ -129,6 +137,7 @@ impl LearnedBuckets {
             self.learn_drifts(&mut estimates);
             self.learn_variances(&mut estimates);
         }
+        self.learn_skews(&mut estimates);
         estimates
     }
 
@@ -225,6 +234,30 @@ impl LearnedBuckets {
         }
     }
 
+    /// Estimates skewnesses. The third moment of the error of an interval is that of its observations, so
+    /// the cube of the standardized error of n observations is the skewness divided by the square root of
+    /// n. As far as that may be chance, the estimate shrinks to 0.
+    fn learn_skews(&self, estimates: &mut [Estimate]) {
+        let mut cubes = vec![(0.0, 0.0); estimates.len()];
+        for (risen, excess) in self.each() {
+            let noise = noise(risen, estimates);
+            let error = self.left(risen, excess, estimates) / noise.sqrt();
+            let cube = error.clamp(-GREATEST_ERROR, GREATEST_ERROR).powi(3);
+            for &(at, count) in risen.iter().filter(|_| noise > 0.0) {
+                let share = estimates[at as usize].noise(count) / noise;
+                let weight = share.powf(1.5) / count.sqrt();
+                cubes[at as usize].0 += weight * cube;
+                cubes[at as usize].1 += weight * weight;
+            }
+        }
+        for (estimate, (sum, weight)) in estimates.iter_mut().zip(cubes) {
+            if weight > 0.0 {
+                let chance = NORMAL_CUBE / weight;
+                estimate.skew = sum / weight * PRIOR_SKEW / (PRIOR_SKEW + chance);
+            }
+        }
+    }
+
     fn learn_variances(&self, estimates: &mut [Estimate]) {
         let mut squares: Vec<(f64, f64)> = self
             .buckets
@@ -271,6 +304,7 @@ impl Estimate {
             doubt: bucket.spread(),
             variance: bucket.spread(),
             drift: 0.0,
+            skew: 0.0,
         }
     }
 }

@@ -56,8 +56,8 @@ pub(super) fn balance(estimates: &mut [Estimate], buckets: &[Bucket], counts: &[
 /// Observations that are distributed evenly over a distance a below the mean and b above it, with
 /// b/(a+b) of them below, have that mean and the variance ab/3. A bell is a mixture of such
 /// [layers](LAYERS), and an even distribution is one layer: the closer the variance is to that of
-/// the whole bucket, the more even. a and b are equal if the bucket has room for it. Above the last
-/// bound, without information, the distribution above the mean mirrors the one below it.
+/// the whole bucket, the more even. a and b are equal for a skewness of 0, if the bucket has room for
+/// it. Above the last bound, without information, the distribution above the mean mirrors the one below it.
 pub(super) fn around(bucket: &Bucket, count: f64, estimate: &Estimate) -> Vec<Piece> {
     let (mean, variance) = (estimate.mean, estimate.spread());
     let below = mean - bucket.low;
@@ -71,9 +71,10 @@ pub(super) fn around(bucket: &Bucket, count: f64, estimate: &Estimate) -> Vec<Pi
     }
     let evenness = (3.0 * variance / (below * above)).min(1.0);
     let variance = variance.min(below * above / 3.0);
+    let lean = if variance > 0.0 { estimate.skew / (3.0 * variance.sqrt()) } else { 0.0 };
     let layers = LAYERS.map(|bell| {
         let product = variance * evenness.mul_add(3.0 - bell, bell);
-        let (low, high) = reach(product, below, above);
+        let (low, high) = reach(product, lean, below, above);
         let count = count / LAYERS.len() as f64;
         let part = if low + high > 0.0 { high / (low + high) } else { 0.5 };
         ((low, count * part), (high, count * (1.0 - part)))
@@ -84,16 +85,20 @@ pub(super) fn around(bucket: &Bucket, count: f64, estimate: &Estimate) -> Vec<Pi
     pieces
 }
 
-/// Returns how far a layer reaches below and above the mean: two distances with this product, equal
-/// if there is room.
-fn reach(product: f64, below: f64, above: f64) -> (f64, f64) {
+/// Returns how far a layer reaches below and above the mean: two distances with this product, if there is
+/// room. They are equal without a `lean`. With one, they are those of a lognormal distribution, whose
+/// skewness is about three times its standard deviation relative to its mean: the lean is what the mean
+/// is divided by there.
+fn reach(product: f64, lean: f64, below: f64, above: f64) -> (f64, f64) {
     let even = product.sqrt();
-    if even > below {
+    let ratio = (lean * even / 2.0).asinh().exp();
+    let (low, high) = (even / ratio, even * ratio);
+    if low > below {
         (below, (product / below).min(above))
-    } else if even > above {
+    } else if high > above {
         ((product / above).min(below), above)
     } else {
-        (even, even)
+        (low, high)
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn statistics(phase: &Phase<'_>, columns: &HistogramColumns) -> Optio
         sum_rate: samples.sums.rate(sum),
         percentiles: buckets.as_deref().and_then(|buckets| samples.percentiles(buckets, sum)),
         buckets,
+        greatest: None,
         resets,
         doubts: phase.doubts(samples.counts.has_large_first_value(), samples.late_increase),
         timeslices: samples.slices(&phase.slices),

@@ -72,6 +72,7 @@ fn histogram(count: f64, sum: f64) -> Stats {
         sum_rate: sum / 22.0,
         percentiles: (count > 0.0).then_some([0.1, 0.2, 0.3, 0.4, 0.5, 0.9, 1.1, 1.2, 1.375]),
         buckets: Some(buckets),
+        greatest: None,
         resets: None,
         doubts: Doubts::default(),
         timeslices: vec![first_slice(slice)],
