@@ -13,6 +13,7 @@ use crate::console::{self, Style};
 use crate::dataset::{self, TraceAnalysis};
 use crate::metrics::metric::Distribution;
 use crate::metrics::percentile::distribution;
+use crate::platform::replace;
 
 const COLUMNS: [&str; 8] = ["Metric", "Mean", "Std Dev", "Min", "P25", "Median", "P75", "Max"];
 
@@ -32,7 +33,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    fs::write(path, text)
+    replace::replace(path, |file| file.write_all(text.as_bytes()))
 }
 
 fn statistics(values: &[f64]) -> Option<Distribution> {

@@ -24,6 +24,7 @@ use crate::config::{Environment, selfcheck};
 use crate::interrupt::Interrupt;
 use crate::metrics::health::{Limits, SelfCheck};
 use crate::platform::cores::keep_to;
+use crate::platform::replace::replace;
 use cores::Cores;
 use errors::{Errors, Sample, Served};
 use report::{Level, Report, Step};
@@ -81,7 +82,8 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
 fn write(path: &Path, value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    replace(path, |file| file.write_all(&text))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The highest load that passed, of increasing loads until one fails.

@@ -1,11 +1,15 @@
 //! Atomic replacement of files: written to a temporary file, then renamed.
+//!
+//! Only regular files are replaced. Devices, pipes and links, which are not the user's data, are
+//! written to as they are; what a link leads to is overwritten.
 
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use super::files::ordinary_permissions;
+use super::files::{InPlace, ordinary_permissions};
 
 /// Prefix and suffix of temporary files.
 const NAME: (&str, &str) = (".aiperf-", ".tmp");
@@ -37,19 +41,30 @@ pub(crate) fn clear_temporary(directory: &Path) {
     }
 }
 
-/// Fails if `path` cannot be replaced later.
+/// Returns whether `path` is a device, a pipe, a link or the like.
+fn is_special(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// Fails if `path` cannot be replaced or written later.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
-    beside(path).map(drop)
+    if is_special(path) { InPlace::check(path) } else { beside(path).map(drop) }
 }
 
-/// Replaces `path` with what `write` writes. On an error, `path` stays as it was.
+/// Replaces `path` with what `write` writes. On an error, `path` stays as it was. Writes to what is
+/// not a regular file in place.
 pub(crate) fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
+    if is_special(path) {
+        let mut file = BufWriter::new(InPlace::open(path)?);
+        write(&mut file)?;
+        return file.flush();
+    }
     let mut file = BufWriter::new(beside(path)?);
     write(&mut file)?;
     let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;

@@ -65,6 +65,8 @@ mod shards;
 #[cfg(unix)]
 mod shell;
 mod steady_state;
+#[cfg(target_os = "linux")]
+mod special_files;
 mod support;
 mod sweeps;
 mod telemetry;

@@ -22,6 +22,38 @@ pub(crate) fn link(target: &Path, path: &Path) -> io::Result<()> {
     std::fs::hard_link(path.parent().unwrap_or(Path::new("")).join(target), path)
 }
 
+/// A device, a pipe or the target of a link, open for writing.
+#[derive(Debug)]
+pub(crate) struct InPlace(File);
+
+impl InPlace {
+    /// Fails if `path` cannot be written.
+    pub(crate) fn check(path: &Path) -> io::Result<()> {
+        match path.metadata() {
+            Ok(found) if found.permissions().readonly() => {
+                Err(io::Error::from(io::ErrorKind::PermissionDenied))
+            }
+            // Or a link to a file that does not exist yet.
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens `path`. The reader of a pipe is waited for without a bound.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        File::options().write(true).truncate(true).create(!path.exists()).open(path).map(Self)
+    }
+}
+
+impl Write for InPlace {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// A temporary file, read and written by position, by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct UnnamedFile(Mutex<File>);
