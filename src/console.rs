@@ -19,6 +19,8 @@ mod table;
 mod time_breakdown;
 mod warning;
 
+use std::borrow::Cow;
+
 use crate::redact::printable;
 use crate::run::{ClientTables, RunReport};
 
@@ -27,6 +29,18 @@ pub use live::Ui;
 pub(crate) use live::{DownloadLine, ProgressLine, block};
 pub(crate) use table::{SummaryTable, figures};
 pub(crate) use warning::Warning;
+
+/// Maximum length of a text in a table or a box, in characters. Widths of formatted text are limited
+/// to 65,535.
+const LONGEST_TEXT: usize = 1000;
+
+/// Returns the beginning of a text for a table or a box, which may come from a server.
+fn bounded(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
 
 /// Width of the text, and whether it is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A box with a title in its top border.
 
-use super::Style;
+use super::{Style, bounded};
 
 /// Minimum width of the text in a box.
 const MIN_WIDTH: usize = 20;
@@ -9,6 +9,7 @@ const MIN_WIDTH: usize = 20;
 /// words and keep their indentation.
 pub(super) fn render(title: &str, lines: &[String], style: Style) -> String {
     let most = usize::from(style.width).saturating_sub(6).max(MIN_WIDTH);
+    let title = &*bounded(title);
     let lines: Vec<String> = lines.iter().flat_map(|line| wrapped(line, most)).collect();
     let width = lines
         .iter()
@@ -39,6 +40,7 @@ pub(super) fn filled<'a>(
     let mut lines = vec![" ".repeat(indent)];
     let mut length = indent;
     for word in words {
+        let word = bounded(word);
         let word_length = word.chars().count();
         if length > indent && length + 1 + word_length > most {
             lines.push(" ".repeat(indent));
@@ -49,7 +51,7 @@ pub(super) fn filled<'a>(
             last.push(' ');
             length += 1;
         }
-        last.push_str(word);
+        last.push_str(&word);
         length += word_length;
     }
     lines

@@ -5,7 +5,7 @@ use comfy_table::{
     TableStyle,
 };
 
-use super::{Style, count, number, panel, printable};
+use super::{Style, bounded, count, number, panel, printable};
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ConsoleGroup, Metric, MetricFlags, ValueType};
@@ -163,8 +163,12 @@ pub(crate) fn figures<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
     style: Style,
 ) -> String {
-    let header: Vec<String> = header.into_iter().map(Into::into).collect();
-    let rows: Vec<Vec<String>> = rows.map(|row| row.into_iter().collect()).collect();
+    let title = &*bounded(title);
+    let all_bounded = |row: &mut dyn Iterator<Item = String>| -> Vec<String> {
+        row.map(|text| bounded(&text).into_owned()).collect()
+    };
+    let header = all_bounded(&mut header.into_iter().map(Into::into));
+    let rows: Vec<Vec<String>> = rows.map(|row| all_bounded(&mut row.into_iter())).collect();
     let mut widths = narrowest(&header, &rows);
     let width = usize::from(style.width);
     let borders = 3 * header.len() + 1;
@@ -231,7 +235,8 @@ pub(super) fn lined<R: IntoIterator<Item = String>>(
     style: Style,
     alignment: impl Fn(usize) -> CellAlignment,
 ) -> String {
-    let cell = |(at, text): (usize, String)| Cell::new(text).set_alignment(alignment(at));
+    let title = &*bounded(title);
+    let cell = |(at, text): (usize, String)| Cell::new(bounded(&text)).set_alignment(alignment(at));
     let mut table = Table::new();
     table
         .load_style(LINES)

@@ -1,3 +1,5 @@
+use comfy_table::CellAlignment;
+
 use super::*;
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
@@ -393,4 +395,22 @@ fn a_table_that_is_too_wide_has_no_borders_and_no_broken_word() {
     assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
     let wide = figures("aiperf | Runs", header, rows(), Style { width: 70, colour: false });
     assert!(wide.contains("│ Time to First Token (ms) │"), "{wide}");
+}
+
+#[test]
+fn no_text_is_too_long_for_a_table_or_a_box() {
+    let style = Style { width: 80, colour: false };
+    let long = "x".repeat(70_000);
+    let lines = [long.clone(), format!("a {long} b")];
+    let shown = panel::render(&long, &lines, style);
+    assert_eq!(shown.matches('…').count(), 3);
+    let row = || [long.clone(), long.clone()];
+    let tables = [
+        figures(&long, row(), [row(), row()].into_iter(), style),
+        table::lined(&long, row(), [row()].into_iter(), style, |_| CellAlignment::Right),
+        table::lined(&long, row(), [row()].into_iter(), style, |_| CellAlignment::Left),
+    ];
+    for text in tables.iter().chain([&shown]) {
+        assert!(text.lines().all(|line| line.chars().count() < 4000), "{text}");
+    }
 }
