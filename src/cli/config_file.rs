@@ -13,10 +13,14 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command};
 use serde_norway::{Mapping, Value};
 
+use self::substitution::Substitution;
 use super::switches;
 use crate::config::{ConfigError, Environment};
 
@@ -24,6 +28,12 @@ pub(super) use shown::{Origin, effective, template};
 
 /// Maximum size of a file in bytes.
 const MAX_SIZE: u64 = 1 << 20;
+
+/// Maximum depth of lists and groups within each other. The time to parse grows with its square.
+const MAX_DEPTH: usize = 128;
+
+/// Maximum time to parse a file.
+const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// Flags whose settings variables of the environment have too.
 const VARIABLES: [(&str, &str); 3] = [
@@ -173,14 +183,7 @@ fn settings(
     profile: &Command,
     environment: Environment<'_>,
 ) -> Result<Vec<Setting>, String> {
-    // An error of a value may quote it, and it may be a secret.
-    let document: Value = serde_norway::from_str(text).map_err(|error| {
-        error.location().map_or_else(
-            || format!("not valid YAML: {error}"),
-            |at| format!("not valid YAML at line {}, column {}", at.line(), at.column()),
-        )
-    })?;
-    let document = match document {
+    let document = match parsed(text)? {
         Value::Null => Mapping::new(),
         Value::Mapping(document) => document,
         _ => return Err("expected groups of settings, such as `endpoint:`".to_owned()),
@@ -191,8 +194,8 @@ fn settings(
     let groups = shown::groups(profile);
     let mut settings: Vec<Setting> = Vec::new();
     let mut add = |key: &str, value: Value| {
-        let value =
-            substitution::substituted(value, environment).map_err(|why| format!("{key}: {why}"))?;
+    let mut substitution = Substitution::new(environment);
+        let value = substitution.of(value).map_err(|why| format!("{key}: {why}"))?;
         let setting = setting(key, value, profile)?;
         if settings.iter().any(|other| subject(&other.long) == subject(&setting.long)) {
             return Err(format!("{key} is set twice; remove one of the two"));
@@ -216,12 +219,47 @@ fn settings(
 }
 
 /// Reads the settings of a file with AIPerf's schema.
+/// Parses YAML. Text that takes too long is an error; its thread ends with the program.
+fn parsed(text: &str) -> Result<Value, String> {
+    let too_deep = || format!("nested more than {MAX_DEPTH} levels deep");
+    if depth(text) > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    let (tell, parsed) = mpsc::channel();
+    let text = text.to_owned();
+    let parse = move || drop(tell.send(serde_norway::from_str::<Value>(&text)));
+    let started = thread::Builder::new().name("config".to_owned()).spawn(parse);
+    started.map_err(|error| format!("cannot start a thread: {error}"))?;
+    // An error of a value may quote it, and it may be a secret.
+    parsed.recv_timeout(MAX_TIME).map_err(|_| too_deep())?.map_err(|error| {
+        error.location().map_or_else(
+            || format!("not valid YAML: {error}"),
+            |at| format!("not valid YAML at line {}, column {}", at.line(), at.column()),
+        )
+    })
+}
+
+/// Returns the greatest number of brackets that are open at the same place. Those in texts count
+/// too, which rarely have many that are not closed.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut greatest) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        greatest = greatest.max(depth);
+    }
+    greatest
+}
+
 fn of_aiperf(
     document: Value,
     profile: &Command,
     environment: Environment<'_>,
 ) -> Result<Vec<Setting>, String> {
-    let document = substitution::substituted(document, environment)?;
+    let document = Substitution::new(environment).of(document)?;
     let mut settings = Vec::new();
     for of_aiperf::Mapped { flag, path, value } in of_aiperf::mapped(document)? {
         // A feature that aiperf does not have is off anyway.
@@ -314,6 +352,9 @@ fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
     match value {
         Value::Sequence(items) => {
             let items = items.into_iter().map(|item| values(flag, item));
+            if items.iter().any(Value::is_sequence) {
+                return Err("expected a value or a list, got a list of lists".to_owned());
+            }
             Ok(items.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
         }
         Value::Mapping(members) => {

@@ -25,6 +25,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: usize = 5;
 /// Number of attempts to download a file.
 const MAX_ATTEMPTS: u32 = 8;
+/// Number of attempts if none of them gets a response.
+const MAX_UNANSWERED: u32 = 3;
 /// Maximum wait that the hub may request.
 const MAX_PAUSE: Duration = Duration::from_mins(1);
 /// Header with the commit of a branch or tag. It is in the hub's own response, not in that of the
@@ -40,6 +42,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 enum Failure {
     /// No connection; it is final unless an earlier attempt had one.
     Unreachable(String),
+    /// A connection without a response.
+    Unanswered(String),
     /// It may succeed if it is repeated, after the pause that the hub requests.
     Temporary(String, Option<Duration>),
     Final(HubError),
@@ -204,7 +208,7 @@ fn check_size(bytes: u64, max_bytes: u64) -> Result<(), HubError> {
 
 /// Calls `attempt` until it succeeds, fails for good or has failed too often.
 fn repeated<T>(hub: &Hub, attempt: impl Fn() -> Result<T, Failure>) -> Result<T, HubError> {
-    let mut failures = 0;
+    let (mut failures, mut unanswered) = (0, 0);
     loop {
         let (reason, pause) = match attempt() {
             Ok(done) => return Ok(done),
@@ -213,6 +217,14 @@ fn repeated<T>(hub: &Hub, attempt: impl Fn() -> Result<T, Failure>) -> Result<T,
                 return Err(HubError::Failed(reason));
             }
             Err(Failure::Unreachable(reason)) => (reason, None),
+            Err(Failure::Unanswered(reason)) => {
+                unanswered += 1;
+                if unanswered == MAX_UNANSWERED && failures + 1 == unanswered {
+                    let why = format!("{reason}; is HF_ENDPOINT the URL of a hub?");
+                    return Err(HubError::Failed(why));
+                }
+                (reason, None)
+            }
             Err(Failure::Temporary(reason, pause)) => (reason, pause),
         };
         let own = (hub.pause * 2u32.pow(failures)).min(LONGEST_PAUSE);
@@ -253,6 +265,14 @@ fn send(hub: &Hub, client: &Client, url: &Url, first: u64) -> Result<Reply, Fail
     let mut url = url.clone();
     let (mut commit, mut etag) = (None, None);
     for _ in 0..=MAX_REDIRECTS {
+        if !matches!(url.scheme(), "http" | "https") {
+            let why = format!(
+                "cannot download over {}; set HF_ENDPOINT to a URL that starts with http:// or \
+                 https://",
+                url.scheme()
+            );
+            return Err(HubError::Failed(why).into());
+        }
         let mut headers = HeaderMap::new();
         let is_hub = hub.is_own(&url);
         if let Some(token) = hub.token.as_deref().filter(|_| is_hub) {
@@ -268,7 +288,7 @@ fn send(hub: &Hub, client: &Client, url: &Url, first: u64) -> Result<Reply, Fail
             if error.is_connect() {
                 Failure::Unreachable(reason)
             } else {
-                Failure::Temporary(reason, None)
+                Failure::Unanswered(reason)
             }
         })?;
         let target = redirect(&response, &url)?;

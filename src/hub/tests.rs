@@ -135,6 +135,25 @@ fn only_failures_that_may_pass_are_repeated() {
 }
 
 #[test]
+fn a_hub_that_never_responds_is_not_asked_for_long() {
+    let cache = tempfile::tempdir().unwrap();
+    let (address, requests) = serve(vec![Vec::new(); 3]);
+    let error = open(&hub(cache.path(), &at(address), &[]), "a").unwrap_err();
+    assert_eq!(requests.iter().count(), 3, "{error}");
+    assert!(error.to_string().contains("is HF_ENDPOINT the URL of a hub?"), "{error}");
+
+    // After a response, a connection that is closed may be a matter of luck.
+    let closed = vec![Vec::new(); 4];
+    let busy = vec![response("503 Service Unavailable", b"")];
+    let ok = vec![response(&head("200 OK", SHA256), b"0123456789")];
+    let (address, _requests) = serve([busy, closed, ok].concat());
+    assert_eq!(open(&hub(cache.path(), &at(address), &[]), "a").unwrap(), "0123456789");
+
+    let error = open(&hub(cache.path(), "file:///", &[]), "b").unwrap_err();
+    assert!(error.to_string().contains("cannot download over file"), "{error}");
+}
+
+#[test]
 fn files_that_are_too_large_and_caches_that_cannot_be_written() {
     let body = vec![b'x'; 1001];
     let (address, _requests) = serve(vec![response(&head("200 OK", "weak-1"), &body)]);

@@ -8,6 +8,10 @@ use crate::artifacts::open;
 /// Maximum size of a line: a request takes some kilobytes, a scrape some megabytes.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
+/// Maximum size of successive blank lines. They compress so well that a small file could have
+/// terabytes of them.
+const MAX_BLANK_BYTES: u64 = 16 << 20;
+
 /// An open file of lines.
 pub(super) struct LineFile {
     pub(super) path: PathBuf,
@@ -67,6 +71,7 @@ impl LineFile {
         mut take: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<Option<String>, LineFailure> {
         let mut buffer = Vec::new();
+        let mut blank = 0;
         loop {
             self.read += 1;
             let number = self.read;
@@ -80,11 +85,16 @@ impl LineFile {
             let is_whole = buffer.ends_with(b"\n");
             let text = buffer.trim_ascii();
             if text.is_empty() {
-                if is_whole {
-                    continue;
+                if !is_whole {
+                    break;
                 }
-                break;
+                blank += buffer.len() as u64;
+                if blank > MAX_BLANK_BYTES {
+                    return Err(LineFailure::Unreadable(too_blank(number)));
+                }
+                continue;
             }
+            blank = 0;
             match take(text) {
                 Ok(()) => {}
                 Err(_) if !is_whole => {
@@ -97,5 +107,35 @@ impl LineFile {
             }
         }
         Ok(None)
+    }
+}
+
+fn too_blank(line: usize) -> io::Error {
+    let most = MAX_BLANK_BYTES >> 20;
+    let why = format!("more than {most} MiB of blank lines before line {line}; it is damaged");
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_lines_without_end_are_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("records.jsonl.zst");
+        let read = |blank: usize| {
+            let lines = ["{}\n".to_owned(), "\n".repeat(blank), "{}\n".to_owned()].concat();
+            std::fs::write(&path, zstd::encode_all(lines.as_bytes(), 1).unwrap()).unwrap();
+            let mut count = 0;
+            let read = LineFile::open(&path).unwrap().read_rest(|_| {
+                count += 1;
+                Ok(())
+            });
+            (read.is_ok(), count)
+        };
+        assert_eq!(read(16 << 20), (true, 2));
+        assert_eq!(read((16 << 20) + 1), (false, 1));
+        assert!(std::fs::metadata(&path).unwrap().len() < 100_000);
     }
 }

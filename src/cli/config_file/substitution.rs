@@ -4,43 +4,64 @@ use serde_norway::Value;
 
 use crate::config::Environment;
 
-/// Replaces variables in all texts of `value`.
-pub(super) fn substituted(value: Value, environment: Environment<'_>) -> Result<Value, String> {
-    Ok(match value {
-        Value::String(text) => Value::String(in_text(&text, environment)?),
-        Value::Sequence(items) => {
-            let items = items.into_iter().map(|item| substituted(item, environment));
-            Value::Sequence(items.collect::<Result<_, _>>()?)
-        }
-        Value::Mapping(members) => {
-            let member = |(name, value)| Ok((name, substituted(value, environment)?));
-            Value::Mapping(members.into_iter().map(member).collect::<Result<_, String>>()?)
-        }
-        other => other,
-    })
+/// Maximum size of all values of variables in a file, in bytes.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Replaces the variables in the texts of a file.
+pub(super) struct Substitution<'a> {
+    environment: Environment<'a>,
+    /// How many bytes of values there may still be.
+    left: usize,
 }
 
-/// Replaces the variables in `text`. `$${` is a literal `${`.
-fn in_text(text: &str, environment: Environment<'_>) -> Result<String, String> {
-    let mut replaced = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("${") {
-        let (before, after) = rest.split_at(at);
-        if let Some(before) = before.strip_suffix('$') {
-            replaced.push_str(before);
-            replaced.push_str("${");
-            rest = &after[2..];
-            continue;
-        }
-        replaced.push_str(before);
-        let Some((inside, after)) = after[2..].split_once('}') else {
-            return Err("`${` without `}`; write $${ for a literal ${".to_owned());
-        };
-        replaced.push_str(&variable(inside, environment)?);
-        rest = after;
+impl<'a> Substitution<'a> {
+    pub(super) const fn new(environment: Environment<'a>) -> Self {
+        Self { environment, left: MAX_BYTES }
     }
-    replaced.push_str(rest);
-    Ok(replaced)
+
+    /// Replaces variables in all texts of `value`.
+    pub(super) fn of(&mut self, value: Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::String(text) => Value::String(self.in_text(&text)?),
+            Value::Sequence(items) => {
+                let items = items.into_iter().map(|item| self.of(item));
+                Value::Sequence(items.collect::<Result<_, _>>()?)
+            }
+            Value::Mapping(members) => {
+                let member = |(name, value)| Ok((name, self.of(value)?));
+                Value::Mapping(members.into_iter().map(member).collect::<Result<_, String>>()?)
+            }
+            other => other,
+        })
+    }
+
+    /// Replaces the variables in `text`. `$${` is a literal `${`.
+    fn in_text(&mut self, text: &str) -> Result<String, String> {
+        let mut replaced = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            let (before, after) = rest.split_at(at);
+            if let Some(before) = before.strip_suffix('$') {
+                replaced.push_str(before);
+                replaced.push_str("${");
+                rest = &after[2..];
+                continue;
+            }
+            replaced.push_str(before);
+            let Some((inside, after)) = after[2..].split_once('}') else {
+                return Err("`${` without `}`; write $${ for a literal ${".to_owned());
+            };
+            let value = variable(inside, self.environment)?;
+            self.left = self
+                .left
+                .checked_sub(value.len())
+                .ok_or_else(|| format!("the values of variables exceed {} MiB", MAX_BYTES >> 20))?;
+            replaced.push_str(&value);
+            rest = after;
+        }
+        replaced.push_str(rest);
+        Ok(replaced)
+    }
 }
 
 /// The value of `NAME` or `NAME:default`.
@@ -65,7 +86,7 @@ mod tests {
 
     fn replaced(text: &str) -> Result<String, String> {
         let lookup = |name: &str| (name == "KEY").then(|| "abc".to_owned());
-        in_text(text, Environment::new(&lookup))
+        Substitution::new(Environment::new(&lookup)).in_text(text)
     }
 
     #[test]
@@ -93,6 +114,16 @@ mod tests {
             let error = replaced(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn the_values_of_a_file_are_limited() {
+        let environment = |_: &str| Some("x".repeat(1 << 20));
+        let mut substitution = Substitution::new(Environment::new(&environment));
+        let four = Value::Sequence(vec![Value::from("${BIG}${BIG}"); 2]);
+        assert!(substitution.of(four).is_ok());
+        let error = substitution.of(Value::from("${BIG}")).unwrap_err();
+        assert_eq!(error, "the values of variables exceed 4 MiB");
     }
 
     proptest! {

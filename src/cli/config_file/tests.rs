@@ -143,6 +143,17 @@ fn errors_name_the_setting_and_never_a_secret() {
 }
 
 #[test]
+fn deep_nesting_and_lists_of_lists_are_errors() {
+    for nested in ["[".repeat(100_000), "{a: ".repeat(40_000), "[{".repeat(65) + &"}]".repeat(65)] {
+        let error = added(&format!("url: {nested}")).unwrap_err();
+        assert!(error.contains("nested more than 128 levels deep"), "{error}");
+    }
+    let error = added("request-count: [[3, 4], [5]]").unwrap_err();
+    assert_eq!(error, "request-count: expected a value or a list, got a list of lists");
+    assert_eq!(added("request-count: [3, 4]").unwrap(), ["--request-count=3,4"]);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named() {
     let missing = Path::new("/nonexistent/aiperf.yaml");
     let large = in_file(&format!("# {}\n", "x".repeat(1 << 20)));
