@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::dataset::Seed;
 use crate::multi_run::{self, Member, Variation};
+use crate::redact::{Secret, ShownUrl};
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
 use crate::run::Tables;
@@ -196,8 +197,7 @@ impl RunConfig {
     #[must_use]
     pub fn benchmark_id(&self, seed: Seed) -> Uuid {
         let Some(shard) = self.schedule.shard else { return Uuid::new_v4() };
-        let urls: Vec<String> =
-            self.server.urls.iter().map(|url| redact::url(url.as_str())).collect();
+        let urls: Vec<ShownUrl> = self.server.urls.iter().map(Secret::<Url>::shown).collect();
         let common = (
             (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             (seed.0, self.schedule.start_at, shard.count()),
@@ -232,8 +232,7 @@ fn load_name(phase: &PhaseConfig) -> String {
 pub struct ServerConfig {
     /// Base URLs, at least one, assigned to sessions round-robin. A request is sent to
     /// [`url::join`] of its base URL and the endpoint's path.
-    #[serde(serialize_with = "shown_urls")]
-    pub urls: Vec<Url>,
+    pub urls: Vec<Secret<Url>>,
     /// Headers of every request, in order (`--header`).
     #[serde(serialize_with = "shown_headers")]
     pub headers: Vec<(String, String)>,
@@ -252,11 +251,6 @@ impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ServerConfig").field(&serde_json::to_value(self)).finish()
     }
-}
-
-/// Serializes the URLs without their credentials.
-fn shown_urls<S: Serializer>(urls: &[Url], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(urls.iter().map(|url| redact::url(url.as_str())))
 }
 
 /// Serializes the headers without their secrets.
@@ -362,42 +356,6 @@ named! {
         "warning" => Warn,
         "error" => Error,
         "critical" => Error,
-    }
-}
-
-/// A value that is never shown in files, logs or debug output.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps `value`.
-    #[must_use]
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into())
-    }
-
-    /// The value itself, for sending to the server.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(redact::REDACTED)
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(redact::REDACTED)
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(redact::REDACTED)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::artifacts::layout::Layout;
 use crate::interrupt::Interrupt;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
-use crate::redact;
+use crate::redact::{Secret, ShownUrl};
 use crate::run::{RunDescription, RunReport};
 use crate::schedule::PhaseKind;
 use crate::status::Status;
@@ -40,8 +40,8 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Where runs are written to.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The server (`--mlflow-tracking-uri`), without credentials.
-    pub server: Url,
+    /// The server (`--mlflow-tracking-uri`), without user and password.
+    pub server: Secret<Url>,
     /// Name of the experiment, which is created if necessary (`--mlflow-experiment`).
     pub experiment: String,
     /// Name of the run; by default `aiperf-` and the start of the benchmark ID.
@@ -72,7 +72,7 @@ pub(crate) struct Tracking {
 /// AIPerf's.
 #[derive(Debug, Serialize, Deserialize)]
 struct Export {
-    tracking_uri: String,
+    tracking_uri: ShownUrl,
     experiment: String,
     #[serde(default)]
     run_id: Option<String>,
@@ -150,7 +150,7 @@ pub(crate) fn send_again(config: &Config, report: &RunReport, layout: &Layout) -
     let before = fs::read(&layout.mlflow).ok();
     let before: Option<Export> = before.and_then(|text| serde_json::from_slice(&text).ok());
     let is_same = |before: &Export| {
-        before.tracking_uri == redact::url(config.server.as_str())
+        before.tracking_uri == config.server.shown()
             && before.benchmark_id.as_deref() == Some(&*report.run.benchmark_id.to_string())
     };
     let run_id = before.filter(is_same).and_then(|before| before.run_id);
@@ -227,11 +227,11 @@ fn send(
             "the run was not completely sent to MLflow: {why}; send it again with `aiperf report \
              {} --mlflow-tracking-uri {}`",
             layout.directory.display(),
-            redact::url(config.server.as_str()),
+            config.server.shown(),
         );
     }
     let export = Export {
-        tracking_uri: redact::url(config.server.as_str()),
+        tracking_uri: config.server.shown(),
         experiment: config.experiment.clone(),
         run_id: remote.map(|run| run.run_id),
         run_name: Some(content.run_name.clone()),

@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::record::RequestError;
-use crate::redact;
+use crate::redact::ShownUrl;
 use crate::transport::{IpVersion, Ping, Target};
 use crate::units::{Clock, Nanos};
 
@@ -63,7 +63,7 @@ impl Default for Probing {
 #[derive(Debug)]
 pub(crate) struct Server {
     /// The first of its URLs, without secrets.
-    pub(crate) url: String,
+    pub(crate) url: ShownUrl,
     pub(crate) host: Arc<str>,
     pub(crate) port: u16,
 }
@@ -194,7 +194,7 @@ struct PingedServer {
 impl PingedServer {
     fn new(target: &Target, ip_version: IpVersion, timeout: Nanos, clock: Clock) -> Self {
         let (host, port) = (Arc::clone(&target.host), target.port);
-        let server = Arc::new(Server { url: redact::url(&target.url), host, port });
+        let server = Arc::new(Server { url: target.url.clone(), host, port });
         Self { server, ping: Ping::new(target, ip_version), timeout, clock }
     }
 

@@ -17,6 +17,7 @@ use uuid::Uuid;
 pub use trace::{ArrivalClock, HttpTrace};
 pub(crate) use trace_context::{TraceContext, TraceShare};
 
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
@@ -56,9 +57,8 @@ pub struct RequestRecord {
     /// Model named in the request; empty if the dataset names none.
     #[serde(with = "wire::text")]
     pub model: Arc<str>,
-    /// URL of the request, without credentials.
-    #[serde(with = "wire::text")]
-    pub url: Arc<str>,
+    /// URL of the request.
+    pub url: ShownUrl,
     /// Request body as sent.
     #[serde(skip)]
     pub payload: Bytes,

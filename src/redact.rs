@@ -3,9 +3,15 @@
 //!
 //! Everything that is written, logged or printed for debugging passes through this module.
 
+mod secret;
+mod url;
+
 use http::HeaderMap;
 use serde_json::Value;
-use url::Url;
+
+pub use self::secret::{PathAndQuery, Secret};
+pub use self::url::ShownUrl;
+use self::url::parameters_after_path;
 
 /// Replacement of a secret.
 pub(crate) const REDACTED: &str = "<redacted>";
@@ -64,12 +70,6 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     let words = name.rsplit(|c: char| !c.is_ascii_alphanumeric());
     let last = words.into_iter().find(|word| !word.is_empty()).unwrap_or_default();
     SECRET_WORDS.iter().any(|word| last.ends_with(word)) || WHOLE_WORDS.contains(&last)
-}
-
-/// Returns whether a query parameter with this name and value is a secret. A `code` is exchanged
-/// for a token in OAuth 2.0 (RFC 6749, section 4.1.2), and is the key of Azure functions.
-fn is_secret_parameter(name: &str, value: &str) -> bool {
-    is_secret_name(name) || name.eq_ignore_ascii_case("code") || is_secret_value(value)
 }
 
 /// Prefixes of credentials: schemes of HTTP authentication (RFC 9110, section 11.1).
@@ -146,61 +146,19 @@ pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(shown).collect()
 }
 
-/// Returns a path with its query, without the values of secret parameters.
-#[must_use]
-pub(crate) fn path(text: &str) -> String {
-    let Some((path, query)) = text.split_once('?') else { return text.to_owned() };
-    let parameter = |parameter: &str| match parameter.split_once('=') {
-        Some((name, value)) if is_secret_parameter(name, value) => format!("{name}={MARK}"),
-        _ => parameter.to_owned(),
-    };
-    format!("{path}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
+/// Returns a URL as it may be shown.
+fn url(text: &str) -> String {
+    ShownUrl::new(text).to_string()
 }
 
-/// Returns `text` without credentials if it is a URL: user name, password and secret query
-/// parameters are removed. Other text is returned unchanged.
-#[must_use]
-pub fn url(text: &str) -> String {
-    let with_scheme;
-    let (candidate, prefix) = if text.contains("://") {
-        (text, "")
-    } else {
-        with_scheme = format!("http://{text}");
-        (with_scheme.as_str(), "http://")
-    };
-    let Ok(mut url) = Url::parse(candidate) else { return without_user(text) };
-    let has_user = !url.username().is_empty() || url.password().is_some();
-    let has_query = url.query_pairs().any(|(name, value)| is_secret_parameter(&name, &value));
-    if !has_user && !has_query {
-        return text.to_owned();
-    }
-    if has_user {
-        // Both fail only for URLs that cannot contain credentials.
-        let _ = url.set_password(None);
-        let _ = url.set_username(MARK);
-    }
-    if has_query {
-        let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-        url.query_pairs_mut().clear().extend_pairs(pairs.iter().map(|(name, value)| {
-            (name, if is_secret_parameter(name, value) { MARK } else { value.as_str() })
-        }));
-    }
-    url.as_str().strip_prefix(prefix).unwrap_or(url.as_str()).to_owned()
-}
-
-/// Returns `text`, which is not a URL, without the part between its scheme and an `@`.
-fn without_user(text: &str) -> String {
-    let start = text.find("://").map_or(0, |at| at + 3);
-    match text[start..].rfind('@') {
-        Some(at) => format!("{}redacted{}", &text[..start], &text[start + at..]),
-        None => text.to_owned(),
-    }
-}
-
-/// Redacts `text` that may be a URL; a name such as `model@revision` is kept.
+/// Redacts `text` that may be a URL or the path of one; a name such as `model@revision` is kept.
 fn text_or_url(text: &str) -> String {
     let has_password = text.find('@').is_some_and(|at| text[..at].contains(':'));
-    if has_password || text.contains("://") { url(text) } else { text.to_owned() }
+    // As in `host:port?name=value`; in prose, there is a space before.
+    let has_parameter = text
+        .split_once(['?', '#'])
+        .is_some_and(|(path, rest)| !path.contains(' ') && rest.contains('='));
+    if has_password || has_parameter || text.contains("://") { url(text) } else { text.to_owned() }
 }
 
 /// Removes the credentials from URLs in `value`. Only complete texts are treated as URLs, such as
@@ -396,20 +354,25 @@ fn split_flag(argument: &str) -> Option<Flag<'_>> {
     Some(Flag { name, shown, value: (!value.is_empty()).then_some(value) })
 }
 
+/// Flags whose values are URLs, also if they cannot be parsed as such.
+const URL_FLAGS: &[&str] =
+    &["--url", "u", "--otel-url", "--server-metrics", "--gpu-telemetry", "--mlflow-tracking-uri"];
+
 fn flag_value(flag: &str, value: &str) -> String {
     match flag {
         "--header" | "H" => header(value),
         "--extra-inputs" | "--otel-resource-attributes" => pairs(value),
-        "--endpoint" | "--custom-endpoint" => path(value),
+        "--endpoint" | "--custom-endpoint" => parameters_after_path(value),
         _ if is_secret_name(flag) => REDACTED.to_owned(),
-        "--url" | "u" | "--otel-url" | "--server-metrics" => listed(value, url),
+        _ if URL_FLAGS.contains(&flag) => listed(value, url),
         _ if is_secret_value(value) => REDACTED.to_owned(),
         _ => listed(value, text_or_url),
     }
 }
 
-/// Applies `shown` to each comma-separated part of `value`. A comma may be part of a password, so a
-/// part with an `@` and without a scheme is joined with the part before it.
+/// Applies `shown` to each comma-separated part of `value`. A comma may be part of a password or of
+/// a parameter, so a part without a scheme is joined with the part before it if it has an `@`, or
+/// if that part has parameters.
 fn listed(value: &str, shown: impl Fn(&str) -> String) -> String {
     let mut parts: Vec<String> = Vec::new();
     for part in value.split(',') {
@@ -418,6 +381,12 @@ fn listed(value: &str, shown: impl Fn(&str) -> String) -> String {
             let mut whole: Vec<String> = parts.drain(from..).collect();
             whole.push(part.to_owned());
             parts.push(whole.join(","));
+        } else if let Some(before) = parts.last_mut()
+            && before.contains(['?', '#'])
+            && !part.contains("://")
+        {
+            before.push(',');
+            before.push_str(part);
         } else {
             parts.push(part.to_owned());
         }
@@ -530,15 +499,10 @@ mod tests {
     }
 
     #[test]
-    fn urls_lose_credentials_only() {
-        assert_eq!(url("http://u:p@h:1/v1?x=1"), "http://redacted@h:1/v1?x=1");
-        assert_eq!(url("u:p@host:8000"), "redacted@host:8000/");
-        assert_eq!(url("https://h/?api_key=s&x=1"), "https://h/?api_key=redacted&x=1");
-        assert_eq!(url("http://u:p@h:port"), "http://redacted@h:port", "no URL, yet a secret");
+    fn a_text_that_may_be_a_url_is_redacted_as_one() {
         assert_eq!(text_or_url("org/model@rev"), "org/model@rev");
-        for plain in ["http://h:1", "localhost:8000", "a b", "", "time_to_first_token:50"] {
-            assert_eq!(url(plain), plain);
-        }
+        assert_eq!(text_or_url("h:port/v1?api_key=s"), "h:port/v1?redacted");
+        assert_eq!(text_or_url("What is 2? key=e"), "What is 2? key=e");
     }
 
     #[test]
@@ -567,7 +531,8 @@ mod tests {
         let query = "code=a&sas=b&pwd=c&jwt=d&x=e&y=Bearer%20f";
         let shown = "code=redacted&sas=redacted&pwd=redacted&jwt=redacted&x=e&y=redacted";
         assert_eq!(url(&format!("https://h/?{query}")), format!("https://h/?{shown}"));
-        assert_eq!(path("/v1?code=a&status_code=1"), "/v1?code=redacted&status_code=1");
+        let path = parameters_after_path("/v1?code=a&status_code=1");
+        assert_eq!(path, "/v1?code=redacted&status_code=1");
     }
 
     #[test]
@@ -595,6 +560,7 @@ mod tests {
         assert_eq!(shown("u:pa,ss@h:1"), "redacted@h:1/");
         assert_eq!(shown("http://a:1,http://u:p,w,x@h:1"), "http://a:1,http://redacted@h:1/");
         assert_eq!(shown("http://a:1,http://b:2"), "http://a:1,http://b:2");
+        assert_eq!(shown("http://a/?key=p,q&x=1,http://b"), "http://a/?key=redacted&x=1,http://b");
         assert_eq!(shown("a:1,b:2"), "a:1,b:2");
     }
 

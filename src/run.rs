@@ -152,8 +152,8 @@ impl RunDescription {
             return urls.map(str::to_owned).collect();
         }
         let described = responded.iter().map(|server| {
-            let about = [Some(&server.url), server.name.as_ref(), server.version.as_ref()];
-            about.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
+            let about = [Some(&*server.url), server.name.as_deref(), server.version.as_deref()];
+            about.into_iter().flatten().collect::<Vec<_>>().join(" ")
         });
         described.collect()
     }

@@ -17,7 +17,7 @@ fuzz_target!(|lines: &str| {
         ["aiperf", "profile", "--model", "m", "--streaming"].map(Into::into).to_vec();
     for line in lines.lines() {
         arguments.push(line.into());
-        let _ = (redact::url(line), redact::command_line(&[line, line]));
+        let _ = (redact::ShownUrl::new(line), redact::command_line(&[line, line]));
     }
     match cli::parse_with(arguments, Environment::new(&|_| None)) {
         Err(error) => assert!(!error.to_string().is_empty()),

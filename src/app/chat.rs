@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::profile::counter;
 use super::{Outcome, stderr::Stderr};
 use crate::cli::Chat;
-use crate::config::{RunConfig, Secret, url as urls};
+use crate::config::{RunConfig, url as urls};
 use crate::dataset::{Conversation, Turn};
 use crate::endpoint::{self, Endpoint, ParsedResponse, http_error};
 use crate::record::{Arrival, RequestError, ResponseBody, SseEvent};
@@ -93,8 +93,8 @@ impl Session {
         let traits = endpoint.traits();
         let model: Arc<str> = config.dataset.models.first().map_or("", String::as_str).into();
         let base = config.server.urls.first().context("--url is missing")?;
-        let target = Target::new(&urls::join(base, &config.endpoint.path(&model)))?;
-        let key = config.server.api_key.as_ref().map(Secret::expose);
+        let target = Target::new(urls::join(base, &config.endpoint.path(&model)).expose())?;
+        let key = config.server.api_key.as_ref().map(|key| key.expose().as_str());
         let builder = RequestBuilder::new(traits, true, key, &config.server.headers)?;
         let connector = Connector::new(config.transport.clone(), &[target])?;
         Ok(Self {

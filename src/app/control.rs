@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::unmeasured::{Refusal, answer, block_on, client};
 use crate::config::{Connections, ServerConfig, ServerProfiler, url as urls};
 use crate::interrupt::Interrupt;
-use crate::redact;
+use crate::redact::{PathAndQuery, Secret};
 use crate::runner::{PhaseListener, RequestBuilder};
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::units::{Clock, Nanos};
@@ -41,7 +41,7 @@ const INTERRUPTED_STOP: Nanos = Nanos(10_000_000_000);
 #[derive(Clone)]
 pub(super) struct Servers {
     /// One URL for each host and port.
-    origins: Vec<Url>,
+    origins: Vec<Secret<Url>>,
     headers: HeaderMap,
     connections: Connections,
 }
@@ -53,9 +53,9 @@ impl Servers {
         connections: &Connections,
         builder: &RequestBuilder,
     ) -> Self {
-        let mut origins: Vec<Url> = Vec::new();
+        let mut origins: Vec<Secret<Url>> = Vec::new();
         for url in &server.urls {
-            if origins.iter().all(|known| known.origin() != url.origin()) {
+            if origins.iter().all(|known| known.expose().origin() != url.expose().origin()) {
                 origins.push(url.clone());
             }
         }
@@ -84,7 +84,7 @@ impl Servers {
                     bail!(
                         "cannot reset the KV cache with {}: {}; enable this endpoint of the \
                          server, set --reset-kv-cache-path, or remove --reset-kv-cache",
-                        shown(&url),
+                        url.shown(),
                         refusal.why
                     );
                 }
@@ -95,7 +95,7 @@ impl Servers {
     }
 
     /// Posts to `url` again while the server is busy or does not respond.
-    async fn post_until_free(&self, client: &Client, url: &Url) -> Result<(), Refusal> {
+    async fn post_until_free(&self, client: &Client, url: &Secret<Url>) -> Result<(), Refusal> {
         let deadline = Clock::now() + RETRY_TIME;
         let (mut wait, longest) = RETRY_WAITS;
         loop {
@@ -110,12 +110,12 @@ impl Servers {
         }
     }
 
-    async fn post(&self, client: &Client, url: &Url) -> Result<(), Refusal> {
-        answer(client.post(url.clone()).headers(self.headers.clone())).await.map(drop)
+    async fn post(&self, client: &Client, url: &Secret<Url>) -> Result<(), Refusal> {
+        answer(client.post(url.expose().clone()).headers(self.headers.clone())).await.map(drop)
     }
 
-    fn at(&self, path: &str) -> impl Iterator<Item = Url> {
-        self.origins.iter().map(move |origin| urls::on_origin(origin, path))
+    fn at(&self, path: &Secret<PathAndQuery>) -> impl Iterator<Item = Secret<Url>> {
+        self.origins.iter().map(move |origin| urls::on_origin(origin, path.as_str()))
     }
 
     fn client(&self, timeout: Nanos) -> anyhow::Result<Client> {
@@ -198,7 +198,7 @@ impl Profiler {
                 return Err(format!(
                     "cannot start the server profiler with {}: {}; enable this endpoint of the \
                      server, set --server-profiler-start-path, or remove --server-profiler",
-                    shown(&url),
+                    url.shown(),
                     refusal.why
                 ));
             }
@@ -222,7 +222,7 @@ impl Profiler {
         }
         let longest = Some(INTERRUPTED_STOP).filter(|_| self.interrupt.is_draining());
         let timeout = longest.unwrap_or(self.settings.timeout).min(self.settings.timeout);
-        let urls: Vec<Url> = self.servers.at(&self.settings.stop_path).collect();
+        let urls: Vec<Secret<Url>> = self.servers.at(&self.settings.stop_path).collect();
         let all = async {
             let client = self.servers.client(timeout)?;
             for url in started.iter().rev().filter_map(|index| urls.get(*index)) {
@@ -230,7 +230,7 @@ impl Profiler {
                     tracing::warn!(
                         "cannot stop the server profiler with {}: {}; stop it yourself, since it \
                          may still be running",
-                        shown(url),
+                        url.shown(),
                         refusal.why
                     );
                 }
@@ -265,8 +265,4 @@ impl PhaseListener for Profiler {
         // The sender is dropped, so that nothing waits.
         oneshot::channel().1
     }
-}
-
-fn shown(url: &Url) -> String {
-    redact::url(url.as_str())
 }

@@ -11,6 +11,7 @@ use crate::gpu::fields::Fields;
 use crate::gpu::report::{self, GpuReport};
 use crate::gpu::{live, sample};
 use crate::interrupt::Interrupt;
+use crate::redact::ShownUrl;
 use crate::runner::PhaseListener;
 use crate::server_metrics::store::Store;
 use crate::server_metrics::{Collected, Collector, EndpointConfig, Scrape, ScrapeSink};
@@ -106,7 +107,7 @@ impl GpuCollection {
             files.close_gpu_lines(sink.lines);
         }
         let endpoints = config.scrapes.endpoints.iter();
-        let discovered: Vec<Arc<str>> =
+        let discovered: Vec<ShownUrl> =
             endpoints.filter(|one| one.is_discovered).map(EndpointConfig::shown).collect();
         let report = report::build(&store, &config.fields, &windows, &discovered, config.is_asked)?;
         (config.is_asked || !report.exporters.is_empty()).then_some(report)

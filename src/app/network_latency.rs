@@ -28,7 +28,7 @@ impl RoundTrip {
             Some(Config::Mean(mean)) => Some(Self::Given(*mean)),
             Some(Config::Automatic(_)) if interrupt.is_draining() => None,
             Some(Config::Automatic(probing)) => {
-                let targets = config.server.urls.iter().map(Target::new);
+                let targets = config.server.urls.iter().map(|url| Target::new(url.expose()));
                 let targets = targets.collect::<Result<Vec<_>, _>>()?;
                 let ip_version = config.transport.ip_version;
                 let lines = files.open_probes()?;

@@ -22,7 +22,7 @@ use crate::api::Listener;
 use crate::artifacts::layout::Layout;
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
-use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
+use crate::config::{Environment, RunConfig, Ui, selfcheck, url as urls};
 use crate::console;
 use crate::dataset::{self, CacheBust, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
@@ -237,7 +237,7 @@ impl Run {
         let sampling = config.dataset.sampling.unwrap_or_default();
         let sampler = Sampler::new(sampling, dataset.roots(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
-        let api_key = config.server.api_key.as_ref().map(Secret::expose);
+        let api_key = config.server.api_key.as_ref().map(|key| key.expose().as_str());
         let headers = &config.server.headers;
         let builder = RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?
             .with_session_header(config.server.session_header.as_deref())?;
@@ -593,7 +593,7 @@ fn raise_file_limit() -> anyhow::Result<()> {
 fn targets(config: &RunConfig, dataset: &Dataset) -> anyhow::Result<Targets> {
     let asking = |model: &str| -> anyhow::Result<Vec<Target>> {
         let path = config.endpoint.path(model);
-        let target = |base| Target::new(&urls::join(base, &path)).map_err(Into::into);
+        let target = |base| Target::new(urls::join(base, &path).expose()).map_err(Into::into);
         config.server.urls.iter().map(target).collect()
     };
     let targets = Targets::new(asking(&config.dataset.models[0])?);

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::unmeasured::{answer, block_on, client};
 use crate::config::{Connections, ServerConfig, WaitMode, url as urls};
 use crate::interrupt::Interrupt;
+use crate::redact::Secret;
 use crate::runner::RequestBuilder;
 use crate::units::{Clock, Nanos};
 
@@ -66,7 +67,7 @@ impl Probe<'_> {
         Ok(())
     }
 
-    async fn ask(&self, client: &Client, base: &Url) -> Result<(), String> {
+    async fn ask(&self, client: &Client, base: &Secret<Url>) -> Result<(), String> {
         let mode = self.server.wait_for_model.mode;
         if mode != WaitMode::Inference {
             self.ask_models(client, base).await?;
@@ -77,8 +78,9 @@ impl Probe<'_> {
         Ok(())
     }
 
-    async fn ask_models(&self, client: &Client, base: &Url) -> Result<(), String> {
-        let request = client.get(urls::join(base, "/v1/models")).headers(self.headers());
+    async fn ask_models(&self, client: &Client, base: &Secret<Url>) -> Result<(), String> {
+        let request =
+            client.get(urls::join(base, "/v1/models").expose().clone()).headers(self.headers());
         let text = match answer(request).await {
             Err(refusal) if refusal.status == Some(StatusCode::NOT_FOUND) => {
                 return self.ask_base(client, base).await;
@@ -99,8 +101,8 @@ impl Probe<'_> {
 
     /// Checks a server that lists no models: any response counts, except one that reports that
     /// the server is not ready.
-    async fn ask_base(&self, client: &Client, base: &Url) -> Result<(), String> {
-        match answer(client.get(base.clone()).headers(self.headers())).await {
+    async fn ask_base(&self, client: &Client, base: &Secret<Url>) -> Result<(), String> {
+        match answer(client.get(base.expose().clone()).headers(self.headers())).await {
             Err(refusal) if !refusal.status.is_some_and(|status| status.is_client_error()) => {
                 Err(refusal.why)
             }
@@ -108,8 +110,9 @@ impl Probe<'_> {
         }
     }
 
-    async fn ask_inference(&self, client: &Client, base: &Url) -> Result<(), String> {
-        let request = client.post(urls::join(base, self.path)).headers(self.headers());
+    async fn ask_inference(&self, client: &Client, base: &Secret<Url>) -> Result<(), String> {
+        let request =
+            client.post(urls::join(base, self.path).expose().clone()).headers(self.headers());
         answer(request.body(self.body.clone())).await.map(drop).map_err(|refusal| refusal.why)
     }
 

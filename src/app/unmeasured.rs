@@ -13,7 +13,7 @@ use url::Url;
 use crate::config::Connections;
 use crate::endpoint::http_error;
 use crate::interrupt::Interrupt;
-use crate::redact;
+use crate::redact::{self, Secret, ShownUrl};
 
 /// Maximum size of a response in bytes, as in the run.
 const MAX_BYTES: usize = 64 << 20;
@@ -24,7 +24,7 @@ const MAX_ERROR_BYTES: usize = 16 << 10;
 /// Creates a client for requests to `urls`, each with a `timeout`.
 pub(super) fn client<'a>(
     connections: &Connections,
-    urls: impl IntoIterator<Item = &'a Url>,
+    urls: impl IntoIterator<Item = &'a Secret<Url>>,
     timeout: Duration,
 ) -> anyhow::Result<Client> {
     // Headers contain keys and bodies prompts, so neither may be sent elsewhere. The run's requests
@@ -101,7 +101,7 @@ fn redirected(response: &Response) -> String {
     let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
     let to = to.and_then(|to| response.url().join(to).ok()).map(|mut to| {
         to.set_query(None);
-        redact::printable(&redact::url(to.as_str()))
+        redact::printable(&ShownUrl::new(to.as_str()))
     });
     format!(
         "it returned status {}, a redirect to {}, which is not followed, since headers and prompt \

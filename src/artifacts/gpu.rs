@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -18,6 +17,7 @@ use crate::gpu::identity::Gpu;
 use crate::gpu::report::{Exporter, GpuEntry, GpuMetric, GpuReport, Spread, display};
 use crate::gpu::sample::GpuSample;
 use crate::metrics::gpu::Energy;
+use crate::redact::ShownUrl;
 use crate::server_metrics::Scrape;
 use crate::setting::Named as _;
 
@@ -123,7 +123,7 @@ pub(super) struct Section<'a>(pub(super) &'a GpuReport);
 impl Serialize for Section<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(report) = self;
-        let successful: Vec<&Arc<str>> = report.exporters.iter().map(|one| &one.url).collect();
+        let successful: Vec<&ShownUrl> = report.exporters.iter().map(|one| &one.url).collect();
         let summary = serde_json::json!({
             "endpoints_configured": report.configured,
             "endpoints_successful": successful,

@@ -110,7 +110,7 @@ mod tests {
     use crate::units::Nanos;
 
     fn probe(outcome: Result<Nanos, RequestError>) -> Probe {
-        let server = Server { url: "http://a:80/".to_owned(), host: "a".into(), port: 80 };
+        let server = Server { url: "http://a:80/".into(), host: "a".into(), port: 80 };
         Probe { server: Arc::new(server), start_wall_ns: 7, outcome }
     }
 

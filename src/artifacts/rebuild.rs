@@ -28,6 +28,7 @@ use crate::metrics::gpu;
 use crate::metrics::health::{ClientErrors, Collector, OfRecords, SlotTimes, SlotUse};
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
+use crate::redact::ShownUrl;
 use crate::run::{ErrorCount, RunDescription, RunOutcome, RunReport};
 use crate::schedule::{PhaseKind, Shard};
 use crate::server_metrics::limits::ClientLimits;
@@ -279,7 +280,7 @@ pub fn error_counts(accumulator: &Accumulator) -> Vec<ErrorCount> {
 struct Line {
     observation: Observation,
     model: Arc<str>,
-    url: Arc<str>,
+    url: ShownUrl,
     /// When the request was due; absent in a closed loop.
     due_wall_ns: Option<u64>,
     retries: u64,

@@ -12,12 +12,12 @@ mod parquet;
 mod read;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use super::{WriteFailure, write_whole};
+use crate::redact::ShownUrl;
 use crate::run::{RunDescription, RunReport};
 use crate::server_metrics::report::ServerMetrics;
 use crate::setting::named;
@@ -42,7 +42,7 @@ pub struct ServerMetricsFiles {
     /// (`AIPERF_SERVER_METRICS_EXPORT_BATCH_SIZE`, 100).
     pub batch_size: usize,
     /// The scraped URLs, without credentials; empty if nothing is scraped.
-    pub endpoints: Vec<Arc<str>>,
+    pub endpoints: Vec<ShownUrl>,
     /// Length of the slices with statistics (`--slice-duration`).
     pub slice_duration: Option<Nanos>,
 }

@@ -7,7 +7,7 @@ use url::{Host, Url};
 
 use super::profile::{ProfileArgs, TlsArgs};
 use crate::config::{ConfigError, Connections, Environment, RunConfig};
-use crate::redact;
+use crate::redact::Secret;
 use crate::transport::tls::{self, Identity};
 use crate::transport::{Proxies, SocketOptions, TlsError, TlsOptions};
 use crate::units::Nanos;
@@ -38,8 +38,8 @@ pub(super) fn warning(config: &RunConfig, environment: Environment<'_>) -> Optio
         return None;
     }
     let unused = proxies(environment).ok()?;
-    let goes_by = |url: &&Url| !is_loopback(url) && unused.apply_to(url);
-    let url = redact::url(config.server.urls.iter().find(goes_by)?.as_str());
+    let goes_by = |url: &&Secret<Url>| !is_loopback(url.expose()) && unused.apply_to(url.expose());
+    let url = config.server.urls.iter().find(goes_by)?.shown();
     Some(format!(
         "the environment sets a proxy, but requests go directly to {url}; set \
          AIPERF_HTTP_TRUST_ENV=true to use the proxy"

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::value::{origin_path, seconds, seconds_above_zero};
 use crate::config::{Control, ResetKvCache, ServerProfiler};
+use crate::redact::Secret;
 use crate::units::Nanos;
 
 /// Requests that control the server around the run.
@@ -48,12 +49,12 @@ impl ControlArgs {
     /// The requests that the flags ask for.
     pub(super) fn config(&self) -> Control {
         let reset_kv_cache = self.reset_kv_cache.then(|| ResetKvCache {
-            path: self.reset_kv_cache_path.clone(),
+            path: Secret::new(self.reset_kv_cache_path.clone()),
             timeout: Nanos::from_seconds(self.reset_kv_cache_timeout_seconds),
         });
         let server_profiler = self.server_profiler.then(|| ServerProfiler {
-            start_path: self.server_profiler_start_path.clone(),
-            stop_path: self.server_profiler_stop_path.clone(),
+            start_path: Secret::new(self.server_profiler_start_path.clone()),
+            stop_path: Secret::new(self.server_profiler_stop_path.clone()),
             timeout: Nanos::from_seconds(self.server_profiler_timeout_seconds),
             at_full_concurrency: self.server_profiler_at_full_concurrency.map(Nanos::from_seconds),
         });

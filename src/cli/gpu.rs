@@ -10,6 +10,7 @@ use super::value::seconds;
 use crate::config::{ConfigError, Environment, metrics_url};
 use crate::gpu::Config;
 use crate::gpu::fields::Fields;
+use crate::redact::{Secret, ShownUrl};
 use crate::server_metrics::EndpointConfig;
 use crate::units::Nanos;
 
@@ -118,7 +119,8 @@ fn asked(items: &[String]) -> Result<Asked, ConfigError> {
             }
             _ => {
                 return wrong(format!(
-                    "{item:?} is neither a URL nor a CSV file; write host:port or http://host:port"
+                    "{:?} is neither a URL nor a CSV file; write host:port or http://host:port",
+                    ShownUrl::new(item)
                 ));
             }
         }
@@ -161,7 +163,7 @@ fn with_defaults(
 }
 
 /// The usual exporters, which the environment may change: a list in JSON, or separated by commas.
-fn usual(environment: Environment<'_>) -> Result<Vec<url::Url>, ConfigError> {
+fn usual(environment: Environment<'_>) -> Result<Vec<Secret<url::Url>>, ConfigError> {
     let name = "AIPERF_GPU_DEFAULT_DCGM_ENDPOINTS";
     let expected = "a list of URLs, in JSON or separated by commas";
     let found = environment.parse(name, expected, |text| {

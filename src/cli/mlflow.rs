@@ -12,6 +12,7 @@ use url::Url;
 use super::value::{non_empty, pair};
 use crate::config::{ConfigError, Environment};
 use crate::mlflow::Config;
+use crate::redact::Secret;
 use crate::units::Nanos;
 
 /// The variables with a token, or with a name and a password.
@@ -65,7 +66,7 @@ impl MlflowArgs {
             Ok::<_, ConfigError>((name.to_owned(), value.to_owned()))
         };
         Ok(Some(Config {
-            server,
+            server: Secret::new(server),
             experiment: self.mlflow_experiment.clone().unwrap_or_else(|| "aiperf".to_owned()),
             run_name: self.mlflow_run_name.clone(),
             tags: self.mlflow_tag.iter().map(tag).collect::<Result<_, _>>()?,

@@ -6,8 +6,8 @@ use super::profile::ProfileArgs;
 use super::value::{millis_above_zero, seconds};
 use crate::config::{ConfigError, Environment, ServerConfig};
 use crate::network_latency::{Config, Probing};
+use crate::transport;
 use crate::units::Nanos;
-use crate::{redact, transport};
 
 /// Minimum interval in seconds, so that probes are not a load themselves.
 const MIN_INTERVAL: f64 = 0.01;
@@ -48,11 +48,11 @@ pub(super) fn config(
         return Ok(None);
     }
     let proxies = &transport.connections.proxies;
-    if let Some(url) = server.urls.iter().find(|url| proxies.apply_to(url)) {
+    if let Some(url) = server.urls.iter().find(|url| proxies.apply_to(url.expose())) {
         let why = format!(
             "requests to {} go through a proxy, and a TCP connect would measure the distance of the \
              proxy; use --network-latency-mean",
-            redact::url(url.as_str())
+            url.shown()
         );
         return Err(ConfigError::flag("--network-latency-automatic", why));
     }

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::artifacts::layout::Layout;
 use crate::config::{
-    ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, Secret,
-    ServerConfig, WaitForModel, selfcheck, tokenizer, url,
+    ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, ServerConfig,
+    WaitForModel, selfcheck, tokenizer, url,
 };
 use crate::dataset::{
     FileFormat, ModelSelection, NormalDistribution, RandomRange, Sampling, Source, Synthetic,
@@ -26,6 +26,7 @@ use crate::metrics::metric::Settings;
 use crate::multi_run::recipe::Recipe;
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
+use crate::redact::Secret;
 use crate::run::Tables;
 use crate::setting::Named;
 use crate::units::Nanos;
@@ -126,7 +127,7 @@ fn endpoint(
     Ok(endpoint::Config {
         endpoint_type: flags.endpoint.endpoint_type,
         streaming: flags.endpoint.streaming,
-        path: flags.endpoint.endpoint.clone(),
+        path: flags.endpoint.endpoint.clone().map(Secret::new),
         extra_inputs,
         use_legacy_max_tokens: flags.endpoint.use_legacy_max_tokens,
         use_server_token_count: flags.endpoint.use_server_token_count,
@@ -452,7 +453,7 @@ fn telemetry(
     });
     let positive = |name, default| positive_seconds(environment, name, default);
     let config = telemetry::Config {
-        url: flags.otel_url.clone(),
+        url: flags.otel_url.clone().map(Secret::new),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
         resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
         run_name: flags.run_name.clone(),
@@ -559,3 +560,4 @@ fn log_level(flags: &ProfileArgs) -> LogLevel {
         (false, 0) => service.log_level.unwrap_or(LogLevel::Info),
     }
 }
+        token: token.map(Secret::new),

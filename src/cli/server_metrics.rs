@@ -7,6 +7,7 @@ use super::profile::ProfileArgs;
 use super::value::{choice, seconds, seconds_above_zero};
 use crate::artifacts::server_metrics::{Formats, JsonLayout, ServerMetricsFiles};
 use crate::config::{ConfigError, Environment, metrics_url};
+use crate::redact::Secret;
 use crate::server_metrics::{Config, EndpointConfig};
 use crate::setting::named;
 use crate::units::Nanos;
@@ -58,7 +59,7 @@ pub(super) struct ServerMetricsArgs {
 /// The settings for scraping server metrics; without endpoints if scraping is off.
 pub(super) fn config(
     flags: &ProfileArgs,
-    servers: &[Url],
+    servers: &[Secret<Url>],
     path: &str,
     environment: Environment<'_>,
 ) -> Result<Config, ConfigError> {
@@ -113,7 +114,7 @@ fn flush_period(environment: Environment<'_>, default: Nanos) -> Result<Nanos, C
 /// `/metrics` of each server, then the endpoints given, without duplicates.
 fn endpoints(
     asked: &[String],
-    servers: &[Url],
+    servers: &[Secret<Url>],
     path: &str,
 ) -> Result<Vec<EndpointConfig>, ConfigError> {
     let discovered = servers.iter().map(|base| metrics_url::of_server(base, path));

@@ -6,9 +6,10 @@ use std::{fs, io};
 
 use thiserror::Error;
 
-use super::{RunConfig, Secret, ServerConfig};
+use super::{RunConfig, ServerConfig};
 use crate::dataset::{MediaKinds, Source};
 use crate::multi_run::Dimension;
+use crate::redact::ShownUrl;
 use crate::runner::RequestBuilder;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::InvalidSetting;
@@ -33,8 +34,8 @@ pub enum ConfigError {
         "{url:?} is not a valid server URL: {why}; expected a URL such as http://localhost:8000"
     )]
     Url {
-        /// The URL without credentials.
-        url: String,
+        /// The URL.
+        url: ShownUrl,
         /// Why it is invalid.
         why: String,
     },
@@ -179,7 +180,7 @@ impl RunConfig {
     fn check_session_header(&self) -> Result<(), ConfigError> {
         let ServerConfig { session_header, headers, api_key, .. } = &self.server;
         let traits = self.endpoint.endpoint_type.traits();
-        let api_key = api_key.as_ref().map(Secret::expose);
+        let api_key = api_key.as_ref().map(|key| key.expose().as_str());
         RequestBuilder::new(traits, self.endpoint.streaming, api_key, headers)
             .and_then(|builder| builder.with_session_header(session_header.as_deref()))
             .map(drop)

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::redact::{PathAndQuery, Secret};
 use crate::units::Nanos;
 
 /// Which control requests are sent.
@@ -17,7 +18,7 @@ pub struct Control {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResetKvCache {
     /// Path of the request, relative to the origin of each URL.
-    pub path: String,
+    pub path: Secret<PathAndQuery>,
     /// Timeout of each request.
     pub timeout: Nanos,
 }
@@ -26,9 +27,9 @@ pub struct ResetKvCache {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerProfiler {
     /// Path of the request that starts it, relative to the origin of each URL.
-    pub start_path: String,
+    pub start_path: Secret<PathAndQuery>,
     /// Path of the request that stops it.
-    pub stop_path: String,
+    pub stop_path: Secret<PathAndQuery>,
     /// Timeout of each request.
     pub timeout: Nanos,
     /// How long the concurrency must have been the configured one before the profiler is started;

@@ -17,13 +17,14 @@ use crate::dataset::{
 };
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
+use crate::redact::{Secret, ShownUrl};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{
     ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
 };
 use crate::setting::Named as _;
 use crate::units::Nanos;
-use crate::{network_latency, redact, tokenizer};
+use crate::{network_latency, redact, server_metrics as scraped, tokenizer};
 
 /// Builds the object. Settings without a value or default are absent; secrets are redacted.
 pub(super) fn build(config: &RunConfig) -> Value {
@@ -76,7 +77,7 @@ impl Object {
 fn endpoint(config: &RunConfig) -> Value {
     let (endpoint, transport, server) = (&config.endpoint, &config.transport, &config.server);
     // Without the trailing slash that parsing adds.
-    let url = |url: &url::Url| redact::url(url.as_str()).trim_end_matches('/').to_owned();
+    let url = |url: &Secret<url::Url>| url.shown().trim_end_matches('/').to_owned();
     let urls: Vec<String> = server.urls.iter().map(url).collect();
     let headers: Map<String, Value> = server
         .headers
@@ -92,8 +93,8 @@ fn endpoint(config: &RunConfig) -> Value {
         .put("url_strategy", "round_robin")
         .put("type", endpoint.endpoint_type)
         .put("streaming", endpoint.streaming)
-        .put_some("path", endpoint.path.as_deref().map(redact::path))
-        .put_some("api_key", server.api_key.as_ref().map(ToString::to_string))
+        .put_some("path", endpoint.path.as_ref())
+        .put_some("api_key", server.api_key.as_ref())
         .put_some("template", is_template.then(|| template(&endpoint.extra_inputs)))
         .put("headers", headers)
         .put("extra", shown(extra.collect()))
@@ -455,7 +456,7 @@ fn server_metrics(config: &RunConfig) -> Value {
         return json!({"enabled": false});
     }
     let asked = endpoints.iter().filter(|endpoint| !endpoint.is_discovered);
-    let urls: Vec<String> = asked.map(|endpoint| endpoint.shown().to_string()).collect();
+    let urls: Vec<ShownUrl> = asked.map(scraped::EndpointConfig::shown).collect();
     let Formats { json, csv, jsonl, parquet } = config.artifacts.server_metrics.formats;
     let formats = [("json", json), ("csv", csv), ("parquet", parquet), ("jsonl", jsonl)];
     let formats = formats.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name);
@@ -470,7 +471,7 @@ fn server_metrics(config: &RunConfig) -> Value {
 fn gpu_telemetry(config: &RunConfig) -> Value {
     let endpoints = &config.gpu.scrapes.endpoints;
     let asked = endpoints.iter().filter(|endpoint| !endpoint.is_discovered);
-    let urls: Vec<String> = asked.map(|endpoint| endpoint.shown().to_string()).collect();
+    let urls: Vec<ShownUrl> = asked.map(scraped::EndpointConfig::shown).collect();
     json!({"enabled": !endpoints.is_empty(), "urls": urls})
 }
 
@@ -491,7 +492,7 @@ fn otel(config: &RunConfig) -> Value {
     let attributes = telemetry.resource_attributes.iter();
     let attributes = attributes.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
     Object::default()
-        .put_some("metrics_url", telemetry.url.as_deref().map(redact::url))
+        .put_some("metrics_url", telemetry.shown_url())
         .put("stream_metrics_enabled", telemetry.streams.metrics)
         .put("stream_timing_enabled", telemetry.streams.timing)
         .put("custom_resource_attributes", shown(attributes.collect()))

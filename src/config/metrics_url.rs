@@ -3,16 +3,17 @@
 use url::Url;
 
 use super::{ConfigError, url as urls};
+use crate::redact::Secret;
 
 /// Parses the URL of a Prometheus endpoint. The scheme defaults to `http://`, the path to
 /// `/metrics`.
-pub(crate) fn parse(text: &str) -> Result<Url, ConfigError> {
-    let mut url = urls::parse(text)?;
+pub(crate) fn parse(text: &str) -> Result<Secret<Url>, ConfigError> {
+    let mut url = urls::parse(text)?.expose().clone();
     if url.path() == "/" {
         url.set_path("/metrics");
     }
     url.set_fragment(None);
-    Ok(url)
+    Ok(Secret::new(url))
 }
 
 /// The conventional metrics URL of the server with the base URL `base`.
@@ -23,7 +24,8 @@ pub(crate) fn parse(text: &str) -> Result<Url, ConfigError> {
 /// `http://host/metrics`, and `http://host/gateway/v1` becomes
 /// `http://host/gateway/metrics`. Credentials are kept.
 #[must_use]
-pub(crate) fn of_server(base: &Url, path: &str) -> Url {
+pub(crate) fn of_server(base: &Secret<Url>, path: &str) -> Secret<Url> {
+    let base = base.expose();
     let path = path.split('?').next().unwrap_or_default().trim_matches('/');
     let above = base.path().trim_end_matches('/');
     let above = match above.strip_suffix(path) {
@@ -38,14 +40,15 @@ pub(crate) fn of_server(base: &Url, path: &str) -> Url {
     url.set_query(None);
     url.set_fragment(None);
     url.set_path(&format!("{above}/metrics"));
-    url
+    Secret::new(url)
 }
 
 /// Whether two URLs are the same endpoint: they differ at most in credentials and in
 /// `localhost` versus `127.0.0.1`.
 #[must_use]
-pub(crate) fn are_same(one: &Url, other: &Url) -> bool {
-    let place = |url: &Url| {
+pub(crate) fn are_same(one: &Secret<Url>, other: &Secret<Url>) -> bool {
+    let place = |url: &Secret<Url>| {
+        let url = url.expose();
         let port = url.port_or_known_default();
         let host = url.host_str().map(|host| if host == "127.0.0.1" { "localhost" } else { host });
         let host = host.map(str::to_owned);
@@ -60,12 +63,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(base: &str) -> String {
-        of_server(&urls::parse(base).unwrap(), "/v1/chat/completions").to_string()
+        of_server(&urls::parse(base).unwrap(), "/v1/chat/completions").expose().to_string()
     }
 
     #[test]
     fn a_path_is_added_where_there_is_none() {
-        let parsed = |text| parse(text).unwrap().to_string();
+        let parsed = |text| parse(text).unwrap().expose().to_string();
         assert_eq!(parsed("node1:8081"), "http://node1:8081/metrics");
         assert_eq!(parsed("https://h/"), "https://h/metrics");
         assert_eq!(parsed("h/?a=b#c"), "http://h/metrics?a=b");
@@ -107,7 +110,7 @@ mod tests {
         #[test]
         fn any_base_has_a_place(text: String, path: String) {
             if let Ok(base) = urls::parse(&text) {
-                prop_assert!(of_server(&base, &path).path().ends_with("/metrics"));
+                prop_assert!(of_server(&base, &path).expose().path().ends_with("/metrics"));
                 prop_assert!(parse(&text).is_ok());
             }
         }

@@ -3,11 +3,11 @@
 use url::Url;
 
 use super::ConfigError;
-use crate::redact;
+use crate::redact::{Secret, ShownUrl};
 
 /// Parses a base URL; the scheme defaults to `http://`.
-pub(crate) fn parse(text: &str) -> Result<Url, ConfigError> {
-    let refuse = |why: &str| ConfigError::Url { url: redact::url(text), why: why.to_owned() };
+pub(crate) fn parse(text: &str) -> Result<Secret<Url>, ConfigError> {
+    let refuse = |why: &str| ConfigError::Url { url: ShownUrl::new(text), why: why.to_owned() };
     let text = text.trim();
     let with_scheme;
     let candidate = if text.contains("://") {
@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Result<Url, ConfigError> {
     };
     let url = Url::parse(candidate).map_err(|error| refuse(&error.to_string()))?;
     match url.scheme() {
-        "http" | "https" if url.has_host() => Ok(url),
+        "http" | "https" if url.has_host() => Ok(Secret::new(url)),
         "http" | "https" => Err(refuse("the host is missing")),
         other => Err(refuse(&format!("the scheme must be http or https, got {other:?}"))),
     }
@@ -30,7 +30,8 @@ pub(crate) fn parse(text: &str) -> Result<Url, ConfigError> {
 /// `http://host/v1` and `/v1/models` become `http://host/v1/models`. A base that already
 /// ends in the path is used unchanged. The base's query is kept.
 #[must_use]
-pub(crate) fn join(base: &Url, path: &str) -> Url {
+pub(crate) fn join(base: &Secret<Url>, path: &str) -> Secret<Url> {
+    let base = base.expose();
     let mut url = base.clone();
     url.set_fragment(None);
     let (path, query) = match path.split_once('?') {
@@ -54,14 +55,14 @@ pub(crate) fn join(base: &Url, path: &str) -> Url {
     if query.is_some() {
         url.set_query(query);
     }
-    url
+    Secret::new(url)
 }
 
 /// The URL of `path`, which begins with a slash, on the host and port of `base`. Credentials in
 /// `base` are kept.
 #[must_use]
-pub(crate) fn on_origin(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
+pub(crate) fn on_origin(base: &Secret<Url>, path: &str) -> Secret<Url> {
+    let mut url = base.expose().clone();
     let (path, query) = match path.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (path, None),
@@ -69,7 +70,7 @@ pub(crate) fn on_origin(base: &Url, path: &str) -> Url {
     url.set_path(path);
     url.set_query(query);
     url.set_fragment(None);
-    url
+    Secret::new(url)
 }
 
 /// Whether a path segment is a version such as `v1` or `v1beta`.
@@ -86,14 +87,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn joined(base: &str, path: &str) -> String {
-        join(&parse(base).unwrap(), path).to_string()
+        join(&parse(base).unwrap(), path).expose().to_string()
     }
 
     #[test]
     fn a_scheme_is_added_and_nonsense_refused() {
-        assert_eq!(parse("localhost:8000").unwrap().as_str(), "http://localhost:8000/");
-        assert_eq!(parse(" https://h/v1 ").unwrap().as_str(), "https://h/v1");
-        assert_eq!(parse("[::1]:80").unwrap().as_str(), "http://[::1]/");
+        assert_eq!(parse("localhost:8000").unwrap().expose().as_str(), "http://localhost:8000/");
+        assert_eq!(parse(" https://h/v1 ").unwrap().expose().as_str(), "https://h/v1");
+        assert_eq!(parse("[::1]:80").unwrap().expose().as_str(), "http://[::1]/");
         for wrong in ["", "ftp://h", "http://", "h:port", "http://u:secret@h:port"] {
             let error = parse(wrong).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");

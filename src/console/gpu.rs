@@ -1,13 +1,13 @@
 //! Tables of the power and energy of GPUs, and of each GPU.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use super::table::{figures, label};
 use super::{Style, number, printable};
 use crate::gpu::report::{GpuEntry, GpuMetric, GpuReport, Spread, display};
 use crate::metrics::ConsoleGroup;
 use crate::metrics::metric::MetricResult;
+use crate::redact::ShownUrl;
 use crate::run::RunReport;
 
 /// The tables of efficiency, by vendor.
@@ -41,7 +41,7 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
 
 /// Renders which exporters responded, and a table of each GPU.
 fn summary(gpus: &GpuReport, style: Style) -> String {
-    let responded = |url: &Arc<str>| gpus.exporters.iter().any(|exporter| exporter.url == *url);
+    let responded = |url: &ShownUrl| gpus.exporters.iter().any(|exporter| exporter.url == *url);
     let mut text = if gpus.exporters.is_empty() {
         "No GPU telemetry was collected.\n".to_owned()
     } else {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use comfy_table::CellAlignment;
 
 use super::{Style, count, four_digits, printable, table};
+use crate::redact::ShownUrl;
 use crate::server_metrics::report::{Edges, EndpointInfo, SeriesReport, ServerMetricsReport};
 use crate::server_metrics::watch::{self, Found, Statistic};
 
@@ -34,7 +35,7 @@ pub(super) fn render(report: Option<&ServerMetricsReport>, style: Style) -> Stri
 
 /// The problems that make statistics doubtful, by endpoint.
 pub(super) fn doubts(report: &ServerMetricsReport) -> Vec<String> {
-    let of = |(url, info): &(Arc<str>, EndpointInfo)| {
+    let of = |(url, info): &(ShownUrl, EndpointInfo)| {
         let mut doubts = Vec::new();
         let asked = info.total_fetches + info.failed_fetches;
         if info.failed_fetches > 0 {
@@ -196,7 +197,7 @@ mod tests {
 
     fn series(endpoint: &str, labels: &[(&str, &str)], stats: Stats) -> SeriesReport {
         let labels = labels.iter().map(|(name, value)| (Arc::from(*name), Arc::from(*value)));
-        SeriesReport { endpoint_url: Arc::from(endpoint), labels: labels.collect(), stats }
+        SeriesReport { endpoint_url: endpoint.into(), labels: labels.collect(), stats }
     }
 
     fn gauge(max: f64) -> Stats {
@@ -346,7 +347,7 @@ mod tests {
             ..EndpointInfo::default()
         };
         let mut report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
-        report.summary.endpoint_info = vec![(Arc::from(A), info)];
+        report.summary.endpoint_info = vec![(A.into(), info)];
         assert_eq!(
             doubts(&report),
             [

@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::{Serialize, Serializer};
 
 use super::EndpointType;
-use crate::redact;
+use crate::redact::{self, PathAndQuery, Secret};
 use crate::setting::InvalidSetting;
 use crate::units::Nanos;
 
@@ -18,8 +18,7 @@ pub struct Config {
     /// Whether responses are streamed.
     pub streaming: bool,
     /// Path to use instead of the dialect's own (`--endpoint`).
-    #[serde(serialize_with = "shown_path")]
-    pub path: Option<String>,
+    pub path: Option<Secret<PathAndQuery>>,
     /// Fields added to every body, in order (`--extra-inputs`).
     #[serde(serialize_with = "shown_fields")]
     pub extra_inputs: Vec<(String, serde_json::Value)>,
@@ -54,12 +53,6 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Config").field(&serde_json::to_value(self)).finish()
     }
-}
-
-/// Serializes the path without its secrets.
-#[expect(clippy::ref_option, reason = "serde hands over a reference")]
-fn shown_path<S: Serializer>(path: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    path.as_deref().map(redact::path).serialize(serializer)
 }
 
 /// Serializes the fields without their secrets.
@@ -106,7 +99,7 @@ impl Config {
     fn path_template(&self) -> &str {
         let traits = self.endpoint_type.traits();
         let own = traits.streaming_path.filter(|_| self.streaming).unwrap_or(traits.path);
-        self.path.as_deref().unwrap_or(own)
+        self.path.as_ref().map_or(own, Secret::<PathAndQuery>::as_str)
     }
 
     #[must_use]
@@ -144,7 +137,7 @@ mod tests {
         Config {
             endpoint_type: EndpointType::CHAT,
             streaming: true,
-            path: path.map(str::to_owned),
+            path: path.map(|path| Secret::new(path.to_owned())),
             extra_inputs: Vec::new(),
             use_legacy_max_tokens: false,
             use_server_token_count: false,

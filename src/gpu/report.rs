@@ -13,6 +13,7 @@ use super::series::GpuSeries;
 use crate::metrics::gpu::{Energy, Fleet, Vendor};
 use crate::metrics::health::Reason;
 use crate::metrics::percentile::{exact_sum, percentile};
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::server_metrics::report::{PERCENTILES, Window, Windows};
 use crate::server_metrics::scrape::FetchTimes;
@@ -26,7 +27,7 @@ pub struct GpuReport {
     /// The profiling phase.
     pub(crate) window: Window,
     /// The URLs of exporters that were configured by the user, or that responded.
-    pub(crate) configured: Vec<Arc<str>>,
+    pub(crate) configured: Vec<ShownUrl>,
     /// The exporters that responded.
     pub(crate) exporters: Vec<Exporter>,
     /// The GPUs of each vendor.
@@ -39,7 +40,7 @@ pub struct GpuReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exporter {
     /// Its URL without credentials.
-    pub(crate) url: Arc<str>,
+    pub(crate) url: ShownUrl,
     /// Its GPUs, by index.
     pub(crate) gpus: Vec<GpuEntry>,
 }
@@ -92,7 +93,7 @@ pub(crate) fn build(
     store: &Store,
     fields: &Fields,
     windows: &Windows,
-    discovered: &[Arc<str>],
+    discovered: &[ShownUrl],
     is_asked: bool,
 ) -> Option<GpuReport> {
     let window = windows.profiling?;
@@ -107,11 +108,11 @@ pub(crate) fn build(
         }
         let gpus: Vec<_> = series.iter().map(|gpu| phase.entry(gpu, fields)).collect();
         if !gpus.is_empty() {
-            exporters.push(Exporter { url: Arc::clone(&endpoint.url), gpus });
+            exporters.push(Exporter { url: endpoint.url.clone(), gpus });
         }
     }
-    let responded = |url: &Arc<str>| exporters.iter().any(|exporter| exporter.url == *url);
-    let urls = store.endpoints().iter().map(|endpoint| Arc::clone(&endpoint.url));
+    let responded = |url: &ShownUrl| exporters.iter().any(|exporter| exporter.url == *url);
+    let urls = store.endpoints().iter().map(|endpoint| endpoint.url.clone());
     let configured = urls.filter(|url| !discovered.contains(url) || responded(url)).collect();
     let fleets = fleets(&exporters, window);
     Some(GpuReport { is_asked, window, configured, exporters, fleets, doubts })

@@ -1,7 +1,5 @@
 //! Fields, statistics and energy of GPUs, by hand.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
 use super::energy::{Sample, by_counter, by_power, is_known_at};
@@ -11,6 +9,7 @@ use super::live::gauges;
 use super::report::{self, GpuReport, display};
 use super::sample::samples;
 use crate::metrics::gpu::{EnergySource, Vendor};
+use crate::redact::ShownUrl;
 use crate::server_metrics::FetchTimes;
 use crate::server_metrics::exposition::{Exposition, Format};
 use crate::server_metrics::report::{Window, Windows};
@@ -346,13 +345,13 @@ fn slow_gpus_are_doubts() {
 
 #[test]
 fn exporters_that_nobody_named_are_listed_only_if_they_respond() {
-    let url: Arc<str> = "http://localhost:9400/metrics".into();
-    let store = Store::new([Arc::clone(&url)]);
+    let url: ShownUrl = "http://localhost:9400/metrics".into();
+    let store = Store::new([url.clone()]);
     let windows = Windows { warmup: None, profiling: Some(window(1.0, 2.0)) };
-    let of = |discovered: &[Arc<str>]| {
+    let of = |discovered: &[ShownUrl]| {
         report::build(&store, &Fields::default(), &windows, discovered, true).unwrap().configured
     };
-    assert_eq!(of(&[]), [Arc::clone(&url)]);
+    assert_eq!(of(&[]), std::slice::from_ref(&url));
     assert!(of(&[url]).is_empty());
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::metric::{MetricResult, Observation};
 use super::{Accumulator, Registry};
 use crate::column::Store;
+use crate::redact::ShownUrl;
 
 /// Maximum number of groups; requests with further names are in the group [`OTHER`].
 const MAX_GROUPS: usize = 64;
@@ -86,8 +87,8 @@ impl Breakdowns {
     }
 
     /// Adds a request.
-    pub(crate) fn observe(&mut self, model: &Arc<str>, url: &Arc<str>, observation: &Observation) {
-        for (breakdown, name) in [(&mut self.by_model, model), (&mut self.by_url, url)] {
+    pub(crate) fn observe(&mut self, model: &Arc<str>, url: &ShownUrl, observation: &Observation) {
+        for (breakdown, name) in [(&mut self.by_model, model), (&mut self.by_url, url.text())] {
             if let Some(breakdown) = breakdown {
                 breakdown.observe(name, observation);
             }

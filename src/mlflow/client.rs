@@ -19,7 +19,7 @@ use super::Config;
 use super::content::{Content, Sample};
 use crate::causes::described;
 use crate::interrupt::Interrupt;
-use crate::redact;
+use crate::redact::{self, ShownUrl};
 use crate::units::{Clock, Nanos};
 
 /// Maximum number of metrics in one request.
@@ -44,13 +44,13 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove
 pub(super) enum MlflowError {
     /// There was no response.
     #[error("{server} does not respond: {why}")]
-    Unreachable { server: String, why: String },
+    Unreachable { server: ShownUrl, why: String },
     /// The server rejected a request.
     #[error("{server} responded to {path} with status {status}: {message}")]
-    Rejected { server: String, path: String, status: u16, code: String, message: String },
+    Rejected { server: ShownUrl, path: String, status: u16, code: String, message: String },
     /// The response is not what the API specifies.
     #[error("the response of {server} to {path} is not that of an MLflow server; check the URL")]
-    Unexpected { server: String, path: String },
+    Unexpected { server: ShownUrl, path: String },
     /// The experiment was deleted.
     #[error(
         "the experiment {0:?} is deleted; restore it, or choose another with --mlflow-experiment"
@@ -60,7 +60,7 @@ pub(super) enum MlflowError {
     #[error(
         "the server keeps files at {0}, where only its own client can write; start it with --serve-artifacts"
     )]
-    NoProxy(String),
+    NoProxy(ShownUrl),
     /// A file cannot be read.
     #[error("cannot read {path}: {why}")]
     File { path: String, why: std::io::Error },
@@ -158,7 +158,7 @@ impl<'a> Client<'a> {
         directory: &Path,
         name: &str,
     ) -> Result<(), MlflowError> {
-        let no_proxy = || MlflowError::NoProxy(redact::url(&run.artifacts));
+        let no_proxy = || MlflowError::NoProxy(ShownUrl::new(&run.artifacts));
         let place = Url::parse(&run.artifacts).map_err(|_| no_proxy())?;
         if place.scheme() != "mlflow-artifacts" {
             return Err(no_proxy());
@@ -171,7 +171,7 @@ impl<'a> Client<'a> {
             let opened = File::open(&local).and_then(|file| Ok((file.metadata()?.len(), file)));
             let failure = |why| MlflowError::File { path: local.display().to_string(), why };
             let (size, file) = opened.map_err(failure)?;
-            let request = self.request(Method::PUT, &path)?;
+            let request = self.request(Method::PUT, &path);
             Ok(request.timeout(self.left()?).body(Body::sized(file, size)))
         })
         .map(drop)
@@ -235,7 +235,7 @@ impl<'a> Client<'a> {
         let path = format!("mlflow/{path}");
         let body = body.to_string();
         self.repeat(&path, || {
-            let request = self.request(Method::POST, &path)?;
+            let request = self.request(Method::POST, &path);
             let request = request.header("Content-Type", "application/json").body(body.clone());
             Ok(request.timeout(self.left()?.min(TIMEOUT)))
         })
@@ -246,18 +246,24 @@ impl<'a> Client<'a> {
         address.query_pairs_mut().extend_pairs(query);
         let path = format!("mlflow/{path}?{}", address.query().unwrap_or_default());
         self.repeat(&path, || {
-            Ok(self.request(Method::GET, &path)?.timeout(self.left()?.min(TIMEOUT)))
+            Ok(self.request(Method::GET, &path).timeout(self.left()?.min(TIMEOUT)))
         })
     }
 
-    fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, MlflowError> {
-        let base = self.config.server.as_str().trim_end_matches('/');
-        let url = Url::parse(&format!("{base}/api/2.0/{path}"));
-        let request = self.http.request(method, url.map_err(|_| self.unexpected(path))?);
-        Ok(match &self.config.authorization {
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut url = self.config.server.expose().clone();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        url.set_path(&format!("{}/api/2.0/{path}", url.path().trim_end_matches('/')));
+        // A proxy in front of the server may require a query of its own.
+        let queries = [url.query().unwrap_or_default(), query];
+        let queries: Vec<&str> = queries.into_iter().filter(|query| !query.is_empty()).collect();
+        let query = queries.join("&");
+        url.set_query(Some(query.as_str()).filter(|query| !query.is_empty()));
+        let request = self.http.request(method, url);
+        match &self.config.authorization {
             Some(value) => request.header(AUTHORIZATION, value.clone()),
             None => request,
-        })
+        }
     }
 
     /// Sends the request that `make` returns until it succeeds or fails for good; returns the JSON
@@ -312,7 +318,7 @@ impl<'a> Client<'a> {
         let message = member("/message")
             .unwrap_or_else(|| status.canonical_reason().unwrap_or("no reason given").to_owned());
         MlflowError::Rejected {
-            server: shown(self.config),
+            server: self.config.server.shown(),
             path: path.split('?').next().unwrap_or_default().to_owned(),
             status: status.as_u16(),
             code: member("/error_code").unwrap_or_default(),
@@ -321,19 +327,15 @@ impl<'a> Client<'a> {
     }
 
     fn unexpected(&self, path: &str) -> MlflowError {
-        MlflowError::Unexpected { server: shown(self.config), path: path.to_owned() }
+        MlflowError::Unexpected { server: self.config.server.shown(), path: path.to_owned() }
     }
-}
-
-fn shown(config: &Config) -> String {
-    redact::url(config.server.as_str())
 }
 
 /// The error itself has the URL, which may contain a password.
 fn unreachable(config: &Config, error: &reqwest::Error) -> MlflowError {
     let what = if error.is_timeout() { "no response in time" } else { "the request failed" };
     let why = error.source().map_or_else(|| what.to_owned(), described);
-    MlflowError::Unreachable { server: shown(config), why }
+    MlflowError::Unreachable { server: config.server.shown(), why }
 }
 
 /// Returns names and values in the form of the API.

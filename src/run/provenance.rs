@@ -5,6 +5,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use crate::platform::host;
+use crate::redact::ShownUrl;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::tokenizer::TokenCounter;
 
@@ -66,7 +67,7 @@ pub(crate) struct Tokenizer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Server {
     /// URL of the requests, without credentials.
-    pub(crate) url: String,
+    pub(crate) url: ShownUrl,
     /// Name of the software, from the names of its metrics or else from its `server` header.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) name: Option<String>,
@@ -129,7 +130,7 @@ const ENGINES: [(&str, &str); 8] = [
 impl Server {
     /// Returns the server at `url`, whose responses had this `server` header.
     #[must_use]
-    pub(crate) fn answering(url: &str, header: Option<&str>) -> Self {
+    pub(crate) fn answering(url: &ShownUrl, header: Option<&str>) -> Self {
         // `name/version (comment) …`, RFC 9110, 10.2.4.
         let product = header.and_then(|header| header.split_whitespace().next());
         let (name, version) = product.map_or((None, None), |product| {
@@ -137,7 +138,7 @@ impl Server {
             (Some(name), Some(version).filter(|version| !version.is_empty()))
         });
         Self {
-            url: url.to_owned(),
+            url: url.clone(),
             name: name.map(str::to_owned),
             version: version.map(str::to_owned),
         }
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn a_server_header_names_product_and_version() {
         let of = |header| {
-            let server = Server::answering("http://h:1/v1", header);
+            let server = Server::answering(&"http://h:1/v1".into(), header);
             (server.name, server.version)
         };
         let text = |text: &str| Some(text.to_owned());

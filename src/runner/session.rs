@@ -18,6 +18,7 @@ use super::steps::{self, Steps};
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
+use crate::redact::ShownUrl;
 use crate::schedule::{PhaseKind, Users};
 use crate::transport::{EventWatch, OutgoingRequest, SessionConnection, Watch};
 use crate::units::{Clock, Nanos};
@@ -295,7 +296,7 @@ impl PhaseWorker {
             None => first,
             // Boxed, so that usual requests do not need the memory for it.
             Some(step) => {
-                let base = target.map_or("", |target| &target.path_and_query);
+                let base = target.map_or("", |target| &**target.path_and_query.expose());
                 let steps =
                     Steps { worker: &self.shared, request, base, connection: &session.connection };
                 Box::pin(steps.follow(first, step, cancelled)).await
@@ -314,7 +315,7 @@ impl PhaseWorker {
             request_id,
             correlation_id,
             model,
-            url: target.map_or_else(|| Arc::from(""), |target| Arc::clone(&target.url)),
+            url: target.map_or_else(ShownUrl::default, |target| target.url.clone()),
             payload,
             earlier_answers: answers.to_vec(),
             due,

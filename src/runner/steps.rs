@@ -11,6 +11,7 @@ use http::{HeaderMap, Method};
 use super::worker::Shared;
 use crate::endpoint::{Endpoint, NextStep, http_error};
 use crate::record::{ErrorKind, RequestError};
+use crate::redact::Secret;
 use crate::transport::{Exchange, OutgoingRequest, RequestHeaders, SessionConnection, Watch};
 use crate::units::Clock;
 
@@ -63,7 +64,7 @@ impl Steps<'_> {
         let headers = fetching(self.request.headers);
         let (method, body) = (Method::GET, Bytes::new());
         let request = OutgoingRequest { method, headers: &headers, body, ..self.request };
-        let path = request.path.clone().unwrap_or_else(|| self.base.into());
+        let path = request.path.clone().unwrap_or_else(|| Secret::new(self.base));
         let steps = Steps { request, ..self };
         let timeout = self.worker.client.request_timeout();
         let deadline = first.start + timeout;
@@ -73,7 +74,7 @@ impl Steps<'_> {
             biased;
             () = cancelled => Some(Early::Cancelled),
             () = steps.worker.timer.until(deadline) => Some(Early::TimedOut),
-            () = steps.take(&path, &mut so_far, step, &mut waits_for) => None,
+            () = steps.take(path.expose(), &mut so_far, step, &mut waits_for) => None,
         };
         let seconds = timeout.as_seconds();
         let error = match early {
@@ -103,7 +104,7 @@ impl Steps<'_> {
         loop {
             self.worker.timer.until(Clock::now() + step.after).await;
             let request = OutgoingRequest {
-                path: Some(with_suffix(path, &step.suffix)),
+                path: Some(Secret::new(with_suffix(path, &step.suffix))),
                 ..self.request.clone()
             };
             let never = std::future::pending();

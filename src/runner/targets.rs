@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::redact::Secret;
 use crate::transport::Target;
 
 /// The servers of a run. If the path contains the name of the model, there is also one target per
@@ -36,10 +37,14 @@ impl Targets {
 
     /// Returns the target of a request to `model` on `server`, and its path if it differs from the
     /// path of the server.
-    pub(super) fn of(&self, server: usize, model: &str) -> (Option<&Target>, Option<Arc<str>>) {
+    pub(super) fn of(
+        &self,
+        server: usize,
+        model: &str,
+    ) -> (Option<&Target>, Option<Secret<Arc<str>>>) {
         let named = self.models.iter().find(|(name, _)| **name == *model);
         match named.and_then(|(_, targets)| targets.get(server)) {
-            Some(target) => (Some(target), Some(Arc::clone(&target.path_and_query))),
+            Some(target) => (Some(target), Some(target.path_and_query.clone())),
             None => (self.servers.get(server), None),
         }
     }
@@ -62,7 +67,10 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|session| targets.server(session)), [0, 1, 0, 1]);
         let of = |server, model| {
             let (target, path) = targets.of(server, model);
-            (target.map(|target| target.url.to_string()), path.map(|path| path.to_string()))
+            (
+                target.map(|target| target.url.to_string()),
+                path.map(|path| path.expose().to_string()),
+            )
         };
         assert_eq!(of(1, "m"), (Some("http://b/m".into()), Some("/m".into())));
         assert_eq!(of(1, "other"), (Some("http://b/x".into()), None));

@@ -25,6 +25,7 @@ use super::store::Store;
 use crate::interrupt::Interrupt;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
+use crate::redact::{Secret, ShownUrl};
 use crate::runner::PhaseListener;
 use crate::schedule::PhaseKind;
 use crate::transport::{Connections, TlsError};
@@ -128,7 +129,7 @@ impl Default for Limits {
 pub struct EndpointConfig {
     /// The URL with credentials, which are sent but never shown.
     #[serde(serialize_with = "shown_url")]
-    pub url: Url,
+    pub url: Secret<Url>,
     /// Whether it was derived from the server's URL (`--url`) rather than given by the user.
     pub is_discovered: bool,
 }
@@ -136,7 +137,7 @@ pub struct EndpointConfig {
 impl EndpointConfig {
     /// Returns its URL without credentials.
     #[must_use]
-    pub(crate) fn shown(&self) -> Arc<str> {
+    pub(crate) fn shown(&self) -> ShownUrl {
         shown(&self.url)
     }
 }
@@ -148,7 +149,7 @@ impl fmt::Debug for EndpointConfig {
 }
 
 /// Serializes the URL without its credentials.
-fn shown_url<S: Serializer>(url: &Url, serializer: S) -> Result<S::Ok, S::Error> {
+fn shown_url<S: Serializer>(url: &Secret<Url>, serializer: S) -> Result<S::Ok, S::Error> {
     shown(url).serialize(serializer)
 }
 
@@ -195,7 +196,7 @@ impl<S: ScrapeSink> Collector<S> {
         sink: S,
         interrupt: &Interrupt,
     ) -> Result<Self, CollectorError> {
-        let urls: Vec<Arc<str>> = config.endpoints.iter().map(EndpointConfig::shown).collect();
+        let urls: Vec<ShownUrl> = config.endpoints.iter().map(EndpointConfig::shown).collect();
         let targets = config.endpoints.iter().map(|endpoint| &endpoint.url);
         let fetcher = Fetcher::new(connections, targets, clock)?;
         let shared = Arc::new(Shared::new(Store::new(urls.iter().cloned()), clock));
@@ -377,7 +378,7 @@ impl Fetching {
         }
     }
 
-    fn alternative(&self, url: &Url) -> Alternative {
+    fn alternative(&self, url: &Secret<Url>) -> Alternative {
         let Some(other) = alternative(url) else { return Alternative::None };
         let name = shown(&other);
         let is_configured = self.config.endpoints.iter().any(|endpoint| endpoint.shown() == name);

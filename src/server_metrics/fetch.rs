@@ -1,7 +1,6 @@
 //! Sends a single scrape.
 
 use std::io::Read;
-use std::sync::Arc;
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
@@ -16,7 +15,7 @@ use super::exposition::Format;
 use super::scrape::FetchTimes;
 use super::store::MAX_VALUE_BYTES;
 use crate::causes::root;
-use crate::redact;
+use crate::redact::{Secret, ShownUrl};
 use crate::transport::Connections;
 use crate::units::{Clock, Nanos};
 
@@ -106,7 +105,7 @@ impl Fetcher {
     /// Creates a fetcher for `urls`, with times of `clock`.
     pub(super) fn new<'a>(
         connections: &Connections,
-        urls: impl IntoIterator<Item = &'a Url>,
+        urls: impl IntoIterator<Item = &'a Secret<Url>>,
         clock: Clock,
     ) -> Result<Self, CollectorError> {
         let client = connections
@@ -120,7 +119,11 @@ impl Fetcher {
     }
 
     /// Scrapes `url` until the instant `deadline`.
-    pub(super) async fn fetch(&self, url: &Url, deadline: Nanos) -> Result<Fetched, ScrapeError> {
+    pub(super) async fn fetch(
+        &self,
+        url: &Secret<Url>,
+        deadline: Nanos,
+    ) -> Result<Fetched, ScrapeError> {
         let sent = Clock::now();
         let bound = deadline.since(sent);
         let late = || {
@@ -135,8 +138,8 @@ impl Fetcher {
         Ok(fetched)
     }
 
-    async fn exchange(&self, url: &Url, sent: Nanos) -> Result<Fetched, ScrapeError> {
-        let request = self.client.get(url.clone());
+    async fn exchange(&self, url: &Secret<Url>, sent: Nanos) -> Result<Fetched, ScrapeError> {
+        let request = self.client.get(url.expose().clone());
         let request = request.header(ACCEPT, FORMATS).header(ACCEPT_ENCODING, "gzip");
         let response = request.send().await.map_err(failed)?;
         let first_byte = Clock::now();
@@ -237,25 +240,26 @@ pub(super) fn clipped(text: &str) -> String {
 }
 
 /// Returns `url` without credentials.
-pub(super) fn shown(url: &Url) -> Arc<str> {
-    let mut url = url.clone();
+pub(super) fn shown(url: &Secret<Url>) -> ShownUrl {
+    let mut url = url.expose().clone();
     // Both fail only for URLs that cannot have credentials.
     let _ = url.set_password(None);
     let _ = url.set_username("");
-    redact::url(url.as_str()).into()
+    ShownUrl::new(url.as_str())
 }
 
 /// Returns the URL of the exposition on servers that return something else at `…/metrics`: the same
 /// with `/prometheus/metrics` at its end. `None` if the path does not end in `/metrics`, or already
 /// ends in `/prometheus/metrics`.
-pub(super) fn alternative(url: &Url) -> Option<Url> {
+pub(super) fn alternative(url: &Secret<Url>) -> Option<Secret<Url>> {
+    let url = url.expose();
     let base = url.path().strip_suffix("/metrics")?;
     if base.ends_with("/prometheus") {
         return None;
     }
     let mut alternative = url.clone();
     alternative.set_path(&format!("{base}/prometheus/metrics"));
-    Some(alternative)
+    Some(Secret::new(alternative))
 }
 
 #[cfg(test)]
@@ -263,13 +267,13 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn url(text: &str) -> Url {
-        Url::parse(text).unwrap()
+    fn url(text: &str) -> Secret<Url> {
+        Secret::new(Url::parse(text).unwrap())
     }
 
     #[test]
     fn the_other_place_is_beside_a_path_that_ends_in_metrics() {
-        let probed = |text: &str| alternative(&url(text)).map(String::from);
+        let probed = |text: &str| alternative(&url(text)).map(|url| url.expose().to_string());
         for (from, to) in [
             ("http://h:1/metrics", "http://h:1/prometheus/metrics"),
             ("http://h:1/v1/metrics", "http://h:1/v1/prometheus/metrics"),

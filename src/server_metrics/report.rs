@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::conservation::Comparison;
 use super::snapshot::Kind;
 use super::store::{Labels, Store};
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 
 pub use build::build;
@@ -43,12 +44,12 @@ pub struct ServerMetricsReport {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
     /// The configured URLs, in order.
-    pub endpoints_configured: Vec<Arc<str>>,
+    pub endpoints_configured: Vec<ShownUrl>,
     /// The endpoints that exposed metrics, by the URL that was scraped, which differs from the
     /// configured one if `/prometheus/metrics` was used instead.
-    pub endpoints_successful: Vec<Arc<str>>,
+    pub endpoints_successful: Vec<ShownUrl>,
     /// Information about each endpoint that exposed metrics, in the same order.
-    pub endpoint_info: Vec<(Arc<str>, EndpointInfo)>,
+    pub endpoint_info: Vec<(ShownUrl, EndpointInfo)>,
     /// The phases that statistics cover.
     pub windows: Windows,
 }
@@ -147,7 +148,7 @@ pub struct MetricReport {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeriesReport {
     /// The endpoint that exposes it.
-    pub endpoint_url: Arc<str>,
+    pub endpoint_url: ShownUrl,
     /// Its labels.
     pub labels: Labels,
     /// Its statistics.

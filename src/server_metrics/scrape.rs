@@ -1,17 +1,16 @@
 //! A scrape of an endpoint, and its recipients.
 
-use std::sync::Arc;
-
 use super::exposition::Exposition;
 use super::snapshot::Snapshot;
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
 /// A URL that exposes metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Full URL without credentials, as shown in files, logs and telemetry.
-    pub url: Arc<str>,
+    /// Full URL, as shown in files, logs and telemetry.
+    pub url: ShownUrl,
 }
 
 /// The wall times of a scrape, in nanoseconds since the epoch.

@@ -1,14 +1,14 @@
 //! How many of the tokens that a server drafts with speculative decoding it accepts.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::report::ServerMetricsReport;
+use crate::redact::ShownUrl;
 
 /// The acceptance of drafts by one endpoint in the profiling phase.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Acceptance {
-    pub(crate) endpoint_url: Arc<str>,
+    pub(crate) endpoint_url: ShownUrl,
     /// Accepted tokens per drafted token.
     pub(crate) rate: Option<f64>,
     /// Mean tokens per step: the accepted ones, and the one that the model itself adds.
@@ -38,7 +38,7 @@ pub(crate) fn acceptance(report: &ServerMetricsReport) -> Vec<Acceptance> {
         .collect()
 }
 
-fn by_counters(report: &ServerMetricsReport, url: &Arc<str>) -> Option<Acceptance> {
+fn by_counters(report: &ServerMetricsReport, url: &ShownUrl) -> Option<Acceptance> {
     let total = |name| values(report, url, name, "total").map(|(_, total)| total).sum::<f64>();
     let drafts = Some(total(DRAFTS)).filter(|drafts| *drafts > 0.0)?;
     let (drafted, accepted) = (total(DRAFTED), total(ACCEPTED));
@@ -49,7 +49,7 @@ fn by_counters(report: &ServerMetricsReport, url: &Arc<str>) -> Option<Acceptanc
         }
     }
     Some(Acceptance {
-        endpoint_url: Arc::clone(url),
+        endpoint_url: url.clone(),
         rate: (drafted > 0.0).then(|| accepted / drafted),
         length: Some(1.0 + accepted / drafts),
         by_position: by_position.into_iter().collect(),
@@ -57,7 +57,7 @@ fn by_counters(report: &ServerMetricsReport, url: &Arc<str>) -> Option<Acceptanc
 }
 
 /// The means of the gauges, which are 0 while nothing is drafted.
-fn by_gauges(report: &ServerMetricsReport, url: &Arc<str>) -> Option<Acceptance> {
+fn by_gauges(report: &ServerMetricsReport, url: &ShownUrl) -> Option<Acceptance> {
     let mean = |name| {
         let values = values(report, url, name, "avg").map(|(_, mean)| mean);
         let values: Vec<f64> = values.filter(|mean| *mean > 0.0).collect();
@@ -65,7 +65,7 @@ fn by_gauges(report: &ServerMetricsReport, url: &Arc<str>) -> Option<Acceptance>
     };
     let (rate, length) = (mean(RATE), mean(LENGTH));
     (rate.is_some() || length.is_some()).then(|| Acceptance {
-        endpoint_url: Arc::clone(url),
+        endpoint_url: url.clone(),
         rate,
         length,
         by_position: Vec::new(),
@@ -76,7 +76,7 @@ fn by_gauges(report: &ServerMetricsReport, url: &Arc<str>) -> Option<Acceptance>
 /// draft if it has one.
 fn values<'a>(
     report: &'a ServerMetricsReport,
-    url: &'a Arc<str>,
+    url: &'a ShownUrl,
     name: &'a str,
     statistic: &'a str,
 ) -> impl Iterator<Item = (Option<u64>, f64)> + 'a {
@@ -92,6 +92,8 @@ fn values<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::server_metrics::report::{
         CounterStats, GaugeStats, MetricReport, SeriesReport, Stats, Summary,

@@ -15,6 +15,7 @@ use super::report::Windows;
 use super::scrape::FetchTimes;
 use super::snapshot::{Family, Kind, Point, Snapshot, Value};
 use super::span::{LateCounts, Span};
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 pub use columns::Values;
 pub(crate) use columns::{Column, HistogramColumns, SummaryColumns, bound};
@@ -35,10 +36,10 @@ pub struct Store {
 #[derive(Debug)]
 pub struct EndpointStore {
     /// The configured URL, without credentials.
-    pub configured_url: Arc<str>,
+    pub configured_url: ShownUrl,
     /// The URL that is scraped, which differs from the configured one if `/metrics` is not an
     /// exposition but `/prometheus/metrics` is.
-    pub url: Arc<str>,
+    pub url: ShownUrl,
     /// Families in the order of their first occurrence.
     pub families: Vec<FamilyStore>,
     scrapes: Vec<FetchTimes>,
@@ -83,19 +84,19 @@ pub struct Series {
 impl Store {
     /// Creates an empty store for the endpoints `urls`, without credentials.
     #[must_use]
-    pub fn new(urls: impl IntoIterator<Item = Arc<str>>) -> Self {
+    pub fn new(urls: impl IntoIterator<Item = ShownUrl>) -> Self {
         Self::limited(urls, Limits::default())
     }
 
     /// Like [`Store::new`], with other limits.
     #[must_use]
-    pub(crate) fn limited(urls: impl IntoIterator<Item = Arc<str>>, limits: Limits) -> Self {
+    pub(crate) fn limited(urls: impl IntoIterator<Item = ShownUrl>, limits: Limits) -> Self {
         let endpoints = urls.into_iter().map(EndpointStore::new).collect();
         Self { endpoints, room: Room::new(limits) }
     }
 
     /// Adds an endpoint at `url`, without credentials; returns its index.
-    pub(crate) fn add(&mut self, url: Arc<str>) -> usize {
+    pub(crate) fn add(&mut self, url: ShownUrl) -> usize {
         self.endpoints.push(EndpointStore::new(url));
         self.endpoints.len() - 1
     }
@@ -144,7 +145,7 @@ impl Store {
     }
 
     /// Records that the endpoint with the index `endpoint` is scraped at `url` from now on.
-    pub fn moved(&mut self, endpoint: usize, url: Arc<str>) {
+    pub fn moved(&mut self, endpoint: usize, url: ShownUrl) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.url = url;
         }
@@ -220,9 +221,9 @@ impl Store {
 }
 
 impl EndpointStore {
-    fn new(url: Arc<str>) -> Self {
+    fn new(url: ShownUrl) -> Self {
         Self {
-            configured_url: Arc::clone(&url),
+            configured_url: url.clone(),
             url,
             families: Vec::new(),
             scrapes: Vec::new(),

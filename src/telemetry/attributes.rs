@@ -10,6 +10,7 @@ use url::Url;
 use super::{Config, Identity};
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::ErrorKind;
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::semconv::attribute;
 
@@ -57,8 +58,8 @@ pub(super) struct Interner {
     operation: &'static str,
     provider: Option<String>,
     models: Vec<Arc<str>>,
-    urls: Vec<String>,
-    by_url: HashMap<Arc<str>, usize>,
+    urls: Vec<ShownUrl>,
+    by_url: HashMap<ShownUrl, usize>,
     servers: Vec<Server>,
     response_models: Vec<String>,
 }
@@ -89,7 +90,7 @@ impl Interner {
 
     /// Returns the attributes of data that describes a phase rather than a request.
     pub(super) fn of_phases(&self) -> PhaseAttributes {
-        let server = self.server(self.urls.first().map_or("", String::as_str));
+        let server = self.server(self.urls.first().map_or("", ShownUrl::as_str));
         let model = self.models.first().map_or(OTHER, |model| model);
         PhaseAttributes(vec![
             KeyValue::new(attribute::GEN_AI_OPERATION_NAME, self.operation),
@@ -143,7 +144,7 @@ impl Interner {
         attributes
     }
 
-    fn server_index(&mut self, url: &Arc<str>) -> usize {
+    fn server_index(&mut self, url: &ShownUrl) -> usize {
         if let Some(index) = self.by_url.get(url) {
             return *index;
         }
@@ -153,7 +154,7 @@ impl Interner {
             self.servers.push(server);
             self.servers.len() - 1
         });
-        self.by_url.insert(Arc::clone(url), index);
+        self.by_url.insert(url.clone(), index);
         index
     }
 

@@ -11,7 +11,6 @@ use super::Identity;
 use super::attributes::PhaseAttributes;
 use crate::metrics::ClientHealth;
 use crate::metrics::health::{ErrorBounds, MetricBounds};
-use crate::redact;
 use crate::runner::QueueStats;
 use crate::schedule::PhaseKind;
 use crate::semconv::{Definition, attribute, metric};
@@ -101,7 +100,7 @@ impl Client {
     /// Records the settings of the run.
     pub(super) fn run(&self, identity: &Identity) {
         let info = &identity.info;
-        let url = identity.urls.first().map(|url| redact::url(url)).unwrap_or_default();
+        let url = identity.urls.first().cloned().unwrap_or_default();
         let optional = [
             (attribute::AIPERF_RUN_INPUT_TOKENS, &info.input_tokens),
             (attribute::AIPERF_RUN_OUTPUT_TOKENS, &info.output_tokens),

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::TraceSample;
 use crate::endpoint::EndpointType;
-use crate::redact;
+use crate::redact::{self, Secret, ShownUrl};
 use crate::schedule::Shard;
 use serde::{Serialize, Serializer};
 
@@ -26,7 +26,7 @@ pub struct Config {
     /// URL of the collector (`--otel-url`, else the `OTEL_EXPORTER_OTLP_*` variables). With `None`
     /// nothing is exported, but the in-process reader works all the same.
     #[serde(serialize_with = "shown_url")]
-    pub url: Option<String>,
+    pub url: Option<Secret>,
     /// The exported streams.
     pub streams: Streams,
     /// `--otel-resource-attributes`, in order; a later one overrides an earlier one.
@@ -47,6 +47,14 @@ pub struct Config {
     pub timeout_seconds: f64,
 }
 
+impl Config {
+    /// Returns the URL as it may be shown.
+    #[must_use]
+    pub(crate) fn shown_url(&self) -> Option<ShownUrl> {
+        self.url.as_ref().map(|url| ShownUrl::new(url.expose()))
+    }
+}
+
 impl fmt::Debug for Config {
     /// Omits credentials in the URL and attributes that may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,8 +64,8 @@ impl fmt::Debug for Config {
 
 /// Serializes the URL without its credentials.
 #[expect(clippy::ref_option, reason = "serde hands over a reference")]
-fn shown_url<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    url.as_deref().map(redact::url).serialize(serializer)
+fn shown_url<S: Serializer>(url: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
+    url.as_ref().map(|url| ShownUrl::new(url.expose())).serialize(serializer)
 }
 
 /// Serializes the attributes without their secrets.
@@ -114,7 +122,7 @@ pub struct Identity {
     /// The requested models; the first is `aiperf.model.name`.
     pub models: Vec<Arc<str>>,
     /// Base URLs of the servers.
-    pub urls: Vec<String>,
+    pub urls: Vec<ShownUrl>,
     /// The settings that tell it apart from other runs.
     pub info: RunSettings,
 }

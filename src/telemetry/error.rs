@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::redact::ShownUrl;
+
 /// The reason why telemetry cannot be started. An unreachable collector is not among them: it is
 /// detected later, and the run continues.
 #[derive(Debug, thiserror::Error)]
@@ -9,8 +11,8 @@ pub enum TelemetryError {
     /// The collector's URL cannot be used.
     #[error("the collector URL {url:?} is not valid: {reason}")]
     Url {
-        /// The URL as given, without credentials.
-        url: String,
+        /// The URL as given.
+        url: ShownUrl,
         /// The problem, and how to solve it.
         reason: String,
     },

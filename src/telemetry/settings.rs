@@ -176,7 +176,8 @@ impl Destination {
         config: &Config,
         given: Environment<'_>,
     ) -> Result<Option<Self>, TelemetryError> {
-        let found = endpoint::find(signal, config.url.as_deref(), given)?;
+        let found =
+            endpoint::find(signal, config.url.as_ref().map(|url| url.expose().as_str()), given)?;
         let Some((url, protocol)) = found else { return Ok(None) };
         Ok(Some(Self {
             url,

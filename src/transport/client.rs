@@ -321,7 +321,7 @@ impl Client {
     fn http_request(&self, work: &Work<'_>) -> Request<Full<Bytes>> {
         let mut http = Request::new(Full::new(work.request.body.clone()));
         *http.method_mut() = work.request.method.clone();
-        *http.uri_mut() = work.route.uri(work.request.path.as_deref());
+        *http.uri_mut() = work.route.uri(work.request.path.as_ref().map(|path| &**path.expose()));
         *http.headers_mut() = work.request.headers.make();
         work.route.complete(http.headers_mut(), self.connector.reuse());
         http

@@ -197,7 +197,7 @@ fn remedy(error: &io::Error) -> &'static str {
 impl Route {
     fn new(target: &Target, proxy: Option<Proxy>) -> Self {
         let mut route = Self { target: target.clone(), proxy, uri: Uri::default() };
-        route.uri = route.uri_of(&target.path_and_query);
+        route.uri = route.uri_of(target.path_and_query.expose());
         route
     }
 

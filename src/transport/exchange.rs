@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::io_log::IoLog;
 use super::stamps::ReadArrival;
 use crate::record::{HttpTrace, RequestError, ResponseBody};
+use crate::redact::Secret;
 use crate::units::{Clock, Nanos};
 
 /// Makes the headers of a request.
@@ -36,7 +37,7 @@ pub struct OutgoingRequest<'a> {
     /// HTTP method.
     pub method: Method,
     /// Path and query, if they differ from those of the target.
-    pub path: Option<Arc<str>>,
+    pub path: Option<Secret<Arc<str>>>,
     /// The headers of the request.
     pub headers: &'a dyn RequestHeaders,
     /// Request body.

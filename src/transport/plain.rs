@@ -6,17 +6,18 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
 use super::{Connections, TlsError};
+use crate::redact::Secret;
 
 impl Connections {
     /// Creates a client for requests to `urls` that are not measured. It uses the TLS options and
     /// the proxies of the run, but its own sockets and connection pool.
     pub(crate) fn plain_client<'a>(
         &self,
-        urls: impl IntoIterator<Item = &'a Url>,
+        urls: impl IntoIterator<Item = &'a Secret<Url>>,
     ) -> Result<ClientBuilder, TlsError> {
         // Fails only if another part of the program was first.
         let _ = ring::default_provider().install_default();
-        let needs_tls = urls.into_iter().any(|url| url.scheme() == "https");
+        let needs_tls = urls.into_iter().any(|url| url.expose().scheme() == "https");
         // Most of the time to create a client is spent on reading the system's root certificates,
         // of which a system may have none. Connections to proxies do not use TLS either.
         let tls = if needs_tls { self.tls.client_config()? } else { trusting_nobody() };

@@ -8,6 +8,8 @@ use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use url::Url;
 
+use crate::redact::{Secret, ShownUrl};
+
 /// Error of a base URL.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TargetError {
@@ -16,20 +18,20 @@ pub enum TargetError {
         "{0:?} is not a valid server URL: only http and https are supported; expected a URL such \
          as http://localhost:8000"
     )]
-    Scheme(String),
+    Scheme(ShownUrl),
     /// The URL does not have a host.
     #[error(
         "{0:?} is not a valid server URL: the host is missing; expected a URL such as \
          http://localhost:8000"
     )]
-    Host(String),
+    Host(ShownUrl),
 }
 
 /// One server and the path of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The full URL without credentials, for records.
-    pub(crate) url: Arc<str>,
+    /// The full URL, for records.
+    pub(crate) url: ShownUrl,
     pub(crate) tls: bool,
     /// Host name or address, without the brackets of IPv6.
     pub(crate) host: Arc<str>,
@@ -39,19 +41,19 @@ pub struct Target {
     /// Credentials from the user name and password of the URL, for requests without an
     /// `Authorization` header.
     pub(crate) authorization: Option<HeaderValue>,
-    pub(crate) path_and_query: Arc<str>,
+    pub(crate) path_and_query: Secret<Arc<str>>,
 }
 
 impl Target {
     /// Parses `url`. Its path and query are those of the requests.
     pub fn new(url: &Url) -> Result<Self, TargetError> {
-        let shown = without_credentials(url);
+        let shown = without_user(url);
         let tls = match url.scheme() {
             "http" => false,
             "https" => true,
-            _ => return Err(TargetError::Scheme(shown.to_string())),
+            _ => return Err(TargetError::Scheme(shown)),
         };
-        let no_host = || TargetError::Host(shown.to_string());
+        let no_host = || TargetError::Host(shown.clone());
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(no_host)?;
         let authority = match url.port() {
             Some(port) => format!("{host}:{port}"),
@@ -62,19 +64,21 @@ impl Target {
             None => url.path().to_owned(),
         };
         Ok(Self {
-            url: shown.as_str().into(),
+            url: shown.clone(),
             tls,
             host: host.trim_start_matches('[').trim_end_matches(']').into(),
             port: url.port_or_known_default().unwrap_or(if tls { 443 } else { 80 }),
             host_header: HeaderValue::from_str(&authority).map_err(|_| no_host())?,
             authorization: authorization(url),
-            path_and_query: path_and_query.into(),
+            path_and_query: Secret::new(path_and_query),
         })
     }
 
     /// Returns scheme, host and port: the start of the URL.
-    pub(super) fn origin(&self) -> &str {
-        self.url.strip_suffix(&*self.path_and_query).unwrap_or(&self.url)
+    pub(super) fn origin(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        // The header was made from text.
+        format!("{scheme}://{}", self.host_header.to_str().unwrap_or_default())
     }
 
     /// Returns host and port in the form used in requests to a proxy.
@@ -101,12 +105,12 @@ fn authorization(url: &Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn without_credentials(url: &Url) -> Url {
-    let mut shown = url.clone();
+fn without_user(url: &Url) -> ShownUrl {
+    let mut url = url.clone();
     // Both fail only for URLs that cannot have credentials.
-    let _ = shown.set_username("");
-    let _ = shown.set_password(None);
-    shown
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    ShownUrl::new(url.as_str())
 }
 
 #[cfg(test)]
@@ -122,9 +126,17 @@ mod tests {
         assert_eq!(target.host_header, "[::1]:8443");
         assert_eq!(target.origin(), "https://[::1]:8443");
         assert_eq!(target.authority(), "[::1]:8443");
-        assert_eq!(&*target.path_and_query, "/v1/chat/completions?x=1");
+        assert_eq!(&**target.path_and_query.expose(), "/v1/chat/completions?x=1");
         assert_eq!(target.authorization.as_ref().unwrap(), "Basic dXNlcjpzZWNyZXQ=");
         assert!(!format!("{target:?}").contains("dXNlcjpzZWNyZXQ"));
+    }
+
+    #[test]
+    fn secrets_are_sent_and_not_shown() {
+        let target = Target::new(&Url::parse("http://h/v1?api_key=s&x=1").unwrap()).unwrap();
+        assert_eq!(&**target.path_and_query.expose(), "/v1?api_key=s&x=1");
+        assert_eq!(&*target.url, "http://h/v1?api_key=redacted&x=1");
+        assert!(!format!("{target:?}").contains("key=s"));
     }
 
     #[test]

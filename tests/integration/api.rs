@@ -22,7 +22,7 @@ fn server() -> MockServer {
 }
 
 /// A run with an API.
-struct Watched {
+pub(crate) struct Watched {
     child: Child,
     address: String,
     directory: TempDir,
@@ -30,7 +30,7 @@ struct Watched {
 }
 
 /// Starts a run with a free port, and waits until it prints its address.
-fn start(url: &str, flags: &[&str], variables: &[(&str, &str)]) -> Watched {
+pub(crate) fn start(url: &str, flags: &[&str], variables: &[(&str, &str)]) -> Watched {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("run");
     let base = profile_command(url, &place, flags);
@@ -79,7 +79,7 @@ impl Watched {
         (head.split(' ').nth(1).unwrap().parse().unwrap(), decoded(head, body))
     }
 
-    fn text(&self, path: &str) -> String {
+    pub(crate) fn text(&self, path: &str) -> String {
         let (status, body) = self.ask(&format!("GET {path}"), "Host: localhost\r\n");
         assert_eq!(status, 200, "{path}: {body}");
         body
@@ -90,7 +90,7 @@ impl Watched {
     }
 
     /// Ends the run on request, and returns its exit code and what it printed.
-    fn shut_down(mut self) -> (Option<i32>, String, TempDir) {
+    pub(crate) fn shut_down(mut self) -> (Option<i32>, String, TempDir) {
         assert_eq!(self.ask("POST /api/shutdown", "Host: 127.0.0.1\r\n").0, 200);
         let code = self.child.wait().unwrap().code();
         (code, self.stderr.join().unwrap(), self.directory)
@@ -115,6 +115,26 @@ fn decoded(head: &str, body: &str) -> String {
 }
 
 const NO_GRACE: (&str, &str) = ("AIPERF_API_SERVER_POST_COMPLETE_GRACE", "0");
+/// Enough time to fetch the results.
+pub(crate) const GRACE: (&str, &str) = ("AIPERF_API_SERVER_POST_COMPLETE_GRACE", "60");
+
+/// The paths that do not stream.
+pub(crate) const PATHS: [&str; 8] = [
+    "/",
+    "/metrics",
+    "/api/metrics",
+    "/api/progress",
+    "/api/run",
+    "/api/config",
+    "/api/server-metrics",
+    "/api/results",
+];
+
+/// Waits until the files are written.
+pub(crate) fn wait_for_results(run: &Watched) {
+    wait_until("the results", || run.json("/api/results/list")["ready"] == true);
+}
+
 /// Longer than the test; the run is ended by a request.
 const LONG: [&str; 4] = ["--concurrency", "2", "--benchmark-duration", "600"];
 
@@ -208,7 +228,7 @@ fn prometheus_reads_the_results() {
 fn the_files_are_served_after_the_run_and_events_end_with_it() {
     let mock = server();
     let flags = ["--concurrency", "1", "--request-count", "6"];
-    let mut run = start(&mock.url(), &flags, &[("AIPERF_API_SERVER_POST_COMPLETE_GRACE", "60")]);
+    let mut run = start(&mock.url(), &flags, &[GRACE]);
     // Ends with the last event, before the API does.
     let events = run.text("/api/events");
     let (first, last) = (events.split("\n\n").next(), events.trim_end().rsplit("\n\n").next());

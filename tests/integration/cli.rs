@@ -605,7 +605,7 @@ fn defaults() {
     let config = profile("");
     assert_eq!(config.endpoint.endpoint_type, EndpointType::CHAT);
     assert!(!config.endpoint.streaming);
-    assert_eq!(config.server.urls[0].as_str(), "http://localhost:8000/");
+    assert_eq!(config.server.urls[0].expose().as_str(), "http://localhost:8000/");
     assert_eq!(config.transport.request_timeout, Nanos(21_600_000_000_000));
     assert_eq!(config.transport.connections.limit, 2500);
     assert_eq!(config.server.wait_for_model.mode, WaitMode::Inference);
@@ -824,7 +824,7 @@ fn a_warmup_takes_over_what_it_does_not_say() {
 fn lists_by_blank_by_comma_and_repeated() {
     for flags in ["--url a:1 b:2", "--url a:1,b:2", "-u a:1 -u b:2"] {
         let urls: Vec<String> =
-            profile(flags).server.urls.iter().map(ToString::to_string).collect();
+            profile(flags).server.urls.iter().map(|url| url.shown().to_string()).collect();
         assert_eq!(urls, ["http://a:1/", "http://b:2/"], "{flags}");
     }
     let config = profile("--extra-inputs temperature:0.7 ignore_eos=true --extra-inputs {\"n\":2}");
@@ -1060,7 +1060,7 @@ fn the_environment_gives_thresholds_and_flags_win() {
     assert_eq!(config.server.api_key.unwrap().expose(), "of-environment");
     let config = run(&["profile", "-m", "m", "--api-key", "of-flag", "--otel-url", "http://o"]);
     assert_eq!(config.server.api_key.unwrap().expose(), "of-flag");
-    assert_eq!(config.telemetry.url.as_deref(), Some("http://o"));
+    assert_eq!(config.telemetry.url.unwrap().expose(), "http://o");
     let error = parse_in(&["profile", "-m", "m"], &[("AIPERF_HTTP_CONNECTION_LIMIT", "many")]);
     assert!(error.unwrap_err().to_string().contains("AIPERF_HTTP_CONNECTION_LIMIT"));
 }
@@ -1203,7 +1203,10 @@ fn no_secret_is_shown() {
     let mut once: Vec<&str> =
         arguments.into_iter().filter(|argument| *argument != "--api-key=SECRET2").collect();
     let collector = parse_in(&once, &[]).unwrap_err().to_string();
-    assert!(collector.contains("//o:4318") && !collector.contains("SECRET"), "{collector}");
+    assert!(
+        collector.contains("//redacted@o:4318/") && !collector.contains("SECRET"),
+        "{collector}"
+    );
     once.retain(|argument| !argument.starts_with("--otel-url"));
     let Ok(Command::Profile(config)) = parse_in(&once, &[]) else { panic!() };
     for shown in
@@ -1212,7 +1215,7 @@ fn no_secret_is_shown() {
         assert!(!shown.contains("SECRET"), "{shown}");
     }
     assert!(config.cli_command.contains("max_tokens:5"), "{}", config.cli_command);
-    assert_eq!(config.server.urls[0].password(), Some("SECRET5"), "the wire gets it");
+    assert_eq!(config.server.urls[0].expose().password(), Some("SECRET5"), "the wire gets it");
     assert_eq!(config.server.api_key.unwrap().expose(), "SECRET1");
 }
 

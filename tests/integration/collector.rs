@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use aiperf::interrupt::{Interrupt, Interrupter};
+use aiperf::redact::Secret;
 use aiperf::runner::PhaseListener as _;
 use aiperf::schedule::PhaseKind;
 use aiperf::server_metrics::store::{EndpointStore, Store, Values};
@@ -142,7 +143,7 @@ struct Run<S = Notes> {
 }
 
 fn explicit(url: Url) -> EndpointConfig {
-    EndpointConfig { url, is_discovered: false }
+    EndpointConfig { url: Secret::new(url), is_discovered: false }
 }
 
 /// Short intervals, so that tests are fast, and long limits, because the low-priority threads of a
@@ -342,7 +343,8 @@ fn a_path_that_does_not_end_in_metrics_has_none_beside_it() {
 fn an_exposition_that_is_configured_besides_is_not_scraped_twice() {
     let endpoint = MetricsEndpoint::with([Reply::json_head()]);
     endpoint.script("/prometheus/metrics", [Reply::number()]);
-    let discovered = EndpointConfig { url: endpoint.url("/metrics"), is_discovered: true };
+    let discovered =
+        EndpointConfig { url: Secret::new(endpoint.url("/metrics")), is_discovered: true };
     let run = start(config([discovered, explicit(endpoint.url("/prometheus/metrics"))]));
     endpoint.wait_for(3);
     let log = run.log.clone();
@@ -653,7 +655,7 @@ fn an_unreachable_endpoint_is_left_out() {
         assert_eq!(warnings.iter().filter(told).count(), 1, "{url}: {warnings:?}");
     }
 
-    let guess = |url| EndpointConfig { url, is_discovered: true };
+    let guess = |url: Url| EndpointConfig { url: Secret::new(url), is_discovered: true };
     let run = start(config(urls.map(guess)));
     let log = run.log.clone();
     run.finish();

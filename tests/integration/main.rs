@@ -56,6 +56,7 @@ mod replay;
 mod report_page;
 mod retrieval;
 mod scrape_forwarder;
+mod secrets;
 mod selfcheck;
 #[cfg(unix)]
 mod server_control;
@@ -64,9 +65,9 @@ mod server_statistics;
 mod shards;
 #[cfg(unix)]
 mod shell;
-mod steady_state;
 #[cfg(target_os = "linux")]
 mod special_files;
+mod steady_state;
 mod support;
 mod sweeps;
 mod telemetry;

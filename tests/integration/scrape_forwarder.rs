@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aiperf::environment::Environment;
+use aiperf::redact::Secret;
 use aiperf::server_metrics::exposition::{Exposition, Format, Label, MetricType};
 use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::{Endpoint, FetchTimes, Scrape};
@@ -38,14 +39,19 @@ const FOUR_MIB: usize = 4 * 1024 * 1024;
 
 fn config(collector: &OtlpReceiver) -> Config {
     // The exporter's own exports must not interfere.
-    Config { url: Some(collector.url()), interval_seconds: 3600.0, ..Config::default() }
+    Config {
+        url: Some(Secret::new(collector.url())),
+        interval_seconds: 3600.0,
+        ..Config::default()
+    }
 }
 
 fn start(config: &Config, variables: &[(&str, &str)]) -> Telemetry {
     let found = |name: &str| {
         let pair = variables.iter().find(|(have, _)| *have == name);
         let is_protocol = name == "OTEL_EXPORTER_OTLP_PROTOCOL";
-        let is_grpc = is_protocol && config.url.as_deref().is_some_and(is_of_grpc);
+        let is_grpc =
+            is_protocol && config.url.as_ref().is_some_and(|url| is_of_grpc(url.expose()));
         pair.map(|(_, value)| (*value).to_owned()).or_else(|| is_grpc.then(|| "grpc".to_owned()))
     };
     Telemetry::start_in(config, &identity(), &[], Environment::new(&found)).unwrap()
@@ -488,7 +494,7 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
 fn no_collector_at_the_address_fails_nothing() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
-        let telemetry = start(&Config { url: Some(url), ..Config::default() }, &[]);
+        let telemetry = start(&Config { url: Some(Secret::new(url)), ..Config::default() }, &[]);
         show_text(&telemetry, "a 1\n", Format::Text);
         let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();
         let expected = ScrapesReport {
@@ -540,7 +546,8 @@ fn reset_a_request(listener: &TcpListener) {
 fn what_a_broken_connection_took_along_is_sent_again() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let config = Config { url: Some(format!("http://{address}")), ..Config::default() };
+    let config =
+        Config { url: Some(Secret::new(format!("http://{address}"))), ..Config::default() };
     let telemetry = start(&config, &[]);
     show_text(&telemetry, "a 1\n", Format::Text);
     reset_a_request(&listener);
@@ -572,7 +579,8 @@ fn tls_and_headers_are_those_of_the_exporter() {
     let variables: Vec<_> =
         files.chain([("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hunter2")]).collect();
     let url = format!("https://localhost:{}", collector.address().port());
-    let telemetry = start(&Config { url: Some(url), ..config(&collector) }, &variables);
+    let telemetry =
+        start(&Config { url: Some(Secret::new(url)), ..config(&collector) }, &variables);
     show_text(&telemetry, "a 1\n", Format::Text);
     let report = telemetry.finish(&RunTotals::default(), TIMEOUT);
     assert_all_forwarded(&report, 1);

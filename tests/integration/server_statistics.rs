@@ -51,7 +51,7 @@ fn parse(scrape: &Value) -> Exposition<'_> {
 }
 
 fn store(scrapes: &[Value]) -> Store {
-    let mut store = Store::new([Arc::from("http://server/metrics")]);
+    let mut store = Store::new(["http://server/metrics".into()]);
     let mut before = None;
     for scrape in scrapes {
         if before.replace(&scrape["body"]) == Some(&scrape["body"]) {

@@ -22,6 +22,7 @@ use aiperf::metrics::{Accumulator, Health, LoadReport, Registry};
 use aiperf::record::{
     Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, SseEvent, TurnId,
 };
+use aiperf::redact::Secret;
 use aiperf::runner::{CpuShares, QueueStats};
 use aiperf::schedule::{PhaseKind, PhaseStats};
 use aiperf::telemetry::{Config, Identity, RunTotals, Streams, Telemetry, TelemetryReport};
@@ -97,14 +98,15 @@ pub(crate) fn identity() -> Identity {
 
 fn config(url: Option<String>) -> Config {
     // Only the final export, unless a test changes this.
-    Config { url, interval_seconds: 3600.0, ..Config::default() }
+    Config { url: url.map(Secret::new), interval_seconds: 3600.0, ..Config::default() }
 }
 
 fn start(config: &Config, variables: &[(&str, &str)]) -> Run {
     let found = |name: &str| {
         let pair = variables.iter().find(|(have, _)| *have == name);
         let is_protocol = name == "OTEL_EXPORTER_OTLP_PROTOCOL";
-        let is_grpc = is_protocol && config.url.as_deref().is_some_and(is_of_grpc);
+        let is_grpc =
+            is_protocol && config.url.as_ref().is_some_and(|url| is_of_grpc(url.expose()));
         pair.map(|(_, value)| (*value).to_owned()).or_else(|| is_grpc.then(|| "grpc".to_owned()))
     };
     let telemetry =

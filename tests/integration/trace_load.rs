@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aiperf::environment::Environment;
+use aiperf::redact::Secret;
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::{Config, Telemetry, TracesReport};
 
@@ -19,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn start(collector: &OtlpReceiver) -> Run {
     let config = Config {
-        url: Some(collector.url()),
+        url: Some(Secret::new(collector.url())),
         trace_sample: "all".parse().ok(),
         interval_seconds: 0.02,
         // Far beyond all deadlines: no request ends by itself.

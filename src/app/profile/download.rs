@@ -14,7 +14,7 @@ use tokio::runtime;
 use url::Url;
 
 use crate::dataset::{Dataset, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
-use crate::redact;
+use crate::redact::{self, Secret, ShownUrl};
 use crate::transport::Connections;
 
 /// Timeout of a download.
@@ -49,11 +49,11 @@ async fn download(named: Vec<&mut Media>, connections: &Connections) -> anyhow::
             *media = found.clone();
             continue;
         }
-        let shown = redact::printable(&redact::url(&text));
+        let shown = redact::printable(&ShownUrl::new(&text));
         let context = || format!("cannot download the image {shown}; use a file instead");
-        let url = Url::parse(&text).with_context(context)?;
+        let url = Secret::new(Url::parse(&text).with_context(context)?);
         let client = connections.plain_client([&url])?.timeout(TIMEOUT).build()?;
-        let bytes = get(&client, url).await.with_context(context)?;
+        let bytes = get(&client, &url).await.with_context(context)?;
         total += bytes.len() as u64;
         if total > MAX_TOTAL_BYTES {
             bail!("the dataset's images exceed {} GiB", MAX_TOTAL_BYTES >> 30);
@@ -65,8 +65,9 @@ async fn download(named: Vec<&mut Media>, connections: &Connections) -> anyhow::
     Ok(())
 }
 
-async fn get(client: &Client, url: Url) -> anyhow::Result<Bytes> {
-    let mut response = client.get(url).send().await.map_err(reqwest::Error::without_url)?;
+async fn get(client: &Client, url: &Secret<Url>) -> anyhow::Result<Bytes> {
+    let mut response =
+        client.get(url.expose().clone()).send().await.map_err(reqwest::Error::without_url)?;
     let status = response.status();
     if !status.is_success() {
         bail!("its server returned status {status}");

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use url::Url;
 
 use super::beside::Beside;
 use super::{Observer, Run};
@@ -27,6 +28,7 @@ use crate::metrics::{
     Accumulator, ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry,
 };
 use crate::processing::{Processed, Processing, ProcessingParts, RecordSink};
+use crate::redact::{Secret, ShownUrl};
 use crate::run::time_breakdown::time_breakdown;
 use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
@@ -72,7 +74,7 @@ pub(super) struct Measured {
 pub(super) struct Files {
     pub(super) set: ArtifactSet,
     /// Each URL that responded, with the `server` header of its first response.
-    pub(super) servers: Vec<(Arc<str>, Option<String>)>,
+    pub(super) servers: Vec<(ShownUrl, Option<String>)>,
     clock: Clock,
     observer: Option<Observer>,
 }
@@ -85,7 +87,7 @@ impl RecordSink for Files {
             let headers = &record.trace.response_headers;
             let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
             let value = header.map(|(_, value)| value.clone());
-            self.servers.push((Arc::clone(&record.url), value));
+            self.servers.push((record.url.clone(), value));
         }
         if let Some(observer) = &mut self.observer {
             observer(measured);
@@ -349,7 +351,7 @@ impl Run {
             shard: self.config.schedule.shard,
             endpoint_type: self.config.endpoint.endpoint_type,
             models: models.iter().map(|model| model.as_str().into()).collect(),
-            urls: self.config.server.urls.iter().map(ToString::to_string).collect(),
+            urls: self.config.server.urls.iter().map(Secret::<Url>::shown).collect(),
             info: self.info(),
         }
     }

@@ -15,6 +15,7 @@ use crate::metrics::metric::{Kind, Observation, RecordValues, Value};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::record::{ErrorKind, RequestError};
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 
 /// The metric that is in the metadata as `requested_output_tokens`.
@@ -161,7 +162,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         client_errors: metadata.client_errors(),
         observation,
         model: metadata.model.into(),
-        url: metadata.url.into(),
+        url: ShownUrl::new(&metadata.url),
         due_wall_ns: metadata.request_due_ns,
         retries: metadata.retry_count,
     })

@@ -151,7 +151,7 @@ fn from_table(
     let mut report = statistics(&store, about.windows, files, known);
     let known_info = about.endpoints.into_iter().filter_map(|end| Some((end.url, end.info?)));
     report.summary.endpoint_info = known_info.collect();
-    let successful = report.summary.endpoint_info.iter().map(|(url, _)| Arc::clone(url));
+    let successful = report.summary.endpoint_info.iter().map(|(url, _)| url.clone());
     report.summary.endpoints_successful = successful.collect();
     Some(ServerMetrics { report, store: Arc::new(store), conservation: conservation(known) })
 }

@@ -5,34 +5,36 @@ use std::sync::Arc;
 
 use url::Url;
 
+use crate::redact::ShownUrl;
+
 /// A unique short name for each of some URLs.
 #[derive(Debug)]
-pub(super) struct EndpointIds(HashMap<Arc<str>, Arc<str>>);
+pub(super) struct EndpointIds(HashMap<ShownUrl, Arc<str>>);
 
 impl EndpointIds {
     /// Creates names of the form `host:port`; the whole URL if two of them share that.
-    pub(super) fn of(urls: &[Arc<str>]) -> Self {
+    pub(super) fn of(urls: &[ShownUrl]) -> Self {
         let mut shared: HashMap<Arc<str>, usize> = HashMap::new();
         for url in urls {
             *shared.entry(host_and_port(url)).or_default() += 1;
         }
-        let id = |url: &Arc<str>| {
+        let id = |url: &ShownUrl| {
             let short = host_and_port(url);
-            if shared[&short] == 1 { short } else { Arc::clone(url) }
+            if shared[&short] == 1 { short } else { Arc::clone(url.text()) }
         };
-        Self(urls.iter().map(|url| (Arc::clone(url), id(url))).collect())
+        Self(urls.iter().map(|url| (url.clone(), id(url))).collect())
     }
 
-    pub(super) fn of_url(&self, url: &Arc<str>) -> Arc<str> {
-        self.0.get(url).unwrap_or(url).clone()
+    pub(super) fn of_url(&self, url: &ShownUrl) -> Arc<str> {
+        Arc::clone(self.0.get(url).unwrap_or_else(|| url.text()))
     }
 }
 
-fn host_and_port(url: &Arc<str>) -> Arc<str> {
+fn host_and_port(url: &ShownUrl) -> Arc<str> {
     let parsed = Url::parse(url).ok();
     let parts =
         parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
-    parts.map_or_else(|| Arc::clone(url), |(host, port)| Arc::from(format!("{host}:{port}")))
+    parts.map_or_else(|| Arc::clone(url.text()), |(host, port)| Arc::from(format!("{host}:{port}")))
 }
 
 #[cfg(test)]
@@ -48,12 +50,12 @@ mod tests {
             "http://shared:1/a/metrics",
             "http://shared:1/b/metrics",
         ]
-        .map(Arc::from);
+        .map(ShownUrl::new);
         let ids = EndpointIds::of(&urls);
         let found = urls.each_ref().map(|url| ids.of_url(url).to_string());
         let (a, b) = (&*urls[3], &*urls[4]);
         assert_eq!(found, ["localhost:8000", "node:443", "[::1]:9", a, b]);
-        let unknown = Arc::from("http://unknown:1/metrics");
-        assert_eq!(ids.of_url(&unknown), unknown);
+        let unknown = ShownUrl::new("http://unknown:1/metrics");
+        assert_eq!(*ids.of_url(&unknown), *unknown);
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::endpoint_ids::EndpointIds;
 use super::json::{Times, buckets};
 use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
+use crate::redact::ShownUrl;
 use crate::server_metrics::report::{
     self, CounterStats, GaugeStats, HistogramStats, MetricReport, PERCENTILES, SeriesReport,
     ServerMetricsReport, Stats, SummaryStats,
@@ -47,7 +48,7 @@ struct Summary {
 
 members! {
     EndpointInfo {
-        endpoint_url: Arc<str>, duration_seconds: f64, scrape_count: u64,
+        endpoint_url: ShownUrl, duration_seconds: f64, scrape_count: u64,
         avg_scrape_latency_ms: f64, avg_scrape_period_ms: f64, failed_fetches: u64,
     }
 }
@@ -56,7 +57,7 @@ impl Summary {
     fn of(summary: &report::Summary, ids: &EndpointIds) -> Self {
         let configured = EndpointIds::of(&summary.endpoints_configured);
         let all =
-            |urls: &[Arc<str>], ids: &EndpointIds| urls.iter().map(|url| ids.of_url(url)).collect();
+            |urls: &[ShownUrl], ids: &EndpointIds| urls.iter().map(|url| ids.of_url(url)).collect();
         let info = summary.endpoint_info.iter();
         Self {
             endpoints_configured: all(&summary.endpoints_configured, &configured),
@@ -70,11 +71,11 @@ impl Summary {
 }
 
 impl EndpointInfo {
-    fn of(url: &Arc<str>, info: &report::EndpointInfo) -> Self {
+    fn of(url: &ShownUrl, info: &report::EndpointInfo) -> Self {
         let seconds = info.last_fetch_ns.saturating_sub(info.first_fetch_ns) as f64 / 1e9;
         let periods = info.total_fetches.saturating_sub(1);
         Self {
-            endpoint_url: Some(Arc::clone(url)),
+            endpoint_url: Some(url.clone()),
             duration_seconds: Some(seconds),
             scrape_count: Some(info.total_fetches),
             avg_scrape_latency_ms: finite(info.avg_fetch_latency_ms),
@@ -111,7 +112,7 @@ impl Serialize for Metrics<'_> {
 
 members! {
     Series {
-        endpoint: Arc<str>, endpoint_url: Arc<str>, labels: Pairs<Arc<str>>,
+        endpoint: Arc<str>, endpoint_url: ShownUrl, labels: Pairs<Arc<str>>,
         observation_count: u64, avg: f64, min: f64, max: f64, std: f64,
         p50: f64, p90: f64, p95: f64, p99: f64, estimated_percentiles: bool,
         delta: f64, rate_per_second: f64,
@@ -126,7 +127,7 @@ impl Series {
     fn of(kind: Kind, series: &SeriesReport, ids: &EndpointIds) -> Self {
         let named = Self {
             endpoint: Some(ids.of_url(&series.endpoint_url)),
-            endpoint_url: Some(Arc::clone(&series.endpoint_url)),
+            endpoint_url: Some(series.endpoint_url.clone()),
             labels: series.labels.iter().cloned().collect::<Pairs<_>>().unless_empty(),
             flags: Some(series.stats.flags().into_iter().map(Cow::Borrowed).collect())
                 .filter(|flags: &Vec<_>| !flags.is_empty()),

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
 use crate::artifacts::json::local_time;
+use crate::redact::ShownUrl;
 use crate::run::RunDescription;
 use crate::server_metrics::report::{
     self, MetricReport, PERCENTILES, SeriesReport, ServerMetricsReport, Stats as Statistics,
@@ -62,8 +63,8 @@ struct Export<M> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Summary {
-    endpoints_configured: Vec<Arc<str>>,
-    endpoints_successful: Vec<Arc<str>>,
+    endpoints_configured: Vec<ShownUrl>,
+    endpoints_successful: Vec<ShownUrl>,
     #[serde(flatten)]
     times: Times,
     endpoint_info: Pairs<EndpointInfo>,
@@ -131,7 +132,9 @@ impl Summary {
             endpoints_configured: summary.endpoints_configured.clone(),
             endpoints_successful: summary.endpoints_successful.clone(),
             times: Times::of(summary.windows),
-            endpoint_info: info.map(|(url, info)| (url.clone(), EndpointInfo::of(info))).collect(),
+            endpoint_info: info
+                .map(|(url, info)| (Arc::clone(url.text()), EndpointInfo::of(info)))
+                .collect(),
             phase_time_ranges: Some(PhaseTimeRanges {
                 profiling: summary.windows.profiling.map(range),
                 warmup: summary.windows.warmup.map(range),
@@ -183,7 +186,7 @@ impl Serialize for Metrics<'_> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Series {
-    endpoint_url: Arc<str>,
+    endpoint_url: ShownUrl,
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<Pairs<Arc<str>>>,
     stats: Stats,
@@ -310,7 +313,7 @@ impl Series {
             Statistics::Summary(_) => (Stats::Gauge(GaugeStats::default()), Vec::new()),
         };
         Self {
-            endpoint_url: Arc::clone(&series.endpoint_url),
+            endpoint_url: series.endpoint_url.clone(),
             labels: series.labels.iter().cloned().collect::<Pairs<_>>().unless_empty(),
             stats,
             flags: series.stats.flags().into_iter().map(Cow::Borrowed).collect(),

@@ -1,10 +1,9 @@
 //! The data that `aiperf report` needs in addition to the scrapes.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Formats, JsonLayout, ServerMetricsFiles};
+use crate::redact::ShownUrl;
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::{ServerMetrics, Windows};
 use crate::server_metrics::span::LateCounts;
@@ -19,7 +18,7 @@ pub(in crate::artifacts) struct ServerMetricsSection {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     slice_duration_ns: Option<u64>,
     /// URLs without credentials, in the order of the configuration.
-    endpoints: Vec<Arc<str>>,
+    endpoints: Vec<ShownUrl>,
 }
 
 /// The outcome of scraping.
@@ -40,7 +39,7 @@ pub(in crate::artifacts) struct ServerMetricsOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::artifacts) struct EndpointOutcome {
     /// The URL that was scraped at the end.
-    pub(in crate::artifacts) url: Arc<str>,
+    pub(in crate::artifacts) url: ShownUrl,
     pub(in crate::artifacts) fetches: u64,
     pub(in crate::artifacts) failed_fetches: u64,
 }
@@ -72,7 +71,7 @@ impl ServerMetricsOutcome {
     /// Returns the outcome of a run that has ended.
     pub(in crate::artifacts) fn of(metrics: &ServerMetrics) -> Self {
         let endpoints = metrics.store.endpoints().iter().map(|endpoint| EndpointOutcome {
-            url: Arc::clone(&endpoint.url),
+            url: endpoint.url.clone(),
             fetches: endpoint.scrapes().len() as u64,
             failed_fetches: endpoint.failures(),
         });

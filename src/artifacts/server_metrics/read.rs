@@ -1,8 +1,7 @@
 //! Converts the lines of scrapes to series.
 
-use std::sync::Arc;
-
 use super::line::{LineError, ScrapeLine, ScrapeLineReader};
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::server_metrics::report::{Window, Windows};
 use crate::server_metrics::store::Store;
@@ -18,7 +17,7 @@ pub(in crate::artifacts) struct Scrapes {
 
 impl Scrapes {
     /// Creates the series of `endpoints`; further ones that lines name are added.
-    pub(in crate::artifacts) fn new(endpoints: &[Arc<str>]) -> Self {
+    pub(in crate::artifacts) fn new(endpoints: &[ShownUrl]) -> Self {
         Self {
             reader: ScrapeLineReader::default(),
             store: Store::new(endpoints.iter().cloned()),
@@ -58,8 +57,9 @@ impl Scrapes {
 
     /// Returns the index of the endpoint that was scraped at `url`.
     fn endpoint(&mut self, url: &str) -> usize {
+        let url = &ShownUrl::new(url);
         let endpoints = self.store.endpoints();
-        if let Some(known) = endpoints.iter().position(|endpoint| *endpoint.url == *url) {
+        if let Some(known) = endpoints.iter().position(|endpoint| endpoint.url == *url) {
             return known;
         }
         let configured = url.strip_suffix("/prometheus/metrics").map(|base| [base, "/metrics"]);
@@ -67,8 +67,8 @@ impl Scrapes {
             let configured = configured.concat();
             endpoints.iter().position(|endpoint| *endpoint.configured_url == *configured)
         });
-        let Some(moved) = moved else { return self.store.add(url.into()) };
-        self.store.moved(moved, url.into());
+        let Some(moved) = moved else { return self.store.add(url.clone()) };
+        self.store.moved(moved, url.clone());
         moved
     }
 }

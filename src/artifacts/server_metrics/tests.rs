@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{csv, flat, json as nested};
 use crate::endpoint::EndpointType;
+use crate::redact::ShownUrl;
 use crate::run::RunDescription;
 use crate::server_metrics::report::*;
 use crate::server_metrics::snapshot::Kind;
@@ -139,9 +140,9 @@ fn metric(name: &str, kind: Kind, series: Vec<SeriesReport>) -> MetricReport {
 }
 
 fn report(metrics: Vec<MetricReport>) -> ServerMetricsReport {
-    let url: Arc<str> = "http://h:1/metrics".into();
+    let url: ShownUrl = "http://h:1/metrics".into();
     let summary = Summary {
-        endpoints_configured: vec![Arc::clone(&url)],
+        endpoints_configured: vec![url.clone()],
         endpoints_successful: vec![url],
         ..Summary::default()
     };
@@ -302,7 +303,7 @@ fn two_kinds_of_one_name_are_both_there() {
 #[test]
 fn fetches_that_failed_are_told_and_times_without_meaning_are_not() {
     let mut report = report(Vec::new());
-    let url = Arc::clone(&report.summary.endpoints_successful[0]);
+    let url = report.summary.endpoints_successful[0].clone();
     let info = EndpointInfo {
         total_fetches: 3,
         first_fetch_ns: 1_000_000_000,

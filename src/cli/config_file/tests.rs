@@ -104,7 +104,7 @@ fn flags_win_over_variables_and_variables_over_the_file() {
     let config = parsed("model: m\nisl: 100\n", "--synthetic-input-tokens-mean 300").unwrap();
     assert!(serde_json::to_value(&config.dataset).unwrap().to_string().contains("300"));
     let short = parsed("model: m\nurl: http://of-file:1\n", "-u http://of-flag:2").unwrap();
-    assert_eq!(short.server.urls[0].as_str(), "http://of-flag:2/");
+    assert_eq!(short.server.urls[0].expose().as_str(), "http://of-flag:2/");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::duration::audio_seconds;
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds, kind};
-use crate::redact;
+use crate::redact::{self, ShownUrl};
 
 /// Reader of a dataset's media files, which reads each file once.
 #[derive(Debug, Default)]
@@ -44,7 +44,11 @@ impl MediaFiles {
         }
         if text.contains("://") && !begins("data:") {
             let refused = |why: &dyn fmt::Display| {
-                format!("{} {} is not a valid URL: {why}", kind.names(), shown(&redact::url(text)))
+                format!(
+                    "{} {} is not a valid URL: {why}",
+                    kind.names(),
+                    shown(&ShownUrl::new(text))
+                )
             };
             if !(begins("http://") || begins("https://")) {
                 return Err(refused(&"expected http://…, https://…, data:… or a path"));

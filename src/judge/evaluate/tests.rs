@@ -4,6 +4,7 @@ use super::*;
 use crate::metrics::Registry;
 use crate::metrics::health::{Bound, ErrorBounds, MetricBounds, RateBounds};
 use crate::metrics::metric::{Distribution, Stats};
+use crate::redact::ShownUrl;
 use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets};
 
 fn result(tag: &str, stats: Stats) -> MetricResult {
@@ -172,7 +173,11 @@ fn without_a_value_a_gate_fails_with_the_reason() {
 
 fn series(labels: &[(&str, &str)], stats: report::Stats) -> SeriesReport {
     let labels = labels.iter().map(|(name, value)| (Arc::from(*name), Arc::from(*value)));
-    SeriesReport { endpoint_url: Arc::from("http://a/metrics"), labels: labels.collect(), stats }
+    SeriesReport {
+        endpoint_url: ShownUrl::from("http://a/metrics"),
+        labels: labels.collect(),
+        stats,
+    }
 }
 
 fn metric(name: &str, kind: Kind, unit: &str, series: Vec<SeriesReport>) -> MetricReport {

@@ -391,7 +391,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
             request_id: Uuid::from_u128(ids.0),
             correlation_id: Uuid::from_u128(ids.1),
             model: ids.2.as_str().into(),
-            url: ids.2.into(),
+            url: ids.2.as_str().into(),
             payload: ids.3.into(),
             earlier_answers,
             due: times.0,

@@ -10,6 +10,7 @@ use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
 use super::phases::Shared;
+use crate::redact::ShownUrl;
 use crate::server_metrics::exposition::{self, Exposition, ExpositionError, Fault};
 use crate::server_metrics::fetch::{Fetched, ScrapeError, clipped};
 use crate::server_metrics::scrape::{Endpoint, PhaseMark, Scrape, ScrapeSink};
@@ -27,7 +28,7 @@ pub(super) struct Job {
     /// Index of the endpoint in the configuration.
     pub(super) endpoint: usize,
     /// The URL of the response, if it is a new one.
-    pub(super) moved_to: Option<Arc<str>>,
+    pub(super) moved_to: Option<ShownUrl>,
     pub(super) phase: Option<PhaseMark>,
     pub(super) fetched: Fetched,
     pub(super) outcome: oneshot::Sender<Result<(), ScrapeError>>,
@@ -57,7 +58,7 @@ pub(super) struct Keeper<S> {
 
 impl<S: ScrapeSink> Keeper<S> {
     /// Creates a keeper for the endpoints of `urls`, without credentials.
-    pub(super) fn new(shared: Arc<Shared>, urls: Vec<Arc<str>>, sink: S) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, urls: Vec<ShownUrl>, sink: S) -> Self {
         let known =
             |url| Known { endpoint: Endpoint { url }, body: None, answered_ns: 0, has_eof: false };
         Self {
@@ -109,7 +110,7 @@ impl<S: ScrapeSink> Keeper<S> {
         times.last_byte_ns = times.last_byte_ns.max(times.first_byte_ns);
         known.answered_ns = times.first_byte_ns;
         if let Some(url) = &moved_to {
-            known.endpoint.url = Arc::clone(url);
+            known.endpoint.url = url.clone();
         }
         let mut is_too_much = false;
         self.shared.update(|store| {

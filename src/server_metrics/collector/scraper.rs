@@ -15,6 +15,7 @@ use super::Source;
 use super::keeper::Job;
 use super::pace::Pace;
 use super::phases::Shared;
+use crate::redact::{Secret, ShownUrl};
 use crate::server_metrics::fetch::{Fetched, Fetcher, ScrapeError, shown};
 use crate::server_metrics::scrape::PhaseMark;
 use crate::units::{Clock, Nanos};
@@ -36,9 +37,9 @@ pub(super) enum Alternative {
     /// None, or it was tried before.
     None,
     /// A URL that has not been tried yet.
-    Probe(Url),
+    Probe(Secret<Url>),
     /// A URL that is configured as an endpoint of its own.
-    Configured(Arc<str>),
+    Configured(ShownUrl),
 }
 
 /// Scrapes one endpoint.
@@ -47,7 +48,7 @@ pub(super) struct Scraper {
     /// Index of the endpoint in the configuration.
     pub(super) index: usize,
     pub(super) exporters_of: Source,
-    pub(super) url: Url,
+    pub(super) url: Secret<Url>,
     pub(super) is_discovered: bool,
     pub(super) alternative: Alternative,
     pub(super) interval: Nanos,
@@ -255,7 +256,7 @@ impl Scraper {
         &self,
         fetched: Result<Fetched, ScrapeError>,
         phase: Option<PhaseMark>,
-        moved_to: Option<Arc<str>>,
+        moved_to: Option<ShownUrl>,
     ) -> Result<(), ScrapeError> {
         let fetched = fetched?;
         let (outcome, kept) = oneshot::channel();

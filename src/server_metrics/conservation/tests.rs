@@ -13,7 +13,7 @@ use crate::server_metrics::snapshot::Snapshot;
 /// A store with the recorded scrapes `files`, each of which is an endpoint.
 fn captured(files: &[&str]) -> Store {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let mut store = Store::new(files.iter().map(|file| Arc::from(*file)));
+    let mut store = Store::new(files.iter().map(|file| (*file).into()));
     for (endpoint, file) in files.iter().enumerate() {
         let packed = fs::File::open(golden.join(file)).unwrap();
         let mut lines = String::new();
@@ -49,7 +49,7 @@ fn client(server: &str) -> ClientCounts {
 
 /// A store with one endpoint that exposed `bodies`.
 fn exposed(bodies: &[&str]) -> Store {
-    let mut store = Store::new([Arc::from("http://a/metrics")]);
+    let mut store = Store::new(["http://a/metrics".into()]);
     for body in bodies {
         push(&mut store, 0, body);
     }
@@ -184,7 +184,7 @@ fn one_scrape_tells_nothing() {
 
 #[test]
 fn replicas_add_up_and_models_of_an_ensemble_do_not() {
-    let mut store = Store::new([Arc::from("http://a"), Arc::from("http://b")]);
+    let mut store = Store::new(["http://a".into(), "http://b".into()]);
     for (endpoint, count) in [(0, 3), (1, 4)] {
         push(&mut store, endpoint, &successes(None, 0));
         push(&mut store, endpoint, &successes(None, count));

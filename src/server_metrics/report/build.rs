@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::metrics::percentile::percentile;
+use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
@@ -49,18 +50,16 @@ pub(crate) fn keys(metrics: &[MetricReport]) -> Vec<Cow<'_, str>> {
 
 fn summary(store: &Store, windows: Windows) -> Summary {
     let endpoints = store.endpoints();
-    let info: Vec<(Arc<str>, EndpointInfo)> = endpoints
+    let info: Vec<(ShownUrl, EndpointInfo)> = endpoints
         .iter()
-        .filter_map(|endpoint| {
-            Some((Arc::clone(&endpoint.url), endpoint_info(endpoint, &windows)?))
-        })
+        .filter_map(|endpoint| Some((endpoint.url.clone(), endpoint_info(endpoint, &windows)?)))
         .collect();
     Summary {
         endpoints_configured: endpoints
             .iter()
-            .map(|endpoint| Arc::clone(&endpoint.configured_url))
+            .map(|endpoint| endpoint.configured_url.clone())
             .collect(),
-        endpoints_successful: info.iter().map(|(url, _)| Arc::clone(url)).collect(),
+        endpoints_successful: info.iter().map(|(url, _)| url.clone()).collect(),
         endpoint_info: info,
         windows,
     }
@@ -148,7 +147,7 @@ fn metrics(
 fn series(endpoint: &EndpointStore, family: &FamilyStore, phase: &Phase<'_>) -> Vec<SeriesReport> {
     let report = |series: &super::super::store::Series| {
         Some(SeriesReport {
-            endpoint_url: Arc::clone(&endpoint.url),
+            endpoint_url: endpoint.url.clone(),
             labels: Arc::clone(&series.labels),
             stats: phase.statistics(family.kind, &series.values)?,
         })

@@ -1,7 +1,5 @@
 //! Properties of any series, whatever a server counts and whenever it restarts.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
 use super::super::exposition::{Exposition, Format};
@@ -9,6 +7,7 @@ use super::super::report::{HistogramStats, MetricReport, Window, build};
 use super::super::snapshot::Snapshot;
 use super::super::store::Store;
 use super::*;
+use crate::redact::ShownUrl;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -46,7 +45,7 @@ type Counted = (u64, Option<f64>);
 
 /// Returns the scrapes of `steps`, with the counter's values.
 fn scraped(steps: &[Step]) -> (Store, Vec<Counted>) {
-    let mut store = Store::new([Arc::from("http://a/metrics")]);
+    let mut store = Store::new([ShownUrl::from("http://a/metrics")]);
     let mut counts = [0_u64; 3];
     let mut at = 0;
     let mut all = Vec::new();

@@ -5,12 +5,13 @@ use super::super::report::{Resets, ServerMetricsReport, Window, build};
 use super::super::snapshot::Snapshot;
 use super::super::store::Store;
 use super::*;
+use crate::redact::ShownUrl;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// The report of bodies scraped at these seconds, over this window.
 fn report(scrapes: &[(u64, &str)], window: [u64; 2], slice: Option<f64>) -> ServerMetricsReport {
-    let mut store = Store::new([Arc::from("http://a/metrics")]);
+    let mut store = Store::new([ShownUrl::from("http://a/metrics")]);
     let mut before = None;
     for (second, body) in scrapes {
         let at = second * SECOND;
@@ -140,7 +141,7 @@ fn gauges_have_no_samples_of_the_time_after() {
 
 #[test]
 fn an_endpoint_s_window_ends_with_its_own_final_scrape() {
-    let mut store = Store::new(["http://a/metrics", "http://slow/metrics"].map(Arc::from));
+    let mut store = Store::new(["http://a/metrics", "http://slow/metrics"].map(ShownUrl::new));
     let mut push = |endpoint: usize, sent: u64, answered: u64, value: u64| {
         let at = |tenths: u64| tenths * SECOND / 10;
         let times = FetchTimes {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Labels;
+use crate::redact::ShownUrl;
 use crate::server_metrics::snapshot::{Family, Point, Value};
 
 /// Default limit of the size of a store's values in bytes, unless other [limits](Limits) are set.
@@ -50,7 +51,7 @@ pub(super) struct Room {
 
 #[derive(Debug, Default)]
 struct Used {
-    url: Arc<str>,
+    url: ShownUrl,
     families: usize,
     series: usize,
     numbers: usize,
@@ -65,11 +66,11 @@ impl Room {
     }
 
     /// Attributes further usage to the endpoint with the index `endpoint`.
-    pub(super) fn enter(&mut self, endpoint: usize, url: &Arc<str>) {
+    pub(super) fn enter(&mut self, endpoint: usize, url: &ShownUrl) {
         if self.used.len() <= endpoint {
             self.used.resize_with(endpoint + 1, Used::default);
         }
-        self.used[endpoint].url = Arc::clone(url);
+        self.used[endpoint].url = url.clone();
         self.current = endpoint;
     }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::super::snapshot::Value;
 use super::*;
+use crate::redact::ShownUrl;
 
 fn column(changes: &[(usize, f64)]) -> Column {
     let mut column = Column::default();
@@ -102,7 +103,7 @@ fn kept(store: &Store, scrape: usize) -> BTreeMap<u8, Held> {
 proptest! {
     #[test]
     fn what_was_pushed_is_kept(bodies in bodies()) {
-        let mut store = Store::new([Arc::from("http://a/metrics")]);
+        let mut store = Store::new([ShownUrl::from("http://a/metrics")]);
         let mut naive: Vec<Body> = Vec::new();
         for body in bodies {
             match (body, naive.last().cloned()) {

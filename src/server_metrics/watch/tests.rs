@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::redact::ShownUrl;
 use crate::server_metrics::report::{CounterStats, GaugeStats, HistogramStats};
 
 fn metric(name: &str, kind: Kind, values: &[f64]) -> MetricReport {
@@ -13,7 +14,7 @@ fn metric(name: &str, kind: Kind, values: &[f64]) -> MetricReport {
         _ => Stats::Gauge(GaugeStats { max: value, ..GaugeStats::default() }),
     };
     let series = |value: &f64| SeriesReport {
-        endpoint_url: Arc::from("http://a/metrics"),
+        endpoint_url: ShownUrl::from("http://a/metrics"),
         labels: Arc::from([]),
         stats: stats(*value),
     };

@@ -3,6 +3,7 @@ use uuid::Uuid;
 use super::super::{Config, Identity};
 use super::*;
 use crate::endpoint::EndpointType;
+use crate::redact::ShownUrl;
 
 fn provider_of(url: &str) -> &'static str {
     infer_provider(&Url::parse(url).unwrap())
@@ -107,9 +108,9 @@ fn servers_are_told_by_host_and_port() {
 #[test]
 fn urls_of_one_server_share_their_attribute_set() {
     let mut interner = interner(&["m"]);
-    let one = interner.server_index(&Arc::from("http://h:1/v1/chat/completions"));
-    let same = interner.server_index(&Arc::from("http://h:1/v1/completions"));
-    let another = interner.server_index(&Arc::from("http://h:2/v1/completions"));
+    let one = interner.server_index(&ShownUrl::from("http://h:1/v1/chat/completions"));
+    let same = interner.server_index(&ShownUrl::from("http://h:1/v1/completions"));
+    let another = interner.server_index(&ShownUrl::from("http://h:2/v1/completions"));
     assert_eq!(one, same);
     assert_ne!(one, another);
 }

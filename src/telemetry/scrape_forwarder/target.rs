@@ -8,7 +8,6 @@ use url::{Host, Url};
 
 use super::super::{Config, Identity};
 use super::point::{attribute, text};
-use crate::redact;
 use crate::semconv;
 use crate::server_metrics::exposition::Label;
 
@@ -70,7 +69,7 @@ fn identity(service: &str, url: &str) -> Vec<KeyValue> {
     let mut attributes = vec![text("service.name", service)];
     let parsed = Url::parse(url).ok();
     let Some((url, host)) = parsed.as_ref().and_then(|url| Some((url, url.host()?))) else {
-        attributes.push(text("service.instance.id", &redact::url(url)));
+        attributes.push(text("service.instance.id", url));
         return attributes;
     };
     // An IPv6 address is in brackets only if a port follows.

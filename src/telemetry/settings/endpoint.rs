@@ -5,6 +5,7 @@
 use url::Url;
 
 use super::{Environment, Protocol, Signal, first};
+use crate::redact::ShownUrl;
 use crate::telemetry::TelemetryError;
 
 /// End of a collector's URL for metrics over HTTP.
@@ -123,7 +124,7 @@ impl Named {
         let with_scheme =
             if text.contains("://") { text.clone() } else { format!("{scheme}://{text}") };
         let refuse = |reason: &str| TelemetryError::Url {
-            url: without_credentials(&with_scheme),
+            url: ShownUrl::new(&with_scheme),
             reason: reason.to_owned(),
         };
         let url = Url::parse(&with_scheme)
@@ -180,7 +181,7 @@ impl Named {
 }
 
 fn refuse(url: &Url, reason: String) -> TelemetryError {
-    TelemetryError::Url { url: url.to_string(), reason }
+    TelemetryError::Url { url: ShownUrl::new(url.as_str()), reason }
 }
 
 /// Returns `url` with another path, without a trailing slash.
@@ -192,12 +193,4 @@ fn with_path(url: &Url, path: &str) -> String {
 
 fn at(url: &Url, base: &str, own: &str) -> String {
     with_path(url, &format!("{base}{own}"))
-}
-
-/// Returns `scheme://host/path` of a URL, even if it cannot be parsed.
-fn without_credentials(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    format!("{scheme}://{host}")
 }

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::redact::Secret;
 
 fn resolve(url: Option<&str>, variables: &[(&str, &str)]) -> Result<Settings, TelemetryError> {
-    let config = Config { url: url.map(str::to_owned), ..Config::default() };
+    let config = Config { url: url.map(Secret::new), ..Config::default() };
     let found = |name: &str| {
         let pair = variables.iter().find(|(have, _)| *have == name);
         pair.map(|(_, value)| (*value).to_owned())
@@ -239,7 +240,8 @@ fn the_kind_of_histograms_is_the_flags_else_the_variables() {
     const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
     let of = |flag, value: &str| {
         let url = Some("c:4317".to_owned());
-        let config = Config { url, exponential_histograms: flag, ..Config::default() };
+        let config =
+            Config { url: url.map(Secret::new), exponential_histograms: flag, ..Config::default() };
         Settings::resolve(
             &config,
             Environment::new(&|name| (name == NAME).then(|| value.to_owned())),
@@ -296,7 +298,7 @@ fn traces(url: Option<&str>, variables: &[(&str, &str)]) -> (String, Protocol, b
 
 fn traced(url: Option<&str>) -> Config {
     let trace_sample = "all".parse().ok();
-    Config { url: url.map(str::to_owned), trace_sample, ..Config::default() }
+    Config { url: url.map(Secret::new), trace_sample, ..Config::default() }
 }
 
 #[test]
@@ -409,7 +411,8 @@ fn standard_times_are_milliseconds_and_ours_come_first() {
 #[test]
 fn times_that_make_no_sense_are_refused() {
     for interval_seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let config = Config { url: Some("c:1".into()), interval_seconds, ..Config::default() };
+        let config =
+            Config { url: Some(Secret::new("c:1")), interval_seconds, ..Config::default() };
         assert!(
             Settings::resolve(&config, Environment::new(&|_| None)).is_err(),
             "{interval_seconds}"

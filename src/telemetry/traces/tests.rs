@@ -9,6 +9,7 @@ use crate::endpoint::{EndpointType, ParsedResponse};
 use crate::environment::Environment;
 use crate::metrics::metric::{Observation, RecordValues};
 use crate::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
+use crate::redact::Secret;
 
 /// A request that the server rejected with `message`.
 fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
@@ -66,7 +67,8 @@ fn identity() -> Identity {
 fn traces(sample: &str) -> Traces {
     let sample = sample.parse().unwrap();
     let url = Some("http://127.0.0.1:9".to_owned());
-    let config = Config { url, trace_sample: Some(sample), ..Config::default() };
+    let config =
+        Config { url: url.map(Secret::new), trace_sample: Some(sample), ..Config::default() };
     let settings = Settings::resolve(&config, Environment::new(&|_| None)).unwrap();
     let resource = opentelemetry_sdk::Resource::builder_empty().build();
     let connection = Connection::open(settings.traces.unwrap()).unwrap();

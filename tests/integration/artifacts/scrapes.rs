@@ -65,7 +65,7 @@ impl ServedRun {
     fn new(endpoints: Vec<(&str, Vec<Fetch>)>, windows: Windows) -> Self {
         let mut run = TestRun::new(ExportLevel::Records);
         let files = &mut run.config.server_metrics;
-        files.endpoints = endpoints.iter().map(|(url, _)| Arc::from(*url)).collect();
+        files.endpoints = endpoints.iter().map(|(url, _)| (*url).into()).collect();
         files.formats = Formats { json: true, csv: true, jsonl: true, parquet: true };
         files.slice_duration = Some(Nanos::from_seconds(2.0));
         let endpoints = endpoints

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use aiperf::artifacts::server_metrics::{Formats, JsonLayout};
 use aiperf::artifacts::{ArtifactError, ExportLevel, rebuild};
+use aiperf::redact::ShownUrl;
 use aiperf::server_metrics::FetchTimes;
 use aiperf::server_metrics::exposition::{Exposition, Format};
 use aiperf::server_metrics::report::{
@@ -176,7 +177,7 @@ fn server_metrics() -> ServerMetrics {
         failed_fetches: 1,
         profiling: None,
     };
-    let urls: Vec<Arc<str>> = vec![FIRST.into(), SECOND.into()];
+    let urls: Vec<ShownUrl> = vec![FIRST.into(), SECOND.into()];
     let windows = Windows {
         warmup: Some(Window { start_ns: START - SLICE, end_ns: START - 1 }),
         profiling: Some(Window { start_ns: START, end_ns: START + 11 * SLICE }),
@@ -247,7 +248,7 @@ fn pandas_and_jq_read_what_is_meant() {
 /// Returns the statistics of recorded scrapes, the first quarter of which is the warmup.
 fn of_captures(names: &[&str]) -> ServerMetrics {
     let captures: Vec<_> = names.iter().map(|name| recorded(name)).collect();
-    let url = |capture: &Vec<Value>| Arc::from(capture[0]["url"].as_str().unwrap());
+    let url = |capture: &Vec<Value>| ShownUrl::new(capture[0]["url"].as_str().unwrap());
     let mut store = Store::new(captures.iter().map(url));
     for (endpoint, capture) in captures.iter().enumerate() {
         for scrape in capture {

@@ -10,7 +10,7 @@ use super::{parse_in, profile, refusal};
 fn exporters(config: &RunConfig) -> Vec<String> {
     let mark = |is_discovered| if is_discovered { "+" } else { "" };
     let endpoints = config.gpu.scrapes.endpoints.iter();
-    endpoints.map(|e| format!("{}{}", mark(e.is_discovered), e.url)).collect()
+    endpoints.map(|e| format!("{}{}", mark(e.is_discovered), e.url.expose())).collect()
 }
 
 fn with_variable(name: &str, value: &str) -> Result<RunConfig, String> {

@@ -12,7 +12,7 @@ use super::{parse_in, profile, refusal};
 fn endpoints(flags: &str) -> Vec<String> {
     let endpoints = profile(flags).server_metrics.endpoints;
     let mark = |is_discovered| if is_discovered { "+" } else { "" };
-    endpoints.iter().map(|e| format!("{}{}", mark(e.is_discovered), e.url)).collect()
+    endpoints.iter().map(|e| format!("{}{}", mark(e.is_discovered), e.url.expose())).collect()
 }
 
 fn with_variable(name: &str, value: &str) -> Result<RunConfig, String> {

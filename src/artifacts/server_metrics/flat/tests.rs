@@ -2,6 +2,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::artifacts::server_metrics::tests::golden;
+use crate::redact::ShownUrl;
 use crate::server_metrics::report::RateSpread;
 
 /// The file as it is parsed.
@@ -30,8 +31,8 @@ fn percentiles([p50, p90, p95, p99]: [f64; 4]) -> [f64; 9] {
 }
 
 fn written(stats: Stats, labels: &Value) -> Value {
-    let url: Arc<str> = URL.into();
-    let ids = EndpointIds::of(&[Arc::clone(&url)]);
+    let url: ShownUrl = URL.into();
+    let ids = EndpointIds::of(std::slice::from_ref(&url));
     let labels = labels.as_object().unwrap();
     let labels =
         labels.iter().map(|(name, value)| (name.as_str().into(), value.as_str().unwrap().into()));

@@ -1,7 +1,6 @@
 //! Metadata of the file.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::members::exported_kind;
 use super::LabelColumns;
 use crate::platform::host;
+use crate::redact::ShownUrl;
 use crate::run::RunReport;
 use crate::schedule::PhaseKind;
 use crate::server_metrics::FetchTimes;
@@ -39,8 +39,8 @@ pub(in crate::artifacts) struct ReportMetadata {
 /// Scrapes of an endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::artifacts) struct EndpointMetadata {
-    pub(in crate::artifacts) configured_url: Arc<str>,
-    pub(in crate::artifacts) url: Arc<str>,
+    pub(in crate::artifacts) configured_url: ShownUrl,
+    pub(in crate::artifacts) url: ShownUrl,
     /// Time of the reference scrape's response; absent if the endpoint was not scraped before the
     /// phase.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -69,8 +69,8 @@ impl ReportMetadata {
             let last = span.as_ref().and_then(|span| times(span.last()));
             let info = summary.endpoint_info.iter().find(|(url, _)| *url == endpoint.url);
             EndpointMetadata {
-                configured_url: Arc::clone(&endpoint.configured_url),
-                url: Arc::clone(&endpoint.url),
+                configured_url: endpoint.configured_url.clone(),
+                url: endpoint.url.clone(),
                 reference_ns: reference.map(|times| times.first_byte_ns),
                 reference_sent_ns: reference.map(|times| times.request_sent_ns),
                 final_ns: last.map(|times| times.first_byte_ns),

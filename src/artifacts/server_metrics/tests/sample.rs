@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::redact::ShownUrl;
 use crate::server_metrics::report::*;
 use crate::server_metrics::snapshot::Kind;
 use crate::server_metrics::store::Labels;
@@ -20,12 +21,16 @@ pub(super) fn string(value: &Value) -> Arc<str> {
     value.as_str().unwrap().into()
 }
 
+pub(super) fn url(value: &Value) -> ShownUrl {
+    value.as_str().unwrap().into()
+}
+
 pub(super) fn float(value: &Value) -> f64 {
     value.as_f64().unwrap()
 }
 
-fn strings(value: &Value) -> Vec<Arc<str>> {
-    items(value).map(string).collect()
+fn urls(value: &Value) -> Vec<ShownUrl> {
+    items(value).map(url).collect()
 }
 
 pub(super) fn report_of(file: &Value) -> ServerMetricsReport {
@@ -34,11 +39,11 @@ pub(super) fn report_of(file: &Value) -> ServerMetricsReport {
         let range = &summary["phase_time_ranges"][phase];
         Some(Window { start_ns: range["start_ns"].as_u64()?, end_ns: range["end_ns"].as_u64()? })
     };
-    let info = |(url, info): (&String, &Value)| (Arc::from(url.as_str()), info_of(info));
+    let info = |(url, info): (&String, &Value)| (ShownUrl::new(url), info_of(info));
     ServerMetricsReport {
         summary: Summary {
-            endpoints_configured: strings(&summary["endpoints_configured"]),
-            endpoints_successful: strings(&summary["endpoints_successful"]),
+            endpoints_configured: urls(&summary["endpoints_configured"]),
+            endpoints_successful: urls(&summary["endpoints_successful"]),
             endpoint_info: members(&summary["endpoint_info"]).map(info).collect(),
             windows: Windows { warmup: window("warmup"), profiling: window("profiling") },
         },
@@ -88,7 +93,7 @@ fn series_of(kind: Kind, series: &Value) -> SeriesReport {
         Kind::Histogram => Stats::Histogram(histogram_of(stats, &series["buckets"], slices)),
         _ => Stats::Gauge(gauge_of(stats, slices)),
     };
-    SeriesReport { endpoint_url: string(&series["endpoint_url"]), labels, stats }
+    SeriesReport { endpoint_url: url(&series["endpoint_url"]), labels, stats }
 }
 
 fn slices_of<T>(slices: &Value, stats: impl Fn(&Value) -> T) -> Vec<Timeslice<T>> {
