@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use url::Url;
 
 use self::client::{Client, Remote};
@@ -65,7 +66,7 @@ pub(crate) struct Tracking {
     /// Ends the live metrics when dropped; nothing is sent.
     running: Sender<()>,
     /// The run on the server, if it could be created.
-    created: Receiver<Option<Remote>>,
+    created: oneshot::Receiver<Option<Remote>>,
 }
 
 /// What was sent, and what was not: `mlflow_export.json`. The keys up to `exported_at_ns` are
@@ -112,7 +113,7 @@ impl Tracking {
     /// its own.
     pub(crate) fn start(config: &Config, run: &RunDescription, status: Arc<Status>) -> Self {
         let (running, ended) = channel::<()>();
-        let (tell, created) = channel();
+        let (tell, created) = oneshot::channel();
         let (own, content) = (config.clone(), Content::of_run(run, config));
         let work = move || {
             yield_to_measurement(Background::Timely);
@@ -137,7 +138,8 @@ impl Tracking {
         let Self { config, running, created } = self;
         drop(running);
         let deadline = Instant::now() + Duration::from(config.timeout);
-        let live = created.recv_timeout(Duration::from(config.timeout) / 2).ok().flatten();
+        let half = Clock::now() + Nanos(config.timeout.0 / 2);
+        let live = interrupt.wait_for(created, half).and_then(Result::ok).flatten();
         send(&config, report, layout, live, deadline, interrupt)
     }
 }

@@ -5,6 +5,7 @@ use std::error::Error as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use http::header::AUTHORIZATION;
@@ -13,6 +14,7 @@ use reqwest::blocking::{Body, RequestBuilder};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use thiserror::Error;
+use tokio::sync::oneshot;
 use url::Url;
 
 use super::Config;
@@ -275,17 +277,12 @@ impl<'a> Client<'a> {
     ) -> Result<Value, MlflowError> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=MAX_ATTEMPTS {
-            let failure = match make()?.send() {
-                Ok(response) => {
-                    let status = response.status();
-                    let mut body = Vec::new();
-                    let read = response.take(MAX_RESPONSE).read_to_end(&mut body);
-                    match read {
-                        Ok(_) if status.is_success() => {
-                            return Ok(serde_json::from_slice(&body).unwrap_or_default());
-                        }
-                        _ => self.rejected(path, status, &body),
+            let failure = match self.send(make()?, path)? {
+                Ok(Answer { status, body, is_whole }) => {
+                    if is_whole && status.is_success() {
+                        return Ok(serde_json::from_slice(&body).unwrap_or_default());
                     }
+                    self.rejected(path, status, &body)
                 }
                 Err(why) => unreachable(self.config, &why),
             };
@@ -301,6 +298,24 @@ impl<'a> Client<'a> {
             pause *= 2;
         }
         Err(MlflowError::TimeOver)
+    }
+
+    /// Sends a request from a thread of its own, which is left to its timeout if the user interrupts
+    /// the wait.
+    fn send(
+        &self,
+        request: RequestBuilder,
+        path: &str,
+    ) -> Result<reqwest::Result<Answer>, MlflowError> {
+        let (tell, answer) = oneshot::channel();
+        // The receiver is gone after an interrupt.
+        let work = move || drop(tell.send(exchange(request)));
+        let started = thread::Builder::new().name("mlflow-request".to_owned()).spawn(work);
+        if started.is_err() {
+            return Err(self.unexpected(path));
+        }
+        let answer = self.interrupt.wait_for(answer, Nanos(u64::MAX));
+        answer.ok_or(MlflowError::Interrupted)?.map_err(|_| self.unexpected(path))
     }
 
     /// Returns the time until the deadline, unless the user interrupted.
@@ -329,6 +344,22 @@ impl<'a> Client<'a> {
     fn unexpected(&self, path: &str) -> MlflowError {
         MlflowError::Unexpected { server: self.config.server.shown(), path: path.to_owned() }
     }
+}
+
+/// A response.
+struct Answer {
+    status: StatusCode,
+    body: Vec<u8>,
+    /// Whether the whole body was read.
+    is_whole: bool,
+}
+
+fn exchange(request: RequestBuilder) -> reqwest::Result<Answer> {
+    let response = request.send()?;
+    let status = response.status();
+    let mut body = Vec::new();
+    let is_whole = response.take(MAX_RESPONSE).read_to_end(&mut body).is_ok();
+    Ok(Answer { status, body, is_whole })
 }
 
 /// The error itself has the URL, which may contain a password.

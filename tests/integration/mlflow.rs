@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::load::{mock, varied};
 use crate::support::metrics_endpoint::wait_until;
 use crate::support::raw_server::{read_request, serve, write};
-use crate::support::run::{aiperf, profile_command, signal, summary};
+use crate::support::run::{aiperf, profile_command, signal, summary, with_signal};
 
 /// A request as the server received it.
 #[derive(Clone)]
@@ -105,6 +105,28 @@ impl Tracker {
         }
         all
     }
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_server_that_is_silent() {
+    let mock = server();
+    let silent = serve(|_, stream| while read_request(stream).is_some() {});
+    let place = tempfile::tempdir().unwrap();
+    let uri = format!("http://{silent}");
+    let flags = ["--request-count", "2", "--mlflow-tracking-uri", &uri];
+    let mut command = profile_command(&mock.url(), place.path(), &flags);
+    command.env("AIPERF_MLFLOW_EXPORT_TIMEOUT_SECONDS", "3600");
+    let mut child = with_signal("--default-signal=INT", &command).spawn().unwrap();
+    let written = place.path().join("profile_export_aiperf.json");
+    wait_until("the results", || written.exists());
+    wait_until("the end", || {
+        signal(&child, Signal::INT);
+        child.try_wait().unwrap().is_some()
+    });
+    let stderr = child.wait_with_output().unwrap().stderr;
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(stderr.contains("it was interrupted; send it again with `aiperf report"), "{stderr}");
+    assert_eq!(summary(place.path())["was_cancelled"], false);
 }
 
 fn server() -> MockServer {
