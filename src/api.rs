@@ -7,6 +7,7 @@ mod body;
 mod prometheus;
 mod routes;
 mod socket;
+mod token;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -24,9 +25,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use self::routes::Service;
 use self::socket::Socket;
+use self::token::Token;
 use crate::interrupt::Interrupter;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
+use crate::redact::Secret;
 use crate::status::Status;
 use crate::units::Nanos;
 
@@ -55,6 +58,8 @@ pub struct Config {
     pub port: Option<u16>,
     /// The address or name of this machine to listen on (`--api-host`).
     pub host: String,
+    /// The token of requests that need one (`--api-token`); by default, a random one.
+    pub token: Option<Secret>,
     /// How long the API answers after the files are written
     /// (`AIPERF_API_SERVER_POST_COMPLETE_GRACE`).
     pub grace: Nanos,
@@ -62,7 +67,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { port: None, host: "127.0.0.1".to_owned(), grace: Nanos(5_000_000_000) }
+        Self { port: None, host: "127.0.0.1".to_owned(), token: None, grace: Nanos(5_000_000_000) }
     }
 }
 
@@ -82,8 +87,9 @@ pub(crate) enum ApiError {
 /// The reserved address, which is not served yet.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    listener: TcpListener,
+    socket: TcpListener,
     address: SocketAddr,
+    token: Option<Secret>,
 }
 
 impl Listener {
@@ -96,7 +102,7 @@ impl Listener {
         let listener = TcpListener::bind(&*addresses).map_err(failure)?;
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
-        Ok(Some(Self { listener, address }))
+        Ok(Some(Self { socket: listener, address, token: config.token.clone() }))
     }
 
     /// Serves `status` until the [`Api`] is dropped; a request to end the run is a signal of
@@ -106,15 +112,17 @@ impl Listener {
         status: Arc<Status>,
         interrupter: Interrupter,
     ) -> Result<Api, ApiError> {
-        let Self { listener, address } = self;
+        let Self { socket, address, token } = self;
+        let (token, generated) = Token::of(token);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {
             let _context = runtime.enter();
-            tokio::net::TcpListener::from_std(listener)?
+            tokio::net::TcpListener::from_std(socket)?
         };
         let (stop, stopped) = watch::channel(false);
         let (alive, ended) = channel::<()>();
-        let service = Service { status, interrupter, address, stopped: stopped.clone() };
+        let stopped_too = stopped.clone();
+        let service = Service { status, interrupter, address, token, stopped: stopped_too };
         let serve = move || {
             yield_to_measurement(Background::Timely);
             run(&runtime, listener, Arc::new(service), stopped);
@@ -122,7 +130,7 @@ impl Listener {
             drop(alive);
         };
         let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
-        Ok(Api { address, stop, ended, thread: Some(thread) })
+        Ok(Api { address, generated, stop, ended, thread: Some(thread) })
     }
 }
 
@@ -130,6 +138,8 @@ impl Listener {
 #[derive(Debug)]
 pub(crate) struct Api {
     address: SocketAddr,
+    /// The token, if the user did not choose it.
+    generated: Option<Secret>,
     stop: watch::Sender<bool>,
     /// Disconnected once the thread has ended; nothing is sent.
     ended: Receiver<()>,
@@ -140,6 +150,11 @@ impl Api {
     /// Returns its URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Returns the random token, to be printed and written nowhere; `None` if the user chose it.
+    pub(crate) const fn generated_token(&self) -> Option<&Secret> {
+        self.generated.as_ref()
     }
 }
 

@@ -5,7 +5,7 @@
 
 pub(crate) mod snapshot;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -48,6 +48,8 @@ struct State {
     /// The responses so far, and since when there were no more while requests were in flight.
     responses: (u64, Nanos),
     ending: Option<Ending>,
+    /// The files of all runs so far.
+    files: BTreeSet<PathBuf>,
     exported: Option<Exported>,
 }
 
@@ -76,6 +78,8 @@ pub(crate) struct Ending {
 #[derive(Debug, Clone)]
 pub(crate) struct Exported {
     pub(crate) directory: PathBuf,
+    /// The files that the command has written, there and elsewhere. Some may be absent.
+    pub(crate) files: BTreeSet<PathBuf>,
     /// Whether some could not be written, or the command failed.
     pub(crate) is_partial: bool,
 }
@@ -100,10 +104,12 @@ impl Status {
         let title = format!("{} at {}", models.join(", "), servers.join(", "));
         let mut state = self.lock();
         let member = state.known.member.take();
+        let files = std::mem::take(&mut state.files);
         let description = Arc::new(description.clone());
         *state = State {
             run: Some(CurrentRun { description, workers, live: Arc::clone(&live), clock }),
             known: Snapshot { title, member, ..Snapshot::default() },
+            files,
             ..State::default()
         };
         live
@@ -176,10 +182,16 @@ impl Status {
         });
     }
 
-    /// The command has ended, and all of its files are in `directory`.
+    /// The command has written `files`, or tried to.
+    pub(crate) fn wrote(&self, files: impl IntoIterator<Item = PathBuf>) {
+        self.lock().files.extend(files);
+    }
+
+    /// The command has ended and written all of its files, most of them in `directory`.
     pub(crate) fn exported(&self, directory: &Path, is_partial: bool) {
-        let exported = Exported { directory: directory.to_owned(), is_partial };
-        self.lock().exported = Some(exported);
+        let mut state = self.lock();
+        let files = state.files.clone();
+        state.exported = Some(Exported { directory: directory.to_owned(), files, is_partial });
     }
 
     /// Returns what the live view shows now, without the log.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
@@ -18,12 +20,13 @@ use tokio::sync::watch;
 
 use super::body::{Answer, Parts};
 use super::prometheus::exposition;
+use super::token::Token;
 use crate::artifacts::json::with_header;
 use crate::interrupt::Interrupter;
 use crate::metrics::metric::MetricResult;
 use crate::schedule::PhaseStats;
 use crate::status::snapshot::Stage;
-use crate::status::{CurrentRun, Status};
+use crate::status::{CurrentRun, Exported, Status};
 use crate::units::Nanos;
 
 const JSON: &str = "application/json";
@@ -36,12 +39,6 @@ const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Size of the parts of a file.
 const PART: usize = 64 << 10;
-
-/// Maximum number of listed files.
-const MAX_FILES: usize = 10_000;
-
-/// Maximum depth of listed directories.
-const MAX_DEPTH: usize = 8;
 
 /// The paths, and what they are for.
 const PATHS: &str = "\
@@ -56,7 +53,7 @@ GET  /api/results           the final results, once they are written
 GET  /api/results/list      the files, once all are written
 GET  /api/results/files/... one of them
 GET  /api/events            progress and metrics each second, as server-sent events
-POST /api/shutdown          ends the run as Ctrl-C does
+POST /api/shutdown          ends the run as Ctrl-C does; needs the token
 ";
 
 /// What the responses are made from.
@@ -66,6 +63,7 @@ pub(super) struct Service {
     pub(super) interrupter: Interrupter,
     /// The address that it listens on.
     pub(super) address: SocketAddr,
+    pub(super) token: Token,
     pub(super) stopped: watch::Receiver<bool>,
 }
 
@@ -87,6 +85,16 @@ impl Service {
             let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, "use another method");
             let allowed = HeaderValue::from_static(if is_shutdown { "POST" } else { "GET" });
             response.headers_mut().insert(ALLOW, allowed);
+            return Ok(response);
+        }
+        if self.needs_token(path) && !self.token.is_in(&head.headers) {
+            let mut response = failure(
+                StatusCode::UNAUTHORIZED,
+                "send the token of --api-token, or the one printed at the start, as Authorization: \
+                 Bearer TOKEN",
+            );
+            let challenge = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
             return Ok(response);
         }
         let run = self.status.run();
@@ -134,6 +142,13 @@ impl Service {
         let is_foreign = |origin: &str| origin != format!("http://{host}");
         (*method != Method::GET && text(ORIGIN).is_some_and(is_foreign))
             .then_some("requests of pages of other sites are not accepted")
+    }
+
+    /// Returns whether requests to `path` need the token: all that end the run, and those from other
+    /// machines, except the probes of whether the API answers.
+    fn needs_token(&self, path: &str) -> bool {
+        let is_probe = matches!(path, "/healthz" | "/readyz");
+        path == "/api/shutdown" || !self.address.ip().is_loopback() && !is_probe
     }
 
     fn metrics(&self, run: Option<&CurrentRun>) -> Value {
@@ -208,11 +223,12 @@ impl Service {
     fn list(&self) -> Value {
         let exported = self.status.files();
         let files = exported.as_ref().map(|exported| {
-            let mut found = Vec::new();
-            collect(&exported.directory, Path::new(""), MAX_DEPTH, &mut found);
-            found.sort();
-            let file = |(name, size): (String, u64)| json!({ "name": name, "size": size });
-            found.into_iter().map(file).collect::<Vec<_>>()
+            let file = |path: &PathBuf| {
+                let name = path.strip_prefix(&exported.directory).ok()?.display().to_string();
+                let path = within(&exported.directory, path)?;
+                Some(json!({ "name": name, "size": path.metadata().ok()?.len() }))
+            };
+            exported.files.iter().filter_map(file).collect::<Vec<_>>()
         });
         json!({
             "files": files.unwrap_or_default(),
@@ -223,12 +239,12 @@ impl Service {
         })
     }
 
-    /// Sends a file of the command's directory.
+    /// Sends a file that the command has written to its directory.
     fn file(&self, name: &str, is_stream: &watch::Sender<bool>) -> Response<Answer> {
         let Some(exported) = self.status.files() else {
             return failure(StatusCode::NOT_FOUND, "the files are not complete yet");
         };
-        let Some(path) = within(&exported.directory, name) else {
+        let Some(path) = own(&exported, name) else {
             return failure(StatusCode::NOT_FOUND, "no such file; GET /api/results/list lists all");
         };
         let Ok(mut file) = File::open(path) else {
@@ -287,30 +303,22 @@ fn is_loopback(host: &str) -> bool {
     is_address || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Returns the path of the file `name` in `directory`, if it is one; links that lead elsewhere are
-/// not.
-fn within(directory: &Path, name: &str) -> Option<PathBuf> {
+/// Returns the path of the file `name`, if the command has written it.
+fn own(exported: &Exported, name: &str) -> Option<PathBuf> {
     let name = percent_decode_str(name).decode_utf8().ok()?;
     let relative = Path::new(&*name);
     let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
-    let path = directory.join(relative).canonicalize().ok()?;
-    let is_inside = path.starts_with(directory.canonicalize().ok()?);
-    (is_plain && is_inside && path.is_file()).then_some(path)
+    let path = exported.directory.join(relative);
+    let is_own = is_plain && exported.files.contains(&path);
+    is_own.then(|| within(&exported.directory, &path)).flatten()
 }
 
-/// Adds the files in `directory` with their names, which begin with `prefix`, and sizes.
-fn collect(directory: &Path, prefix: &Path, depth: usize, found: &mut Vec<(String, u64)>) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        let (name, Ok(about)) = (prefix.join(entry.file_name()), entry.metadata()) else {
-            continue;
-        };
-        if about.is_dir() && depth > 0 {
-            collect(&entry.path(), &name, depth - 1, found);
-        } else if about.is_file() && found.len() < MAX_FILES {
-            found.push((name.display().to_string(), about.len()));
-        }
-    }
+/// Returns the path that `path` leads to, if it is a file in `directory`; links that lead elsewhere
+/// are not.
+fn within(directory: &Path, path: &Path) -> Option<PathBuf> {
+    let path = path.canonicalize().ok()?;
+    let is_inside = path.starts_with(directory.canonicalize().ok()?);
+    (is_inside && path.is_file()).then_some(path)
 }
 
 const fn ending_status(was_cancelled: bool, is_complete: bool) -> &'static str {
@@ -455,18 +463,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_files_below_the_directory_are_served() {
+    /// A directory `run` with files, a few of which are the command's, and a file beside it.
+    fn place() -> (tempfile::TempDir, Exported) {
         let place = tempfile::tempdir().unwrap();
         let (inside, outside) = (place.path().join("run"), place.path().join("secret.json"));
         fs::create_dir_all(inside.join("logs")).unwrap();
-        fs::write(inside.join("logs/a b.log"), "x").unwrap();
+        for file in ["logs/a b.log", "a", "key.pem"] {
+            fs::write(inside.join(file), "x").unwrap();
+        }
         fs::write(&outside, "x").unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(&outside, inside.join("link.json")).unwrap();
-        assert!(within(&inside, "logs/a%20b.log").is_some());
+        let files = ["logs/a b.log", "a", "link.json", "missing", "logs", "../secret.json"];
+        let files = files.map(|file| inside.join(file)).into();
+        (place, Exported { directory: inside, files, is_partial: false })
+    }
+
+    #[test]
+    fn only_files_of_the_run_in_its_directory_are_served() {
+        let (place, exported) = place();
+        assert!(own(&exported, "logs/a%20b.log").is_some() && own(&exported, "a").is_some());
         let others = [
             "",
+            "key.pem",
+            "missing",
             "logs",
             "../secret.json",
             "%2e%2e/secret.json",
@@ -478,21 +498,18 @@ mod tests {
             "%ff",
         ];
         for name in others {
-            assert_eq!(within(&inside, name), None, "{name}");
+            assert_eq!(own(&exported, name), None, "{name}");
         }
-        assert_eq!(within(&inside, &outside.display().to_string()), None);
+        let outside = place.path().join("secret.json").display().to_string();
+        assert_eq!(own(&exported, &outside), None);
     }
 
     proptest! {
         #[test]
-        fn no_name_leads_outside(name in "(\\.|/|%2e|%2F|a|\\\\){0,12}") {
-            let place = tempfile::tempdir().unwrap();
-            fs::write(place.path().join("a"), "x").unwrap();
-            let inside = place.path().join("run");
-            fs::create_dir(&inside).unwrap();
-            fs::write(inside.join("a"), "x").unwrap();
-            let inside = inside.canonicalize().unwrap();
-            prop_assert!(within(&inside, &name).is_none_or(|path| path.starts_with(&inside)));
+        fn no_name_leads_elsewhere(name in "(\\.|/|%2e|%2F|a|key.pem|\\\\){0,12}") {
+            let (_place, exported) = place();
+            let expected = exported.directory.join("a").canonicalize().unwrap();
+            prop_assert!(own(&exported, &name).is_none_or(|path| path == expected));
         }
     }
 }

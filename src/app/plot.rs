@@ -58,6 +58,13 @@ pub(super) fn after(
     }
 }
 
+/// Returns the pictures that [`after`] has drawn in `directory`.
+pub(super) fn pictures(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory.join(PLOTS)).into_iter().flatten().flatten();
+    let is_picture = |path: &PathBuf| path.extension().is_some_and(|it| it == "png" || it == "svg");
+    entries.map(|entry| entry.path()).filter(is_picture).collect()
+}
+
 /// Returns the charts of a run whose table of requests is `table`.
 pub(super) fn of_run(report: &RunReport, table: &Path) -> anyhow::Result<Charts> {
     report::plots(report, table).with_context(|| format!("cannot read {}", table.display()))

@@ -79,6 +79,7 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     watch.ended(&mut concluded, tracking);
     let (directory, is_partial) = (concluded.layout.directory.clone(), concluded.files.is_err());
     let outcome = concluded.show(out);
+    watch.wrote(&plot::pictures(&directory));
     watch.end(&directory, is_partial);
     outcome
 }

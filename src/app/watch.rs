@@ -1,7 +1,7 @@
 //! Who watches the runs of a command besides the terminal, from the first run to the last file.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::profile::Concluded;
@@ -40,6 +40,9 @@ impl Watch {
         if let Some(api) = api.as_ref().filter(|_| config.ui != Ui::None) {
             // An error means that the terminal is gone; there is nowhere to report it.
             let _ = writeln!(Stderr, "the HTTP API is at {}", api.url());
+            if let Some(token) = api.generated_token() {
+                let _ = writeln!(Stderr, "the token of the HTTP API is {}", token.expose());
+            }
         }
         let has_blocks = config.ui != Ui::None && config.stats_interval.is_some();
         let mlflow = config.mlflow.clone();
@@ -78,8 +81,16 @@ impl Watch {
             .and_then(|tracking| tracking.finish(report, layout, &self.interrupt.since_now()));
         if let Ok(files) = files {
             files.extend(sent);
+            self.status.wrote(files.iter().cloned());
         }
+        // A directory with files of another run is not used, so all with these names are its own.
+        self.status.wrote(layout.clone().all_files());
         self.status.ended(report, &layout.summary_json);
+    }
+
+    /// The command has written `files`, besides those of its runs.
+    pub(super) fn wrote<'f>(&self, files: impl IntoIterator<Item = &'f PathBuf>) {
+        self.status.wrote(files.into_iter().cloned());
     }
 
     /// All files of the command are in `directory`, unless some are missing. The API answers for a

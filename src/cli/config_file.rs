@@ -36,8 +36,9 @@ const MAX_DEPTH: usize = 128;
 const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// Flags whose settings variables of the environment have too.
-const VARIABLES: [(&str, &str); 3] = [
+const VARIABLES: [(&str, &str); 4] = [
     ("api-key", "AIPERF_API_KEY"),
+    ("api-token", "AIPERF_API_TOKEN"),
     ("server-metrics-timeout", "AIPERF_SERVER_METRICS_SCRAPE_TIMEOUT"),
     ("ssl-verify", "AIPERF_HTTP_SSL_VERIFY"),
 ];
@@ -193,8 +194,8 @@ fn settings(
     }
     let groups = shown::groups(profile);
     let mut settings: Vec<Setting> = Vec::new();
-    let mut add = |key: &str, value: Value| {
     let mut substitution = Substitution::new(environment);
+    let mut add = |key: &str, value: Value| {
         let value = substitution.of(value).map_err(|why| format!("{key}: {why}"))?;
         let setting = setting(key, value, profile)?;
         if settings.iter().any(|other| subject(&other.long) == subject(&setting.long)) {
@@ -218,7 +219,6 @@ fn settings(
     Ok(settings)
 }
 
-/// Reads the settings of a file with AIPerf's schema.
 /// Parses YAML. Text that takes too long is an error; its thread ends with the program.
 fn parsed(text: &str) -> Result<Value, String> {
     let too_deep = || format!("nested more than {MAX_DEPTH} levels deep");
@@ -254,6 +254,7 @@ fn depth(text: &str) -> usize {
     greatest
 }
 
+/// Reads the settings of a file with AIPerf's schema.
 fn of_aiperf(
     document: Value,
     profile: &Command,
@@ -351,10 +352,10 @@ fn opposite(long: &str, profile: &Command) -> Option<String> {
 fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
     match value {
         Value::Sequence(items) => {
-            let items = items.into_iter().map(|item| values(flag, item));
             if items.iter().any(Value::is_sequence) {
                 return Err("expected a value or a list, got a list of lists".to_owned());
             }
+            let items = items.into_iter().map(|item| values(flag, item));
             Ok(items.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
         }
         Value::Mapping(members) => {

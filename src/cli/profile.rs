@@ -522,6 +522,10 @@ pub(super) struct ServiceArgs {
     /// Address or name of this machine on which the API listens [default: 127.0.0.1]
     #[arg(long, value_name = "HOST", value_parser = non_empty, requires = "api_port")]
     pub(super) api_host: Option<String>,
+    /// Token of requests to the API that end the run, and of all requests unless the host is a
+    /// loopback address [env: AIPERF_API_TOKEN] [default: a random one, which is printed]
+    #[arg(long, value_name = "TOKEN", requires = "api_port")]
+    pub(super) api_token: Option<String>,
     /// Number of threads that send requests and receive responses [default: one for every 250
     /// concurrent requests, at most all cores but one]
     #[arg(long, visible_alias = "max-workers", value_name = "COUNT", value_parser = positive,

@@ -1,6 +1,7 @@
 //! Converts flags and environment to a [`RunConfig`].
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::path::Path;
 
 use super::given::Given;
@@ -17,6 +18,7 @@ use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, ServerConfig,
     WaitForModel, selfcheck, tokenizer, url,
 };
+use crate::console::Ui;
 use crate::dataset::{
     FileFormat, ModelSelection, NormalDistribution, RandomRange, Sampling, Source, Synthetic,
 };
@@ -24,9 +26,9 @@ use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
 use crate::multi_run::recipe::Recipe;
+use crate::redact::Secret;
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
-use crate::redact::Secret;
 use crate::run::Tables;
 use crate::setting::Named;
 use crate::units::Nanos;
@@ -540,14 +542,33 @@ fn judge(flags: &ProfileArgs, given: Given<'_>) -> Result<judge::Config, ConfigE
     Ok(flags.gates.config())
 }
 
+/// Minimum length of the API's token, so that it cannot be guessed.
+const MIN_TOKEN: usize = 16;
+
 /// Where the progress and the results are served; only with `--api-port`.
 fn api(flags: &ServiceArgs, environment: Environment<'_>) -> Result<api::Config, ConfigError> {
     let default = api::Config::default();
     let grace =
         environment.number("AIPERF_API_SERVER_POST_COMPLETE_GRACE", default.grace.as_seconds())?;
+    let token = flags.api_token.clone().or_else(|| environment.get("AIPERF_API_TOKEN"));
+    if let Some(token) = &token {
+        let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
+        if token.len() < MIN_TOKEN || !is_plain {
+            let why = format!("must have at least {MIN_TOKEN} characters of ASCII without spaces");
+            return Err(ConfigError::flag("--api-token", why));
+        }
+    }
+    let host = flags.api_host.clone().unwrap_or(default.host);
+    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_open = flags.api_port.is_some() && !is_loopback && host != "localhost";
+    if is_open && token.is_none() && flags.ui == Ui::None {
+        let why = "other machines need a token, which --ui none does not print; set --api-token";
+        return Err(ConfigError::flag("--api-host", why));
+    }
     Ok(api::Config {
+        token: token.map(Secret::new),
         port: flags.api_port,
-        host: flags.api_host.clone().unwrap_or(default.host),
+        host,
         grace: Nanos::from_seconds(grace),
     })
 }
@@ -560,4 +581,3 @@ fn log_level(flags: &ProfileArgs) -> LogLevel {
         (false, 0) => service.log_level.unwrap_or(LogLevel::Info),
     }
 }
-        token: token.map(Secret::new),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -25,6 +26,7 @@ fn server() -> MockServer {
 pub(crate) struct Watched {
     child: Child,
     address: String,
+    token: String,
     directory: TempDir,
     stderr: thread::JoinHandle<String>,
 }
@@ -54,16 +56,19 @@ pub(crate) fn start(url: &str, flags: &[&str], variables: &[(&str, &str)]) -> Wa
         let (mut text, mut buffer) = (String::new(), [0; 4096]);
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             text.push_str(&String::from_utf8_lossy(&buffer[..count]));
-            if let Some((_, rest)) = text.split_once("the HTTP API is at http://")
-                && let Some((address, _)) = rest.split_once('\n')
-            {
-                let _ = told.send(address.to_owned());
+            let line = |start: &str| {
+                let line = text.split_once(start)?.1.split_once('\n')?.0;
+                Some(line.to_owned())
+            };
+            let token = "the token of the HTTP API is ";
+            if let Some(found) = line("the HTTP API is at http://").zip(line(token)) {
+                let _ = told.send(found);
             }
         }
         text
     });
-    let address = address.recv_timeout(Duration::from_secs(30)).unwrap();
-    Watched { child, address, directory, stderr }
+    let (address, token) = address.recv_timeout(Duration::from_secs(30)).unwrap();
+    Watched { child, address, token, directory, stderr }
 }
 
 impl Watched {
@@ -91,7 +96,8 @@ impl Watched {
 
     /// Ends the run on request, and returns its exit code and what it printed.
     pub(crate) fn shut_down(mut self) -> (Option<i32>, String, TempDir) {
-        assert_eq!(self.ask("POST /api/shutdown", "Host: 127.0.0.1\r\n").0, 200);
+        let headers = format!("Host: 127.0.0.1\r\nAuthorization: Bearer {}\r\n", self.token);
+        assert_eq!(self.ask("POST /api/shutdown", &headers).0, 200);
         let code = self.child.wait().unwrap().code();
         (code, self.stderr.join().unwrap(), self.directory)
     }
@@ -198,14 +204,18 @@ fn a_run_is_watched_and_ended_over_http() {
         ("GET /api/run", "Host: rebound.example.com\r\n", 403),
         ("GET /api/run", "", 400),
         ("POST /api/shutdown", "Host: localhost\r\nOrigin: https://example.com\r\n", 403),
+        ("POST /api/shutdown", local, 401),
+        ("POST /api/shutdown", "Host: localhost\r\nAuthorization: Bearer 0123\r\n", 401),
     ] {
         let (found, body) = run.ask(line, headers);
         assert!(found == status || (status == 400 && found == 403), "{line}: {found} {body}");
     }
 
+    let token = run.token.clone();
     let (code, stderr, directory) = run.shut_down();
     // As after Ctrl-C.
     assert_eq!(code, Some(130), "{stderr}");
+    assert!(!everything_in(directory.path()).contains(&token));
     let summary = summary(&directory.path().join("run"));
     assert_eq!(summary["was_cancelled"], true);
     assert!(stderr.contains("on request of a client of the HTTP API"), "{stderr}");
@@ -257,14 +267,69 @@ fn the_files_are_served_after_the_run_and_events_end_with_it() {
     }
     let records = run.text("/api/results/files/profile_export.jsonl");
     assert_eq!(records, fs::read_to_string(place.join("profile_export.jsonl")).unwrap());
+    // Listed before, and one of the user's.
     fs::write(run.directory.path().join("outside"), "x").unwrap();
-    for name in ["../outside", "%2e%2e/outside", "logs", "logs/../../outside"] {
+    fs::write(place.join("key.pem"), "x").unwrap();
+    let names = |listing: &Value| listing["files"].to_string();
+    assert_eq!(names(&run.json("/api/results/list")), names(&listing));
+    for name in ["key.pem", "../outside", "%2e%2e/outside", "logs", "logs/../../outside"] {
         let line = format!("GET /api/results/files/{name}");
         assert_eq!(run.ask(&line, "Host: localhost\r\n").0, 404, "{name}");
     }
     assert!(run.child.try_wait().unwrap().is_none());
     let (code, stderr, _directory) = run.shut_down();
     assert_eq!(code, Some(0), "{stderr}");
+}
+
+/// Returns the texts of all files in `directory`.
+fn everything_in(directory: &Path) -> String {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let text = |path: PathBuf| match path.is_dir() {
+        true => everything_in(&path),
+        false => String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned(),
+    };
+    entries.map(text).collect()
+}
+
+#[test]
+fn other_machines_need_the_token_for_everything() {
+    let mock = server();
+    let run = start(&mock.url(), &[&LONG[..], &["--api-host", "0.0.0.0"]].concat(), &[NO_GRACE]);
+    let mut run = Watched { address: run.address.replace("0.0.0.0", "127.0.0.1"), ..run };
+    assert_eq!([run.text("/healthz"), run.text("/readyz")], ["ok", "ok"]);
+    let headers = |token: &str| format!("Host: node\r\nAuthorization: Bearer {token}\r\n");
+    for path in PATHS.iter().chain(&["/api/results/list", "/api/results/files/a", "/api/events"]) {
+        let line = format!("GET {path}");
+        assert_eq!(run.ask(&line, "Host: node\r\n").0, 401, "{path}");
+        assert_eq!(run.ask(&line, &headers("0123456789abcdef")).0, 401, "{path}");
+    }
+    assert_eq!(run.ask("GET /api/run", &headers(&run.token)).0, 200);
+    run.token.insert(0, '0');
+    assert_eq!(run.ask("POST /api/shutdown", &headers(&run.token)).0, 401);
+    run.token.remove(0);
+    assert_eq!(run.shut_down().0, Some(130));
+}
+
+#[test]
+fn the_token_may_be_given_and_is_not_printed() {
+    let mock = server();
+    let token = "0123-chosen-token";
+    let flags = ["--request-count", "2", "--api-port", "0", "--api-token", token, "--ui", "simple"];
+    let run = crate::support::run::profile(&mock.url(), &[&flags[..6]].concat()).succeeded();
+    assert!(!everything_in(run.directory.path()).contains(token));
+    assert!(
+        run.text("run_manifest.json").contains("--api-token <redacted>") || {
+            run.summary().to_string().contains("--api-token '<redacted>'")
+        }
+    );
+    let short =
+        crate::support::run::profile(&mock.url(), &["--api-port", "0", "--api-token", "hunter2"]);
+    assert_eq!(short.exit_code(), Some(2));
+    let stderr = short.stderr();
+    assert!(
+        stderr.contains("--api-token: must have at least 16") && !stderr.contains("hunter2"),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::app::watch::Watch;
 use crate::app::{Outcome, explained, gates, interrupt, plot, terminal_style};
 use crate::artifacts::Claim;
 use crate::artifacts::aggregate::AggregateFiles;
+use crate::artifacts::layout::Layout;
 use crate::artifacts::search::SearchFile;
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::config::{self, RunConfig};
@@ -261,6 +262,7 @@ impl Group {
         shown.say(&console::render_files(&directory, &written, terminal_style()));
         let charts = || Ok(Comparison::of_trials(&directory, &trials).plots()?);
         shown.say(&plot::after(self.config.auto_plot, &directory, charts)?);
+        self.watch.wrote(written.iter().chain(&plot::pictures(&directory)));
         self.watch.end(&directory, trials.failed().next().is_some());
         if trials.was_cancelled() {
             return Ok(Outcome::Interrupted);
@@ -280,7 +282,7 @@ impl Group {
         let asked = self.config.multi_run.clone();
         let files = SweepFiles::create(&directory.join(asked.sweep_directory()))?;
         if !sweep.resumes {
-            plan.write(&directory)?;
+            self.watch.wrote([&plan.write(&directory)?]);
         }
         let mut cells: Vec<Cell> =
             cells.into_iter().map(|cell| self.known(Some(cell.variation), cell.config)).collect();
@@ -312,7 +314,7 @@ impl Group {
             for cell in cells.iter().filter(|_| asked.runs > 1) {
                 let place = directory.join(asked.aggregate_directory(cell.variation.as_ref()));
                 let rows = aggregate::rows(&cell.trials);
-                AggregateFiles::create(&place)?.write(&cell.trials, &rows)?;
+                self.watch.wrote(&AggregateFiles::create(&place)?.write(&cell.trials, &rows)?);
             }
         }
         let cells = cells.into_iter().filter_map(|cell| Some((cell.variation?, cell.trials)));
@@ -350,6 +352,7 @@ impl Group {
         shown.say(&console::render_files(&directory, &written, terminal_style()));
         let charts = || Ok(Comparison::of_sweep(&directory, &results).plots()?);
         shown.say(&plot::after(self.config.auto_plot, &directory, charts)?);
+        self.watch.wrote(written.iter().chain(&plot::pictures(&directory)));
         self.watch.end(&directory, results.failed().next().is_some());
         let is_cancelled =
             |(_, _, failure): (_, _, &Failure)| matches!(failure, Failure::Cancelled(_));
@@ -376,6 +379,9 @@ impl Group {
     fn keep(&mut self, cell: &mut Cell, plan: &Plan) {
         let Some(variation) = &cell.variation else { return };
         for run in plan.rebuilt(&self.config.artifacts.directory, variation) {
+            let place = self.config.artifacts.directory.join(&run.directory);
+            let layout = Layout::new(&place, self.config.artifacts.prefix.as_deref());
+            self.watch.wrote(&layout.all_files());
             let label = run.member.label(&self.config.multi_run);
             let judged = judged(&run.rebuilt, Some(label));
             let level = self.config.multi_run.throughput_level();
