@@ -108,12 +108,18 @@ def end_of_content(record):
     return None if latency is None else record["metadata"]["request_start_ns"] + round(latency * 1e6)
 
 
-def duration_seconds(records):
-    """From the first request sent to the last response; None without a response."""
+def last_end(records):
+    """Of a response in nanoseconds, or else of a failure; None without a request."""
     ends = [end for end in map(end_of_content, records) if end is not None]
-    if not ends:
+    return max(ends or (r["metadata"]["request_end_ns"] for r in records), default=None)
+
+
+def duration_seconds(records):
+    """From the first request sent to the last response; None without a request."""
+    end = last_end(records)
+    if end is None:
         return None
-    return (max(ends) - min(r["metadata"]["request_start_ns"] for r in records)) / 1e9
+    return (end - min(r["metadata"]["request_start_ns"] for r in records)) / 1e9
 
 
 def usage_discrepancies(records):
@@ -146,9 +152,8 @@ def for_developers(records, found):
     """The additional metrics of `AIPERF_DEV_MODE`."""
     starts = [r["metadata"]["request_start_ns"] for r in records]
     more = {"min_request_timestamp": min(starts)} if starts else {}
-    ends = [end for end in map(end_of_content, records) if end is not None]
-    if ends:
-        more["max_response_timestamp"] = max(ends)
+    if starts:
+        more["max_response_timestamp"] = last_end(records)
     if found.get("total_reasoning_tokens") and found.get("total_output_tokens"):
         efficiency = found["total_reasoning_tokens"] / found["total_output_tokens"]
         more["overall_thinking_efficiency"] = efficiency

@@ -1,6 +1,8 @@
-//! Reasons to doubt that a GPU worked at its normal speed.
+//! Reasons to doubt that a GPU worked at its normal speed, or what its exporter reports.
 
-use super::fields::{APP_SM_CLOCK, CLOCK_EVENTS, Fields, SM_CLOCK, THERMAL_VIOLATION, XID};
+use super::fields::{
+    APP_SM_CLOCK, CLOCK_EVENTS, Fields, Reading, SM_CLOCK, THERMAL_VIOLATION, XID,
+};
 use super::report::Phase;
 use super::series::GpuSeries;
 use crate::metrics::Verdict;
@@ -35,7 +37,7 @@ pub(super) fn of(
     let name = format!("GPU {} of {}", gpu.gpu.gpu_index, printable(exporter));
     let facts = Facts { gpu, fields, phase };
     let all = [facts.errors(), facts.slowdown(), facts.violation(), facts.clock()];
-    let found = all.into_iter().flatten();
+    let found = all.into_iter().flatten().chain(facts.counter()).chain(facts.impossible());
     found
         .map(|(finding, advice)| Reason {
             verdict: Verdict::Suspect,
@@ -54,6 +56,9 @@ struct Facts<'a> {
 
 /// A finding and what to do about it.
 type Found = (String, &'static str);
+
+const EXPORTER: &str =
+    "compare the exporter with nvidia-smi or amd-smi, and update or restart the exporter";
 
 const COOLING: &str = "check the cooling and the power limit of the GPU, and run again";
 
@@ -126,6 +131,39 @@ impl Facts<'_> {
             causes.into_iter().find_map(|(tag, cause)| Some((share(tag)?, cause)))?;
         let percent = 100.0 * share.min(1.0);
         Some((format!("was slowed down by {cause} for {percent:.0}% of the time"), COOLING))
+    }
+
+    /// A counter that rises by more than any GPU can use is not believed.
+    fn counter(&self) -> Option<Found> {
+        let energy = self.phase.counted_energy(self.gpu, self.fields)?;
+        (!self.phase.is_possible(&energy)).then(|| {
+            let finding = format!(
+                "reported an increase of its energy by {:.0} J, more than a GPU can use in this \
+                 time, which is not counted",
+                energy.joules
+            );
+            (finding, EXPORTER)
+        })
+    }
+
+    /// Samples that no GPU can have are left out, by field.
+    fn impossible(&self) -> impl Iterator<Item = Found> {
+        let scrapes = self.phase.times.len();
+        self.fields.iter().enumerate().filter_map(move |(index, field)| {
+            let readings = || self.gpu.readings((index, field), scrapes).map(|(_, reading)| reading);
+            let mut impossible = readings().filter_map(|reading| match reading {
+                Reading::Impossible(value) => Some(value),
+                Reading::Absent | Reading::Value(_) => None,
+            });
+            let first = impossible.next()?;
+            let (count, all) = (1 + impossible.count(), readings().count());
+            let (tag, unit) = (printable(&field.tag), &field.unit);
+            let finding = format!(
+                "reported impossible values of {tag} in {count} of {all} samples, the first of them \
+                 {first} {unit}, which are left out"
+            );
+            Some((finding, EXPORTER))
+        })
     }
 
     fn clock(&self) -> Option<Found> {

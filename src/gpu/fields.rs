@@ -1,6 +1,7 @@
 //! The fields of exporters, with AIPerf's names and units.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -23,6 +24,15 @@ pub(crate) const JOULES: f64 = 1e6;
 
 /// Gigabytes per mebibyte.
 const GB_PER_MIB: f64 = 1.048_576e-3;
+
+/// The most that a GPU can draw, in watts: several times the limit of any that exists.
+pub(crate) const MAX_WATTS: f64 = 10_000.0;
+
+/// The lowest of the integers by which DCGM expresses that it does not have a value.
+const BLANK: f64 = 9.223_372_036_854e18;
+
+/// The floating point numbers by which DCGM expresses that it does not have a value.
+const BLANKS: RangeInclusive<f64> = 140_737_488_355_328.0..=140_737_488_355_331.0;
 
 /// Maximum number of fields of a file.
 const MAX_FIELDS: usize = 1000;
@@ -54,6 +64,52 @@ pub(crate) struct Field {
     pub(crate) summary: Summary,
     /// Whether it is written to files. The others are read for warnings.
     pub(crate) is_shown: bool,
+}
+
+/// What a sample says about a field.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Reading {
+    /// That there is no value.
+    Absent,
+    /// Its value, in the field's unit.
+    Value(f64),
+    /// A value, in the field's unit, that no GPU can have.
+    Impossible(f64),
+}
+
+impl Reading {
+    /// Returns the value, if it can be one.
+    pub(crate) const fn value(self) -> Option<f64> {
+        if let Self::Value(value) = self { Some(value) } else { None }
+    }
+}
+
+impl Field {
+    /// Interprets a sample as the exporter reports it.
+    pub(crate) fn read(&self, sample: f64) -> Reading {
+        let magnitude = sample.abs();
+        if sample.is_nan() || magnitude >= BLANK || BLANKS.contains(&magnitude) {
+            return Reading::Absent;
+        }
+        let value = sample * self.scale;
+        if self.limits().contains(&value) {
+            Reading::Value(value)
+        } else {
+            Reading::Impossible(value)
+        }
+    }
+
+    /// Returns the values that are physically possible, by the unit.
+    fn limits(&self) -> RangeInclusive<f64> {
+        match &*self.unit {
+            "W" => 0.0..=MAX_WATTS,
+            // A share of time may exceed its whole by the resolution of the clock.
+            "%" => 0.0..=101.0,
+            "°C" => -100.0..=250.0,
+            "count" | "" => f64::MIN..=f64::MAX,
+            _ => 0.0..=f64::MAX,
+        }
+    }
 }
 
 /// A known field.

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::doubts;
 use super::energy::{self, Sample};
-use super::fields::{ENERGY, Field, Fields, JOULES, POWER, Summary};
+use super::fields::{ENERGY, Field, Fields, JOULES, MAX_WATTS, POWER, Summary};
 use super::identity::Gpu;
 use super::series::GpuSeries;
 use crate::metrics::gpu::{Energy, Fleet, Vendor};
@@ -173,15 +173,26 @@ impl<'a> Phase<'a> {
             self.metric(field, &gpu.values((index, field), self.times.len())?)
         });
         let power = samples_of(gpu, fields, self.times, &POWER, 1.0);
-        let joules = samples_of(gpu, fields, self.times, &ENERGY, JOULES);
+        let counted = self.counted_energy(gpu, fields).filter(|energy| self.is_possible(energy));
         GpuEntry {
             gpu: gpu.gpu.clone(),
             vendor: gpu.vendor,
             metrics: metrics.collect(),
-            energy: energy::by_counter(&joules, self.window)
-                .or_else(|| energy::by_power(&power, self.window)),
+            energy: counted.or_else(|| energy::by_power(&power, self.window)),
             idle_watts: self.idle_watts(&power),
         }
+    }
+
+    /// Returns the energy by the counter of the GPU, if it has one.
+    pub(super) fn counted_energy(&self, gpu: &GpuSeries<'_>, fields: &Fields) -> Option<Energy> {
+        let joules = samples_of(gpu, fields, self.times, &ENERGY, JOULES);
+        energy::by_counter(&joules, self.window)
+    }
+
+    /// Returns whether a GPU can use this much energy in the phase.
+    pub(super) fn is_possible(&self, energy: &Energy) -> bool {
+        let Window { start_ns, end_ns } = self.window;
+        energy.joules <= MAX_WATTS * end_ns.saturating_sub(start_ns) as f64 / 1e9
     }
 
     fn idle_watts(&self, power: &[Sample]) -> Option<f64> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::fields::Fields;
 use super::identity::Gpu;
-use super::series::is_blank;
 use crate::metrics::gpu::Vendor;
 use crate::server_metrics::snapshot::{Snapshot, Value};
 
@@ -31,7 +30,8 @@ pub(crate) fn samples(snapshot: &Snapshot<'_>, fields: &Fields) -> Vec<GpuSample
             for point in &family.series {
                 let Value::Number(value) = point.value else { continue };
                 let labels = point.labels.iter().map(|(name, value)| (&**name, &**value));
-                let Some(gpu) = Gpu::of(&labels).filter(|_| !is_blank(value)) else { continue };
+                let Some(value) = field.read(value).value() else { continue };
+                let Some(gpu) = Gpu::of(&labels) else { continue };
                 let known = found.iter().position(|(known, ..)| known.is(&gpu));
                 let at = known.unwrap_or_else(|| {
                     found.push((gpu, field.vendor, Found::new()));
@@ -39,7 +39,7 @@ pub(crate) fn samples(snapshot: &Snapshot<'_>, fields: &Fields) -> Vec<GpuSample
                 });
                 let values = &mut found[at].2;
                 if values.get(index).is_none_or(|(known, _)| place < known) {
-                    values.insert(*index, (*place, value * field.scale));
+                    values.insert(*index, (*place, value));
                 }
             }
         }

@@ -1,20 +1,12 @@
 //! The stored samples of each GPU.
 
-use super::fields::{Field, Fields};
+use super::fields::{Field, Fields, Reading};
 use super::identity::Gpu;
 use crate::metrics::gpu::Vendor;
 use crate::server_metrics::store::{Column, EndpointStore, Labels, Values};
 
 /// Maximum number of GPUs of one exporter; others are left out.
 const MAX_GPUS: usize = 4096;
-
-/// The lowest of the values by which DCGM expresses that it does not have one.
-const BLANK: f64 = 9.223_372_036_854e18;
-
-/// Returns whether a value means that there is none.
-pub(super) fn is_blank(value: f64) -> bool {
-    value.abs() >= BLANK
-}
 
 /// The samples of one GPU.
 #[derive(Debug)]
@@ -60,22 +52,31 @@ impl<'a> GpuSeries<'a> {
     }
 
     /// Returns the values of the field with this index at each of `scrapes`, in the unit of the
-    /// field, NaN where there is none; `None` if there never was one.
+    /// field, NaN where there is none or it is impossible; `None` if there never was one.
     pub(super) fn values(
         &self,
         (index, field): (usize, &Field),
         scrapes: usize,
     ) -> Option<Vec<f64>> {
-        let of_field = self.columns.iter().filter(|(of, ..)| *of == index);
         let mut values = vec![f64::NAN; scrapes];
-        for (.., column) in of_field {
-            for (scrape, value) in column.iter(0..scrapes) {
-                if values[scrape].is_nan() && !is_blank(value) {
-                    values[scrape] = value * field.scale;
-                }
+        for (scrape, reading) in self.readings((index, field), scrapes) {
+            if let Some(value) = reading.value().filter(|_| values[scrape].is_nan()) {
+                values[scrape] = value;
             }
         }
         values.iter().any(|value| !value.is_nan()).then_some(values)
+    }
+
+    /// Iterates over the scrapes that have the field with this index, and what they say about it;
+    /// a scrape may have several.
+    pub(super) fn readings(
+        &self,
+        (index, field): (usize, &Field),
+        scrapes: usize,
+    ) -> impl Iterator<Item = (usize, Reading)> {
+        let of_field = self.columns.iter().filter(move |(of, ..)| *of == index);
+        let samples = of_field.flat_map(move |(.., column)| column.iter(0..scrapes));
+        samples.map(|(scrape, sample)| (scrape, field.read(sample)))
     }
 }
 

@@ -344,6 +344,54 @@ fn slow_gpus_are_doubts() {
 }
 
 #[test]
+fn impossible_samples_are_left_out_and_told() {
+    let report = report(&[
+        body(300.0, 0.0, ""),
+        body(-5.0, 3e5, ""),
+        body(2e6, 6e5, ""),
+        body(300.0, -1e9, ""),
+        // DCGM does not have a value.
+        body(140_737_488_355_328.0, 12e5, ""),
+    ]);
+    let gpu = &report.exporters[0].gpus[0];
+    let power = gpu.metrics.iter().find(|metric| &*metric.tag == "nvidia_power_usage").unwrap();
+    let spread = power.spread.unwrap();
+    assert_eq!((spread.count, spread.min, spread.max), (1, 300.0, 300.0));
+    // 300 W by the counter without its negative value: 2 s of the phase.
+    let energy = gpu.energy.unwrap();
+    assert_eq!(energy.source, EnergySource::Counter);
+    assert!((energy.joules - 600.0).abs() < 1e-3, "{energy:?}");
+    let findings: Vec<&str> = report.doubts.iter().map(|doubt| &*doubt.finding).collect();
+    assert_eq!(
+        findings,
+        [
+            "GPU 0 of node1:9400 reported impossible values of nvidia_power_usage in 2 of 5 \
+             samples, the first of them -5 W, which are left out",
+            "GPU 0 of node1:9400 reported impossible values of nvidia_energy_consumption in 1 of 5 \
+             samples, the first of them -1 MJ, which are left out",
+        ]
+    );
+    let text = body(-5.0, 3e5, "");
+    let exposition = Exposition::parse(text.as_bytes(), Format::Text).unwrap();
+    let samples = samples(&Snapshot::of(&exposition), &Fields::default());
+    let names: Vec<&str> = samples[0].values.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["nvidia_energy_consumption"]);
+}
+
+#[test]
+fn a_counter_that_rises_too_fast_gives_way_to_power() {
+    // 2 GJ in a second.
+    let millijoules = [0.0, 3e5, 6e5, 2e12, 2e12 + 3e5];
+    let report = report(&millijoules.map(|counter| body(300.0, counter, "")));
+    let energy = report.exporters[0].gpus[0].energy.unwrap();
+    assert_eq!(energy.source, EnergySource::Power);
+    close(energy.joules, 600.0);
+    assert_eq!(report.doubts.len(), 1);
+    let finding = &report.doubts[0].finding;
+    assert!(finding.contains("energy by 1000000148 J, more than a GPU can use"), "{finding}");
+}
+
+#[test]
 fn exporters_that_nobody_named_are_listed_only_if_they_respond() {
     let url: ShownUrl = "http://localhost:9400/metrics".into();
     let store = Store::new([url.clone()]);

@@ -8,7 +8,7 @@ use std::ops::{Range, RangeInclusive};
 use std::slice;
 use std::sync::{Arc, OnceLock};
 
-use super::metric::{Kind, MetricResult, Observation, Settings, Stats, Totals, Value};
+use super::metric::{Kind, MetricResult, Observation, Rank, Settings, Stats, Totals, Value};
 use super::percentile::distribution;
 use super::registry::Registry;
 use super::slices::{Log, Slices, TooManySlices, cut};
@@ -70,8 +70,10 @@ enum Cell {
     Column(Column<f64>),
     /// A count; `None` before anything was added.
     Sum(Option<f64>),
-    /// The earliest or latest instant, in wall clock nanoseconds.
-    Instant(Option<u64>),
+    /// The earliest instant, in wall clock nanoseconds.
+    Earliest(Option<u64>),
+    /// The latest instant, in the same unit.
+    Latest(Option<(Rank, u64)>),
     /// Computed at the end; nothing is kept.
     Derived,
 }
@@ -91,7 +93,8 @@ impl Accumulator {
             .map(|metric| match metric.kind {
                 Kind::Record(_) | Kind::RecordList(_) => Cell::Column(Column::new(store.clone())),
                 Kind::Count(_) | Kind::Tally(_) => Cell::Sum(None),
-                Kind::Earliest(_) | Kind::Latest(_) => Cell::Instant(None),
+                Kind::Earliest(_) => Cell::Earliest(None),
+                Kind::Latest(_) => Cell::Latest(None),
                 Kind::SumOf(_)
                 | Kind::PercentileOf(..)
                 | Kind::OverTime(..)
@@ -169,11 +172,11 @@ impl Accumulator {
         self.timeline.observe(observation, &(gaps..self.gap_count()));
         for (metric, cell) in self.registry.rows().iter().zip(&mut self.cells) {
             match (metric.kind, cell) {
-                (Kind::Earliest(instant), Cell::Instant(kept)) => {
-                    *kept = earliest(*kept, instant(observation));
+                (Kind::Earliest(instant), Cell::Earliest(kept)) => {
+                    *kept = [*kept, instant(observation)].into_iter().flatten().min();
                 }
-                (Kind::Latest(instant), Cell::Instant(kept)) => {
-                    *kept = latest(*kept, instant(observation));
+                (Kind::Latest(instant), Cell::Latest(kept)) => {
+                    *kept = (*kept).max(Some(instant(observation)));
                 }
                 (_, Cell::Sum(kept)) => {
                     let increment = self.registry.increment(metric, observation);
@@ -387,14 +390,6 @@ fn statistics<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<Stats> 
 
 const fn single(value: f64) -> Stats {
     Stats { avg: value, instant: None, distribution: None }
-}
-
-fn earliest(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    [a, b].into_iter().flatten().min()
-}
-
-fn latest(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    [a, b].into_iter().flatten().max()
 }
 
 fn added(a: Option<f64>, b: Option<f64>) -> Option<f64> {

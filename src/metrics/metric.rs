@@ -335,6 +335,15 @@ impl Metric {
     }
 }
 
+/// Which instants decide: those of the highest rank that occurs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// Counts only if no request has an instant of its own.
+    Substitute,
+    /// What the metric is defined by.
+    Own,
+}
+
 /// How a metric is computed.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
@@ -349,8 +358,8 @@ pub enum Kind {
     Tally(fn(&Observation, &Settings) -> Option<bool>),
     /// The earliest instant, in wall clock nanoseconds.
     Earliest(fn(&Observation) -> Option<u64>),
-    /// The latest instant, in wall clock nanoseconds.
-    Latest(fn(&Observation) -> Option<u64>),
+    /// The latest of the instants of the highest rank, in wall clock nanoseconds.
+    Latest(fn(&Observation) -> (Rank, u64)),
     /// The sum of a record metric over all requests that have it.
     SumOf(MetricTag),
     /// The percentile (0 to 100) of all values of a record metric, in the row's own unit.

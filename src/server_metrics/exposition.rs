@@ -3,7 +3,8 @@
 //! Parsing takes one pass without copies: names, labels and texts borrow from the body unless they
 //! contain escapes. Both formats are parsed alike, and the parser accepts more than each allows if
 //! the meaning is clear, since some servers announce one format and send the other. Anything
-//! without a clear meaning is an error with its line number.
+//! without a clear meaning is an error with its line number. Whatever `prometheus_client` reads is
+//! read alike, which a test compares.
 //!
 //! Sources: the Prometheus documentation's "Exposition formats" and the OpenMetrics 1.0
 //! specification.
@@ -56,6 +57,12 @@ pub enum Fault {
     /// Contradictory declarations, of which the last one applies.
     #[error("declares `{0}` with two types")]
     TwoTypes(String),
+    /// Text between a value and its timestamp, which is the last number of the line.
+    #[error("has text between a value and its timestamp")]
+    BeforeTimestamp,
+    /// A native histogram, which is left out.
+    #[error("has a native histogram `{0}`, which is not read")]
+    NativeHistogram(String),
     /// Bytes that are not UTF-8, such as in a label's value.
     #[error("is not valid UTF-8; invalid bytes are replaced by U+FFFD")]
     NotUtf8,
@@ -268,7 +275,7 @@ impl<'a> Exposition<'a> {
             reason: Reason::NotUtf8,
         })?;
         let mut parser = Parser { format, ..Parser::default() };
-        let mut rest = text;
+        let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
         while !rest.is_empty() {
             let end = memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
             let line = &rest[..end];
@@ -323,27 +330,34 @@ impl<'a> Parser<'a> {
         if line.is_empty() {
             return Ok(());
         }
-        let is_first_after = self.exposition.has_eof && !self.is_known(&Fault::AfterEof);
-        if is_first_after && self.format == Format::OpenMetrics {
-            self.exposition.faults.push(Fault::AfterEof);
+        if self.exposition.has_eof && self.format == Format::OpenMetrics {
+            self.fault(Fault::AfterEof);
         }
-        match line.comment() {
-            Some(comment) => self.comment(comment),
-            None => self.sample(line),
+        if line.is_comment() {
+            return line.declaration().map_or(Ok(()), |declaration| self.declare(declaration));
         }
+        let labels = self.exposition.labels.len();
+        self.sample(line).or_else(|reason| {
+            self.exposition.labels.truncate(labels);
+            self.native_histogram(line).ok_or(reason)
+        })
     }
 
-    /// Parses `HELP`, `TYPE`, `UNIT` or `EOF`; other comments are ignored.
-    fn comment(&mut self, mut line: Line<'a>) -> Result<(), Reason> {
+    /// Parses `HELP`, `TYPE`, `UNIT` or `EOF`; other comments are ignored, and so are those that
+    /// do not declare anything.
+    fn declare(&mut self, mut line: Line<'a>) -> Result<(), Reason> {
         match line.word() {
             "EOF" => self.exposition.has_eof = true,
+            "HELP" if line.is_empty() => {}
             "HELP" => {
                 let family = self.declared(&mut line)?;
                 family.help.get_or_insert(line.help());
             }
+            // It is a comment in Prometheus text, where the name may be anything.
             "UNIT" => {
-                let family = self.declared(&mut line)?;
-                family.unit = Some(line.word()).filter(|unit| !unit.is_empty());
+                if let Ok(family) = self.declared(&mut line) {
+                    family.unit = Some(line.word()).filter(|unit| !unit.is_empty());
+                }
             }
             "TYPE" => {
                 let family = self.declared(&mut line)?;
@@ -352,9 +366,7 @@ impl<'a> Parser<'a> {
                 let before = std::mem::replace(&mut family.metric_type, kind);
                 if ![MetricType::Unknown, kind].contains(&before) {
                     let fault = Fault::TwoTypes(family.name.to_string());
-                    if !self.is_known(&fault) {
-                        self.exposition.faults.push(fault);
-                    }
+                    self.fault(fault);
                 }
             }
             _ => {}
@@ -362,8 +374,21 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn is_known(&self, fault: &Fault) -> bool {
-        self.exposition.faults.contains(fault)
+    /// Notes a fault once.
+    fn fault(&mut self, fault: Fault) {
+        if !self.exposition.faults.contains(&fault) {
+            self.exposition.faults.push(fault);
+        }
+    }
+
+    /// Leaves a native histogram of the current family out; `None` if the line is not one.
+    fn native_histogram(&mut self, line: Line<'a>) -> Option<()> {
+        let family = self.exposition.families.get(self.current?)?;
+        let is_histogram = family.metric_type == MetricType::Histogram;
+        let name = &*family.name;
+        (is_histogram && line.is_native_histogram(name))
+            .then(|| Fault::NativeHistogram(name.to_owned()))
+            .map(|fault| self.fault(fault))
     }
 
     /// Returns the family that a declaration names, which becomes the current one.
@@ -393,7 +418,12 @@ impl<'a> Parser<'a> {
         let from = self.exposition.labels.len();
         let name = line.series(&mut self.exposition.labels)?;
         let value = line.number()?;
-        let timestamp = line.optional_number()?.map(|at| self.seconds(at));
+        let timestamp = line.timestamp()?.map(|(at, has_more)| {
+            if has_more {
+                self.fault(Fault::BeforeTimestamp);
+            }
+            self.seconds(at)
+        });
         let exemplar = match line.exemplar() {
             Some(rest) => Some(Box::new(exemplar(rest)?)),
             None => line.finish().map(|()| None)?,

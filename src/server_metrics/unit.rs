@@ -40,25 +40,39 @@ const TAGS: [(&str, &str); 33] = [
 ];
 
 /// Units in the words of a description, `in seconds` or `(seconds)`; lower case.
-const WORDS: [(&str, &str); 15] = [
+const WORDS: [(&str, &str); 29] = [
+    ("second", "seconds"),
     ("seconds", "seconds"),
+    ("millisecond", "milliseconds"),
     ("milliseconds", "milliseconds"),
     ("ms", "milliseconds"),
+    ("microsecond", "microseconds"),
     ("microseconds", "microseconds"),
+    ("nanosecond", "nanoseconds"),
     ("nanoseconds", "nanoseconds"),
     ("ns", "nanoseconds"),
+    ("byte", "bytes"),
     ("bytes", "bytes"),
     ("gb/s", "gb/s"),
     ("mb/s", "mb/s"),
+    ("token/s", "tokens/s"),
     ("tokens/s", "tokens/s"),
+    ("token/sec", "tokens/s"),
     ("tokens/sec", "tokens/s"),
+    ("token/second", "tokens/s"),
+    ("tokens/second", "tokens/s"),
+    ("request/s", "requests/s"),
     ("requests/s", "requests/s"),
+    ("request/sec", "requests/s"),
+    ("requests/sec", "requests/s"),
+    ("request/second", "requests/s"),
+    ("requests/second", "requests/s"),
     ("tokens", "tokens"),
     ("percent", "percent"),
     ("%", "percent"),
 ];
 
-/// Suffixes of names, of which the longest match applies.
+/// Suffixes of names, of which the longest match applies; lower case.
 const SUFFIXES: [(&str, &str); 40] = [
     ("_seconds", "seconds"),
     ("_seconds_total", "seconds"),
@@ -140,10 +154,11 @@ pub(crate) fn infer(name: &str, kind: Kind, description: &str) -> Option<&'stati
     for (either, several) in PLURALS {
         lower = lower.replace(either, several);
     }
+    let name = name.to_lowercase();
     scale(&lower)
         .or_else(|| tag(description))
         .or_else(|| word(&lower))
-        .or_else(|| suffix(name))
+        .or_else(|| suffix(&name))
         .or_else(|| name.contains("num_requests_").then_some("requests"))
 }
 

@@ -14,6 +14,9 @@ use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::store::{Labels, Store};
 use aiperf::server_metrics::{FetchTimes, report::ServerMetricsReport};
 use aiperf::units::Nanos;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::support::metrics_endpoint::recorded;
@@ -88,6 +91,126 @@ fn build(server: &str, file: &str) -> (ServerMetricsReport, Window) {
     // The window of the endpoint ends with its final scrape.
     window.end_ns = times(scrapes.last().unwrap()).first_byte_ns;
     (report::build(&store(&scrapes), windows, Some(Nanos::from_seconds(2.0))), window)
+}
+
+/// A body of one to four lines of pieces that parsers treat differently.
+fn odd_body() -> impl Strategy<Value = String> {
+    let name = || prop::sample::select(vec!["a", "b_total", "c:d", "1e", "f.g", "e", ""]);
+    let label_name =
+        prop::sample::select(vec!["a", "b", "c:d", "1e", "f.g", "\"h i\"", "__name__", ""]);
+    let blank = || prop::sample::select(vec!["", " ", "  ", "\t"]);
+    let comma = prop::sample::select(vec![",", ", ", " ,", ",,", ", ,", "", " "]);
+    let value =
+        prop::sample::select(vec!["\"\"", "\"x\"", "\"}\"", "\"\\\"\"", "\",=\"", "x", "\"x\"y"]);
+    let equals = prop::sample::select(vec!["=", " = ", ""]);
+    let label = (label_name, equals, value)
+        .prop_map(|(name, equals, value)| format!("{name}{equals}{value}"));
+    let inner = prop::collection::vec((comma.clone(), label), 0..3);
+    let labels = (inner, comma).prop_map(|(labels, end)| {
+        let labels: String =
+            labels.into_iter().map(|(comma, label)| comma.to_owned() + &label).collect();
+        format!("{{{}{end}}}", labels.trim_start())
+    });
+    let number =
+        || prop::sample::select(vec!["1", "-2.5", "NaN", "+Inf", "1e3", "x", "1_0", "#", "0.5"]);
+    let numbers = prop::collection::vec((blank(), number()), 0..4);
+    let numbers = numbers.prop_map(|numbers| {
+        numbers.into_iter().map(|(blank, number)| format!("{blank} {number}")).collect::<String>()
+    });
+    let sample = (blank(), name(), blank(), prop::option::of(labels), numbers, blank()).prop_map(
+        |(before, name, middle, labels, numbers, after)| {
+            let labels = labels.unwrap_or_default();
+            format!("{before}{name}{middle}{labels}{numbers}{after}")
+        },
+    );
+    let word = prop::sample::select(vec!["HELP", "TYPE", "UNIT", "EOF", "note"]);
+    let rest =
+        prop::sample::select(vec!["", "gauge", "counter", "histogram", "two words", "speed"]);
+    let comment = (blank(), word, blank(), name(), blank(), rest).prop_map(
+        |(before, word, middle, name, after, rest)| {
+            format!("#{before}{word}{middle}{name}{after}{rest}")
+        },
+    );
+    let line = prop_oneof![4 => sample, 2 => comment, 1 => Just("a 1".to_owned())];
+    (prop::collection::vec(line, 1..4), prop::bool::ANY)
+        .prop_map(|(lines, has_end)| lines.join("\n") + if has_end { "\n# EOF\n" } else { "\n" })
+}
+
+/// What either parser of `prometheus_client` reads of a body is read alike.
+#[test]
+fn odd_bodies_are_read_as_prometheus_client_reads_them() {
+    type Theirs = Option<Vec<(String, Vec<(String, String)>, String, Option<String>)>>;
+    let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
+        eprintln!("prometheus_client was not asked: AIPERF_TEST_PYTHON names no interpreter");
+        return;
+    };
+    let mut runner = TestRunner::deterministic();
+    let strategy = odd_body();
+    let bodies: Vec<String> =
+        (0..20_000).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let lines: Vec<String> = bodies.iter().map(|body| json!(body).to_string()).collect();
+    std::fs::write(file.path(), lines.join("\n")).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/read_expositions.py");
+    let input = std::fs::File::open(file.path()).unwrap();
+    let output = Command::new(python).arg(script).stdin(input).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (mut accepted, mut different) = (0, Vec::new());
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.lines().count(), bodies.len());
+    for (body, line) in bodies.iter().zip(output.lines()) {
+        // It reads a line that is only a number as a name without its last letter, `Na`.
+        if body.lines().any(|line| line.trim() == "NaN") {
+            continue;
+        }
+        let (text, open_metrics): (Theirs, Theirs) = serde_json::from_str(line).unwrap();
+        for (theirs, format) in [(text, Format::Text), (open_metrics, Format::OpenMetrics)] {
+            let Some(theirs) = theirs else { continue };
+            let ours = Exposition::parse(body.as_bytes(), format);
+            let ours = match ours {
+                Ok(ours) => ours,
+                Err(error) => {
+                    different.push(format!("{format:?} {body:?}: {error}"));
+                    continue;
+                }
+            };
+            accepted += ours.samples.len();
+            // The parser adds or removes the ending of a counter.
+            let bare = |name: &str| name.strip_suffix("_total").unwrap_or(name).to_owned();
+            // NaN differs from itself.
+            let shown = |number: f64| format!("{number:?}");
+            let read = |text: &str| shown(text.parse().unwrap());
+            let ours: Vec<_> = ours
+                .samples
+                .iter()
+                .map(|sample| {
+                    let labels = ours.labels(sample).iter();
+                    let mut labels: Vec<(String, String)> =
+                        labels.map(|one| (one.name.to_string(), one.value.to_string())).collect();
+                    labels.sort();
+                    let timestamp = sample.timestamp.map(shown);
+                    (bare(&sample.name), labels, shown(sample.value), timestamp)
+                })
+                .collect();
+            let theirs: Vec<_> = theirs
+                .into_iter()
+                .map(|(name, labels, value, timestamp)| {
+                    (bare(&name), labels, read(&value), timestamp.as_deref().map(read))
+                })
+                .collect();
+            // The parser of OpenMetrics leaves repeated samples out.
+            let is_same = match format {
+                Format::Text => ours == theirs,
+                Format::OpenMetrics => theirs.iter().all(|one| ours.contains(one)),
+            };
+            if !is_same {
+                different.push(format!("{format:?} {body:?}: {ours:?}, not {theirs:?}"));
+            }
+        }
+    }
+    let shown = different.iter().take(10).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(different.is_empty(), "{} of {}:\n{shown}", different.len(), bodies.len());
+    assert!(accepted > 2000, "only {accepted} samples were compared");
 }
 
 /// Returns the output of the checker; `None`, with a message, without an interpreter.

@@ -100,7 +100,7 @@ impl<'a> Scope<'a> {
                         let column = self.column(metric.tag, By::Start)?;
                         statistics(|| column.iter())?
                     }
-                    (Cell::Instant(_), _) => {
+                    (Cell::Earliest(_) | Cell::Latest(_), _) => {
                         let instant = totals.instant(metric.tag)?;
                         let stats = single(metric.to_display(instant as f64));
                         Stats { instant: Some(instant), ..stats }
@@ -229,7 +229,7 @@ impl Totals for Computed<'_> {
         match &accumulator.cells[at] {
             Cell::Sum(sum) => self.scope.count(at, *sum).or_else(|| self.scope.nothing_of(at)),
             Cell::Derived => self.derived[at],
-            Cell::Column(_) | Cell::Instant(_) => None,
+            Cell::Column(_) | Cell::Earliest(_) | Cell::Latest(_) => None,
         }
     }
 
@@ -242,7 +242,8 @@ impl Totals for Computed<'_> {
     fn instant(&self, tag: MetricTag) -> Option<u64> {
         let Scope { accumulator, window, .. } = self.scope;
         match accumulator.cells.get(accumulator.registry.position(tag)?)? {
-            Cell::Instant(instant) if window.is_none() => *instant,
+            Cell::Earliest(instant) if window.is_none() => *instant,
+            Cell::Latest(instant) if window.is_none() => instant.map(|(_, at)| at),
             _ => None,
         }
     }

@@ -206,9 +206,11 @@ fn a_run_of_failures_says_so() {
     assert_eq!(value(tag::REQUEST_COUNT), Some(0.0));
     assert_eq!(value(tag::ERROR_REQUEST_COUNT), Some(1.0));
     assert_eq!(value(tag::GOOD_REQUEST_FRACTION), Some(0.0));
-    for absent in [tag::BENCHMARK_DURATION, tag::REQUEST_THROUGHPUT, tag::GOODPUT, tag::TOTAL_ISL] {
-        assert_eq!(value(absent), None, "{absent}");
-    }
+    // It failed after 5 ms.
+    assert_eq!(value(tag::BENCHMARK_DURATION), Some(0.005));
+    assert_eq!(value(tag::REQUEST_THROUGHPUT), Some(0.0));
+    assert_eq!(value(tag::GOODPUT), Some(0.0));
+    assert_eq!(value(tag::TOTAL_ISL), None);
 }
 
 #[test]
@@ -269,6 +271,32 @@ fn a_duration_is_exact_to_the_nanosecond() {
     ]);
     let results = accumulator.results();
     assert_eq!(stats(&results, tag::BENCHMARK_DURATION).unwrap().avg, 10.0 / 1e9);
+}
+
+#[test]
+fn a_run_of_failures_ends_with_the_last_one() {
+    let failed = |start_wall_ns, end_wall_ns| Observation {
+        end_wall_ns,
+        error: Some(RequestError::new(ErrorKind::Other, "ConnectionRefused", "refused")),
+        ..succeeded(start_wall_ns, None, &[])
+    };
+    let developer = Settings { developer_mode: true, ..settings() };
+    let developer = registry(EndpointType::CHAT, developer, true);
+    let at = |observations: &[Observation]| {
+        let mut accumulator = Accumulator::new(Arc::clone(&developer));
+        observations.iter().for_each(|one| accumulator.observe(one));
+        let results = accumulator.results().to_vec();
+        let end = stats(&results, tag::MAX_RESPONSE_TIMESTAMP).and_then(|stats| stats.instant);
+        let rate = stats(&results, tag::REQUEST_THROUGHPUT).map(|stats| stats.avg);
+        (end, stats(&results, tag::BENCHMARK_DURATION).map(|stats| stats.avg), rate)
+    };
+    let start = 1_795_226_094_000_000_000;
+    let failures = [failed(start, start + 40), failed(start + 10, start + 30)];
+    assert_eq!(at(&failures), (Some(start + 40), Some(40.0 / 1e9), Some(0.0)));
+    // A response decides, even if a failure ended later.
+    let response = succeeded(start + 2, None, &[(tag::REQUEST_LATENCY, 8.0)]);
+    let mixed = [failures[0].clone(), response, failures[1].clone()];
+    assert_eq!(at(&mixed), (Some(start + 10), Some(10.0 / 1e9), Some(1e8)));
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl RowTotals {
             Cell::Sum(sum) => {
                 sum.map(|sum| Self { metric, count: None, sum, magnitude: sum.abs() })
             }
-            Cell::Instant(_) | Cell::Derived => None,
+            Cell::Earliest(_) | Cell::Latest(_) | Cell::Derived => None,
         }
     }
 }

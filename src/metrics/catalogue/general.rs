@@ -2,7 +2,7 @@
 
 use super::{per_second, ratio};
 use crate::metrics::ConsoleGroup::Default;
-use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, Totals};
+use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, Rank, Totals};
 use crate::metrics::tag;
 use crate::units::Unit;
 
@@ -102,9 +102,11 @@ pub(super) static ROWS: &[Metric] = &[
         tag::MAX_RESPONSE_TIMESTAMP,
         "Maximum Response Timestamp",
         Unit::Nanoseconds,
-        Kind::Latest(|observation| {
-            let latency = observation.values.scalar(tag::REQUEST_LATENCY)?;
-            Some(observation.start_wall_ns.saturating_add(latency.round() as u64))
+        Kind::Latest(|observation| match observation.values.scalar(tag::REQUEST_LATENCY) {
+            Some(latency) => {
+                (Rank::Own, observation.start_wall_ns.saturating_add(latency.round() as u64))
+            }
+            None => (Rank::Substitute, observation.end_wall_ns),
         }),
     )
     .short("Max Resp")
@@ -113,7 +115,8 @@ pub(super) static ROWS: &[Metric] = &[
     .requires(&[tag::REQUEST_LATENCY])
     .says(
         "Wall time at which the last response ended, in nanoseconds since the Unix epoch.",
-        "max(request.start_wall + request_latency). Absent if no request succeeded.",
+        "max(request.start_wall + request_latency). If no request has a latency, the time at \
+         which the last one failed.",
     ),
     Metric::derived(tag::BENCHMARK_DURATION, "Benchmark Duration", Unit::Nanoseconds, |totals| {
         let end = totals.instant(tag::MAX_RESPONSE_TIMESTAMP)?;
@@ -126,7 +129,8 @@ pub(super) static ROWS: &[Metric] = &[
     .off_console()
     .requires(&[tag::MAX_RESPONSE_TIMESTAMP, tag::MIN_REQUEST_TIMESTAMP])
     .says(
-        "Time from the first request sent to the last response received.",
+        "Time from the first request sent to the last response received, or to the last failure \
+         without any response.",
         "max_response_timestamp − min_request_timestamp.",
     ),
     Metric::derived(

@@ -6,7 +6,7 @@
 use crate::metrics::Registry;
 use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::{
-    Distribution, Kind, Metric, MetricResult, Observation, Stats, Totals, Value,
+    Distribution, Kind, Metric, MetricResult, Observation, Rank, Stats, Totals, Value,
 };
 use crate::metrics::percentile::percentiles;
 use crate::metrics::tag::{self, MetricTag};
@@ -30,8 +30,10 @@ enum Cell {
     Values(Spread),
     /// A count, in the metric's own unit; absent before anything was added.
     Sum(Option<f64>),
-    /// The earliest or latest instant, in wall clock nanoseconds.
-    Instant(Option<u64>),
+    /// The earliest instant, in wall clock nanoseconds.
+    Earliest(Option<u64>),
+    /// The latest instant, in the same unit.
+    Latest(Option<(Rank, u64)>),
     /// Computed from others, or not known before the end.
     Nothing,
 }
@@ -74,11 +76,11 @@ impl SoFar {
                         spread.add(metric.to_display(*value));
                     }
                 }
-                (Kind::Earliest(instant), Cell::Instant(kept)) => {
+                (Kind::Earliest(instant), Cell::Earliest(kept)) => {
                     *kept = [*kept, instant(observation)].into_iter().flatten().min();
                 }
-                (Kind::Latest(instant), Cell::Instant(kept)) => {
-                    *kept = [*kept, instant(observation)].into_iter().flatten().max();
+                (Kind::Latest(instant), Cell::Latest(kept)) => {
+                    *kept = (*kept).max(Some(instant(observation)));
                 }
                 (_, Cell::Sum(kept)) => {
                     if let Some(more) = registry.increment(metric, observation) {
@@ -104,8 +106,8 @@ impl SoFar {
             let single = |avg| Stats { avg, instant: None, distribution: None };
             let stats = match &self.cells[at] {
                 Cell::Values(spread) => spread.stats()?,
-                Cell::Instant(instant) => {
-                    let at = (*instant)?;
+                Cell::Earliest(_) | Cell::Latest(_) => {
+                    let at = totals.instant(metric.tag)?;
                     Stats { instant: Some(at), ..single(metric.to_display(at as f64)) }
                 }
                 Cell::Sum(_) | Cell::Nothing => {
@@ -123,7 +125,8 @@ impl Cell {
         match metric.kind {
             Kind::Record(_) | Kind::RecordList(_) => Self::Values(Spread::default()),
             Kind::Count(_) | Kind::Tally(_) => Self::Sum(None),
-            Kind::Earliest(_) | Kind::Latest(_) => Self::Instant(None),
+            Kind::Earliest(_) => Self::Earliest(None),
+            Kind::Latest(_) => Self::Latest(None),
             _ => Self::Nothing,
         }
     }
@@ -216,7 +219,7 @@ impl Totals for Computed<'_> {
         match &self.so_far.cells[at] {
             Cell::Sum(sum) => *sum,
             Cell::Nothing => self.derived[at],
-            Cell::Values(_) | Cell::Instant(_) => None,
+            Cell::Values(_) | Cell::Earliest(_) | Cell::Latest(_) => None,
         }
     }
 
@@ -226,7 +229,8 @@ impl Totals for Computed<'_> {
 
     fn instant(&self, tag: MetricTag) -> Option<u64> {
         match self.so_far.cells.get(self.registry.position(tag)?)? {
-            Cell::Instant(instant) => *instant,
+            Cell::Earliest(instant) => *instant,
+            Cell::Latest(instant) => instant.map(|(_, at)| at),
             _ => None,
         }
     }

@@ -13,6 +13,9 @@ pub(super) struct Line<'a>(&'a str);
 /// Separators between the parts of a line, including `\r` of CRLF line ends.
 const BLANKS: [char; 3] = [' ', '\t', '\r'];
 
+/// The label whose value is the metric's name.
+const NAME: &str = "__name__";
+
 impl<'a> Line<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self(text.trim_matches(BLANKS))
@@ -27,9 +30,16 @@ impl<'a> Line<'a> {
         self.0
     }
 
-    /// Returns the text after a leading `#`.
-    pub(super) fn comment(self) -> Option<Self> {
-        self.0.strip_prefix('#').map(|rest| Self(rest.trim_start_matches(BLANKS)))
+    pub(super) fn is_comment(self) -> bool {
+        self.0.starts_with('#')
+    }
+
+    /// Returns the text after a leading `#` and a blank, without which a comment cannot declare
+    /// anything.
+    pub(super) fn declaration(self) -> Option<Self> {
+        let rest = self.0.strip_prefix('#')?;
+        let text = rest.trim_start_matches(BLANKS);
+        (text.len() < rest.len()).then_some(Self(text))
     }
 
     /// Takes the text up to the next separator.
@@ -51,27 +61,31 @@ impl<'a> Line<'a> {
         if self.0.starts_with('"') {
             return self.quoted();
         }
-        self.bare_name().map(Cow::Borrowed).ok_or(Reason::MetricName)
+        self.bare_metric_name().map(Cow::Borrowed).ok_or(Reason::MetricName)
     }
 
-    /// Takes a metric name and the labels of the series, which are appended to `labels`; a quoted
-    /// name is among them.
+    /// Takes a metric name and the labels of the series, which are appended to `labels`. The name
+    /// may be among them, quoted or as the value of `__name__`.
     pub(super) fn series(&mut self, labels: &mut Vec<Label<'a>>) -> Result<Cow<'a, str>, Reason> {
-        if let Some(name) = self.bare_name() {
-            if self.0.starts_with('{') {
-                self.labels(labels)?;
+        let from = labels.len();
+        if self.eat('{') {
+            self.rest_of_labels(labels)?;
+            let at = from + name_among(&labels[from..]).ok_or(Reason::MetricName)?;
+            let name = labels.remove(at).value;
+            let is_single = !name.is_empty() && name_among(&labels[from..]).is_none();
+            return if is_single { Ok(name) } else { Err(Reason::MetricName) };
+        }
+        let name = match self.bare_metric_name() {
+            Some(name) => name,
+            None => self.odd_metric_name()?,
+        };
+        if self.0.starts_with('{') {
+            self.labels(labels)?;
+            if name_among(&labels[from..]).is_some() {
+                return Err(Reason::Label);
             }
-            return Ok(Cow::Borrowed(name));
         }
-        if !self.eat('{') || !self.0.starts_with('"') {
-            return Err(Reason::MetricName);
-        }
-        let name = self.quoted()?;
-        if !self.eat(',') && !self.0.starts_with('}') {
-            return Err(Reason::Label);
-        }
-        self.rest_of_labels(labels)?;
-        Ok(name)
+        Ok(Cow::Borrowed(name))
     }
 
     /// Takes `{name="value",…}`.
@@ -81,19 +95,31 @@ impl<'a> Line<'a> {
 
     fn rest_of_labels(&mut self, labels: &mut Vec<Label<'a>>) -> Result<(), Reason> {
         loop {
+            // Labels between commas may be absent, except between `,,`.
+            while self.0.starts_with(',') {
+                if self.0.starts_with(",,") {
+                    return Err(Reason::Label);
+                }
+                self.eat(',');
+            }
             if self.eat('}') {
                 return Ok(());
             }
             labels.push(self.label()?);
-            if !self.eat(',') && !self.0.starts_with('}') {
+            if !self.0.starts_with([',', '}']) {
                 return Err(if self.is_empty() { Reason::OpenLabels } else { Reason::Label });
             }
         }
     }
 
+    /// Takes a label, or a quoted text, which is the metric's name.
     fn label(&mut self) -> Result<Label<'a>, Reason> {
         let name = if self.0.starts_with('"') {
-            self.quoted()?
+            let quoted = self.quoted()?;
+            if !self.0.starts_with('=') {
+                return Ok(Label { name: Cow::Borrowed(NAME), value: quoted });
+            }
+            quoted
         } else {
             let missing = if self.is_empty() { Reason::OpenLabels } else { Reason::Label };
             Cow::Borrowed(self.bare_name().ok_or(missing)?)
@@ -108,23 +134,70 @@ impl<'a> Line<'a> {
     pub(super) fn number(&mut self) -> Result<f64, Reason> {
         match self.word() {
             "" => Err(Reason::MissingValue),
-            word => word.parse().map_err(|_| Reason::Number(shown(word))),
+            word => parsed(word).ok_or_else(|| Reason::Number(shown(word))),
         }
     }
 
-    /// Takes a number, unless the line ends or an exemplar begins.
+    /// Takes a number, unless the line ends.
     pub(super) fn optional_number(&mut self) -> Result<Option<f64>, Reason> {
-        if self.is_empty() || self.0.starts_with('#') { Ok(None) } else { self.number().map(Some) }
+        if self.is_empty() { Ok(None) } else { self.number().map(Some) }
+    }
+
+    /// Takes the words up to the end of the line or an exemplar, of which the last one is a number,
+    /// and returns it with whether there were others.
+    pub(super) fn timestamp(&mut self) -> Result<Option<(f64, bool)>, Reason> {
+        let (text, mut words, mut last) = (self.0, 0, "");
+        while !self.is_empty() && self.exemplar().is_none() {
+            (words, last) = (words + 1, self.word());
+        }
+        match (words, parsed(last)) {
+            (0, _) => Ok(None),
+            (_, Some(number)) => Ok(Some((number, words > 1))),
+            (1, None) => Err(Reason::Number(shown(last))),
+            (_, None) => Err(Reason::Trailing(shown(text))),
+        }
     }
 
     /// Returns the text after the `#` of an exemplar.
     pub(super) fn exemplar(self) -> Option<Self> {
-        self.comment().filter(|rest| rest.0.starts_with('{'))
+        let rest = self.0.strip_prefix('#')?.trim_start_matches(BLANKS);
+        rest.starts_with('{').then_some(Self(rest))
+    }
+
+    /// Returns whether the line is a native histogram of the family called `name`:
+    /// `name{labels} {count:24,…}`.
+    pub(super) fn is_native_histogram(self, name: &str) -> bool {
+        let rest = self.0.strip_prefix(name).filter(|rest| rest.starts_with([' ', '{']));
+        rest.is_some_and(|rest| rest.contains(" {count:") && rest.ends_with('}'))
     }
 
     /// Returns an error if any text is left.
     pub(super) fn finish(self) -> Result<(), Reason> {
         if self.is_empty() { Ok(()) } else { Err(Reason::Trailing(shown(self.0))) }
+    }
+
+    /// Takes a metric name without quotes, which ends before a blank or `{`.
+    fn bare_metric_name(&mut self) -> Option<&'a str> {
+        let before = *self;
+        let name = self.bare_name()?;
+        if matches!(before.0.as_bytes().get(name.len()), None | Some(b' ' | b'\t' | b'\r' | b'{')) {
+            return Some(name);
+        }
+        *self = before;
+        None
+    }
+
+    /// Takes a name that only some readers accept, such as `a.b`, before `{`.
+    fn odd_metric_name(&mut self) -> Result<&'a str, Reason> {
+        let is_odd = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '-' | '/');
+        let end = memchr(b'{', self.0.as_bytes()).ok_or(Reason::MetricName)?;
+        let (name, rest) = self.0.split_at(end);
+        let name = name.trim_end_matches(BLANKS);
+        if name.is_empty() || !name.chars().all(is_odd) {
+            return Err(Reason::MetricName);
+        }
+        self.0 = rest;
+        Ok(name)
     }
 
     /// Takes a name without quotes: letters, digits, `_` and `:`, beginning with a non-digit.
@@ -174,6 +247,15 @@ impl<'a> Line<'a> {
     fn skip_blanks(&mut self, rest: &'a str) {
         self.0 = rest.trim_start_matches(BLANKS);
     }
+}
+
+/// Returns the place of a metric's name among `labels`.
+fn name_among(labels: &[Label<'_>]) -> Option<usize> {
+    labels.iter().position(|label| label.name == NAME)
+}
+
+fn parsed(word: &str) -> Option<f64> {
+    word.parse().or_else(|_| word.trim_matches(BLANKS).parse()).ok()
 }
 
 /// Returns `text` with `\\`, `\n` and `\"` resolved; other backslashes are kept.

@@ -202,7 +202,17 @@ fn what_cannot_be_read_is_an_error_that_names_its_line() {
     assert_eq!(bad("a{b=\"c\\"), (1, Reason::OpenQuote));
     assert_eq!(bad("a{b=\"c\"}"), (1, Reason::MissingValue));
     assert_eq!(bad("a one"), (1, Reason::Number("one".into())));
-    assert_eq!(bad("a 1 2 3"), (1, Reason::Trailing("3".into())));
+    assert_eq!(bad("a 1 x"), (1, Reason::Number("x".into())));
+    assert_eq!(bad("a 1 2 # x"), (1, Reason::Trailing("2 # x".into())));
+    assert_eq!(bad("a{b=\"c\",,d=\"e\"} 1"), (1, Reason::Label));
+    assert_eq!(bad("a{__name__=\"b\"} 1"), (1, Reason::Label));
+    assert_eq!(bad("a{\"b\"} 1"), (1, Reason::Label));
+    assert_eq!(bad("{b=\"c\"} 1"), (1, Reason::MetricName));
+    assert_eq!(bad("{\"a\",__name__=\"b\"} 1"), (1, Reason::MetricName));
+    assert_eq!(bad("{\"\"} 1"), (1, Reason::MetricName));
+    assert_eq!(bad("# TYPE a.b gauge"), (1, Reason::MetricName));
+    assert_eq!(bad("# TYPE"), (1, Reason::MetricName));
+    assert_eq!(bad("a {count:1,sum:2}"), (1, Reason::Label));
     assert_eq!(bad("a 1\n# TYPE b speed"), (2, Reason::Type("speed".into())));
     let error = Exposition::parse(b"a 1\nb{c=\"\xff\"} 1\n", Format::Text).unwrap_err();
     assert_eq!((error.line, &error.reason), (2, &Reason::NotUtf8));
@@ -235,6 +245,33 @@ fn what_is_against_the_rules_and_plain_is_read_and_told() {
     let told = [Fault::MissingEof, Fault::NotUtf8].map(|fault| fault.to_string());
     assert_eq!(told[0], "ends without `# EOF`");
     assert_eq!(told[1], "is not valid UTF-8; invalid bytes are replaced by U+FFFD");
+}
+
+/// `prometheus_client` accepts each of these, and so does Prometheus some.
+#[test]
+fn odd_forms_with_one_meaning_are_read() {
+    let read = text("\u{feff}# HELP\na{,} 1\na{,b=\"c\", ,d=\"e\",} 2\n");
+    assert_eq!(read.samples.iter().map(|one| one.value).collect::<Vec<_>>(), [1.0, 2.0]);
+    assert_eq!(labels(&read, 1), pairs(&[("b", "c"), ("d", "e")]));
+    let read = text("{__name__=\"a\"} 1\n{b=\"c\",__name__=\"d.e\"} 2\n{b=\"c\",\"f\"} 3\n");
+    let names: Vec<&str> = read.samples.iter().map(|sample| &*sample.name).collect();
+    assert_eq!(names, ["a", "d.e", "f"]);
+    assert_eq!(labels(&read, 1), pairs(&[("b", "c")]));
+    assert_eq!(labels(&read, 2), pairs(&[("b", "c")]));
+    let read = text("a 1 2 3\n");
+    assert_eq!((read.samples[0].value, read.samples[0].timestamp), (1.0, Some(0.003)));
+    assert_eq!(read.faults, [Fault::BeforeTimestamp]);
+    let read = text("a.b{c=\"d\"} 1\n1a{} 2\n");
+    assert_eq!((&*read.samples[0].name, &*read.samples[1].name), ("a.b", "1a"));
+    // Without a blank it is only a comment; a unit is one in Prometheus text.
+    let read = text("#TYPE a counter\n#HELP 1 2\n# UNIT 1 2\n# UNIT\na 1\n");
+    assert_eq!(read.families[0].metric_type, MetricType::Unknown);
+    let read = open_metrics(
+        "# TYPE a histogram\na {count:24,sum:100,schema:0,zero_threshold:0.001,zero_count:4}\n\
+         a{b=\"c\"} {count:24,sum:100, schema:0}\nd 1\n# EOF\n",
+    );
+    assert_eq!((read.samples.len(), read.families.len()), (1, 2));
+    assert_eq!(read.faults, [Fault::NativeHistogram("a".into())]);
 }
 
 #[test]

@@ -36,6 +36,9 @@ fn suffixes_of_the_specification() {
             assert_eq!(by_name(name), Some(unit), "{name}");
         }
     }
+    assert_eq!(by_name("Foo_Seconds"), Some("seconds"));
+    assert_eq!(by_name("Foo_TOKENS_Total"), Some("tokens"));
+    assert_eq!(by_name("Num_Requests_Waiting"), Some("requests"));
     assert_eq!(by_name("x_joules"), Some("joule"));
     assert_eq!(by_name("x_watts"), Some("watt"));
     assert_eq!(by_name("tokens"), None);
@@ -80,6 +83,13 @@ fn descriptions_come_before_names() {
         ("Speed (GB/s)", "gb/s"),
         ("Speed (tokens/s)", "tokens/s"),
         ("Length in tokens", "tokens"),
+        ("Wait in second.", "seconds"),
+        ("Wait (second)", "seconds"),
+        ("Wait (Millisecond)", "milliseconds"),
+        ("Wait in nanosecond", "nanoseconds"),
+        ("Size (byte)", "bytes"),
+        ("Speed in token/second", "tokens/s"),
+        ("Load in requests/sec.", "requests/s"),
     ];
     for (description, unit) in rows {
         assert_eq!(by_description(description), Some(unit), "{description}");
@@ -92,6 +102,7 @@ fn descriptions_come_before_names() {
         "11=100%",
         "Diffraction often",
         "in secondsworth",
+        "in secondary storage",
         "Blocks (in zz)",
         "",
     ] {
