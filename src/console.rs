@@ -28,7 +28,7 @@ pub(crate) use files::render_files;
 pub use live::Ui;
 pub(crate) use live::{DownloadLine, ProgressLine, block};
 pub(crate) use table::{SummaryTable, figures};
-pub(crate) use warning::Warning;
+pub(crate) use warning::{Given, Warning};
 
 /// Maximum length of a text in a table or a box, in characters. Widths of formatted text are limited
 /// to 65,535.
@@ -108,8 +108,9 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
         text.push_str(&table::errors(&report.errors, style));
         text.push('\n');
     }
+    let given = Given::of(report);
     for warning in Warning::of(report) {
-        text.push_str(&panel::render(warning.title(), &warning.text(), style));
+        text.push_str(&panel::render(warning.title(), &warning.text(&given), style));
         text.push('\n');
     }
     if let Some(health) = &report.outcome.client_health {

@@ -119,6 +119,8 @@ pub enum FileFormat {
     RandomPool,
     /// JSONL with one body per line, sent unchanged.
     RawPayload,
+    /// JSONL of OpenAI's Batch API, whose bodies are sent unchanged.
+    OpenAiBatch,
     /// `inputs.json` of an earlier run, whose bodies are sent unchanged.
     InputsJson,
     /// JSON array of ShareGPT conversations.
@@ -145,6 +147,7 @@ named! {
         "multi_turn" => MultiTurn,
         "random_pool" => RandomPool,
         "raw_payload" => RawPayload,
+        "openai_batch" => OpenAiBatch,
         "inputs_json" => InputsJson,
         "sharegpt" => ShareGpt,
         "mooncake_trace" => MooncakeTrace,

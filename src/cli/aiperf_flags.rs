@@ -59,6 +59,60 @@ const REFUSED: &[(&str, &str)] = &[
     ("--search-sla-tier", "make a search for each tier, with --search-sla"),
 ];
 
+/// Flags of GenAI-Perf, AIPerf's predecessor, and of the Performance Analyzer that it starts,
+/// separated by spaces, and what to do instead.
+const GENAI_PERF: &[(&str, &str)] = &[
+    (
+        "--service-kind",
+        "use --endpoint-type for the API (--endpoint-type chat for `openai`); a server without an \
+         HTTP API, such as `tensorrtllm_engine`, cannot be measured",
+    ),
+    ("--backend", "remove it; requests are those of the API that --endpoint-type names"),
+    (
+        "--measurement-interval --measurement-mode",
+        "use --benchmark-duration SECONDS for a time or --request-count for a number of requests; \
+         both cover one phase, and not windows that are repeated",
+    ),
+    ("--measurement-request-count", "use --request-count"),
+    (
+        "--stability-percentage --max-trials",
+        "use --num-profile-runs with --convergence-metric to repeat a run until its results agree, \
+         and see the steady state of each run",
+    ),
+    (
+        "--trust-remote-code",
+        "aiperf never runs code from a model; use --tokenizer with a tokenizer.json",
+    ),
+    ("--session-concurrency", "use --concurrency, which is a number of sessions"),
+    ("--session-turn-delay-ratio", "use --session-delay-ratio"),
+    ("--num-system-prompts", "use --num-prefix-prompts and --prefix-prompt-length"),
+    ("--server-metrics-url --server-metrics-urls", "use --server-metrics or --gpu-telemetry"),
+    ("--generate-plots", "use aiperf plot DIR, or --html for a page"),
+    (
+        "--checkpoint-dir --enable-checkpointing",
+        "use --resume, which continues the runs of a sweep in its --artifact-dir",
+    ),
+    ("--input-dataset", "use --public-dataset; `aiperf datasets` lists them"),
+    (
+        "--output-tokens-mean-deterministic",
+        "use --osl with --extra-inputs ignore_eos:true and --extra-inputs min_tokens:N",
+    ),
+    (
+        "--sweep-list --sweep-range --sweep-min --sweep-max --sweep-step --concurrency-range \
+         --request-rate-range",
+        "give a flag several values, as in --concurrency 1,2,4,8 or --request-rate 1,2,4",
+    ),
+    ("--latency-threshold", "use --goodput for requests and --gate for statistics"),
+    ("--percentile", "every result has its percentiles; use --gate to limit one"),
+    ("--max-threads --num-threads --max-local-threads", "use --workers-max"),
+    ("--async --sync", "remove it; a request never waits for another one"),
+    (
+        "--grpc-method --model-filenames --engine-dir --request-period --request-parameter --shape \
+         --string-length --shared-memory --output-shared-memory-size",
+        "it is for Triton's own protocol, which aiperf does not speak; use the server's OpenAI API",
+    ),
+];
+
 /// The rejected flags that are switches and off by default: turning one off is accepted.
 const REFUSED_SWITCHES: &str = "\
     --tokenizer-trust-remote-code --burst-phase-starts \
@@ -104,9 +158,20 @@ fn only(text: &str, value: &'static str, advice: &str) -> Result<&'static str, S
     is_it.then_some(value).ok_or_else(|| format!("{value} is the only supported value; {advice}"))
 }
 
-/// Every flag that is rejected, and what to do instead.
+/// Every flag of AIPerf that is rejected, and what to do instead.
 pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
-    REFUSED.iter().flat_map(|(flags, advice)| flags.split(' ').map(move |flag| (flag, *advice)))
+    each_of(REFUSED)
+}
+
+/// The same for GenAI-Perf.
+pub fn of_genai_perf() -> impl Iterator<Item = (&'static str, &'static str)> {
+    each_of(GENAI_PERF)
+}
+
+fn each_of(
+    table: &'static [(&'static str, &'static str)],
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    table.iter().flat_map(|(flags, advice)| flags.split(' ').map(move |flag| (flag, *advice)))
 }
 
 /// Whether `flag` is a rejected flag that takes no value.
@@ -117,13 +182,37 @@ pub(super) fn is_refused_switch(flag: &str) -> bool {
 /// The error for `flag`, if it is one of the rejected ones.
 pub(super) fn refusal(flag: &str) -> Option<String> {
     let flag = flag.split('=').next().unwrap_or(flag);
-    let (_, advice) = refused().find(|(refused, _)| *refused == flag)?;
-    Some(format!("{flag} is an AIPerf flag that aiperf does not support: {advice}"))
+    let aiperf = refused().map(|(refused, advice)| ("an AIPerf", refused, advice));
+    let genai_perf = of_genai_perf().map(|(refused, advice)| ("a GenAI-Perf", refused, advice));
+    let (whose, _, advice) = aiperf.chain(genai_perf).find(|(_, refused, _)| *refused == flag)?;
+    Some(format!("{flag} is {whose} flag that aiperf does not support: {advice}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_of_genai_perf_get_advice_that_names_flags_of_ours() {
+        let profile = crate::cli::command();
+        let profile = profile.find_subcommand("profile").unwrap();
+        let names: Vec<&str> = profile
+            .get_arguments()
+            .flat_map(|one| one.get_long_and_visible_aliases().unwrap_or_default())
+            .collect();
+        for (flag, advice) in of_genai_perf() {
+            assert!(!names.contains(&flag.trim_start_matches('-')), "{flag} is a flag of ours");
+            let words = advice.split([' ', ',', ';', '.', ')']);
+            for named in words.filter_map(|word| word.strip_prefix("--")) {
+                assert!(names.contains(&named), "--{named} is not a flag: {advice}");
+            }
+        }
+        let told = refusal("--service-kind=openai").unwrap();
+        assert!(told.starts_with("--service-kind is a GenAI-Perf flag"), "{told}");
+        let told = refusal("--measurement-interval").unwrap();
+        assert!(told.contains("use --benchmark-duration SECONDS"), "{told}");
+        assert!(refusal("--wandb-tag").unwrap().starts_with("--wandb-tag is an AIPerf flag"));
+    }
 
     #[test]
     fn refused_switches_are_refused() {

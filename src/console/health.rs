@@ -62,11 +62,8 @@ fn facts(health: &ClientHealth) -> Vec<String> {
     let p99 = |name: &str, spread: Option<TimeStatistics>| {
         spread.map(|spread| format!("{name} p99 {:.2} ms", spread.p99))
     };
-    // A wait for the concurrency limit is caused by the server and is not a reason for doubt.
-    let is_bounded = health.concurrency_ratio.is_some_and(|ratio| ratio >= 1.0);
-    let slip = if is_bounded { "slip including the wait for --concurrency" } else { "slip" };
     [
-        p99(slip, health.schedule_slip_ms),
+        slip(health),
         p99("read lag", health.read_lag_ms),
         p99("arrival error", health.arrival_error_ms),
         health.cpu.map(|cpu| format!("busiest worker {:.0}% of a core", 100.0 * cpu.worker_max)),
@@ -74,6 +71,21 @@ fn facts(health: &ClientHealth) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Slip that is shown as such, in milliseconds, although it was not the client's.
+const NOTABLE_MS: f64 = 1.0;
+
+/// The slip, and how much of it was the client's: only that is a reason for doubt.
+fn slip(health: &ClientHealth) -> Option<String> {
+    let all = health.schedule_slip_ms?.p99;
+    Some(match health.client_slip_ms {
+        Some(TimeStatistics { p99: own, .. }) if all - own > NOTABLE_MS.max(0.1 * own) => format!(
+            "slip p99 {own:.2} ms by the client, {all:.2} ms with the waits for free slots and \
+             earlier responses"
+        ),
+        _ => format!("slip p99 {all:.2} ms"),
+    })
 }
 
 #[cfg(test)]
@@ -125,17 +137,19 @@ mod tests {
     fn a_wait_for_a_slot_is_not_taken_for_the_clients_lateness() {
         let slip =
             TimeStatistics { count: 9, avg: 1.0, p50: 1.0, p90: 1.0, p99: 1500.0, max: 1500.0 };
-        let bounded = ClientHealth {
+        let waited = ClientHealth {
             verdict: Some(Verdict::Valid),
             schedule_slip_ms: Some(slip),
-            concurrency_ratio: Some(1.0),
+            client_slip_ms: Some(TimeStatistics { p99: 0.25, max: 0.25, ..slip }),
             ..ClientHealth::default()
         };
+        let style = Style { width: 200, ..Style::FILE };
         assert_eq!(
-            render(&bounded, Style::FILE),
-            "Client health: valid (slip including the wait for --concurrency p99 1500.00 ms)\n\n"
+            render(&waited, style),
+            "Client health: valid (slip p99 0.25 ms by the client, 1500.00 ms with the waits for \
+             free slots and earlier responses)\n\n"
         );
-        let below = ClientHealth { concurrency_ratio: Some(0.5), ..bounded };
-        assert_eq!(render(&below, Style::FILE), "Client health: valid (slip p99 1500.00 ms)\n\n");
+        let late = ClientHealth { client_slip_ms: Some(slip), ..waited };
+        assert_eq!(render(&late, style), "Client health: valid (slip p99 1500.00 ms)\n\n");
     }
 }

@@ -276,7 +276,8 @@ fn doubts_are_told_with_numbers_and_advice() {
             "Telemetry Does Not Agree",
         ]
     );
-    assert!(warnings.iter().all(|warning| !warning.advice().is_empty()));
+    let given = Given::of(&report);
+    assert!(warnings.iter().all(|warning| !warning.advice(&given).is_empty()));
     let text = render(&report, Style::FILE);
     for fact in [
         "The request rate was set to 10.00 per second, but 4.90 were sent.",
@@ -289,6 +290,51 @@ fn doubts_are_told_with_numbers_and_advice() {
         assert!(text.contains(fact), "{fact} is not in {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 140), "{text}");
+}
+
+#[test]
+fn advice_does_not_name_what_is_given() {
+    let mut report = report(vec![
+        single(tag::REQUEST_COUNT, 36.0),
+        single(tag::USAGE_DISCREPANCY_COUNT, 9.0),
+        single(tag::OSL_MISMATCH_COUNT, 36.0),
+    ]);
+    report.outcome.load = LoadReport {
+        sends_held_back: 1,
+        requested_rate: Some(10.0),
+        reached_rate: Some(4.9),
+        ..LoadReport::default()
+    };
+    let flags = [
+        "--extra-inputs ignore_eos:true",
+        "--extra-inputs min_tokens",
+        "--use-server-token-count",
+        "--wait-for-model-timeout",
+        "Set --tokenizer",
+    ];
+    let advice = |report: &RunReport| {
+        let given = Given::of(report);
+        let all = Warning::of(report);
+        all.iter().flat_map(|warning| warning.advice(&given)).collect::<Vec<_>>().join("\n")
+    };
+    let without = advice(&report);
+    assert!(flags.iter().all(|flag| without.contains(flag)), "{without}");
+    // Without a limit of the concurrency, nothing is said of it.
+    assert!(!without.contains("--concurrency"), "{without}");
+    report.run.input_config = serde_json::json!({
+        "endpoint": {
+            "extra": {"ignore_eos": true, "min_tokens": 20},
+            "use_server_token_count": true,
+            "wait_for_model_timeout": 5.0,
+        },
+        "tokenizer": {"name": "org/model"},
+    });
+    report.outcome.load.requested_concurrency = Some(8);
+    let with = advice(&report);
+    assert!(flags.iter().all(|flag| !with.contains(flag)), "{with}");
+    assert!(with.contains("The requests have ignore_eos"), "{with}");
+    assert!(with.contains("Check that org/model is the tokenizer"), "{with}");
+    assert!(with.contains("Raise or remove --concurrency"), "{with}");
 }
 
 #[test]

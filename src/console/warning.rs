@@ -1,5 +1,7 @@
 //! Warnings about a result, with advice.
 
+use serde_json::Value;
+
 use super::{count, printable, server_metrics};
 use crate::metrics::tag::{self, MetricTag};
 use crate::run::{ErrorCount, RunReport};
@@ -12,6 +14,115 @@ const RATE_SLACK_PERCENT: f64 = 5.0;
 const RATE_SLACK_DEVIATIONS: f64 = 3.0;
 /// Maximum number of findings of one kind that are listed.
 const MAX_DISCREPANCIES: usize = 5;
+
+/// The settings of a run that advice depends on.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// Whether requests ask not to end at the end token.
+    ignores_eos: bool,
+    /// Whether requests have a minimum of output tokens.
+    has_min_tokens: bool,
+    /// Whether the server's token counts are used.
+    uses_server_count: bool,
+    /// Whether the number of requests in flight is limited.
+    has_concurrency: bool,
+    /// Whether the run waits for the model.
+    waits_for_model: bool,
+    /// The tokenizer, unless it is the builtin one.
+    tokenizer: Option<String>,
+}
+
+impl Given {
+    /// Returns the settings of a run.
+    #[must_use]
+    pub(crate) fn of(report: &RunReport) -> Self {
+        let input = |path: &str| report.run.input_config.pointer(path);
+        let is_set = |path: &str| input(path).is_some_and(|value| *value != Value::Bool(false));
+        let name = input("/tokenizer/name").and_then(Value::as_str);
+        Self {
+            ignores_eos: is_set("/endpoint/extra/ignore_eos"),
+            has_min_tokens: is_set("/endpoint/extra/min_tokens"),
+            uses_server_count: is_set("/endpoint/use_server_token_count"),
+            has_concurrency: report.outcome.load.requested_concurrency.is_some(),
+            waits_for_model: input("/endpoint/wait_for_model_timeout")
+                .and_then(Value::as_f64)
+                .is_some_and(|seconds| seconds > 0.0),
+            tokenizer: name.filter(|name| *name != "builtin").map(printable),
+        }
+    }
+
+    fn connections(&self) -> Vec<String> {
+        let wait = "To start the run when the server is ready, use --wait-for-model-timeout.";
+        let check =
+            "See the messages in the error summary, and check that the server keeps running.";
+        [Some(check), (!self.waits_for_model).then_some(wait)]
+            .into_iter()
+            .flatten()
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn rate(&self) -> Vec<String> {
+        let limit = "Raise or remove --concurrency, which delays requests when responses are slow.";
+        let busy = "If this machine was busy, run aiperf on a dedicated machine.";
+        let limit = self.has_concurrency.then_some(limit);
+        limit.into_iter().chain([busy]).map(str::to_owned).collect()
+    }
+
+    /// How to make the client count as the server does.
+    fn token_counts(&self) -> Vec<String> {
+        let mut advice = vec![
+            "See usage_*_diff_pct of each request in profile_export.jsonl.".to_owned(),
+            match &self.tokenizer {
+                Some(name) => {
+                    format!("Check that {name} is the tokenizer of the model being served.")
+                }
+                None => {
+                    "Set --tokenizer to the tokenizer of the model being served, instead of the \
+                         builtin one."
+                        .to_owned()
+                }
+            },
+        ];
+        if !self.uses_server_count {
+            advice.push("Or use the server's counts with --use-server-token-count.".to_owned());
+        }
+        advice.push(
+            "Only the server counts special tokens and the chat template; to tolerate a larger \
+             difference, set AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD."
+                .to_owned(),
+        );
+        advice
+    }
+
+    /// How to get outputs of the requested length.
+    fn output_lengths(&self) -> Vec<String> {
+        let eos = if self.ignores_eos {
+            "The requests have ignore_eos; check that the server supports it, and that no limit of \
+             the context or of the output is lower than the requested length."
+        } else {
+            "Models end their output on their own. To generate up to the requested length, use \
+             --extra-inputs ignore_eos:true (vLLM, TensorRT-LLM, SGLang)."
+        };
+        let min =
+            "To set a minimum length, use --extra-inputs min_tokens:<N> (vLLM, TensorRT-LLM).";
+        let count = "If the tokenizer may not be the model's own, use --use-server-token-count.";
+        [
+            Some(eos),
+            (!self.has_min_tokens).then_some(min),
+            (!self.uses_server_count).then_some(count),
+            Some("See osl_mismatch_diff_pct of each request in profile_export.jsonl."),
+            Some(
+                "To tolerate a larger difference, set AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD or \
+                 AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD.",
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .map(str::to_owned)
+        .collect()
+    }
+}
 
 /// A warning about a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -315,9 +426,16 @@ impl Warning {
         findings
     }
 
-    /// Advice on what to do.
+    /// Advice on what to do, which never names a flag that was `given`.
     #[must_use]
-    pub(crate) fn advice(&self) -> Vec<String> {
+    pub(crate) fn advice(&self, given: &Given) -> Vec<String> {
+        let of_settings = match self {
+            Self::ConnectionsFailed { .. } => given.connections(),
+            Self::RateNotReached { .. } => given.rate(),
+            Self::UsageDiscrepancy { .. } => given.token_counts(),
+            Self::OutputLengthMismatch { .. } => given.output_lengths(),
+            _ => Vec::new(),
+        };
         let advice: &[&str] = match self {
             Self::NothingSucceeded { .. } => &[
                 "See the messages in the error summary.",
@@ -332,29 +450,18 @@ impl Warning {
             Self::Incomplete { .. } => {
                 &["Let the run complete, or configure fewer requests or a shorter duration."]
             }
-            Self::ConnectionsFailed { .. } => &[
-                "See the messages in the error summary, and check that the server keeps running.",
-                "To start the run when the server is ready, use --wait-for-model-timeout.",
-            ],
+            Self::ConnectionsFailed { .. }
+            | Self::RateNotReached { .. }
+            | Self::UsageDiscrepancy { .. }
+            | Self::OutputLengthMismatch { .. } => &[],
             Self::ConcurrencyNotReached { .. } => &[
                 "Send at least as many requests as --concurrency, preferably ten times as many.",
                 "If requests waited for connections, raise the limit on open files (ulimit -n).",
                 "If this machine was busy, run aiperf on a dedicated machine.",
             ],
-            Self::RateNotReached { .. } => &[
-                "Raise or remove --concurrency, which delays requests when responses are slow.",
-                "If this machine was busy, run aiperf on a dedicated machine.",
-            ],
             Self::IncompleteHistory { .. } => &[
                 "See missing_answers of each request in profile_export.jsonl.",
                 "To end a session at its first failed turn, use --end-failed-sessions.",
-            ],
-            Self::UsageDiscrepancy { .. } => &[
-                "See usage_*_diff_pct of each request in profile_export.jsonl.",
-                "Set --tokenizer to the tokenizer of the model being served.",
-                "Or use the server's counts with --use-server-token-count.",
-                "Only the server counts special tokens and the chat template; to tolerate a larger \
-                 difference, set AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD.",
             ],
             Self::NotStreamed { .. } => &[
                 "Check that the server supports streaming at this path, and that no proxy buffers \
@@ -364,15 +471,6 @@ impl Warning {
             Self::UsageMissing { .. } => &[
                 "Configure the server to report usage; for streams, stream_options.include_usage.",
                 "Or remove --use-server-token-count, so that the client counts tokens.",
-            ],
-            Self::OutputLengthMismatch { .. } => &[
-                "Models end their output on their own. To generate up to the requested length, use \
-                 --extra-inputs ignore_eos:true (vLLM, TensorRT-LLM, SGLang).",
-                "To set a minimum length, use --extra-inputs min_tokens:<N> (vLLM, TensorRT-LLM).",
-                "If the tokenizer may not be the model's own, use --use-server-token-count.",
-                "See osl_mismatch_diff_pct of each request in profile_export.jsonl.",
-                "To tolerate a larger difference, set AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD or \
-                 AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD.",
             ],
             Self::CollectorNotReached { .. } => &[
                 "Check --otel-url, and that the collector accepts OTLP there.",
@@ -393,15 +491,15 @@ impl Warning {
                 "If scrapes failed because the endpoint is slow, raise --server-metrics-timeout.",
             ],
         };
-        advice.iter().map(|text| (*text).to_owned()).collect()
+        of_settings.into_iter().chain(advice.iter().map(|text| (*text).to_owned())).collect()
     }
 
     /// Returns findings and advice, one line each.
-    pub(super) fn text(&self) -> Vec<String> {
+    pub(super) fn text(&self, given: &Given) -> Vec<String> {
         let mut lines = self.findings();
         lines.push(String::new());
         lines.push("What to do:".to_owned());
-        lines.extend(self.advice().into_iter().map(|advice| format!("  - {advice}")));
+        lines.extend(self.advice(given).into_iter().map(|advice| format!("  - {advice}")));
         lines
     }
 }

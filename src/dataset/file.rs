@@ -236,6 +236,7 @@ fn read_from(
         FileFormat::MultiTurn => jsonl::read(Lines::new(input), path, jsonl::multi_turn),
         FileFormat::RandomPool => jsonl::read(Lines::new(input), path, jsonl::random_pool),
         FileFormat::RawPayload => jsonl::read(Lines::new(input), path, jsonl::raw_payload),
+        FileFormat::OpenAiBatch => jsonl::read_batch(Lines::new(input)),
         FileFormat::InputsJson => inputs_json::read(input),
         FileFormat::SpeedBench(part) => speed_bench::read(Lines::new(input), part),
         FileFormat::ShareGpt => sharegpt::read(input, counter, Sent::First),
@@ -387,6 +388,9 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     if members.contains_key("question_id") && members.contains_key("messages") {
         return Some(FileFormat::SpeedBench("qualitative"));
     }
+    if jsonl::is_batch(members) {
+        return Some(FileFormat::OpenAiBatch);
+    }
     if sagemaker::has(members) {
         return Some(FileFormat::SageMakerDataCapture);
     }
@@ -413,6 +417,7 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
         ("audios", FileFormat::SingleTurn),
         ("video", FileFormat::SingleTurn),
         ("videos", FileFormat::SingleTurn),
+        ("prompt", FileFormat::SingleTurn),
     ];
     by_member.into_iter().find(|(name, _)| members.contains_key(*name)).map(|(_, format)| format)
 }

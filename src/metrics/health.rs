@@ -97,6 +97,11 @@ pub struct ClientHealth {
     /// a connection; absent in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_slip_ms: Option<TimeStatistics>,
+    /// The part of the slip for which the client could have been on time: without the wait for a
+    /// slot of the concurrency limit and for the response that a request follows. The verdict
+    /// judges it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_slip_ms: Option<TimeStatistics>,
     /// The slip of requests that were due while the worker slept, and so were not delayed by
     /// its own work.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -419,10 +424,12 @@ impl Health {
             let sends = || self.sends.iter().filter(|send| of(send));
             TimeStatistics::of(|| sends().map(|send| send.late))
         };
+        let client_slip_ms = late(&|_| true);
         let mut health = ClientHealth {
             error_bounds_ms: self.bounds.bounds(),
             throughput_bounds: self.slots.bounds(load).filter(|_| self.successes > 0),
             schedule_slip_ms: slip(&|_| true),
+            client_slip_ms,
             schedule_slip_idle_ms: slip(&|send| send.asleep > 0),
             schedule_slip_loaded_ms: slip(&|send| send.asleep == 0),
             cpu: Cpu::of(shares),
@@ -435,7 +442,7 @@ impl Health {
                 .and_then(|asked| ratio(load.reached_concurrency as f64, asked as f64)),
             ..self.measured(queue)
         };
-        self.judge(&mut health, late(&|_| true), late(&|send| send.asleep > 0));
+        self.judge(&mut health, client_slip_ms, late(&|send| send.asleep > 0));
         health
     }
 
@@ -444,12 +451,14 @@ impl Health {
     #[must_use]
     pub(crate) fn so_far(&self, queue: &QueueStats) -> ClientHealth {
         let of = TimeStatistics::of_histogram;
+        let client_slip_ms = of(&self.late);
         let mut health = ClientHealth {
             error_bounds_ms: self.bounds.bounds_so_far(),
             schedule_slip_ms: of(&self.slip),
+            client_slip_ms,
             ..self.measured(queue)
         };
-        self.judge(&mut health, of(&self.late), of(&self.idle_late));
+        self.judge(&mut health, client_slip_ms, of(&self.idle_late));
         health
     }
 

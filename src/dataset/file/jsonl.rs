@@ -1,10 +1,11 @@
 //! JSONL files: `single_turn` with one request per line, and `multi_turn` with one conversation per
 //! line.
 //!
-//! `random_pool` is `single_turn` with random sampling. In `raw_payload` each line is a body.
+//! `random_pool` is `single_turn` with random sampling. In `raw_payload` each line is a body, and in
+//! `openai_batch` a request of OpenAI's Batch API with a body.
 //!
-//! A turn has `text` or `texts` (texts, or objects of `name` and `contents`), and may have `role`,
-//! `model`, `max_tokens` (also `output_length`), `delay` in milliseconds and `timestamp`, the time
+//! A turn has `text` (also `prompt`) or `texts` (texts, or objects of `name` and `contents`), and may
+//! have `role`, `model`, `max_tokens` (also `output_length` or `output_tokens`), `delay` in milliseconds and `timestamp`, the time
 //! at which a fixed schedule sends it. In addition to the text or instead of it, a turn may have
 //! media: `image`, `audio` and `video`, or lists of them, each a path, a URL or a data URL.
 //! `image_uuids` has the UUIDs under which the server caches the `images`. Any other member is
@@ -36,13 +37,15 @@ const UNSUPPORTED: [&str; 8] = [
 ];
 
 /// The members of a turn, for messages.
-const TURN_MEMBERS: &str = "text, texts, image, images, image_uuids, audio, audios, video, videos, role, model, max_tokens, \
-     output_length, delay and timestamp";
+const TURN_MEMBERS: &str = "text, prompt, texts, image, images, image_uuids, audio, audios, video, videos, role, model, \
+     max_tokens, output_length, output_tokens, delay and timestamp";
 
 #[derive(Deserialize)]
 struct TurnMembers {
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// vLLM's own datasets have a `prompt`.
+    #[serde(alias = "prompt")]
     text: Option<String>,
     texts: Option<Vec<TextMember>>,
     #[serde(default)]
@@ -61,6 +64,7 @@ struct TurnMembers {
     role: Option<String>,
     model: Option<String>,
     max_tokens: Option<u32>,
+    #[serde(alias = "output_tokens")]
     output_length: Option<u32>,
     /// Delay in milliseconds.
     delay: Option<f64>,
@@ -235,6 +239,52 @@ pub(super) fn random_pool(line: &str, files: &mut MediaFiles) -> Result<Conversa
         );
     }
     Ok(Conversation { turns: vec![members.into_turn(files)?], ..Conversation::default() })
+}
+
+/// A line of a file for OpenAI's Batch API.
+#[derive(Deserialize)]
+struct BatchLine<'a> {
+    custom_id: String,
+    method: Option<String>,
+    url: String,
+    #[serde(borrow)]
+    body: &'a RawValue,
+}
+
+/// Returns whether a line with these members is one of OpenAI's Batch API.
+pub(super) fn is_batch(members: &Map<String, Value>) -> bool {
+    ["custom_id", "url", "body"].iter().all(|name| members.contains_key(*name))
+}
+
+/// Reads a file for OpenAI's Batch API: requests with a unique `custom_id`, all for one `url`, whose
+/// bodies are sent unchanged.
+pub(super) fn read_batch<R: BufRead>(lines: Lines<R>) -> Result<Loaded, Fault> {
+    let mut conversations: Vec<Conversation> = Vec::new();
+    let mut seen: HashMap<Arc<str>, u64> = HashMap::new();
+    let mut path: Option<String> = None;
+    for line in lines {
+        let line = line?;
+        let wrong = |why: String| Fault::Line(line.number, why);
+        let request: BatchLine<'_> = from_object(&line.text).map_err(wrong)?;
+        if request.method.as_deref().is_some_and(|method| !method.eq_ignore_ascii_case("post")) {
+            return Err(wrong("the `method` of a request must be POST".to_owned()));
+        }
+        let path = path.get_or_insert_with(|| request.url.clone());
+        if *path != request.url {
+            return Err(wrong(format!(
+                "its `url` is {:?}, but that of an earlier line is {path:?}; a run has one endpoint",
+                request.url
+            )));
+        }
+        let id: Arc<str> = request.custom_id.into();
+        if let Some(earlier) = seen.insert(Arc::clone(&id), line.number) {
+            return Err(wrong(format!("custom_id {id:?} is already used by line {earlier}")));
+        }
+        let turns = vec![inputs_json::turn(request.body).map_err(wrong)?];
+        conversations.push(Conversation { id, turns, ..Conversation::default() });
+    }
+    let note = path.map(|path| format!(": requests for {path}")).unwrap_or_default();
+    Ok(Loaded { conversations, note })
 }
 
 /// Parses a line of a `raw_payload` file: a body that is sent unchanged.

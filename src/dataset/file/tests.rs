@@ -195,7 +195,7 @@ fn formats_are_told_from_the_content() {
     assert_eq!(texts(&conversations(with_mark)[0].turns[0]), ["Hi"]);
     assert!(conversations("").is_empty() && conversations(" \n\n").is_empty());
     assert!(conversations(" [ ]").is_empty());
-    assert!(matches!(loaded("{\"prompt\": \"x\"}", None), Err(Fault::UnknownFormat)));
+    assert!(matches!(loaded("{\"question\": \"x\"}", None), Err(Fault::UnknownFormat)));
     assert_eq!(fault("\n\nhello", None).0, 3);
     assert_eq!(fault("7", None).0, 1);
 }
@@ -222,6 +222,43 @@ fn texts_may_have_names() {
         (None, "e"),
     ];
     assert_eq!(named, expected.map(|(name, text)| (name, text.to_owned())));
+}
+
+#[test]
+fn datasets_of_vllm_have_prompts() {
+    let read = conversations("{\"prompt\": \"a\", \"output_tokens\": 7}\n{\"prompt\": \"b\"}\n");
+    let turns: Vec<_> = read.iter().map(|one| &one.turns[0]).collect();
+    assert_eq!((turns[0].texts[0].to_string(), turns[0].max_tokens), ("a".to_owned(), Some(7)));
+    assert_eq!((turns[1].texts[0].to_string(), turns[1].max_tokens), ("b".to_owned(), None));
+    let (line, why) = fault("{\"prompt\": \"a\", \"text\": \"b\"}", None);
+    assert!(line == 1 && why.starts_with("duplicate field"), "{why}");
+}
+
+#[test]
+fn batches_of_openai_are_bodies() {
+    let line = |id: &str, url: &str| {
+        format!(
+            "{{\"custom_id\": \"{id}\", \"method\": \"POST\", \"url\": \"{url}\", \"body\": \
+             {{\"model\": \"m\", \"max_tokens\": 3, \"messages\": []}}}}\n"
+        )
+    };
+    let chat = "/v1/chat/completions";
+    let read = conversations(&(line("a", chat) + &line("b", chat)));
+    let ids: Vec<&str> = read.iter().map(|one| &*one.id).collect();
+    assert_eq!(ids, ["a", "b"]);
+    let turn = &read[1].turns[0];
+    let sent = turn.raw_payload.as_ref().unwrap().get();
+    assert_eq!(sent, "{\"model\":\"m\",\"max_tokens\":3,\"messages\":[]}");
+    assert_eq!((&*turn.model, turn.max_tokens), ("m", Some(3)));
+    let why = |text: String| fault(&text, None);
+    assert_eq!(
+        why(line("a", chat) + &line("a", chat)),
+        (2, "custom_id \"a\" is already used by line 1".to_owned())
+    );
+    let (number, other) = why(line("a", chat) + &line("b", "/v1/embeddings"));
+    assert!(number == 2 && other.contains("a run has one endpoint"), "{other}");
+    let (_, method) = why(line("a", chat).replace("POST", "GET"));
+    assert_eq!(method, "the `method` of a request must be POST");
 }
 
 #[test]

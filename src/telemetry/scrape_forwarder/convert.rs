@@ -13,7 +13,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use super::distribution::{self, Series};
 use super::pack::Packer;
 use super::point::{attributes, exemplar, nanos, scope, text};
-use super::unit::ucum;
+use super::unit::unit_of;
+use crate::semconv::InstrumentKind;
 use crate::server_metrics::exposition::{
     Exposition, Label, MetricFamily, MetricType, Part, Sample,
 };
@@ -259,12 +260,21 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
         scope(labels).map_or(0, |scope| self.packer.scope(scope))
     }
 
+    fn unit(&self, name: &str) -> String {
+        let kind = match self.family.metric_type {
+            MetricType::Counter => InstrumentKind::Counter,
+            MetricType::Histogram | MetricType::Summary => InstrumentKind::Histogram,
+            _ => InstrumentKind::Gauge,
+        };
+        self.family.unit.map(|unit| unit_of(name, unit, kind)).unwrap_or_default()
+    }
+
     fn push<P>(&mut self, groups: Groups<'e, P>, data: impl Fn(Vec<P>) -> Data) {
         for ((name, scope), points) in groups.all {
             let metric = Metric {
                 name: name.to_owned(),
                 description: self.family.help.as_deref().unwrap_or_default().to_owned(),
-                unit: self.family.unit.map(ucum).unwrap_or_default(),
+                unit: self.unit(name),
                 metadata: vec![text("prometheus.type", self.family.metric_type.as_str())],
                 data: Some(data(points)),
             };

@@ -12,9 +12,10 @@ use uuid::Uuid;
 
 use super::pack::Request;
 use super::queue::requests;
-use super::unit::ucum;
+use super::unit::unit_of;
 use super::*;
 use crate::endpoint::EndpointType;
+use crate::semconv::InstrumentKind;
 use crate::server_metrics::exposition::{Exposition, Format};
 
 /// The time at which all bodies in these tests were scraped.
@@ -111,7 +112,7 @@ fn units_are_those_of_opentelemetry() {
         ("tokens", "tokens"),
     ];
     for (prometheus, opentelemetry) in table {
-        assert_eq!(ucum(prometheus), opentelemetry);
+        assert_eq!(unit_of("name", prometheus, InstrumentKind::Gauge), opentelemetry);
     }
 }
 
@@ -474,4 +475,24 @@ fn a_scrape_that_is_larger_than_the_queue_is_dropped() {
 fn futures_now(next: impl Future<Output = Option<Vec<PackedScrape>>>) -> Vec<PackedScrape> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap_or_else(|e| panic!("{e}")).block_on(next).unwrap_or_default()
+}
+
+/// As `otlptranslator` appends units to names.
+#[test]
+fn prometheus_does_not_repeat_a_unit_that_a_name_ends_with() {
+    use crate::semconv::prometheus_name;
+    let cases = [
+        ("a_bytes_per_second", "bytes_per_second", InstrumentKind::Gauge, ""),
+        ("a_bytes_per_second_total", "bytes_per_second", InstrumentKind::Counter, ""),
+        ("a_ms", "ms", InstrumentKind::Gauge, ""),
+        ("a_seconds", "seconds", InstrumentKind::Histogram, "s"),
+        ("a_seconds_total", "seconds", InstrumentKind::Counter, "s"),
+        ("a_ratio", "ratio", InstrumentKind::Gauge, "1"),
+    ];
+    for (name, unit, kind, converted) in cases {
+        assert_eq!(unit_of(name, unit, kind), converted, "{name}");
+        assert_eq!(prometheus_name(name, converted, kind), name);
+    }
+    // A name without the unit gets it there.
+    assert_eq!(unit_of("a", "bytes_per_second", InstrumentKind::Gauge), "By/s");
 }

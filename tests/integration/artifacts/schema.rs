@@ -113,6 +113,7 @@ pub(crate) struct ClientHealth {
     pub(crate) verdict: String,
     pub(crate) reasons: Vec<Reason>,
     pub(crate) schedule_slip_ms: Option<TimeStatistics>,
+    pub(crate) client_slip_ms: Option<TimeStatistics>,
     pub(crate) schedule_slip_idle_ms: Option<TimeStatistics>,
     pub(crate) schedule_slip_loaded_ms: Option<TimeStatistics>,
     pub(crate) error_bounds_ms: Option<BTreeMap<String, Bounds>>,
