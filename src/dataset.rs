@@ -31,7 +31,7 @@ use thiserror::Error;
 
 pub use self::cache_bust::CacheBust;
 pub use self::corpus::Corpus;
-pub(crate) use self::file::{TraceAnalysis, analyze as analyze_trace};
+pub(crate) use self::file::{TraceAnalysis, analyze as analyze_trace, inline};
 pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};
 pub use self::lengths::{RandomRange, RangeStyle, SequenceDistribution};

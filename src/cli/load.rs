@@ -242,12 +242,15 @@ fn warmup_phase(
     }))
 }
 
-/// The load of the warmup: a closed loop if the measurement has a fixed schedule or users.
+/// The load of the warmup: users if they are given, and otherwise a closed loop if the measurement has a fixed schedule or users.
 fn warmup_load(
     flags: &WarmupArgs,
     given: Given<'_>,
     profiling: &PhaseConfig,
 ) -> Result<LoadPattern, ConfigError> {
+    if let (Some(rate), Some(users)) = (flags.warmup_user_centric_rate, flags.warmup_num_users) {
+        return Ok(LoadPattern::UserCentric { rate, users });
+    }
     let measured = match &profiling.load {
         LoadPattern::Rate(rate) => Some(rate),
         _ => None,

@@ -109,6 +109,14 @@ pub(super) struct WarmupArgs {
     /// Requests to send per second in the warmup, or inf [default: as in the measurement]
     #[arg(long, value_name = "RATE", value_parser = rate_or_inf, requires = "warmup")]
     pub(super) warmup_request_rate: Option<f64>,
+    /// Number of concurrent users in the warmup, who send as those of --num-users
+    #[arg(long, value_name = "COUNT", value_parser = concurrency,
+          requires_all = ["warmup", "warmup_user_centric_rate"],
+          conflicts_with_all = ["warmup_request_rate", "of_warmup_rate"])]
+    pub(super) warmup_num_users: Option<u64>,
+    /// Total requests per second of all users in the warmup
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "warmup_num_users")]
+    pub(super) warmup_user_centric_rate: Option<f64>,
     /// Distribution of the intervals between requests in the warmup [default: as in the
     /// measurement]
     #[arg(long, value_name = "PATTERN", value_parser = choice::<Pattern>(), requires = "warmup", group = "of_warmup_rate")]

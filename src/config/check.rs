@@ -7,7 +7,7 @@ use std::{fs, io};
 use thiserror::Error;
 
 use super::{RunConfig, ServerConfig};
-use crate::dataset::{MediaKinds, Source};
+use crate::dataset::{self, MediaKinds, Source};
 use crate::multi_run::Dimension;
 use crate::redact::ShownUrl;
 use crate::runner::RequestBuilder;
@@ -229,6 +229,9 @@ impl RunConfig {
 
 /// Checks that the file exists. It may be a pipe, since it is read only once.
 fn check_dataset_file(path: &Path) -> Result<(), ConfigError> {
+    if dataset::inline(path).is_some() {
+        return Ok(());
+    }
     let why = match fs::metadata(path) {
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "no such file".to_owned(),

@@ -26,6 +26,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use self::lines::{Lines, MAX_LINE_BYTES};
@@ -96,8 +97,20 @@ fn read_file(
     counter: &TokenCounter,
     seed: Seed,
 ) -> Result<Loaded, DatasetError> {
+    if let Some(content) = inline(path) {
+        // Media are relative to the working directory, and errors do not repeat the content.
+        let name = Path::new("data:");
+        let read = read_from(Cursor::new(content), Path::new(""), format, traces, counter, seed);
+        return read.map_err(|fault| named(fault, name));
+    }
     let file = open(path).map_err(Fault::Read).map_err(|fault| named(fault, path))?;
     read_from(file, path, format, traces, counter, seed).map_err(|fault| named(fault, path))
+}
+
+/// Returns the content of a data URL, such as `data:,{"text":"a"}`; `None` if `path` is not one.
+pub(crate) fn inline(path: &Path) -> Option<Vec<u8>> {
+    let (_, content) = path.to_str()?.strip_prefix("data:")?.split_once(',')?;
+    Some(percent_decode_str(content).collect())
 }
 
 /// Returns the error of a reader with the name of the file.

@@ -46,13 +46,54 @@ impl NormalDistribution {
     }
 }
 
+/// A distribution of lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Length {
+    /// A normal distribution.
+    Normal(NormalDistribution),
+    /// A log-normal distribution, which is skewed to the right.
+    LogNormal {
+        /// Its mean.
+        mean: f64,
+        /// Its median, at most the mean.
+        median: f64,
+    },
+}
+
+impl Length {
+    /// Returns the normal distribution with the same mean and standard deviation.
+    fn spread(self) -> NormalDistribution {
+        match self {
+            Self::Normal(spread) => spread,
+            // exp(σ²) is (mean/median)², and the variance is (exp(σ²) − 1)·mean².
+            Self::LogNormal { mean, median } => NormalDistribution {
+                mean,
+                stddev: mean * ((mean / median).powi(2) - 1.0).max(0.0).sqrt(),
+            },
+        }
+    }
+
+    /// Draws an integer of at least one.
+    pub(super) fn draw_count(self, rng: &mut impl Rng) -> u32 {
+        match self {
+            Self::Normal(spread) => spread.draw_count(rng),
+            Self::LogNormal { mean, median } => {
+                let sigma = (2.0 * (mean / median).ln()).max(0.0).sqrt();
+                let drawn = NormalDistribution { mean: median.ln(), stddev: sigma }.draw(rng).exp();
+                NormalDistribution::exactly(drawn).draw_count(rng)
+            }
+        }
+    }
+}
+
 /// An input and an output length that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SequencePair {
     /// Input tokens.
-    pub input_tokens: NormalDistribution,
+    pub input_tokens: Length,
     /// Output tokens.
-    pub output_tokens: NormalDistribution,
+    pub output_tokens: Length,
     /// Fraction of the requests, in (0, 1].
     pub probability: f64,
 }
@@ -65,7 +106,7 @@ pub struct SequenceDistribution {
 
 impl SequenceDistribution {
     /// Parses `--seq-dist`: `isl|stddev,osl|stddev:probability`, several separated by `;`. Standard
-    /// deviations are optional. Probabilities are percentages that sum to 100 or fractions that sum
+    /// deviations are optional; `mean~median` is a log-normal distribution. Probabilities are percentages that sum to 100 or fractions that sum
     /// to 1. `AIPerf`'s other two formats are accepted too: `[(isl|stddev,osl|stddev):probability,…]`
     /// and a JSON object with `pairs`, each with `isl`, `osl`, `prob`, `isl_stddev` and `osl_stddev`.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -102,7 +143,8 @@ impl SequenceDistribution {
     /// Returns the average distribution of input lengths.
     pub(super) fn input_tokens(&self) -> NormalDistribution {
         let mean = |of: fn(&NormalDistribution) -> f64| {
-            self.pairs.iter().map(|pair| pair.probability * of(&pair.input_tokens)).sum()
+            let pairs = self.pairs.iter();
+            pairs.map(|pair| pair.probability * of(&pair.input_tokens.spread())).sum()
         };
         NormalDistribution {
             mean: mean(|spread| spread.mean),
@@ -287,19 +329,32 @@ fn read_pair(entry: &str) -> Result<SequencePair, String> {
         return Err(format!("the probability of {entry:?} must be above 0"));
     }
     Ok(SequencePair {
-        input_tokens: read_spread(input)?,
-        output_tokens: read_spread(output)?,
+        input_tokens: read_length(input)?,
+        output_tokens: read_length(output)?,
         probability,
     })
 }
 
-fn read_spread(text: &str) -> Result<NormalDistribution, String> {
-    let (mean, stddev) = text.split_once('|').unwrap_or((text, "0"));
-    let spread = NormalDistribution { mean: read_number(mean)?, stddev: read_number(stddev)? };
-    if (1.0..=f64::from(MAX_TOKENS)).contains(&spread.mean) {
-        Ok(spread)
+fn read_length(text: &str) -> Result<Length, String> {
+    let (mean, length) = match text.split_once('~') {
+        Some((mean, median)) => {
+            let (mean, median) = (read_number(mean)?, read_number(median)?);
+            if !(median > 0.0 && median <= mean) {
+                return Err(format!("the median of {text:?} must be above 0 and at most the mean"));
+            }
+            (mean, Length::LogNormal { mean, median })
+        }
+        None => {
+            let (mean, stddev) = text.split_once('|').unwrap_or((text, "0"));
+            let spread =
+                NormalDistribution { mean: read_number(mean)?, stddev: read_number(stddev)? };
+            (spread.mean, Length::Normal(spread))
+        }
+    };
+    if (1.0..=f64::from(MAX_TOKENS)).contains(&mean) {
+        Ok(length)
     } else {
-        Err(format!("a length must be between 1 and {MAX_TOKENS}, got {mean:?}"))
+        Err(format!("a length must be between 1 and {MAX_TOKENS}, got {text:?}"))
     }
 }
 
@@ -320,9 +375,28 @@ mod tests {
 
     fn pair(input: (f64, f64), output: (f64, f64), probability: f64) -> SequencePair {
         SequencePair {
-            input_tokens: NormalDistribution { mean: input.0, stddev: input.1 },
-            output_tokens: NormalDistribution { mean: output.0, stddev: output.1 },
+            input_tokens: Length::Normal(NormalDistribution { mean: input.0, stddev: input.1 }),
+            output_tokens: Length::Normal(NormalDistribution { mean: output.0, stddev: output.1 }),
             probability,
+        }
+    }
+
+    #[test]
+    fn a_log_normal_length_has_its_mean_and_median() {
+        let parse = SequenceDistribution::parse;
+        let length = parse("512~192,8:100").unwrap().pairs()[0].input_tokens;
+        assert_eq!(length, Length::LogNormal { mean: 512.0, median: 192.0 });
+        let mut rng = Seed(3).stream("test");
+        let mut drawn: Vec<u32> = (0..100_000).map(|_| length.draw_count(&mut rng)).collect();
+        drawn.sort_unstable();
+        let mean = drawn.iter().map(|tokens| f64::from(*tokens)).sum::<f64>() / 1e5;
+        // Its standard deviation is 512·√((512/192)² − 1), that of the mean a 316th of it.
+        let stddev = 512.0 * ((512.0f64 / 192.0).powi(2) - 1.0).sqrt();
+        assert!((length.spread().stddev - stddev).abs() < 1e-9);
+        assert!((mean - 512.0).abs() < 5.0 * stddev / 1e5f64.sqrt(), "{mean}");
+        assert!((i64::from(drawn[50_000]) - 192).abs() <= 5, "{}", drawn[50_000]);
+        for wrong in ["100~200,8:100", "100~0,8:100"] {
+            assert!(parse(wrong).unwrap_err().contains("the median of"), "{wrong}");
         }
     }
 
@@ -378,8 +452,9 @@ mod tests {
     fn pairs_are_drawn_by_their_probability() {
         let distribution = SequenceDistribution::parse("1,1:20;2,2:80").unwrap();
         let mut rng = Seed(1).stream("test");
-        let ones =
-            (0..10_000).filter(|_| distribution.draw(&mut rng).input_tokens.mean == 1.0).count();
+        let ones = (0..10_000)
+            .filter(|_| distribution.draw(&mut rng).input_tokens.spread().mean == 1.0)
+            .count();
         // Standard deviation: sqrt(10,000 · 0.2 · 0.8) = 40.
         assert!(ones.abs_diff(2000) < 160, "{ones}");
     }
@@ -487,8 +562,8 @@ mod tests {
             let text = lengths.iter().map(|(i, sd, o)| format!("{i}|{sd},{o}:{share}"));
             let read = SequenceDistribution::parse(&text.collect::<Vec<_>>().join(";")).unwrap();
             for (pair, (i, sd, o)) in read.pairs().iter().zip(&lengths) {
-                prop_assert_eq!(pair.input_tokens, NormalDistribution { mean: f64::from(*i), stddev: f64::from(*sd) });
-                prop_assert_eq!(pair.output_tokens, NormalDistribution::exactly(f64::from(*o)));
+                prop_assert_eq!(pair.input_tokens, Length::Normal(NormalDistribution { mean: f64::from(*i), stddev: f64::from(*sd) }));
+                prop_assert_eq!(pair.output_tokens, Length::Normal(NormalDistribution::exactly(f64::from(*o))));
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::lengths::Window;
+use super::lengths::{Length, Window};
 use super::media::{self, Gallery, MediaMaker};
 use super::prompts::PromptCutter;
 use super::{Conversation, DatasetError, Seed, Synthetic, Text, Turn};
@@ -122,7 +122,8 @@ impl<'a> Generator<'a> {
     fn turn(&mut self, is_first: bool) -> Result<Turn, DatasetError> {
         let pair =
             self.config.sequence_distribution.as_ref().map(|all| all.draw(&mut self.lengths));
-        let input_tokens = pair.map_or(self.config.input_tokens, |pair| pair.input_tokens);
+        let input_tokens =
+            pair.map_or(Length::Normal(self.config.input_tokens), |pair| pair.input_tokens);
         let mut texts = Vec::with_capacity(self.config.batch_size);
         let mut tokens = 0;
         for _ in 0..self.config.batch_size {

@@ -4,9 +4,14 @@
 //! and `profiling`. Each value is then looked up in [`TABLE`] by its path. What is not in the table
 //! is rejected, so that no setting is lost.
 
+mod mixture;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_norway::{Mapping, Value};
 
+use super::super::sweep;
 use super::{name, scalar};
+use mixture::Lengths;
 
 /// How a value of AIPerf's becomes flags.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +24,8 @@ enum Rule {
     Normal(&'static str, Option<&'static str>),
     /// Pairs of lengths with their probabilities.
     Pairs(&'static str),
+    /// The lines of a file, as a data URL.
+    Records(&'static str),
     /// A switch that this flag turns off.
     Off(&'static str),
     /// Accepted with one of these values, which is what aiperf does anyway.
@@ -27,14 +34,13 @@ enum Rule {
     Refused(&'static str),
 }
 
-use Rule::{Flag, Normal, Off, Only, Pairs, Refused, Time};
+use Rule::{Flag, Normal, Off, Only, Pairs, Records, Refused, Time};
 
 /// The paths of AIPerf's schema.
 const TABLE: &[(&str, Rule)] = &[
     ("schema_version", Only(&["2.0"])),
     ("random_seed", Flag("random-seed")),
     ("no_sweep_table", Flag("no-sweep-table")),
-    ("plot", Refused("remove it, and draw the run with aiperf plot afterwards")),
     ("variables", Refused("templates are not supported; write the values")),
     ("multi_run.num_runs", Flag("num-profile-runs")),
     ("multi_run.cooldown_seconds", Flag("profile-run-cooldown-seconds")),
@@ -80,7 +86,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("dataset.dataset", Flag("public-dataset")),
     ("dataset.hf_subset", Flag("hf-subset")),
     ("dataset.path", Flag("input-file")),
-    ("dataset.records", Refused("write the records to a file and use path")),
+    ("dataset.records", Records("input-file")),
     ("dataset.format", Flag("custom-dataset-type")),
     ("dataset.entries", Flag("num-dataset-entries")),
     ("dataset.random_seed", Refused("use the random seed of the run")),
@@ -174,8 +180,8 @@ const TABLE: &[(&str, Rule)] = &[
     ("warmup.rate", Flag("warmup-request-rate")),
     ("warmup.rate_ramp", Time("warmup-request-rate-ramp-duration")),
     ("warmup.arrivals", Flag("warmup-arrival-pattern")),
-    ("warmup.users", Refused("a warmup cannot have users; use a rate or a concurrency")),
-    ("warmup.user_rate", Refused("a warmup cannot have users; use a rate or a concurrency")),
+    ("warmup.users", Flag("warmup-num-users")),
+    ("warmup.user_rate", Flag("warmup-user-centric-rate")),
     ("warmup.fixed_schedule", Refused("a warmup cannot have a schedule; use a concurrency")),
     ("warmup.exclude_from_results", Only(&["true"])),
     ("artifacts.dir", Flag("artifact-dir")),
@@ -262,7 +268,9 @@ pub(super) fn mapped(document: Value) -> Result<Vec<Mapped>, String> {
     let mut document = snake(document)?;
     let benchmark = document.remove("benchmark");
     let sweep = document.remove("sweep");
-    let mut file = File::default();
+    let plot = document.remove("plot");
+    let mixes = [&benchmark, &sweep].into_iter().flatten().any(mixture::is_in);
+    let mut file = File { lengths: mixes.then(Lengths::default), ..File::default() };
     let phases = file.normalize(members(benchmark, "benchmark")?)?;
     for (key, value) in phases.into_iter().chain(document) {
         file.add(&name_of(&key)?, value)?;
@@ -270,6 +278,8 @@ pub(super) fn mapped(document: Value) -> Result<Vec<Mapped>, String> {
     if let Some(sweep) = sweep.filter(|sweep| !sweep.is_null()) {
         file.sweep(members(Some(sweep), "sweep")?)?;
     }
+    file.plot(plot.as_ref())?;
+    file.drop_ramps();
     Ok(file.found)
 }
 
@@ -281,6 +291,8 @@ struct File {
     load: String,
     /// Whether what is read replaces what was read before.
     replaces: bool,
+    /// The lengths, if any in the file is a mixture.
+    lengths: Option<Lengths>,
 }
 
 impl File {
@@ -303,6 +315,11 @@ impl File {
         if let Some(Value::Mapping(dataset)) = benchmark.get_mut("dataset") {
             dataset.remove("name");
             dataset.remove("type");
+            if let Some(lengths) = &mut self.lengths
+                && let Some(text) = lengths.of(dataset)?
+            {
+                self.put("seq-dist", "dataset.prompts.isl", Value::String(text))?;
+            }
         }
         if let Some(phases) = benchmark.remove("phases") {
             for (key, phase) in phases_of(phases)? {
@@ -354,6 +371,34 @@ impl File {
             }
         }
         Ok(benchmark)
+    }
+
+    /// Draws charts if the file describes some: aiperf's own, not those of the description.
+    fn plot(&mut self, plot: Option<&Value>) -> Result<(), String> {
+        let is_asked = plot.is_some_and(|plot| !plot.is_null() && !is_off(plot));
+        if is_asked && !self.found.iter().any(|mapped| mapped.flag == "auto-plot") {
+            self.put("auto-plot", "plot", Value::Bool(true))?;
+        }
+        Ok(())
+    }
+
+    /// Removes ramps of a limit that no phase has, which AIPerf ignores.
+    fn drop_ramps(&mut self) {
+        for (limit, ramp) in [
+            ("prefill-concurrency", "prefill-concurrency-ramp-duration"),
+            ("warmup-prefill-concurrency", "warmup-prefill-concurrency-ramp-duration"),
+        ] {
+            let sets_limit = |mapped: &Mapped| {
+                // A warmup has the limit of the measurement.
+                let is_limit = [limit, "prefill-concurrency"].contains(&mapped.flag);
+                let is_varied = |text: &str| text.contains("prefill-concurrency=");
+                let of_scenario = mapped.value.as_sequence().into_iter().flatten();
+                is_limit || of_scenario.filter_map(Value::as_str).any(is_varied)
+            };
+            if !self.found.iter().any(sets_limit) {
+                self.found.retain(|mapped| mapped.flag != ramp);
+            }
+        }
     }
 
     /// Adds the flags of the value at `path`.
@@ -408,6 +453,10 @@ impl File {
                     }
                 }
                 value => self.put(mean, path, value)?,
+            },
+            Records(flag) => match records(&value) {
+                Some(url) => self.put(flag, path, Value::String(url))?,
+                None => return wrong("a list of requests"),
             },
             Pairs(flag) => match pairs(&value) {
                 Some(text) => self.put(flag, path, Value::String(text))?,
@@ -472,7 +521,12 @@ impl File {
             self.add(&format!("sweep.{}", name_of(&key)?), value)?;
         }
         self.replaces = true;
-        for (key, values) in members(parameters, "sweep.parameters")? {
+        let parameters = members(parameters, "sweep.parameters")?;
+        if let Some(scenarios) = self.scenarios_of(&parameters)? {
+            self.found.retain(|mapped| mapped.flag != "sweep-type");
+            return self.put("variant", "sweep.parameters", Value::Sequence(scenarios));
+        }
+        for (key, values) in parameters {
             self.add(&self.parameter(&name_of(&key)?), values)?;
         }
         let Some(Value::Sequence(runs)) = runs else { return Ok(()) };
@@ -481,6 +535,25 @@ impl File {
             .map(|(index, run)| self.scenario(index, run).map(Value::String))
             .collect();
         self.put("variant", "sweep.runs", Value::Sequence(scenarios?))
+    }
+
+    /// Returns the only parameter of a sweep as values of `--variant`, if its flag does not take a
+    /// list.
+    fn scenarios_of(&self, parameters: &Mapping) -> Result<Option<Vec<Value>>, String> {
+        let mut all = parameters.iter();
+        let (Some((key, Value::Sequence(values))), None) = (all.next(), all.next()) else {
+            return Ok(None);
+        };
+        let path = self.parameter(&name_of(key)?);
+        let flag = match TABLE.iter().find(|(known, _)| *known == path) {
+            Some((_, Flag(flag))) if sweep::swept(flag).is_err() => flag,
+            _ => return Ok(None),
+        };
+        let scenario = |value: &Value| {
+            let text = scalar(value).ok_or_else(|| format!("{path}: expected a list of values"))?;
+            Ok(Value::String(format!("{text}: {flag}={text}")))
+        };
+        values.iter().map(scenario).collect::<Result<_, String>>().map(Some)
     }
 
     /// Returns the path in [`TABLE`] of a parameter of a sweep.
@@ -518,7 +591,7 @@ impl File {
                 phase.insert("type".into(), self.load.clone().into());
             }
         }
-        let mut file = Self::default();
+        let mut file = Self { lengths: self.lengths.clone(), ..Self::default() };
         for (key, value) in file.normalize(benchmark)? {
             file.add(&name_of(&key)?, value)?;
         }
@@ -738,6 +811,14 @@ fn seconds(value: Value) -> Option<Value> {
         }
         value => scalar(&value).map(|_| value),
     }
+}
+
+/// Returns a list of requests as a data URL with a line for each.
+fn records(list: &Value) -> Option<String> {
+    let line = |record: &Value| serde_json::to_string(record).ok();
+    let lines: Option<Vec<String>> = list.as_sequence()?.iter().map(line).collect();
+    let text = lines?.join("\n");
+    Some(format!("data:,{}", utf8_percent_encode(&text, NON_ALPHANUMERIC)))
 }
 
 /// Returns a list of lengths with probabilities as in `--seq-dist`: `128|10,64|5:60;512,128:40`.

@@ -247,9 +247,11 @@ fn what_is_not_supported_is_named() {
         ("  endpoint: {nonsense: 1}", "does not support endpoint.nonsense"),
         ("  accuracy: {x: 1}", "does not support accuracy of AIPerf's files"),
         ("  gpuTelemetry: {collector: pynvml}", "gpu_telemetry.collector"),
-        ("  dataset: {isl: {mean: 4, median: 2}}", "dataset.isl.median"),
-        ("  dataset: {isl: {peaks: []}}", "dataset.isl.peaks"),
-        ("  dataset: {records: [{text: x}]}", "write the records to a file"),
+        ("  dataset: {isl: {mean: 4, median: 2}}", "requires an osl"),
+        ("  dataset: {osl: 2, isl: {peaks: []}}", "at least one weight"),
+        ("  dataset: {osl: 2, isl: {points: [{value: 3, weight: x}]}}", "a weight must be"),
+        ("  dataset: {osl: 2, isl: {mean: 4, median: 2, max: 8}}", "dataset.prompts.isl.max"),
+        ("  dataset: {records: 5}", "dataset.records: expected a list of requests"),
         ("  dataset: {type: public, dataset: sharegpt, x: 1}", "dataset.x"),
         ("  dataset: {isl: 1, prompts: {isl: 1}}", "dataset.isl and dataset.prompts.isl"),
         ("  dataset: {entries: '{{ n * 2 }}'}", "dataset.entries: templates are not supported"),
@@ -258,7 +260,6 @@ fn what_is_not_supported_is_named() {
         ("  profiling: {type: adaptive}", "is not a type of phase"),
         ("  profiling: {type: concurrency, excludeFromResults: true}", "exclude_from_results"),
         ("  profiling: {type: poisson, rateRamp: soon}", "--request-rate-ramp-duration"),
-        ("  warmup: {type: user_centric, rate: 1}", "a warmup cannot have users"),
         ("  models: [{name: a, lora: b}]", "models.items.lora"),
         ("  endpoint: 5", "does not support endpoint"),
     ] {
@@ -270,7 +271,6 @@ fn what_is_not_supported_is_named() {
     }
     let search = of("", "sweep: {type: sobol}").unwrap_err();
     assert!(search.contains("grid, zip and scenarios"), "{search}");
-    assert!(of("", "plot: x.yaml").unwrap_err().contains("with aiperf plot"));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn the_table_names_flags_once_and_each_exists() {
     for (path, rule) in TABLE {
         assert!(paths.insert(path), "{path} is there twice");
         let names = match rule {
-            Flag(flag) | Time(flag) | Pairs(flag) | Off(flag) => vec![*flag],
+            Flag(flag) | Time(flag) | Pairs(flag) | Records(flag) | Off(flag) => vec![*flag],
             Normal(mean, stddev) => [*mean].into_iter().chain(*stddev).collect(),
             Only(_) | Refused(_) => Vec::new(),
         };
@@ -310,4 +310,73 @@ fn pairs_of_lengths_are_a_distribution() {
     let file = "  dataset: {prompts: {sequenceDistribution: [{isl: 8, islStddev: 2, osl: 4, \
                 probability: 60}, {isl: 16, osl: 2, probability: 40}]}}";
     assert_eq!(of(file, "").unwrap(), ["--seq-dist=8|2,4:60;16,2:40"]);
+}
+
+#[test]
+fn mixtures_of_lengths_are_pairs() {
+    let file = "  dataset: {prompts: {isl: {peaks: [{mean: 100, median: 80, weight: 75}, {mean: 8, \
+                stddev: 2, weight: 25}]}, osl: {mean: 16, median: 10}}}";
+    assert_eq!(of(file, "").unwrap(), ["--seq-dist=100~80,16~10:0.75;8|2,16~10:0.25"]);
+    // Without weights, all are as likely; points are lengths.
+    let file = "  dataset: {isl: {peaks: [{mean: 3}, {mean: 5}]}, osl: {points: [{value: 7, \
+                weight: 1}, {value: 9, weight: 3}]}}";
+    assert_eq!(
+        of(file, "").unwrap(),
+        ["--seq-dist=3|0,7|0:0.125;3|0,9|0:0.375;5|0,7|0:0.125;5|0,9|0:0.375"]
+    );
+    let file = "  dataset: {osl: {mean: 4, median: 3}}";
+    assert_eq!(of(file, "").unwrap(), ["--seq-dist=550|0,4~3:1"]);
+}
+
+#[test]
+fn scenarios_with_mixtures_have_pairs_throughout() {
+    let sweep = "sweep: {type: scenarios, runs: [{name: a, benchmark: {dataset: {prompts: {isl: \
+                 {mean: 20, median: 10}}}}}, {name: b, benchmark: {dataset: {prompts: {osl: 6}}, \
+                 phases: [{name: profiling, rate: 5}]}}]}";
+    let benchmark = "  dataset: {prompts: {isl: {mean: 8, stddev: 1}, osl: 4}}\n  profiling: {type: \
+                     poisson, rate: 9}";
+    let flags = of(benchmark, sweep).unwrap();
+    for expected in [
+        "--seq-dist=8|1,4|0:1",
+        "--variant=a: seq-dist=20~10,4|0:1",
+        "--variant=b: seq-dist=8|1,6|0:1, request-rate=5",
+    ] {
+        assert!(flags.iter().any(|flag| flag == expected), "{expected}: {flags:?}");
+    }
+}
+
+#[test]
+fn the_rest_of_what_templates_have_is_read() {
+    let file = "  dataset: {format: single_turn, records: [{text: a b}, {text: \"c\", \
+                outputLength: 2}]}";
+    let flags = of(file, "").unwrap();
+    let given = flags.iter().find_map(|flag| flag.strip_prefix("--input-file=")).unwrap();
+    let content = crate::dataset::inline(given.as_ref()).unwrap();
+    let lines: Vec<serde_json::Value> = std::str::from_utf8(&content)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let second = serde_json::json!({"text": "c", "output_length": 2});
+    assert_eq!(lines, [serde_json::json!({"text": "a b"}), second]);
+    let warmup = "  warmup: {type: user_centric, users: 3, rate: 1.5, duration: 30}";
+    let expected =
+        ["--warmup-duration=30", "--warmup-num-users=3", "--warmup-user-centric-rate=1.5"];
+    let mut flags = of(warmup, "").unwrap();
+    flags.sort();
+    assert_eq!(flags, expected);
+    // A ramp without a limit is nothing.
+    let ramp = "  profiling: {type: concurrency, prefillRamp: 30s}";
+    assert_eq!(of(ramp, "").unwrap(), [""; 0]);
+    let ramp = "  profiling: {type: concurrency, prefillRamp: 30s, prefillConcurrency: 2}";
+    assert_eq!(of(ramp, "").unwrap().len(), 2);
+    assert_eq!(of("", "plot: {visualization: {x: 1}}").unwrap(), ["--auto-plot"]);
+    assert_eq!(of("  artifacts: {autoPlot: false}", "plot: p.yaml").unwrap(), ["--no-auto-plot"]);
+    let formats = "sweep: {type: grid, parameters: {datasets.main.format: [speed_bench_qa, \
+                   speed_bench_rag]}}";
+    let expected = [
+        "--variant=speed_bench_qa: custom-dataset-type=speed_bench_qa",
+        "--variant=speed_bench_rag: custom-dataset-type=speed_bench_rag",
+    ];
+    assert_eq!(of("", formats).unwrap(), expected);
 }
