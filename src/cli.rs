@@ -173,11 +173,13 @@ impl CliError {
         }
     }
 
-    /// The program's exit code: 0 for help, 2 for invalid usage.
+    /// The program's exit code: 0 for help, 2 for invalid usage, and 1 as in AIPerf for a flag that
+    /// does not fit the endpoint type.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Shown(_) => 0,
+            Self::Config(ConfigError::Endpoint(_)) => 1,
             Self::Usage(_) | Self::Config(_) => Self::WRONG_USAGE,
         }
     }

@@ -244,7 +244,7 @@ impl RequestError {
     /// of records expect it there.
     #[must_use]
     pub(crate) fn cancelled(message: impl Into<String>) -> Self {
-        let error = Self::new(ErrorKind::Cancelled, "RequestCancelled", message);
+        let error = Self::new(ErrorKind::Cancelled, "RequestCancellationError", message);
         Self { code: Some(499), ..error }
     }
 }

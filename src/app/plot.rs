@@ -8,11 +8,12 @@ use anyhow::{Context, bail};
 use uuid::Uuid;
 
 use super::report::warn;
-use super::{Outcome, terminal_style};
+use super::{Outcome, logging, terminal_style};
 use crate::artifacts::layout::PLOTS;
 use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
 use crate::artifacts::sweep::Plan;
 use crate::cli::Plot;
+use crate::config::LogLevel;
 use crate::console;
 use crate::multi_run::sweep::Results;
 use crate::multi_run::{Config, Member, Trials};
@@ -20,18 +21,29 @@ use crate::report::plot::{self, AutoPlot, Charts};
 use crate::report::{self, Comparison};
 use crate::run::RunReport;
 
+/// The list of the pictures.
+const SUMMARY: &str = "summary.txt";
+
+/// What the command did.
+const LOG: &str = "aiperf_plot.log";
+
 /// How deep below a directory runs are searched for.
 const MAX_DEPTH: usize = 4;
 
 /// Draws the charts of the runs in the directories that `asked` names.
 pub(super) fn plot(asked: &Plot, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let charts = read(&asked.directories)?;
-    let place = asked.output.clone().or_else(|| Some(asked.directories.first()?.join(PLOTS)));
+    let directories = if asked.paths.is_empty() { &asked.directories } else { &asked.paths };
+    let charts = read(directories)?;
+    let place = asked.output.clone().or_else(|| Some(directories.first()?.join(PLOTS)));
+    let place = place.unwrap_or_default();
     let mut config = plot::Config { theme: asked.theme, ..plot::Config::default() };
     if !asked.format.is_empty() {
         config.formats.retain(|format| asked.format.contains(format));
     }
-    out.write_all(draw(&charts, &place.unwrap_or_default(), &config)?.as_bytes())?;
+    // Without a log, the pictures are as good.
+    let log = place.join(LOG);
+    let _ = fs::create_dir_all(&place).and_then(|()| logging::start(&log, LogLevel::Info, false));
+    out.write_all(draw(&charts, &place, &config)?.as_bytes())?;
     Ok(Outcome::Done)
 }
 
@@ -75,8 +87,26 @@ fn draw(charts: &Charts, place: &Path, config: &plot::Config) -> anyhow::Result<
     if charts.is_empty() {
         bail!("there is nothing to draw: the runs do not have any values");
     }
-    let written = charts.write(place, config)?;
+    let mut written = charts.write(place, config)?;
+    for picture in &written {
+        tracing::info!("drew {}", picture.display());
+    }
+    let summary = place.join(SUMMARY);
+    fs::write(&summary, described(place, &written))
+        .with_context(|| format!("cannot write {}", summary.display()))?;
+    written.push(summary);
     Ok(console::render_files(place, &written, terminal_style()))
+}
+
+/// Returns the list of pictures, in AIPerf's layout.
+fn described(place: &Path, pictures: &[PathBuf]) -> String {
+    let rule = "=".repeat(50);
+    let names: String = pictures.iter().map(|path| format!("  - {}\n", name(path))).collect();
+    format!(
+        "Charts by aiperf\n{rule}\n\nGenerated {} plots:\n\n{names}\nOutput directory: {}\n",
+        pictures.len(),
+        place.display()
+    )
 }
 
 /// Returns the charts of all runs in `directories`.

@@ -16,6 +16,9 @@ pub struct Plot {
     /// that contains some; several runs are compared
     #[arg(value_name = "DIR", default_value = "artifacts")]
     pub(crate) directories: Vec<PathBuf>,
+    /// The same as DIR
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "directories")]
+    pub(crate) paths: Vec<PathBuf>,
     /// Directory for the pictures [default: "plots" in the first DIR]
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,

@@ -30,7 +30,7 @@ use crate::redact::Secret;
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
 use crate::run::Tables;
-use crate::setting::Named;
+use crate::setting::{InvalidSetting, Named};
 use crate::units::Nanos;
 use crate::{api, artifacts, dataset, endpoint, judge, redact, schedule, telemetry, transport};
 
@@ -102,6 +102,7 @@ pub(super) fn run_config(
     }
     config.check()?;
     config.warnings.extend(load::warning(flags, &config.schedule));
+    config.warnings.extend(search::warning(flags));
     config.warnings.extend(connections::warning(&config, environment));
     Ok(config)
 }
@@ -170,7 +171,7 @@ fn content_type(flags: &ProfileArgs) -> Result<(), ConfigError> {
         Some(asked) if !traits.content_type.starts_with(asked.name()) => {
             let own = traits.content_type.split(';').next().unwrap_or_default();
             let why = format!("{} requests are always {own}; remove the flag", traits.name);
-            Err(ConfigError::flag("--request-content-type", why))
+            Err(ConfigError::Endpoint(InvalidSetting::new("--request-content-type", why)))
         }
         _ => Ok(()),
     }

@@ -30,7 +30,7 @@ const ATTAINMENT: f64 = 0.95;
 const PARETO_CONCURRENCIES: [u64; 5] = [1, 4, 16, 64, 256];
 
 /// AIPerf's values of `--search-style` that are not supported.
-const OTHER_STYLES: [&str; 3] = ["smooth-isotonic", "bo", "optuna"];
+const OTHER_STYLES: [&str; 2] = ["smooth-isotonic", "optuna"];
 
 /// How `max-concurrency-under-sla` looks for the highest load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,9 +40,21 @@ pub(super) enum Style {
     Monotonic,
     /// A sweep over fixed concurrencies.
     Grid,
+    /// AIPerf's Bayesian optimization; here the same as monotonic.
+    Bo,
 }
 
-named! { Style { "monotonic" => Monotonic, "grid" => Grid } }
+named! { Style { "monotonic" => Monotonic, "grid" => Grid, "bo" => Bo } }
+
+/// The warning for a style that stands for another one.
+pub(super) fn warning(flags: &ProfileArgs) -> Option<String> {
+    let asked = flags.search.search_style?;
+    (asked == Style::Bo).then(|| {
+        "--search-style bo: aiperf finds the highest concurrency by doubling and bisection \
+         (monotonic), which needs fewer runs for a single load"
+            .to_owned()
+    })
+}
 
 /// What to look for, and where.
 #[derive(Args)]

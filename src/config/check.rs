@@ -42,6 +42,9 @@ pub enum ConfigError {
     /// A flag is invalid.
     #[error(transparent)]
     Flag(#[from] InvalidSetting),
+    /// A flag does not fit the endpoint type.
+    #[error(transparent)]
+    Endpoint(InvalidSetting),
     /// A proxy set in the environment is invalid.
     #[error(transparent)]
     Proxy(ProxyError),
@@ -74,7 +77,7 @@ impl RunConfig {
     /// Checks the settings of each module, and what modules require of each other, before opening
     /// files or connections.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.endpoint.check()?;
+        self.endpoint.check().map_err(ConfigError::Endpoint)?;
         self.dataset.check()?;
         self.schedule.check()?;
         self.multi_run.check()?;
@@ -106,7 +109,7 @@ impl RunConfig {
         }
         if self.dataset.strips_repeated_images && !traits.takes_image_uuids {
             let why = format!("{} requests do not have UUIDs of images; use chat", traits.name);
-            return refuse("--uuid-and-strip", why);
+            return Err(ConfigError::Endpoint(InvalidSetting::new("--uuid-and-strip", why)));
         }
         let Source::Synthetic(synthetic) = &self.dataset.source else { return Ok(()) };
         // Checked before generating the videos, which takes time.

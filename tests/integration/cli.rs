@@ -331,7 +331,7 @@ fn recipes_and_what_they_need() {
         ("max-throughput-itl-sla --streaming", "requires --itl-sla-ms"),
         ("max-throughput-ttft-sla --ttft-sla-ms 5", "time_to_first_token requires --streaming"),
         ("max-concurrency-under-sla", "requires --ttft-sla-ms, --itl-sla-ms"),
-        ("max-concurrency-under-sla --e2e-sla-ms 5 --search-style bo", "use monotonic"),
+        ("max-concurrency-under-sla --e2e-sla-ms 5 --search-style optuna", "use monotonic"),
         ("max-concurrency-under-sla --e2e-sla-ms 5 --concurrency-steps 3", "does not use it"),
         ("max-concurrency-under-sla --search-sla ttft:p95:lt", "expected METRIC:STATISTIC"),
         ("pareto-sweep --streaming", "requires --isl-osl-pairs"),

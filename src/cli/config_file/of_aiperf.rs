@@ -36,6 +36,11 @@ enum Rule {
 
 use Rule::{Flag, Normal, Off, Only, Pairs, Records, Refused, Time};
 
+/// What to do instead of raising the load within a run until an objective fails.
+const ADAPTIVE: &str = "adaptive scale raises the load within a run; use --search-recipe \
+                        max-concurrency-under-sla with --ttft-sla-ms and others, or --sweep-auto, \
+                        which raise it from run to run";
+
 /// The paths of AIPerf's schema.
 const TABLE: &[(&str, Rule)] = &[
     ("schema_version", Only(&["2.0"])),
@@ -168,6 +173,8 @@ const TABLE: &[(&str, Rule)] = &[
     ("profiling.cancellation.rate", Flag("request-cancellation-rate")),
     ("profiling.cancellation.delay", Time("request-cancellation-delay")),
     ("profiling.failed_request_threshold", Flag("failed-request-threshold")),
+    ("profiling.adaptive_scale", Refused(ADAPTIVE)),
+    ("profiling.sla", Refused(ADAPTIVE)),
     ("profiling.exclude_from_results", Only(&["false"])),
     ("warmup.requests", Flag("warmup-request-count")),
     ("warmup.sessions", Flag("num-warmup-sessions")),

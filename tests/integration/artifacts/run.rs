@@ -253,8 +253,9 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         trace: trace(start, end, number > 0 && !refused),
         retry_count: u32::from(number == 3),
         cancelled_at: cancelled.then_some(end),
-        error: cancelled
-            .then(|| RequestError::new(ErrorKind::Cancelled, "RequestCancelled", "cancelled")),
+        error: cancelled.then(|| {
+            RequestError::new(ErrorKind::Cancelled, "RequestCancellationError", "cancelled")
+        }),
     }
 }
 

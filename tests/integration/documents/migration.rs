@@ -202,7 +202,6 @@ const REFUSED_VALUES: &[(&str, &str)] = &[
     ("--search-planner monotonic_sla", "use --search-recipe max-concurrency-under-sla"),
     ("--search-planner optuna", "bayesian is the only supported value"),
     ("--search-planner smooth_isotonic", "use --search-recipe max-concurrency-under-sla"),
-    ("--search-style bo", "use monotonic"),
     ("--search-style optuna", "use monotonic"),
     ("--search-style smooth_isotonic", "use monotonic"),
     ("--warmup-arrival-pattern concurrency_burst", "cannot be combined with a request rate"),

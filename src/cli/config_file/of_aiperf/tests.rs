@@ -260,6 +260,10 @@ fn what_is_not_supported_is_named() {
         ("  profiling: {type: adaptive}", "is not a type of phase"),
         ("  profiling: {type: concurrency, excludeFromResults: true}", "exclude_from_results"),
         ("  profiling: {type: poisson, rateRamp: soon}", "--request-rate-ramp-duration"),
+        (
+            "  profiling: {type: concurrency, adaptiveScale: {enabled: true, controlMax: 9}}",
+            "profiling.adaptive_scale of AIPerf's files: adaptive scale raises the load within",
+        ),
         ("  models: [{name: a, lora: b}]", "models.items.lora"),
         ("  endpoint: 5", "does not support endpoint"),
     ] {
