@@ -93,12 +93,13 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::redact::ShownUrl;
     use crate::server_metrics::report::{Doubts, HistogramStats, MetricReport, SeriesReport};
     use crate::server_metrics::snapshot::Kind;
 
     fn report(name: &str, stats: HistogramStats) -> ServerMetricsReport {
         let series = SeriesReport {
-            endpoint_url: "http://a/metrics".into(),
+            endpoint_url: ShownUrl::new("http://a/metrics"),
             labels: Arc::default(),
             stats: Stats::Histogram(stats),
         };

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::*;
+use crate::redact::ShownUrl;
 use crate::server_metrics::exposition::{Exposition, Format};
 use crate::server_metrics::report::{self, Window};
 use crate::server_metrics::scrape::FetchTimes;
@@ -206,7 +207,7 @@ fn replicas_add_up_and_models_of_an_ensemble_do_not() {
 
 /// A store whose endpoint counted so many successful requests and tokens at each of the seconds 1, 2, …
 fn counted(values: &[(u64, u64)]) -> Store {
-    let mut store = Store::new([Arc::from("http://a/metrics")]);
+    let mut store = Store::new([ShownUrl::new("http://a/metrics")]);
     for (second, (requests, tokens)) in (1..).zip(values) {
         let body = format!(
             "# TYPE vllm:request_success counter\nvllm:request_success_total{{finished_reason=\"stop\"}} \
@@ -265,7 +266,7 @@ fn what_cannot_be_compared_is_doubtful() {
     // Requests are not counted late, so that late tokens are the client's.
     assert_eq!(attributed(&values, 38, 0), (LateCounts::Own, [38.0, 4_000.0], [None, None]));
     let store = counted(&values);
-    let other = Store::new([Arc::from("http://b/metrics")]);
+    let other = Store::new([ShownUrl::new("http://b/metrics")]);
     let (windows, client) = (Windows::default(), ClientCounts::default());
     assert_eq!(late(&other, &windows, &client), LateCounts::Unknown);
     assert_eq!(store.late_counts(), LateCounts::Unknown);
