@@ -5,7 +5,6 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use aiperf::server_metrics::FetchTimes;
@@ -94,7 +93,7 @@ fn kept(scale: &Scale, bodies: &[String]) -> anyhow::Result<(f64, f64, f64)> {
     })?;
     let mut bytes = 0;
     let push = median(scale, || {
-        let mut store = Store::new([Arc::from("http://a/metrics")]);
+        let mut store = Store::new(["http://a/metrics".into()]);
         let begin = Instant::now();
         for snapshot in &snapshots {
             store.push(0, FetchTimes::default(), snapshot);

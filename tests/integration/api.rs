@@ -284,9 +284,12 @@ fn the_files_are_served_after_the_run_and_events_end_with_it() {
 /// Returns the texts of all files in `directory`.
 fn everything_in(directory: &Path) -> String {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let text = |path: PathBuf| match path.is_dir() {
-        true => everything_in(&path),
-        false => String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned(),
+    let text = |path: PathBuf| {
+        if path.is_dir() {
+            everything_in(&path)
+        } else {
+            String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
+        }
     };
     entries.map(text).collect()
 }

@@ -72,13 +72,13 @@ fn assert_files_clean(directory: &Path, except: &[&str]) -> usize {
         }
         let shown = path.display().to_string();
         assert_clean(&fs::read(&path).unwrap(), &shown);
-        if name.ends_with(".parquet") {
+        if path.extension().is_some_and(|end| end == "parquet") {
             let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
             for row in reader.get_row_iter(None).unwrap() {
                 assert_clean(row.unwrap().to_string().as_bytes(), &shown);
             }
         }
-        if name.ends_with(".zst") {
+        if path.extension().is_some_and(|end| end == "zst") {
             let lines = zstd::decode_all(File::open(&path).unwrap()).unwrap();
             assert!(!lines.is_empty());
             assert_clean(&lines, &shown);
@@ -117,10 +117,10 @@ fn tracker() -> (String, Arc<Mutex<Vec<String>>>) {
 
 #[test]
 fn no_output_has_a_secret_of_a_url() {
-    let (mock, receiver) = (mock(varied()), OtlpReceiver::http());
+    let (mock, collector) = (mock(varied()), OtlpReceiver::http());
     let (mlflow, received) = tracker();
     let url = |flag: &str, path: &str| format!("{}{path}?{}", mock.url(), query(flag));
-    let otel = receiver.otel_url();
+    let otel = collector.otel_url();
     let pages = tempfile::tempdir().unwrap();
     let page = |name: &str| pages.path().join(name).display().to_string();
     let flags = [
@@ -153,11 +153,11 @@ fn no_output_has_a_secret_of_a_url() {
     for body in received.lock().unwrap().iter() {
         assert_clean(body.as_bytes(), "MLflow");
     }
-    assert!(!receiver.taken().is_empty() && !receiver.traces().is_empty());
-    for export in receiver.taken() {
+    assert!(!collector.taken().is_empty() && !collector.traces().is_empty());
+    for export in collector.taken() {
         assert_clean(format!("{export:?}").as_bytes(), "OTLP");
     }
-    for export in receiver.traces() {
+    for export in collector.traces() {
         assert_clean(format!("{export:?}").as_bytes(), "OTLP");
     }
     // Files of a version that did not redact them are redacted when they are read.
