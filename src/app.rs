@@ -17,6 +17,7 @@ mod plot;
 mod profile;
 mod readiness;
 mod rehearsal;
+mod rejection;
 mod report;
 mod selfcheck;
 mod server_metrics;

@@ -290,7 +290,7 @@ named! { WaitMode { "models" => Models, "inference" => Inference, "both" => Both
 /// (docs/performance.md).
 const STREAMS_PER_WORKER: u64 = 250;
 
-/// Number of threads.
+/// Number of threads, and when they give up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RunnerConfig {
     /// Threads that send requests and receive responses (`--workers-max`); `None` for the
@@ -298,6 +298,9 @@ pub struct RunnerConfig {
     pub workers: Option<usize>,
     /// Threads that parse responses (`--record-processors`); `None` for the default.
     pub processors: Option<usize>,
+    /// Number of first requests after whose rejection the run is aborted
+    /// (`--rejected-request-limit`); 0 never aborts it.
+    pub rejection_limit: u64,
 }
 
 impl RunnerConfig {

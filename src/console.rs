@@ -21,6 +21,7 @@ mod warning;
 
 use std::borrow::Cow;
 
+use crate::metrics::tag;
 use crate::redact::printable;
 use crate::run::{ClientTables, RunReport};
 
@@ -90,7 +91,17 @@ pub fn render(report: &RunReport, style: Style) -> String {
 }
 
 fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
-    let mut text = headline::header(report, style);
+    let mut warnings = String::new();
+    let given = Given::of(report);
+    for warning in Warning::of(report) {
+        warnings.push_str(&panel::render(warning.title(), &warning.text(&given), style));
+        warnings.push('\n');
+    }
+    let has_results = report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
+    // Without results, the reason is what there is to say.
+    let (first, later) =
+        if has_results { (String::new(), warnings) } else { (warnings, String::new()) };
+    let mut text = first + &headline::header(report, style);
     for table in SummaryTable::shown(report, tables) {
         text.push_str(&table.render(style));
         text.push('\n');
@@ -108,11 +119,7 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
         text.push_str(&table::errors(&report.errors, style));
         text.push('\n');
     }
-    let given = Given::of(report);
-    for warning in Warning::of(report) {
-        text.push_str(&panel::render(warning.title(), &warning.text(&given), style));
-        text.push('\n');
-    }
+    text.push_str(&later);
     if let Some(health) = &report.outcome.client_health {
         text.push_str(&health::render(health, style));
     }

@@ -43,7 +43,7 @@ use crate::schedule::config::PhaseConfig;
 use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
 use phase::{GivenUp, PhaseRun, Stop};
-use reach::Reach;
+use reach::{Reach, Rejection};
 use worker::{Worker, WorkerEvent, WorkerParts};
 
 /// Interval between checks whether the run is to be aborted.
@@ -62,6 +62,8 @@ pub struct Config {
     pub shard: Shard,
     /// When the first phase starts; `None` starts it as soon as the workers are ready.
     pub start_at: Option<Nanos>,
+    /// Number of first requests after whose rejection the run is aborted; 0 never aborts it.
+    pub rejection_limit: u64,
 }
 
 /// Error of a run.
@@ -97,6 +99,19 @@ pub enum RunnerError {
     NeverConnected {
         /// Error of the last attempt.
         reason: String,
+    },
+    /// The first requests were all rejected with a status such as 401 or 404.
+    #[error(
+        "the first {requests} requests were all rejected, the last with status {status}; the run was \
+         aborted{cause}"
+    )]
+    Rejected {
+        /// Number of rejected requests.
+        requests: u64,
+        /// Status of the last response.
+        status: u16,
+        /// The cause after a colon, if it is known.
+        cause: String,
     },
     /// More requests failed than the threshold allows.
     #[error(
@@ -227,7 +242,8 @@ impl Runner {
         // TLS is set up here, so that its errors are reported before the run.
         let targets = self.workload.targets.servers();
         let connector = Arc::new(Connector::new(self.transport.clone(), targets)?);
-        let reach = Arc::new(Reach::of(targets.len(), Arc::clone(&connector)));
+        let reach =
+            Arc::new(Reach::of(targets.len(), Arc::clone(&connector), self.config.rejection_limit));
         let workers = self.start_workers(&connector, &sender)?;
         drop(sender);
         let mut start_at = self.config.start_at;
@@ -386,11 +402,15 @@ async fn oversee(
             }
         }
     }
-    match failure {
+    // The workers may have ended sooner than this was noticed.
+    match failure.or_else(|| run.reach.rejected().map(GivenUp::Rejected)) {
         Some(GivenUp::Failures { failed, returned }) => {
             Err(RunnerError::TooManyFailures { failed, returned })
         }
         Some(GivenUp::NeverConnected { reason }) => Err(RunnerError::NeverConnected { reason }),
+        Some(GivenUp::Rejected(Rejection { requests, status })) => {
+            Err(RunnerError::Rejected { requests, status, cause: String::new() })
+        }
         None => Ok(()),
     }
 }

@@ -83,6 +83,10 @@ pub(super) struct LoadArgs {
     /// Fraction of failed requests, from 0 to 1, above which the run is aborted
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub(super) failed_request_threshold: Option<f64>,
+    /// Number of requests at the start, all rejected with status 401, 403, 404, 405 or 422, after
+    /// which the run is aborted; 0 never aborts it
+    #[arg(long, value_name = "COUNT", value_parser = count, default_value_t = 20)]
+    pub(super) rejected_request_limit: u64,
     /// End a session when one of its turns fails or is cancelled; by default its later turns are
     /// sent without the missing response
     #[arg(long)]

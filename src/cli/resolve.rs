@@ -64,6 +64,7 @@ pub(super) fn run_config(
         runner: RunnerConfig {
             workers: flags.service.workers_max.map(|count| count as usize),
             processors: flags.service.record_processors.map(|count| count as usize),
+            rejection_limit: flags.load.rejected_request_limit,
         },
         metrics: settings(flags, environment)?,
         telemetry: telemetry(&flags.output, environment)?,

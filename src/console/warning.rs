@@ -252,9 +252,9 @@ impl Warning {
     #[must_use]
     pub(crate) fn of(report: &RunReport) -> Vec<Self> {
         let mut warnings: Vec<Self> = [
+            incomplete(report),
             nothing_succeeded(report),
             not_authorized(report),
-            incomplete(report),
             connections_failed(report),
             concurrency_not_reached(report),
             rate_not_reached(report),

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use super::progress::Counters;
-use super::reach::Reach;
+use super::reach::{Reach, Rejection};
 use super::slots::{Slot, Slots};
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::schedule::{Arrival, Cancellations, PhaseKind, Schedule, Shard, Users};
 use crate::timer::Timer;
+use crate::transport::Exchange;
 use crate::units::Nanos;
 
 /// How far a phase has been stopped.
@@ -216,9 +217,20 @@ impl PhaseRun {
         self.grace_period.map(|grace| now + grace)
     }
 
+    /// Records how the request of a session ended. If the server rejects all of them, no more are
+    /// sent from now on.
+    pub(super) fn observe(&self, server: usize, exchange: &Exchange) {
+        if self.reach.observe(server, exchange) {
+            self.stop_sending(true);
+        }
+    }
+
     /// Returns the reason to abort the run, as far as responses have been read: too many requests
-    /// failed, or a closed loop never connected.
+    /// failed, the first ones were all rejected, or a closed loop never connected.
     pub(super) fn given_up(&self) -> Option<GivenUp> {
+        if let Some(rejection) = self.reach.rejected() {
+            return Some(GivenUp::Rejected(rejection));
+        }
         if self.is_closed_loop()
             && let Some(error) = self.reach.hopeless()
         {
@@ -277,6 +289,8 @@ pub(super) enum GivenUp {
     Failures { failed: u64, returned: u64 },
     /// No connection succeeded.
     NeverConnected { reason: String },
+    /// The first requests were all rejected.
+    Rejected(Rejection),
 }
 
 /// Returns the due times of the conversations of a fixed schedule, in order.

@@ -1,10 +1,14 @@
-//! Tracks whether servers can be connected to, and how long a closed loop waits if they cannot.
+//! Tracks whether servers can be connected to and accept any request, and how long a closed loop
+//! waits if it cannot connect.
 //!
 //! A refused connection takes no time, so a closed loop would retry as fast as it can. Instead it
 //! waits after each round of failures, twice as long each time. An open loop does not wait, because
 //! it keeps its arrival times.
+//!
+//! A server that rejects the first requests because of what all of them have, such as their key, their
+//! path or their model, would reject the others too.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::{Rng, RngExt};
@@ -21,12 +25,60 @@ const LONGEST: Nanos = Nanos(1_000_000_000);
 /// seconds plus the time of the attempts.
 const HOPELESS: u32 = 12;
 
+/// Statuses of responses to requests that the server rejects because of what all requests of a run
+/// have: unauthorized, forbidden, not found, method not allowed, unprocessable content.
+const REJECTED: [u16; 5] = [401, 403, 404, 405, 422];
+
 /// The servers of a run, over all phases.
 #[derive(Debug)]
 pub(super) struct Reach {
     servers: Vec<Server>,
     connector: Arc<Connector>,
     last_failure: Mutex<Option<RequestError>>,
+    rejections: Rejections,
+}
+
+/// The requests that were rejected before the first one that was not.
+#[derive(Debug)]
+struct Rejections {
+    /// Number after which the run is aborted; 0 if it never is.
+    limit: u64,
+    count: AtomicU64,
+    /// Status of the last of them.
+    status: AtomicU32,
+    /// Whether there was a response with another status.
+    are_over: AtomicBool,
+}
+
+impl Rejections {
+    /// Counts a response; returns whether as many as the limit have been rejected.
+    fn observe(&self, status: u16) -> bool {
+        // All that is left to do for every request after the first accepted one.
+        if self.are_over.load(Relaxed) {
+            return false;
+        }
+        if self.limit == 0 || !REJECTED.contains(&status) {
+            self.are_over.store(true, Relaxed);
+            return false;
+        }
+        self.status.store(status.into(), Relaxed);
+        self.count.fetch_add(1, Relaxed) + 1 >= self.limit
+    }
+
+    fn reason(&self) -> Option<Rejection> {
+        let requests = self.count.load(Relaxed);
+        let is_reached = self.limit > 0 && requests >= self.limit && !self.are_over.load(Relaxed);
+        let status = u16::try_from(self.status.load(Relaxed)).unwrap_or_default();
+        is_reached.then_some(Rejection { requests, status })
+    }
+}
+
+/// The first requests of a run, all of which were rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rejection {
+    pub(super) requests: u64,
+    /// Status of the last response.
+    pub(super) status: u16,
 }
 
 #[derive(Debug, Default)]
@@ -38,18 +90,26 @@ struct Server {
 }
 
 impl Reach {
-    /// Creates the state of `servers` servers, to which `connector` connects.
-    pub(super) fn of(servers: usize, connector: Arc<Connector>) -> Self {
+    /// Creates the state of `servers` servers, to which `connector` connects. The run is aborted after
+    /// `rejection_limit` rejected requests, unless it is 0.
+    pub(super) fn of(servers: usize, connector: Arc<Connector>, rejection_limit: u64) -> Self {
         Self {
             servers: (0..servers).map(|_| Server::default()).collect(),
             connector,
             last_failure: Mutex::default(),
+            rejections: Rejections {
+                limit: rejection_limit,
+                count: AtomicU64::default(),
+                status: AtomicU32::default(),
+                are_over: AtomicBool::default(),
+            },
         }
     }
 
-    /// Records whether `exchange` had a connection to `server`.
-    pub(super) fn observe(&self, server: usize, exchange: &Exchange) {
-        let Some(found) = self.servers.get(server) else { return };
+    /// Records whether `exchange` had a connection to `server`, and whether its request was rejected;
+    /// returns whether the run is to be aborted because all were.
+    pub(super) fn observe(&self, server: usize, exchange: &Exchange) -> bool {
+        let Some(found) = self.servers.get(server) else { return false };
         if exchange.trace.had_connection() {
             // Written only if it changes, because all workers read it.
             if found.rounds.load(Relaxed) > 0 {
@@ -60,6 +120,12 @@ impl Reach {
         {
             self.failed(found, exchange.start, error);
         }
+        exchange.status.is_some_and(|status| self.rejections.observe(status))
+    }
+
+    /// Returns what was rejected if the run is to be aborted because of it.
+    pub(super) fn rejected(&self) -> Option<Rejection> {
+        self.rejections.reason()
     }
 
     fn failed(&self, server: &Server, start: Nanos, error: &RequestError) {
@@ -111,7 +177,7 @@ mod tests {
 
     fn reach(servers: usize) -> Reach {
         let connector = Connector::new(transport::Config::default(), &[]).unwrap();
-        Reach::of(servers, Arc::new(connector))
+        Reach::of(servers, Arc::new(connector), 3)
     }
 
     /// Returns the shortest and the longest pause after `rounds` rounds, in milliseconds.
@@ -149,6 +215,23 @@ mod tests {
         assert_eq!(server.rounds.load(Relaxed), 1);
         reach.failed(server, Nanos(server.next.load(Relaxed)), &error);
         assert_eq!(server.rounds.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn only_the_first_requests_can_be_rejected_for_the_same_reason() {
+        let observed = |statuses: &[u16]| {
+            let reach = reach(1);
+            let all: Vec<bool> =
+                statuses.iter().map(|status| reach.rejections.observe(*status)).collect();
+            (all, reach.rejected())
+        };
+        let (all, rejected) = observed(&[404, 401, 403]);
+        assert_eq!(all, [false, false, true]);
+        assert_eq!(rejected, Some(Rejection { requests: 3, status: 403 }));
+        for accepted in [200, 400, 429, 500] {
+            assert_eq!(observed(&[404, accepted, 404, 404, 404]), (vec![false; 5], None));
+        }
+        assert_eq!(observed(&[405, 422]), (vec![false; 2], None));
     }
 
     #[test]

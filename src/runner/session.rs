@@ -291,7 +291,7 @@ impl PhaseWorker {
         let mut cancelled = pin!(cancelled);
         let mut first =
             client.exchange(&request, &session.connection, watch, cancelled.as_mut()).await;
-        self.phase.reach.observe(session.server, &first);
+        self.phase.observe(session.server, &first);
         let exchange = match steps::next(&*workload.endpoint, None, &mut first) {
             None => first,
             // Boxed, so that usual requests do not need the memory for it.

@@ -150,7 +150,7 @@ fn a_fixed_schedule_sends_each_conversation_when_its_time_has_come() {
         traced("hasty", &[(Some(1030), 0), (Some(1031), 0)]),
     ];
     for workers in [1, 2] {
-        let mut dataset = Dataset { conversations: trace.clone() };
+        let mut dataset = Dataset { conversations: trace.clone().into() };
         let phase = PhaseConfig {
             load: LoadPattern::FixedSchedule,
             concurrency: None,
@@ -170,7 +170,7 @@ fn a_fixed_schedule_sends_each_conversation_when_its_time_has_come() {
         settle(&mut config, &mut dataset).unwrap();
         let outcome = Load {
             phases: config.phases,
-            conversations: Some(dataset.conversations),
+            conversations: Some(dataset.conversations.into_vec()),
             workers,
             ..Load::on(&server.url())
         }
@@ -453,6 +453,70 @@ fn a_closed_loop_that_never_connects_backs_off_and_gives_up() {
     // Nothing was measured, so there cannot be a verdict.
     assert_eq!(summary["client_health"].get("verdict"), None);
     assert!(!run.stdout().contains("Client health: valid"), "{}", run.stdout());
+}
+
+/// Returns the run of 100,000 requests, of which the server rejects all.
+fn rejected(url: &str, flags: &[&str]) -> Run {
+    let load = ["--concurrency", "8", "--request-count", "100000", "--num-prompts", "5"];
+    let run = profile(url, &[&load[..], flags].concat());
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    // Those that were in flight when the twentieth was rejected have ended too.
+    let records = run.records();
+    assert!((20..28).contains(&records.len()), "{}", records.len());
+    run
+}
+
+#[test]
+fn a_wrong_model_ends_the_run_and_the_server_names_its_models() {
+    let models = ["one", "two"].map(str::to_owned).to_vec();
+    let server = mock(Script { strict_models: true, models, ..Script::default() });
+    let run = rejected(&server.url(), &[]);
+    for shown in [run.stderr(), run.summary()["incomplete_reason"].to_string()] {
+        assert!(shown.contains("requests were all rejected, the last with status 404"), "{shown}");
+        let offer =
+            "does not offer the model mock-model, but one, two; choose one of them with --model";
+        assert!(shown.contains(offer), "{shown}");
+    }
+    // The reason stands before anything else.
+    let stdout = run.stdout();
+    let lines: Vec<&str> = stdout.lines().take(2).collect();
+    assert!(lines.concat().contains("requests were all rejected"), "{stdout}");
+    let message = "aborted: The model `mock-model` does not exist; the server";
+    assert!(run.stderr().contains(message), "{}", run.stderr());
+}
+
+#[test]
+fn a_wrong_path_ends_the_run_and_those_that_answer_are_named() {
+    let server = mock(Script::default());
+    let run = rejected(&server.url(), &["--endpoint", "/v1/wrong"]);
+    let stderr = run.stderr();
+    assert!(stderr.contains("the server does not serve /v1/wrong, but answers at "), "{stderr}");
+    assert!(
+        stderr.contains("/v1/chat/completions") && stderr.contains("/v1/embeddings"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_missing_key_ends_the_run_and_the_limit_can_be_set() {
+    let server = faulty("all:status=401");
+    let run = rejected(&server.url(), &[]);
+    let advice = "check the credentials set with --api-key";
+    assert!(run.stderr().contains(advice), "{}", run.stderr());
+    for (limit, requests) in [("3", 3), ("0", 40)] {
+        let flags =
+            ["--concurrency", "1", "--request-count", "40", "--rejected-request-limit", limit];
+        let run = profile(&server.url(), &flags);
+        assert_eq!((run.exit_code(), run.records().len()), (Some(1), requests), "{limit}");
+    }
+}
+
+#[test]
+fn requests_that_fail_later_do_not_end_the_run() {
+    // One of the first twenty is accepted.
+    let server = faulty("every=2:status=404");
+    let run = profile(&server.url(), &["--request-count", "60"]).succeeded();
+    assert_eq!(run.records().len(), 60);
 }
 
 #[test]

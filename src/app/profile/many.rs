@@ -591,7 +591,9 @@ impl Concluded {
 fn failure(error: &anyhow::Error, report: &RunReport) -> Failure {
     let why = explained(error);
     match error.downcast_ref() {
-        None | Some(RunnerError::TooManyFailures { .. }) => report.failure(why),
+        None | Some(RunnerError::TooManyFailures { .. } | RunnerError::Rejected { .. }) => {
+            report.failure(why)
+        }
         Some(_) => Failure::Client(why),
     }
 }

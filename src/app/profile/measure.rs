@@ -12,6 +12,7 @@ use url::Url;
 use super::beside::Beside;
 use super::{Observer, Run};
 use crate::app::logging;
+use crate::app::rejection::Rejection;
 use crate::app::view::View;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
@@ -30,7 +31,7 @@ use crate::metrics::{
 use crate::processing::{Processed, Processing, ProcessingParts, RecordSink};
 use crate::redact::{Secret, ShownUrl};
 use crate::run::time_breakdown::time_breakdown;
-use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner};
+use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner, RunnerError};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
@@ -145,13 +146,7 @@ impl Run {
         let processors = self.config.runner.processors.unwrap_or(1);
         let processing = Processing::start(parts, files, processors)?;
         let runner = Runner::new(
-            runner::Config {
-                workers: self.workers_for(&own_phases),
-                phases,
-                seed: self.seed,
-                shard: schedule.shard.unwrap_or(Shard::WHOLE),
-                start_at: schedule.start_at.map(|at| self.clock.at_wall_ns(at)),
-            },
+            self.runner_config(phases, &own_phases),
             self.config.transport.clone(),
             self.workload.clone(),
             Arc::clone(&queue),
@@ -163,6 +158,7 @@ impl Run {
         // Not closed yet if the runner could not start or panicked.
         queue.close();
         let (mut processed, is_cut_short) = process_rest(processing, interrupt)?;
+        let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
         let counts = knows_all.then(counts);
@@ -210,6 +206,32 @@ impl Run {
         })
     }
 
+    /// Returns the failure of the load with what the servers reveal about its cause.
+    fn diagnosed(
+        &self,
+        failure: anyhow::Error,
+        processed: &Processed<Files>,
+        interrupt: &Interrupt,
+    ) -> anyhow::Error {
+        let Some(RunnerError::Rejected { requests, status, .. }) = failure.downcast_ref() else {
+            return failure;
+        };
+        let (requests, status) = (*requests, *status);
+        let errors = [&processed.profiling, &processed.warmup].map(Accumulator::errors);
+        let error = errors.into_iter().flatten().find(|(error, _)| error.code == Some(status));
+        let rejection = Rejection {
+            status,
+            message: error.map(|(error, _)| error.message),
+            server: &self.config.server,
+            connections: &self.config.transport.connections,
+            path: &self.config.endpoint.path(&self.config.dataset.models[0]),
+            models: self.config.dataset.requested_models(),
+            builder: &self.builder,
+        };
+        let cause = format!(": {}", rejection.cause(interrupt));
+        RunnerError::Rejected { requests, status, cause }.into()
+    }
+
     /// Runs the load, with the profilers of the servers if they are used.
     fn drive(
         &self,
@@ -229,6 +251,23 @@ impl Run {
             profiler.stop();
         }
         outcome
+    }
+
+    /// Returns the configuration of the runner for `phases`, of which this process has `own_phases`.
+    fn runner_config(
+        &self,
+        phases: Vec<PhaseConfig>,
+        own_phases: &[PhaseConfig],
+    ) -> runner::Config {
+        let schedule = &self.config.schedule;
+        runner::Config {
+            workers: self.workers_for(own_phases),
+            phases,
+            seed: self.seed,
+            shard: schedule.shard.unwrap_or(Shard::WHOLE),
+            start_at: schedule.start_at.map(|at| self.clock.at_wall_ns(at)),
+            rejection_limit: self.config.runner.rejection_limit,
+        }
     }
 
     /// Returns the number of workers for `phases` on this machine.

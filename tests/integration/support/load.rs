@@ -117,6 +117,7 @@ impl Load {
             seed: Seed(1),
             shard: Shard::WHOLE,
             start_at: None,
+            rejection_limit: 0,
         };
         let runner = Runner::new(
             config,
