@@ -339,6 +339,9 @@ fn parse_sweep(
             other => return Ok(other),
         }
     }
+    if let Some(first) = cells.first_mut() {
+        first.config.warnings.extend(sweep.note.clone());
+    }
     let Some(first) = cells.first() else {
         return Err(CliError::Usage(
             "error: the sweep is empty; give each list at least one value".to_owned(),

@@ -104,6 +104,7 @@ pub(super) fn run_config(
     config.check()?;
     config.warnings.extend(load::warning(flags, &config.schedule));
     config.warnings.extend(search::warning(flags));
+    config.warnings.extend(config.schedule.warning());
     config.warnings.extend(connections::warning(&config, environment));
     Ok(config)
 }

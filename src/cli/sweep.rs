@@ -3,6 +3,7 @@
 //! The command line of a cell is that of the sweep without the lists, and with one value of each
 //! list instead. It is parsed and checked like any other.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 
 use clap::{ArgAction, ArgGroup, Args, Command};
@@ -13,10 +14,13 @@ use super::search;
 use super::value::{choice, count, members, number, seconds, seconds_above_zero};
 use crate::config::ConfigError;
 use crate::multi_run::Variation;
-use crate::multi_run::sweep::{Choice, Config, Mode, Parameter};
+use crate::multi_run::sweep::{Choice, Config, Mode, Parameter, plain};
 use crate::redact;
 use crate::setting::{Named as _, named};
 use crate::units::Nanos;
+
+/// Maximum number of repeated values that are named.
+const MAX_NAMED: usize = 5;
 
 /// Maximum number of cells, each of which is parsed before the first run.
 pub(super) const MAX_CELLS: usize = 1000;
@@ -138,6 +142,8 @@ pub(super) struct Sweep {
     common: Vec<OsString>,
     /// Each cell with its flags.
     cells: Vec<(Variation, Vec<String>)>,
+    /// A note on values that are given twice.
+    pub(super) note: Option<String>,
 }
 
 /// A cell that is being parsed.
@@ -206,6 +212,7 @@ impl Sweep {
         let flags: Vec<_> = axes.iter().flat_map(|axis| &axis.parameters).collect();
         let parameters = flags.iter().map(|(flag, path)| parameter(flag, path)).collect();
         let config = Config { parameters, ..Config::default() };
+        let (combinations, note) = each_once(combinations);
         let cell = |(index, combination): (u64, Combined<'_>)| {
             let values: Vec<_> = combination.into_iter().flatten().collect();
             let flags =
@@ -215,7 +222,7 @@ impl Sweep {
         };
         let cells = (0..).zip(combinations).map(cell).collect();
         let flag = axes.first().map_or("--concurrency", |axis| axis.flag);
-        Self { parameters: config.parameters.clone(), common, cells }.checked(flag)
+        Self { parameters: config.parameters.clone(), common, cells, note }.checked(flag)
     }
 
     /// The cells of `--variant`.
@@ -241,7 +248,7 @@ impl Sweep {
             let (mut flags, mut values) = (Vec::new(), Map::new());
             for (key, value) in settings {
                 let flag = varied_flag(&key, profile).map_err(refuse)?;
-                let text = crate::multi_run::sweep::plain(&value);
+                let text = plain(&value);
                 let given = format!("--{}={text}", flag.name);
                 if redact::command_line(&["", &given]).contains(redact::REDACTED) {
                     let why = format!("--{} has a secret; give it outside of --variant", flag.name);
@@ -266,7 +273,7 @@ impl Sweep {
             }
             cells.push((Variation::named(index, &name, values), flags));
         }
-        Self { parameters, common, cells }.checked("--variant")
+        Self { parameters, common, cells, note: None }.checked("--variant")
     }
 
     /// Checks that each cell has its own directory.
@@ -451,6 +458,26 @@ fn grid<'a>(axes: &'a [Axis], flag: &str) -> Result<Vec<Combined<'a>>, ConfigErr
             .collect();
     }
     Ok(combinations)
+}
+
+/// The combinations without those that are equal to an earlier one, and a note on these.
+fn each_once(combinations: Vec<Combined<'_>>) -> (Vec<Combined<'_>>, Option<String>) {
+    let mut seen = HashSet::new();
+    let (mut kept, mut repeated) = (Vec::new(), Vec::new());
+    for combination in combinations {
+        let values: Vec<&Value> = combination.iter().copied().flatten().map(|(_, it)| it).collect();
+        if seen.insert(values.iter().map(ToString::to_string).collect::<Vec<_>>()) {
+            kept.push(combination);
+        } else {
+            repeated.push(values.into_iter().map(plain).collect::<Vec<_>>().join(":"));
+        }
+    }
+    let first: Vec<&str> = repeated.iter().take(MAX_NAMED).map(String::as_str).collect();
+    let note = (!repeated.is_empty()).then(|| {
+        let more = if repeated.len() > MAX_NAMED { " and others" } else { "" };
+        format!("values of the sweep that are given twice are run once: {}{more}", first.join(", "))
+    });
+    (kept, note)
 }
 
 /// The first values of all axes, the second ones, and so on.

@@ -46,6 +46,17 @@ impl Config {
         }
     }
 
+    /// Returns what the settings cannot achieve together: a concurrency of more requests than are sent.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let phase = self.phases.last()?;
+        let concurrency = phase.concurrency?.most;
+        let requests = phase.stop.requests.filter(|requests| *requests < concurrency)?;
+        Some(format!(
+            "--request-count {requests} is less than --concurrency {concurrency}, so at most {requests} \
+             requests are in flight at the same time"
+        ))
+    }
+
     /// Checks that each shard has something to send. To be called again once the dataset has
     /// determined the phases.
     pub(crate) fn check_shares(&self) -> Result<(), InvalidSetting> {
@@ -60,10 +71,6 @@ fn check_limits(phase: &PhaseConfig) -> Result<(), InvalidSetting> {
     if let Some(prefill) = prefill.filter(|prefill| *prefill > concurrency) {
         let why = format!("must be at most --concurrency ({concurrency}), got {prefill}");
         return Err(InvalidSetting::new("--prefill-concurrency", why));
-    }
-    if let Some(requests) = phase.stop.requests.filter(|requests| *requests < concurrency) {
-        let why = format!("must be at least --concurrency ({concurrency}), got {requests}");
-        return Err(InvalidSetting::new("--request-count", why));
     }
     Ok(())
 }

@@ -155,6 +155,22 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
 }
 
 #[test]
+fn equal_cells_are_run_once_and_those_of_few_requests_with_a_warning() {
+    let server = mock(Script::default());
+    let run =
+        profile(&server.url(), &["--concurrency", "2,8,2", "--request-count", "4"]).succeeded();
+    let found = results(&run.path("sweep_aggregate"));
+    let cells = found["per_combination_metrics"].as_array().unwrap();
+    let loads: Vec<_> = cells.iter().map(|cell| &cell["parameters"]["concurrency"]).collect();
+    assert_eq!(loads, [2, 8]);
+    let stderr = run.stderr();
+    assert!(stderr.contains("given twice are run once: 2"), "{stderr}");
+    let warning =
+        "--request-count 4 is less than --concurrency 8, so at most 4 requests are in flight";
+    assert_eq!(stderr.matches(warning).count(), 1, "{stderr}");
+}
+
+#[test]
 fn recipes_write_what_they_find() {
     let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
     let file = |flags: &str, name: &str| -> (Value, Value, String) {

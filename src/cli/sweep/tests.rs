@@ -126,6 +126,23 @@ fn scenarios_set_any_flag_of_a_run() {
 }
 
 #[test]
+fn equal_values_are_run_once() {
+    let found = |flags: &[&str]| {
+        let found = sweep(flags).unwrap().unwrap();
+        let names = found.cells.iter().map(|(cell, _)| cell.directory().to_owned());
+        (names.collect::<Vec<_>>(), found.note.unwrap_or_default())
+    };
+    let (cells, note) = found(&["--isl", "1,2,1,2,1"]);
+    assert_eq!(cells, ["mean_1", "mean_2"]);
+    assert_eq!(note, "values of the sweep that are given twice are run once: 1, 2, 1");
+    let zip = ["--isl", "1,1,1", "--osl", "2,3,2", "--sweep-type", "zip"];
+    let (cells, note) = found(&zip);
+    assert_eq!(cells.len(), 2, "{cells:?}");
+    assert!(note.ends_with("run once: 1:2"), "{note}");
+    assert_eq!(found(&["--isl", "1,2"]).1, "");
+}
+
+#[test]
 fn what_is_no_sweep_stays_as_it_is() {
     for flags in [
         &["--concurrency", "4"][..],
@@ -136,7 +153,6 @@ fn what_is_no_sweep_stays_as_it_is() {
     ] {
         assert!(sweep(flags).unwrap().is_none(), "{flags:?}");
     }
-    assert!(refusal(&["--isl", "1,2,1"]).contains("names two cells"));
     assert!(refusal(&["--isl", "1,2", "--isl", "3,4"]).contains("two lists"));
     let long: Vec<String> = (1..=40).map(|value| value.to_string()).collect();
     let long = long.join(",");

@@ -45,7 +45,6 @@ fn errors_name_the_flag_and_what_to_do() {
         "--arrival-pattern constant --arrival-smoothness 2 --request-rate 1",
         "--prefill-concurrency 2",
         "--streaming --prefill-concurrency 5 --concurrency 4",
-        "--concurrency 8 --request-count 4",
         "--warmup-concurrency 4",
         "--warmup-request-count 4 --warmup-arrival-pattern constant",
         "--user-centric-rate 2 --num-users 4",
