@@ -44,6 +44,7 @@ use crate::setting::{self, named};
 use crate::units::{Clock, Nanos};
 use serde::Serialize;
 
+pub(crate) use claim::newest;
 pub use claim::{Claim, Wanted};
 pub(crate) use inputs::MAX_INPUT_BYTES;
 pub(crate) use json::local_time;
@@ -66,6 +67,8 @@ pub struct Config {
     /// The run's own directory.
     #[serde(serialize_with = "setting::path")]
     pub directory: PathBuf,
+    /// Whether that is the default, and not named by the user. It gets a number if it is in use.
+    pub has_default_directory: bool,
     /// `--profile-export-prefix`, if given.
     pub prefix: Option<String>,
     /// Whether the files of an earlier run may be moved aside (`--overwrite`).

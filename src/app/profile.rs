@@ -90,8 +90,8 @@ pub(super) fn check_place(config: &RunConfig) -> anyhow::Result<()> {
         return Ok(());
     }
     let resumes = config.multi_run.sweep.as_ref().is_some_and(|sweep| sweep.resumes);
-    // The name of a default directory may depend on the dataset.
-    if !resumes && config.artifacts.directory != config.default_directory() {
+    // A default directory gets a number.
+    if !resumes && !config.artifacts.has_default_directory {
         config.artifacts.wanted().check()?;
     }
     Ok(())
@@ -256,6 +256,8 @@ impl Run {
         )
         .with_cache_bust(config.dataset.cache_bust);
         check_chat_template(&counter, &workload)?;
+        // The directory may get a number, which the description contains.
+        let claim = claim(&mut config)?;
         let counts = traits.tokenizes_input || traits.produces_tokens;
         let description = RunDescription {
             benchmark_id: config.benchmark_id(seed),
@@ -276,7 +278,6 @@ impl Run {
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);
-        let claim = claim(&config)?;
         let clock = Clock::start();
         Ok(Self {
             config,
@@ -469,18 +470,34 @@ impl Concluded {
 }
 
 /// Claims the directory for a run, or for several, and prints where an earlier run's files
-/// were moved to.
-fn claim(config: &RunConfig) -> anyhow::Result<Claim> {
+/// were moved to, or which directory is used instead of the default one.
+fn claim(config: &mut RunConfig) -> anyhow::Result<Claim> {
     let wanted = config.artifacts.wanted();
+    let has_default = config.artifacts.has_default_directory;
     let sweep = config.multi_run.sweep.as_ref().filter(|_| config.member.is_none());
-    let claim = match sweep {
-        Some(sweep) if sweep.resumes => Claim::again(wanted)?,
-        _ => Claim::take(wanted)?,
+    let (claim, directory) = match sweep {
+        Some(sweep) if sweep.resumes => (Claim::again(wanted)?, wanted.directory.to_owned()),
+        _ if has_default && !wanted.overwrite => Claim::take_next(wanted)?,
+        _ => (Claim::take(wanted)?, wanted.directory.to_owned()),
     };
-    if let Some(place) = claim.moved_to().filter(|_| config.ui != Ui::None) {
-        // An error means that the terminal is gone; there is nowhere to report it.
-        let _ = writeln!(Stderr, "moved the files of an earlier run to {}", place.display());
+    if has_default {
+        claim.link_latest();
     }
+    let moved = claim
+        .moved_to()
+        .map(|place| format!("moved the files of an earlier run to {}", place.display()));
+    let numbered = (directory != wanted.directory).then(|| {
+        format!(
+            "{} has the files of an earlier run, so this one writes to {}",
+            wanted.directory.display(),
+            directory.display()
+        )
+    });
+    for line in moved.into_iter().chain(numbered).filter(|_| config.ui != Ui::None) {
+        // An error means that the terminal is gone; there is nowhere to report it.
+        let _ = writeln!(Stderr, "{line}");
+    }
+    config.artifacts.directory = directory;
     Ok(claim)
 }
 
@@ -520,7 +537,6 @@ fn settle_schedule(
     is_fixed: bool,
 ) -> anyhow::Result<()> {
     let was_fixed = config.schedule.is_fixed_schedule();
-    let has_default_directory = config.artifacts.directory == config.default_directory();
     let sends_whole_file = matches!(config.dataset.source, Source::File { .. })
         && config.schedule.phases.iter().any(|phase| phase.stop.is_unset());
     schedule::settle_phases(&mut config.schedule, dataset, is_fixed)?;
@@ -539,6 +555,7 @@ fn settle_schedule(
             config.warnings.push(warning);
         }
     }
+    let has_default_directory = config.artifacts.has_default_directory;
     if config.schedule.is_fixed_schedule() && !was_fixed && has_default_directory {
         config.artifacts.directory = config.default_directory();
     }

@@ -84,6 +84,34 @@ impl Claim {
         Ok(claim)
     }
 
+    /// Like [`take`](Self::take), but for a default directory: if it has the files of an earlier run,
+    /// or another run is writing to it, the next one with a number is used, as in `directory-2`.
+    /// Returns the directory, too.
+    ///
+    /// # Errors
+    ///
+    /// Fails if none of them can be used.
+    pub(crate) fn take_next(wanted: Wanted<'_>) -> Result<(Self, PathBuf), ArtifactError> {
+        let mut outcome = Err(ArtifactError::InUse { path: wanted.directory.to_owned() });
+        for directory in numbered(wanted.directory).take(MAX_NUMBER) {
+            outcome = Self::take(Wanted { directory: &directory, ..wanted });
+            match outcome {
+                Err(ArtifactError::Taken { .. } | ArtifactError::InUse { .. }) => {}
+                outcome => return outcome.map(|claim| (claim, directory)),
+            }
+        }
+        outcome.map(|claim| (claim, wanted.directory.to_owned()))
+    }
+
+    /// Makes `latest`, beside the directory, a link to it. A link that cannot be made is only logged.
+    pub(crate) fn link_latest(&self) {
+        let directory = &self.layout.directory;
+        let Some((parent, name)) = directory.parent().zip(directory.file_name()) else { return };
+        if let Err(why) = replace::link(Path::new(name), &parent.join(LATEST)) {
+            tracing::debug!("cannot link {LATEST} to {}: {why}", directory.display());
+        }
+    }
+
     /// Locks the directory of runs that are continued; their files stay in place.
     ///
     /// # Errors
@@ -122,6 +150,29 @@ impl Claim {
     pub(crate) fn moved_to(&self) -> Option<&Path> {
         self.moved_to.as_deref()
     }
+}
+
+/// Name of the link to the newest run beside it.
+const LATEST: &str = "latest";
+
+/// Maximum number of a default directory.
+const MAX_NUMBER: usize = 100_000;
+
+/// Returns `directory`, `directory-2`, `directory-3` and so on.
+fn numbered(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let later = |number: u64| {
+        let mut name = directory.file_name().unwrap_or_default().to_owned();
+        name.push(format!("-{number}"));
+        directory.with_file_name(name)
+    };
+    std::iter::once(directory.to_owned()).chain((2..).map(later))
+}
+
+/// Returns the last of the directories `directory`, `directory-2` and so on that exist, or the first
+/// if none does.
+pub(crate) fn newest(directory: &Path) -> PathBuf {
+    let existing = numbered(directory).take_while(|it| it.exists());
+    existing.take(MAX_NUMBER).last().unwrap_or_else(|| directory.to_owned())
 }
 
 /// Locks `directory`; on a file system without locks it stays unlocked.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::ArtifactError;
 use crate::platform::replace;
-pub(super) use crate::platform::replace::{beside, clear_temporary, replace};
+pub(super) use crate::platform::replace::{beside, clear_temporary, link, replace};
 
 /// Fails if `path` cannot be replaced later.
 pub(super) fn check(path: &Path) -> Result<(), ArtifactError> {

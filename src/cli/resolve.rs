@@ -100,6 +100,8 @@ pub(super) fn run_config(
     };
     if config.artifacts.directory.as_os_str().is_empty() {
         config.artifacts.directory = config.default_directory();
+        // The shards of a run cannot agree on a number.
+        config.artifacts.has_default_directory = config.schedule.shard.is_none();
     }
     config.check()?;
     config.warnings.extend(load::warning(flags, &config.schedule));
@@ -489,6 +491,7 @@ fn artifacts(
     }
     Ok(artifacts::Config {
         directory: output.artifact_dir.clone().unwrap_or_default(),
+        has_default_directory: false,
         prefix: output.profile_export_prefix.clone(),
         overwrite: output.overwrite,
         export_level: output.export_level,

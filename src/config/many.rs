@@ -29,6 +29,7 @@ impl RunConfig {
     pub(crate) fn run_of_many(&self, member: Member, directory: PathBuf) -> Self {
         let mut config = self.clone();
         config.artifacts.directory = directory;
+        config.artifacts.has_default_directory = false;
         // There is one page, of all runs.
         config.page = None;
         if member.trial > 0 && !self.multi_run.repeats_warmup {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use super::files::{InPlace, ordinary_permissions};
+use super::files::{self, InPlace, ordinary_permissions};
 
 /// Prefix and suffix of temporary files.
 const NAME: (&str, &str) = (".aiperf-", ".tmp");
@@ -27,6 +27,21 @@ pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
         builder.permissions(permissions);
     }
     builder.tempfile_in(directory)
+}
+
+/// Makes `path` a link to `target`, which is relative to the directory of `path`. An earlier link is
+/// replaced at once; anything else stays as it is, with an error.
+pub(crate) fn link(target: &Path, path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.is_symlink() => return Err(io::ErrorKind::AlreadyExists.into()),
+        _ => {}
+    }
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let link = tempfile::Builder::new()
+        .prefix(NAME.0)
+        .suffix(NAME.1)
+        .make_in(directory, |temporary| files::link(target, temporary))?;
+    link.into_temp_path().persist(path).map_err(|failure| failure.error)
 }
 
 /// Deletes the temporary files that a killed run left in `directory`, as far as possible.

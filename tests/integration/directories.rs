@@ -99,6 +99,94 @@ fn a_directory_with_files_of_a_run_is_refused() {
     assert!(refusal(place.path(), &FEW).contains("foo.csv"));
 }
 
+/// Runs a command without `--artifact-dir` in `place`.
+fn run_in(place: &Path, url: &str, extra: &[&str]) -> Output {
+    let mut command = aiperf(&["profile", "--model", "m", "--tokenizer", "builtin"]);
+    command.args(["--url", url, "--request-count", "3"]).args(extra).current_dir(place);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    output
+}
+
+#[test]
+fn a_default_directory_in_use_gets_a_number() {
+    let server = mock(Script::default());
+    let place = directory();
+    let artifacts = place.path().join("artifacts");
+    let base = "m-openai-chat-concurrency1";
+    let latest = || fs::read_link(artifacts.join("latest")).unwrap();
+    let first = run_in(place.path(), &server.url(), &[]);
+    assert!(!said(&first).contains("earlier run"), "{}", said(&first));
+    assert_eq!(latest(), Path::new(base));
+    let before = files(&artifacts.join(base));
+    let second = run_in(place.path(), &server.url(), &[]);
+    let line = format!(
+        "artifacts/{base} has the files of an earlier run, so this one writes to artifacts/{base}-2\n"
+    );
+    assert!(said(&second).contains(&line), "{}", said(&second));
+    assert_eq!(files(&artifacts.join(base)), before);
+    assert_eq!(latest(), Path::new("m-openai-chat-concurrency1-2"));
+    let newest = summary(&artifacts.join("latest"));
+    assert_eq!(newest["input_config"]["artifacts"]["dir"], format!("artifacts/{base}-2"));
+
+    // The requests of the first run, sent again.
+    let inputs = format!("artifacts/{base}/inputs.json");
+    let replay = ["--input-file", &inputs, "--custom-dataset-type", "inputs_json"];
+    run_in(place.path(), &server.url(), &replay);
+    let third = artifacts.join(format!("{base}-3"));
+    let bodies = |directory: &Path| -> Value {
+        let text = fs::read_to_string(directory.join("inputs.json")).unwrap();
+        let inputs: Value = serde_json::from_str(&text).unwrap();
+        inputs["data"][0]["payloads"].clone()
+    };
+    assert_eq!(bodies(&third), bodies(&artifacts.join(base)));
+
+    // A directory that the user names is protected, whatever its name.
+    let named = format!("artifacts/{base}");
+    let mut command = aiperf(&["profile", "--model", "m", "--tokenizer", "builtin"]);
+    command.args(["--url", NOWHERE, "--artifact-dir", &named]).current_dir(place.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("of an earlier run, which is not overwritten"),
+        "{}",
+        said(&output)
+    );
+    // The files of the default directory are moved if that is asked for.
+    run_in(place.path(), &server.url(), &["--overwrite"]);
+    assert_eq!(files(&artifacts.join(base).join("previous-1")), before);
+    assert_eq!(latest(), Path::new(base));
+}
+
+#[test]
+fn the_link_to_the_newest_run_replaces_nothing_else() {
+    let server = mock(Script::default());
+    let place = directory();
+    fs::create_dir_all(place.path().join("artifacts/latest")).unwrap();
+    fs::write(place.path().join("artifacts/latest/notes.txt"), "mine").unwrap();
+    run_in(place.path(), &server.url(), &[]);
+    assert_eq!(files(&place.path().join("artifacts/latest")).len(), 1);
+}
+
+#[test]
+fn sweeps_in_the_default_directory_get_a_number_and_the_newest_is_resumed() {
+    let server = mock(Script::default());
+    let place = directory();
+    let base = place.path().join("artifacts/m-openai-chat-sweep-concurrency");
+    let sweep = ["--concurrency", "1,2"];
+    run_in(place.path(), &server.url(), &sweep);
+    run_in(place.path(), &server.url(), &sweep);
+    let second = base.with_file_name("m-openai-chat-sweep-concurrency-2");
+    let cell = second.join("concurrency_2");
+    fs::remove_dir_all(&cell).unwrap();
+    let before = files(&base);
+    run_in(place.path(), &server.url(), &[&sweep[..], &["--resume"]].concat());
+    assert!(cell.join("profile_export_aiperf.json").is_file());
+    assert_eq!(files(&base), before);
+    let latest = fs::read_link(base.with_file_name("latest")).unwrap();
+    assert_eq!(latest, second.file_name().unwrap());
+}
+
 #[test]
 fn overwriting_moves_all_files_of_the_earlier_run_aside() {
     let server = mock(Script::default());

@@ -17,11 +17,11 @@ use crate::app::report::judged;
 use crate::app::view::View;
 use crate::app::watch::Watch;
 use crate::app::{Outcome, explained, gates, interrupt, plot, terminal_style};
-use crate::artifacts::Claim;
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::layout::Layout;
 use crate::artifacts::search::SearchFile;
 use crate::artifacts::sweep::{Plan, SweepFiles};
+use crate::artifacts::{Claim, newest};
 use crate::config::{self, RunConfig};
 use crate::console;
 use crate::interrupt::{Interrupt, Interrupter};
@@ -56,12 +56,15 @@ pub(super) fn profile(
 
 /// Performs the runs of the sweep over `cells`, or those that an earlier command did not finish.
 fn perform_sweep(
-    config: RunConfig,
+    mut config: RunConfig,
     sweep: &sweep::Config,
     mut cells: Vec<config::Cell>,
     listener: Option<Listener>,
     shown: &mut Shown<'_, impl Write>,
 ) -> anyhow::Result<Outcome> {
+    if sweep.resumes && config.artifacts.has_default_directory {
+        config.artifacts.directory = newest(&config.artifacts.directory);
+    }
     let directory = &config.artifacts.directory;
     let earlier = if sweep.resumes { Some(interrupted(directory)?) } else { None };
     let sweep_id = earlier.as_ref().map_or_else(Uuid::new_v4, |plan| plan.sweep_id);
@@ -214,8 +217,8 @@ impl Group {
         let mut settled = config.clone();
         settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
         let material = Material::load(&mut settled)?;
-        let config = RunConfig { dataset: config.dataset, ..settled };
-        let claim = claim(&config)?;
+        let mut config = RunConfig { dataset: config.dataset, ..settled };
+        let claim = claim(&mut config)?;
         // Until here there is nothing to drain or write, so a signal ends the process.
         let interrupter = interrupt::listen()?;
         let interrupt = interrupter.interrupt();

@@ -14,8 +14,9 @@ use crate::multi_run::{Config, Member, Variation, sweep};
 const SCHEMA_VERSION: &str = "1.0";
 
 /// Settings that do not affect results, as JSON pointers.
-const IMMATERIAL: [&str; 11] = [
+const IMMATERIAL: [&str; 12] = [
     "/artifacts/directory",
+    "/artifacts/has_default_directory",
     "/artifacts/overwrite",
     "/judge/junit",
     "/log_level",

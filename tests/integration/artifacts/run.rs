@@ -50,6 +50,7 @@ impl TestRun {
         Self {
             config: Config {
                 directory: directory.path().to_owned(),
+                has_default_directory: false,
                 prefix: None,
                 overwrite: true,
                 export_level,
