@@ -3,6 +3,7 @@
 //! A dataset is complete before the first request: every text, model, requested output length and
 //! token count is known, and all of it follows from the configuration and the seed.
 
+mod account;
 pub(crate) mod agentic_code;
 mod cache_bust;
 mod check;
@@ -29,6 +30,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+pub(crate) use self::account::SentCounter;
+pub use self::account::{Account, Conversations, LeftOut, Pool, Sent};
 pub use self::cache_bust::CacheBust;
 pub use self::corpus::Corpus;
 pub(crate) use self::file::{TraceAnalysis, analyze as analyze_trace, inline};
@@ -348,7 +351,7 @@ named! { Sampling { "sequential" => Sequential, "shuffle" => Shuffle, "random" =
 #[derive(Debug, Clone, Default)]
 pub struct Dataset {
     /// The conversations, in the order of the file or of generation.
-    pub conversations: Vec<Conversation>,
+    pub conversations: Conversations,
 }
 
 /// One conversation: turns that are sent one after the other.
@@ -453,6 +456,14 @@ impl Config {
     }
 }
 
+impl Source {
+    /// Returns whether the conversations are read, and not generated.
+    #[must_use]
+    pub(crate) const fn is_read(&self) -> bool {
+        matches!(self, Self::File { .. } | Self::Hub(_))
+    }
+}
+
 impl Dataset {
     /// Generates or reads the conversations that `config` describes.
     ///
@@ -467,8 +478,8 @@ impl Dataset {
     ) -> Result<Self, DatasetError> {
         let seed = Seed::or_random(config.random_seed);
         let mut conversations = match &config.source {
-            Source::Synthetic(synthetic) => synthetic::generate(synthetic, counter, seed)?,
-            Source::Rankings(rankings) => rankings::generate(rankings, counter, seed)?,
+            Source::Synthetic(synthetic) => synthetic::generate(synthetic, counter, seed)?.into(),
+            Source::Rankings(rankings) => rankings::generate(rankings, counter, seed)?.into(),
             Source::File { path, format, traces, entries, batch_size } => {
                 file::read(path, *format, traces, counter, seed, (*entries, *batch_size))?
             }
@@ -494,7 +505,7 @@ impl Dataset {
         if let Some((traces, name)) = traces {
             finish::select(&mut conversations, traces, seed);
             if conversations.is_empty() {
-                let note = ": all are longer than --max-context-length".to_owned();
+                let note = format!(": {} left out", conversations.account().reasons());
                 return Err(DatasetError::Empty { path: name.into(), note });
             }
             if traces.force_min_tokens {

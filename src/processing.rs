@@ -14,6 +14,7 @@ use std::{io, iter};
 use thiserror::Error;
 
 use crate::column::Store;
+use crate::dataset::{Sent, SentCounter};
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::live::Live;
 use crate::metrics::metric::MeasuredRecord;
@@ -96,6 +97,8 @@ pub(crate) struct Processed<S> {
     pub(crate) breakdowns: Breakdowns,
     /// Client health in the measurement.
     pub(crate) health: Health,
+    /// The requests of the dataset that were sent in all phases.
+    pub(crate) sent: Sent,
     /// The files, still open.
     pub(crate) sink: S,
 }
@@ -125,6 +128,7 @@ struct Readers<S> {
     profiling: Accumulator,
     breakdowns: Breakdowns,
     health: Health,
+    sent: SentCounter<usize>,
     sink: S,
 }
 
@@ -143,6 +147,7 @@ impl<S: RecordSink> Processing<S> {
             profiling: if parts.is_sliced { accumulator().sliced() } else { accumulator() },
             breakdowns,
             health: Health::keeping_in(parts.store.clone()),
+            sent: SentCounter::default(),
             sink,
         };
         let shared = Arc::new(Shared {
@@ -202,8 +207,8 @@ impl<S: RecordSink> Processing<S> {
         }
         let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
         let readers = shared.readers.into_inner().map_err(|_| ProcessingError::ProcessorLost)?;
-        let Readers { warmup, profiling, breakdowns, health, sink } = readers;
-        Ok(Processed { warmup, profiling, breakdowns, health, sink })
+        let Readers { warmup, profiling, breakdowns, health, sent, sink } = readers;
+        Ok(Processed { warmup, profiling, breakdowns, health, sent: sent.sent(), sink })
     }
 }
 
@@ -274,6 +279,8 @@ impl<S: RecordSink> Shared<S> {
             live.observe(measured.record.phase_index, observation);
         }
         let mut readers = self.lock();
+        let turn = measured.record.turn;
+        readers.sent.count(turn.conversation, turn.turn);
         match observation.phase {
             PhaseKind::Warmup => readers.warmup.observe(observation),
             PhaseKind::Profiling => {

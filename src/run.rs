@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::dataset::{Account, Sent};
 use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
 use crate::judge::{self, Gate, Judged};
@@ -66,6 +67,9 @@ pub struct RunDescription {
     pub held_load: Option<HeldLoad>,
     /// Thresholds and objectives of the metrics.
     pub settings: Settings,
+    /// The requests of the dataset before the run, if it was read and not generated.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dataset: Option<Account>,
     /// The limits that the results must keep.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub gates: Vec<Gate>,
@@ -119,6 +123,7 @@ impl RunDescription {
             tables: Tables::default(),
             held_load: None,
             settings: Settings::default(),
+            dataset: None,
             gates: Vec::new(),
             input_config: Value::Object(serde_json::Map::new()),
             config: Value::Null,
@@ -201,6 +206,9 @@ pub struct RunOutcome {
     /// Why the run is not complete, if it is not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub incomplete_reason: Option<String>,
+    /// The requests of the dataset that were sent in all phases; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sent: Option<Sent>,
     /// The configured load and the load reached.
     pub load: LoadReport,
     /// Whether the client itself kept up.
@@ -286,6 +294,13 @@ impl RunReport {
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.outcome.incomplete_reason.is_none() && !self.outcome.was_cancelled
+    }
+
+    /// Returns what became of the requests of the dataset, if it was read.
+    #[must_use]
+    pub(crate) fn dataset(&self) -> Option<Account> {
+        let account = self.run.dataset.clone()?;
+        Some(self.outcome.sent.map_or_else(|| account.clone(), |sent| account.clone().after(sent)))
     }
 
     /// Returns the results of the gates.

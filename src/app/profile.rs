@@ -24,7 +24,7 @@ use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
 use crate::config::{Environment, RunConfig, Ui, selfcheck, url as urls};
 use crate::console;
-use crate::dataset::{self, CacheBust, Dataset, MediaKinds, Sampler, Seed, Source};
+use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
 use crate::interrupt::Interrupt;
 use crate::judge::JudgedRun;
@@ -118,6 +118,8 @@ struct Material {
     seed: Seed,
     counter: Arc<TokenCounter>,
     dataset: Arc<Dataset>,
+    /// The requests of the dataset, if it is read.
+    account: Option<Account>,
     /// Whether the times of the dataset are the schedule.
     is_fixed: bool,
     /// The settings that the dataset was made from.
@@ -189,7 +191,8 @@ impl Material {
         endpoint::check(&*endpoint::build(&config.endpoint), &dataset)?;
         let is_fixed = schedule::settle_dataset(&config.schedule.replay, &mut dataset)?;
         let origin = origin(config)?;
-        Ok(Self { seed, counter, dataset: Arc::new(dataset), is_fixed, origin })
+        let account = config.dataset.source.is_read().then(|| dataset.conversations.account());
+        Ok(Self { seed, counter, dataset: Arc::new(dataset), account, is_fixed, origin })
     }
 }
 
@@ -232,7 +235,7 @@ impl Run {
 
     /// Builds the request bodies from `material`, which was loaded for this load.
     fn new(mut config: RunConfig, material: Material) -> anyhow::Result<Self> {
-        let Material { seed, counter, dataset, .. } = material;
+        let Material { seed, counter, dataset, account, .. } = material;
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
         let sampling = config.dataset.sampling.unwrap_or_default();
@@ -264,6 +267,7 @@ impl Run {
             endpoint: traits,
             streaming: config.endpoint.streaming,
             settings: config.metrics.clone(),
+            dataset: account,
             gates: config.judge.gates.clone(),
             input_config: config.input_config(),
             config: serde_json::to_value(&config)?,
@@ -405,6 +409,7 @@ impl Run {
                 end_wall_ns,
                 was_cancelled,
                 incomplete_reason,
+                sent: Some(processed.sent),
                 load: measured.load.clone(),
                 client_health: Some(measured.health.clone()),
                 telemetry: Some(measured.telemetry.clone()),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::gpu;
+use crate::dataset::Account;
 use crate::metrics::breakdown::{BreakdownResults, GroupResult};
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::multi_run::{Member, Variation};
@@ -146,6 +147,9 @@ pub(super) struct RunInfo {
     /// Start of the results with its offset from UTC.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     start_time: Option<String>,
+    /// What became of the requests of the dataset, if it was read.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) dataset: Option<Account>,
     #[serde(flatten)]
     pub(super) provenance: Provenance,
     /// All settings; `input_config` contains those that AIPerf has too.
@@ -171,6 +175,7 @@ impl RunInfo {
             start_time: Some(
                 zoned(report.outcome.start_wall_ns).strftime("%FT%T.%6f%:z").to_string(),
             ),
+            dataset: report.dataset(),
             provenance: run.provenance.clone(),
             config: run.config.clone(),
         }

@@ -22,6 +22,7 @@ use super::manifest::End;
 use super::server_metrics::ServerMetricsFiles;
 use super::{ArtifactError, WriteFailure};
 use crate::column::{Column, Sorted, Store, fixed_struct};
+use crate::dataset::{Sent, SentCounter};
 use crate::judge::Gate;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
@@ -242,6 +243,7 @@ pub(crate) fn rebuild_with(
         is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
+    outcome.sent = gathered.sent();
     outcome.client_health =
         ClientHealth::recomputed(outcome.client_health, &gathered.of_client(), &outcome.load);
     let probes = [layout.network_latency_lines.as_path()];
@@ -284,6 +286,8 @@ struct Line {
     /// When the request was due; absent in a closed loop.
     due_wall_ns: Option<u64>,
     retries: u64,
+    /// Identifier of the conversation and index of the turn, unless the line lacks them.
+    turn: Option<(String, usize)>,
     /// Absent if the line does not have them.
     client_errors: Option<ClientErrors>,
 }
@@ -312,6 +316,10 @@ struct Gathered {
     slots: SlotTimes,
     /// Whether all successful requests have their errors.
     has_errors: bool,
+    /// The requests of the dataset, by identifier of the conversation and turn.
+    sent: SentCounter<String>,
+    /// Whether there is a dataset, and each request has its place in it.
+    has_turns: bool,
 }
 
 impl Gathered {
@@ -329,11 +337,19 @@ impl Gathered {
             bounds: Collector::keeping_in(store),
             slots: SlotTimes::default(),
             has_errors: true,
+            sent: SentCounter::default(),
+            has_turns: run.dataset.is_some(),
         }
     }
 
     fn take(&mut self, line: &Line) {
         self.records += 1;
+        match &line.turn {
+            Some((conversation, turn)) if self.has_turns => {
+                self.sent.count(conversation.clone(), *turn);
+            }
+            _ => self.has_turns = false,
+        }
         match line.observation.phase {
             PhaseKind::Warmup => self.warmup.observe(&line.observation),
             PhaseKind::Profiling => {
@@ -367,6 +383,11 @@ impl Gathered {
             error_bounds: self.has_errors.then(|| self.bounds.bounds()).flatten(),
             slots: self.slots,
         }
+    }
+
+    /// Returns how many requests of the dataset were sent, if that is known.
+    fn sent(&self) -> Option<Sent> {
+        self.has_turns.then(|| self.sent.sent())
     }
 
     /// Returns whether the requests can be those of a measurement with this `window`, since a
@@ -420,6 +441,7 @@ impl Gathered {
                 "the run ended before it could write its summary; requests in flight are missing"
                     .to_owned(),
             ),
+            sent: self.sent(),
             load: LoadReport {
                 reached_concurrency: most_at_once(&self.spans),
                 ..LoadReport::default()

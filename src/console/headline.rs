@@ -38,7 +38,8 @@ const ERRORS: &str = "Errors";
 
 const COLUMNS: [&str; 6] = ["avg", "p50", "p90", "p95", "p99", "max"];
 
-/// Renders what was run: models and servers, load, tokenizer.
+/// Renders what was run: models and servers, load, tokenizer, and what became of a dataset that was
+/// not sent as it is.
 pub(super) fn header(report: &RunReport, style: Style) -> String {
     let RunReport { run, outcome, .. } = report;
     let models = run.models().join(", ");
@@ -54,6 +55,8 @@ pub(super) fn header(report: &RunReport, style: Style) -> String {
         four_digits(seconds),
     ));
     lines.extend(tokenizer(report));
+    let account = report.dataset().filter(|account| !account.is_whole());
+    lines.extend(account.map(|account| format!("  dataset: {}", account.text())));
     lines.retain(|line| !line.trim().is_empty());
     let lines = lines.iter().flat_map(|line| panel::wrapped(&printable(line), style.width.into()));
     let lines: Vec<String> = lines.collect();

@@ -33,7 +33,10 @@ use self::lines::{Lines, MAX_LINE_BYTES};
 use self::sagemaker::Captures;
 use self::sharegpt::Sent;
 use self::trace::Trace;
-use super::{Conversation, DatasetError, FileFormat, Seed, TraceSettings};
+#[cfg(test)]
+use super::Conversation;
+use super::account::Conversations;
+use super::{DatasetError, FileFormat, Seed, TraceSettings};
 use crate::platform::files;
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -53,11 +56,28 @@ enum Fault {
     Setting(&'static str, String),
 }
 
-/// Conversations, and a note on what was left out.
+/// Conversations, and a note on what was changed or ignored.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
-    pub(super) conversations: Vec<Conversation>,
-    pub(super) note: String,
+    pub(super) conversations: Conversations,
+    note: String,
+}
+
+impl<C: Into<Conversations>> From<C> for Loaded {
+    fn from(conversations: C) -> Self {
+        Self { conversations: conversations.into(), note: String::new() }
+    }
+}
+
+impl Loaded {
+    /// Returns what was left out, changed or ignored, after a colon; empty if there was nothing.
+    pub(super) fn note(&self) -> String {
+        let reasons = self.conversations.account().reasons();
+        let parts = [(&*reasons, " left out"), (&*self.note, "")];
+        let parts = parts.into_iter().filter(|(part, _)| !part.is_empty());
+        let parts: Vec<String> = parts.map(|(part, end)| format!("{part}{end}")).collect();
+        if parts.is_empty() { String::new() } else { format!(": {}", parts.join("; ")) }
+    }
 }
 
 /// Reads the file at `path` once, so that it may be a pipe, or the files of a directory. `entries` is
@@ -70,7 +90,7 @@ pub(super) fn read(
     counter: &TokenCounter,
     seed: Seed,
     (entries, batch_size): (usize, usize),
-) -> Result<Vec<Conversation>, DatasetError> {
+) -> Result<Conversations, DatasetError> {
     let mut loaded = if path.is_dir() {
         let reading = directory::Reading { format, traces, entries, counter, seed };
         directory::read(path, &reading)?
@@ -78,14 +98,15 @@ pub(super) fn read(
         read_file(path, format, traces, counter, seed)?
     };
     if batch_size > 1 {
-        loaded.conversations =
-            random_pool::batches(loaded.conversations, batch_size, entries, seed);
+        let lines = loaded.conversations.into_vec();
+        loaded.conversations = random_pool::batches(lines, batch_size, entries, seed);
     }
-    if !loaded.note.is_empty() {
-        tracing::info!(path = %path.display(), "dataset{}", loaded.note);
+    let note = loaded.note();
+    if !note.is_empty() {
+        tracing::info!(path = %path.display(), "dataset{note}");
     }
     if loaded.conversations.is_empty() {
-        return Err(DatasetError::Empty { path: path.to_owned(), note: loaded.note });
+        return Err(DatasetError::Empty { path: path.to_owned(), note });
     }
     Ok(loaded.conversations)
 }
@@ -182,14 +203,20 @@ pub(super) fn read_agents(
     let read = || {
         let trace = Trace::new(traces, mooncake::BLOCK_TOKENS, counter, seed)?;
         let mut documents = weka::Documents::new(trace, traces.uses_think_time);
+        let mut has_more = false;
         for (number, row) in (1..).zip(rows) {
             if most.is_some_and(|most| documents.roots() >= most) {
+                has_more = true;
                 break;
             }
             let added = row.and_then(|row| documents.add_row(row));
             added.map_err(|why| Fault::Entry(number, why))?;
         }
-        documents.finish()
+        let mut loaded = documents.finish()?;
+        if has_more {
+            loaded.conversations.stop_at_limit();
+        }
+        Ok(loaded)
     };
     read().map_err(|fault| match fault {
         Fault::Setting(flag, reason) => InvalidSetting::new(flag, reason).into(),

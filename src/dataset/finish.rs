@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
+use super::account::{Conversations, LeftOut};
 use super::{
     Config, Conversation, Media, ModelSelection, NormalDistribution, Seed, TraceSettings, Turn,
     payload,
@@ -159,21 +160,21 @@ pub(super) fn fill_output_tokens(
 /// Leaves out conversations with a request that is too long, and then draws the share of the others
 /// that `traces` asks for, at least one. Which are drawn depends only on the seed and on their
 /// number. Conversations are left out together with those that they start.
-pub(super) fn select(conversations: &mut Vec<Conversation>, traces: &TraceSettings, seed: Seed) {
+pub(super) fn select(conversations: &mut Conversations, traces: &TraceSettings, seed: Seed) {
     if let Some(most) = traces.max_context_tokens {
         let is_short = |tree: &[usize]| {
             tree.iter().all(|at| longest_context(&conversations[*at]) <= u64::from(most))
         };
         let roots = super::roots(conversations);
         let kept = (0..roots).filter(|root| is_short(&tree(conversations, *root))).collect();
-        keep(conversations, &kept);
+        keep(conversations, LeftOut::MaxContext, &kept);
     }
     let Some(ratio) = traces.session_sample_ratio.filter(|ratio| *ratio < 1.0) else { return };
     let roots = super::roots(conversations);
     let wanted = ((roots as f64 * ratio).round() as usize).max(1);
     let mut order: Vec<usize> = (0..roots).collect();
     order.shuffle(&mut seed.stream("dataset.session_sample"));
-    keep(conversations, &order.into_iter().take(wanted).collect());
+    keep(conversations, LeftOut::NotSampled, &order.into_iter().take(wanted).collect());
 }
 
 /// Returns the conversation `root` and those that it starts, directly or not.
@@ -192,7 +193,7 @@ pub(super) fn tree(conversations: &[Conversation], root: usize) -> Vec<usize> {
 }
 
 /// Keeps the `roots` and what they start.
-fn keep(conversations: &mut Vec<Conversation>, roots: &HashSet<usize>) {
+fn keep(conversations: &mut Conversations, why: LeftOut, roots: &HashSet<usize>) {
     let kept: HashSet<usize> = roots.iter().flat_map(|root| tree(conversations, *root)).collect();
     let mut places = vec![0; conversations.len()];
     let mut kept_before = 0;
@@ -200,11 +201,7 @@ fn keep(conversations: &mut Vec<Conversation>, roots: &HashSet<usize>) {
         *place = kept_before;
         kept_before += usize::from(kept.contains(&at));
     }
-    let mut at = 0;
-    conversations.retain(|_| {
-        at += 1;
-        kept.contains(&(at - 1))
-    });
+    conversations.retain(why, |at, _| kept.contains(&at));
     for branch in conversations.iter_mut().flat_map(|conversation| &mut conversation.branches) {
         branch.conversation = places[branch.conversation];
     }
@@ -295,7 +292,8 @@ mod tests {
         let turns = [(100, 20), (30, 10)];
         assert_eq!(longest_context(&conversation(&turns, false)), 160);
         assert_eq!(longest_context(&conversation(&turns, true)), 120);
-        let mut all = vec![conversation(&turns, false), conversation(&turns, true)];
+        let mut all: Conversations =
+            vec![conversation(&turns, false), conversation(&turns, true)].into();
         let settings = TraceSettings { max_context_tokens: Some(159), ..TraceSettings::default() };
         select(&mut all, &settings, Seed(1));
         assert!(all.len() == 1 && all[0].standalone_turns);
@@ -304,7 +302,8 @@ mod tests {
     #[test]
     fn a_share_of_the_conversations_is_drawn_by_the_seed() {
         let drawn = |ratio, seed| {
-            let mut all: Vec<_> = (0..100).map(|n| conversation(&[(n, 1)], true)).collect();
+            let all: Vec<_> = (0..100).map(|n| conversation(&[(n, 1)], true)).collect();
+            let mut all = Conversations::from(all);
             let ratio = Some(ratio);
             let settings =
                 TraceSettings { session_sample_ratio: ratio, ..TraceSettings::default() };

@@ -17,9 +17,10 @@ pub use self::public::{PUBLIC, Public};
 use self::rows::Row;
 pub(super) use self::shape::PLACEHOLDER;
 use self::shape::Shape;
+use super::account::{Conversations, LeftOut};
 use super::file;
 use super::media::MediaFiles;
-use super::{Conversation, DatasetError, Seed, TraceSettings};
+use super::{DatasetError, Seed, TraceSettings};
 use crate::hub::{Hub, HubError, Kind};
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -66,21 +67,20 @@ pub(super) fn read(
     hub: &Hub,
     counter: &TokenCounter,
     seed: Seed,
-) -> Result<Vec<Conversation>, DatasetError> {
+) -> Result<Conversations, DatasetError> {
     if dataset.has_agents {
         return dataset.read_agents(hub, counter, seed);
     }
     file::refuse_traces(&dataset.traces)?;
     let mut reading = Reading::new(dataset);
     reading.read(hub, counter)?;
-    let note = reading.note();
-    let Reading { conversations, .. } = reading;
-    let count = conversations.len();
+    let loaded = file::Loaded::from(reading.conversations);
+    let (note, count) = (loaded.note(), loaded.conversations.len());
     tracing::info!(dataset = dataset.repository, "{count} conversations{note}");
-    if conversations.is_empty() {
+    if count == 0 {
         return Err(dataset.unusable(format!("it contains no usable conversation{note}")));
     }
-    Ok(conversations)
+    Ok(loaded.conversations)
 }
 
 impl HubDataset {
@@ -125,7 +125,7 @@ impl HubDataset {
         hub: &Hub,
         counter: &TokenCounter,
         seed: Seed,
-    ) -> Result<Vec<Conversation>, DatasetError> {
+    ) -> Result<Conversations, DatasetError> {
         if let Some((column, _)) = self.filters.first() {
             let why = format!("traces of agents do not have columns such as {column}");
             return Err(InvalidSetting::new("--dataset-filter", why).into());
@@ -146,7 +146,7 @@ impl HubDataset {
         let loaded =
             file::read_agents(rows, self.entries, &self.traces, (counter, seed), unusable)?;
         let count = loaded.conversations.len();
-        tracing::info!(dataset = self.repository, "{count} conversations{}", loaded.note);
+        tracing::info!(dataset = self.repository, "{count} conversations{}", loaded.note());
         if count == 0 {
             return Err(self.unusable("it contains no usable conversation".to_owned()));
         }
@@ -168,11 +168,8 @@ struct Reading<'a> {
     /// How a row becomes a conversation; known from the first row.
     shape: Option<Shape<'a>>,
     media: MediaFiles,
-    conversations: Vec<Conversation>,
+    conversations: Conversations,
     most: Option<usize>,
-    /// Note of the reader of another format.
-    note: String,
-    without_prompt: u64,
 }
 
 impl<'a> Reading<'a> {
@@ -182,10 +179,8 @@ impl<'a> Reading<'a> {
             dataset,
             shape: None,
             media: MediaFiles::default(),
-            conversations: Vec::new(),
+            conversations: Conversations::default(),
             most: dataset.entries.or(has_media.then_some(MEDIA_ENTRIES)),
-            note: String::new(),
-            without_prompt: 0,
         }
     }
 
@@ -205,8 +200,8 @@ impl<'a> Reading<'a> {
                 let loaded = file::read_sharegpt(file.map_err(failed)?, counter)
                     .map_err(|why| dataset.unusable(format!("{name}, {why}")))?;
                 self.conversations = loaded.conversations;
-                self.conversations.truncate(self.most.unwrap_or(usize::MAX));
-                self.note = loaded.note;
+                let most = self.most.unwrap_or(usize::MAX);
+                self.conversations.retain(LeftOut::BeyondLimit, |at, _| at < most);
                 Ok(())
             }
             Some(Files::Url(url)) => {
@@ -215,7 +210,8 @@ impl<'a> Reading<'a> {
             }
             Some(Files::Split(..) | Files::Agents) | None => {
                 let (commit, files) = dataset.locate(hub)?;
-                for name in files {
+                let mut files = files.into_iter();
+                while let Some(name) = files.next() {
                     let file = open(&commit, &name).map_err(failed)?;
                     let rows = rows::open(file, &name)
                         .map_err(|why| dataset.unusable(format!("{name}: {why}")))?;
@@ -223,6 +219,9 @@ impl<'a> Reading<'a> {
                     // Without a number, one file is enough.
                     let is_enough = self.most.is_none() && !self.conversations.is_empty();
                     if is_enough || self.is_full() {
+                        if files.next().is_some() {
+                            self.conversations.stop_at_limit();
+                        }
                         break;
                     }
                 }
@@ -239,21 +238,20 @@ impl<'a> Reading<'a> {
         let dataset = self.dataset;
         for (number, row) in (1..).zip(rows) {
             if self.is_full() {
+                self.conversations.stop_at_limit();
                 break;
             }
             let wrong = |why: String| dataset.unusable(format!("{name}, row {number}: {why}"));
             let row = row.map_err(wrong)?;
             if !self.keeps(&row)? {
+                self.conversations.leave_out(LeftOut::Filtered, 1);
                 continue;
             }
             let shape = match self.shape.take() {
                 Some(shape) => shape,
                 None => Shape::of(dataset, &row)?,
             };
-            match shape.conversation(&row, &mut self.media).map_err(wrong)? {
-                Some(conversation) => self.conversations.push(conversation),
-                None => self.without_prompt += 1,
-            }
+            shape.add(&row, &mut self.media, &mut self.conversations).map_err(wrong)?;
             self.shape = Some(shape);
         }
         Ok(())
@@ -272,12 +270,5 @@ impl<'a> Reading<'a> {
             }
         }
         Ok(true)
-    }
-
-    fn note(&self) -> String {
-        match self.without_prompt {
-            0 => self.note.clone(),
-            skipped => format!("{} (skipped: {skipped} rows without a prompt)", self.note),
-        }
     }
 }

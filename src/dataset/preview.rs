@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::account::{Sent, SentCounter};
 use super::file::PrefixTree;
 use super::finish::tree;
 use super::{Conversation, Dataset, Turn, payload};
@@ -33,6 +34,8 @@ pub(crate) struct Preview {
     pub(crate) turns: Vec<f64>,
     /// What the prompts share; `None` if they differ by markers, or do not have text.
     pub(crate) prefixes: Option<Prefixes>,
+    /// The requests of the dataset that are sent; `None` if that is not known.
+    pub(crate) sent: Option<Sent>,
 }
 
 /// What prompts share with earlier ones.
@@ -69,6 +72,7 @@ impl Preview {
         counter: &TokenCounter,
     ) -> Self {
         let mut preview = Self::default();
+        let mut places = SentCounter::default();
         let mut compared = walk.compares.then(Compared::default);
         let is_open = walk.requests.is_none() && walk.sessions.is_none();
         let sessions =
@@ -86,6 +90,9 @@ impl Preview {
                     continue;
                 }
                 preview.add(conversation, turns, walk.repeats_history);
+                for turn in (conversation.inherited_turns..).take(turns) {
+                    places.count(at, turn);
+                }
                 if let Some(compared) = &mut compared {
                     compared.add(conversation, turns, session, walk.repeats_history, counter);
                 }
@@ -103,6 +110,7 @@ impl Preview {
             Some(requests) if !is_whole => Some(requests),
             _ => (is_whole && !is_open).then_some(sent),
         };
+        preview.sent = (is_whole && !is_open).then(|| places.sent());
         preview.prefixes = compared.map(|it| it.prefixes).filter(|it| it.tokens > 0);
         preview
     }
@@ -249,9 +257,9 @@ mod tests {
             turns: vec![turn(&words("d", 8), 3, &counter)],
             ..Conversation::default()
         };
-        let dataset = Dataset { conversations: vec![conversation, single] };
+        let dataset = Dataset { conversations: vec![conversation, single].into() };
         let preview = Preview::of(&dataset, WALK, |session| session as usize % 2, &counter);
-        assert_eq!(preview.requests, None);
+        assert_eq!((preview.requests, preview.sent), (None, None));
         // The second prompt repeats the context, the first turn and its response.
         assert_eq!(preview.input, [42.0, 32.0 + 10.0 + 5.0 + 20.0, 40.0]);
         assert_eq!(preview.output, [5.0, 7.0, 3.0]);
@@ -266,6 +274,7 @@ mod tests {
         let preview = Preview::of(&dataset, walk, |session| session as usize % 2, &counter);
         assert_eq!(preview.requests, Some(4));
         assert_eq!(preview.turns, [2.0, 1.0, 1.0]);
+        assert_eq!(preview.sent, Some(Sent { requests: 3, repeated: 1 }));
         // The fourth request repeats the first one, but for its last, partial block.
         assert_eq!(preview.prefixes.unwrap().shared, 32 + 32 + 32);
 
@@ -277,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_dataset_without_turns_ends() {
-        let dataset = Dataset { conversations: vec![Conversation::default()] };
+        let dataset = Dataset { conversations: vec![Conversation::default()].into() };
         let walk = Walk { requests: Some(5), ..WALK };
         let preview = Preview::of(&dataset, walk, |_| 0, &TokenCounter::builtin());
         assert!(preview.turns.is_empty());

@@ -106,7 +106,7 @@ mod tests {
 
     fn refusal(endpoint: EndpointType, turn: Turn) -> Option<String> {
         let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
-        let dataset = Dataset { conversations: vec![Conversation::default(), conversation] };
+        let dataset = Dataset { conversations: vec![Conversation::default(), conversation].into() };
         check(&*build(&config(endpoint, false)), &dataset).err().map(|misfit| misfit.to_string())
     }
 

@@ -31,7 +31,7 @@ pub(super) fn dataset() -> Arc<Dataset> {
         turns: vec![turn(10), turn(6)],
         ..Conversation::default()
     };
-    Arc::new(Dataset { conversations: vec![conversation] })
+    Arc::new(Dataset { conversations: vec![conversation].into() })
 }
 
 pub(super) fn registry(

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::config::{
     Config, LoadPattern, PhaseConfig, Replay, StopCondition, UseOfTimestamps, Zero,
 };
-use crate::dataset::{self, Conversation, Dataset, Turn};
+use crate::dataset::{self, Conversation, Conversations, Dataset, LeftOut, Turn};
 use crate::units::Nanos;
 
 /// The dataset does not fit the load.
@@ -65,7 +65,7 @@ pub(crate) fn settle_dataset(
     if is_fixed {
         select(replay, conversations)?;
         if replay.strict {
-            *conversations = split(std::mem::take(conversations));
+            conversations.rearrange(split);
         }
         rebase(replay, conversations);
     } else if replay.idle_gap_cap.is_some() {
@@ -113,18 +113,18 @@ fn start(conversation: &Conversation) -> Option<Nanos> {
 
 /// Removes what lies outside the window: conversations that start outside it, and the turns of
 /// other conversations from the first late turn on.
-fn select(replay: &Replay, conversations: &mut Vec<Conversation>) -> Result<(), ScheduleError> {
+fn select(replay: &Replay, conversations: &mut Conversations) -> Result<(), ScheduleError> {
     let starts = || conversations.iter().filter_map(start);
     let first = starts().min().unwrap_or_default().as_millis();
     let last = starts().max().unwrap_or_default().as_millis();
     let (from, until) = (replay.from.unwrap_or_default(), replay.until.unwrap_or(Nanos(u64::MAX)));
     let is_late = |turn: &Turn| turn.timestamp.is_some_and(|at| at > until);
-    conversations
-        .retain(|conversation| start(conversation).is_some_and(|at| (from..=until).contains(&at)));
-    for conversation in conversations.iter_mut() {
-        let kept = conversation.turns.iter().position(is_late);
-        conversation.turns.truncate(kept.unwrap_or(conversation.turns.len()));
-    }
+    conversations.retain(LeftOut::OutsideWindow, |_, conversation| {
+        start(conversation).is_some_and(|at| (from..=until).contains(&at))
+    });
+    conversations.shorten(LeftOut::OutsideWindow, |conversation| {
+        conversation.turns.iter().position(is_late).unwrap_or(conversation.turns.len())
+    });
     if conversations.is_empty() { Err(ScheduleError::EmptyWindow { first, last }) } else { Ok(()) }
 }
 
@@ -244,7 +244,8 @@ mod tests {
             turns: turns.iter().map(turn).collect(),
             ..Conversation::default()
         };
-        Dataset { conversations: conversations.iter().enumerate().map(conversation).collect() }
+        let conversations: Vec<_> = conversations.iter().enumerate().map(conversation).collect();
+        Dataset { conversations: conversations.into() }
     }
 
     fn times(dataset: &Dataset) -> Vec<(String, Vec<Times>)> {

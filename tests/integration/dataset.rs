@@ -46,7 +46,7 @@ fn hub() -> Hub {
 
 fn load(config: &Config) -> Result<Vec<Conversation>, DatasetError> {
     Dataset::load(config, &TokenCounter::builtin(), true, &hub())
-        .map(|dataset| dataset.conversations)
+        .map(|dataset| dataset.conversations.into_vec())
 }
 
 fn generate(synthetic: Synthetic) -> Vec<Conversation> {

@@ -78,6 +78,50 @@ fn a_changed_trace_has_its_times_and_outputs() {
     }
 }
 
+/// Five of ten lines are longer than the limit, and the others are sent twice, but for one.
+#[test]
+fn what_a_run_leaves_out_of_a_trace_is_shown_everywhere() {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace.jsonl");
+    let line = |n: u32| format!("{{\"input_length\": {}, \"output_length\": 10}}\n", 100 * n);
+    fs::write(&trace, (1..=10).map(line).collect::<String>()).unwrap();
+    let flags = ["--input-file", trace.to_str().unwrap(), "--max-context-length", "510"];
+    let profiled = |more: &[&str]| profile(&server.url(), &[&flags[..], more].concat()).succeeded();
+
+    let run = profiled(&["--request-count", "9", "--html"]);
+    let text = "10 requests read, 5 sent, 5 left out: 5 longer than --max-context-length; 4 more sent \
+                as repetitions";
+    let account = json!({
+        "read": 10, "left_out": {"max_context_length": 5}, "sent": 5, "repeated": 4,
+    });
+    assert_eq!(run.summary()["run_info"]["dataset"], account);
+    assert_eq!(run.records().len(), 9);
+    for shown in [run.stdout(), run.text("profile_export_console.txt"), run.text("report.html")] {
+        // Tables wrap their lines.
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(&shown).contains(&words(text)), "{shown}");
+    }
+    let again = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(run.summary()["run_info"]["dataset"], account);
+
+    let short = profiled(&["--request-count", "3"]);
+    let account = json!({
+        "read": 10, "left_out": {"max_context_length": 5, "not_reached": 2}, "sent": 3,
+        "repeated": 0,
+    });
+    assert_eq!(short.summary()["run_info"]["dataset"], account);
+    let dry = profiled(&["--request-count", "3", "--dry-run=json"]);
+    let shown: Value = serde_json::from_str(&dry.stdout()).unwrap();
+    assert_eq!(shown["dataset"], account);
+    let dry = profiled(&["--request-count", "9", "--dry-run"]);
+    assert!(dry.stdout().contains(&format!("Dataset:        {text}")), "{}", dry.stdout());
+
+    let whole = profile(&server.url(), &[&flags[..2], &["--request-count", "10"]].concat());
+    assert!(!whole.succeeded().stdout().contains("dataset:"));
+}
+
 fn assert_close(found: &Value, expected: &Value, path: &str) {
     if let (Value::Object(found), Value::Object(expected)) = (found, expected) {
         let keys: Vec<_> = expected.keys().collect();

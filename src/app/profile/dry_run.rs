@@ -10,7 +10,7 @@ use crate::app::{Outcome, terminal_style};
 use crate::config::{DryRun, RunConfig};
 use crate::console;
 use crate::dataset::preview::{BLOCK_TOKENS, Preview, Walk};
-use crate::dataset::{CacheBust, Sampler};
+use crate::dataset::{Account, CacheBust, Sampler};
 use crate::metrics::metric::Distribution;
 use crate::metrics::percentile::distribution;
 use crate::schedule::config::StopCondition;
@@ -44,6 +44,8 @@ pub(super) fn show(
 /// What a run would send.
 struct Summary {
     conversations: usize,
+    /// The requests of the dataset, if it is read.
+    account: Option<Account>,
     preview: Preview,
     tokenizer: String,
     random_seed: Option<u64>,
@@ -76,9 +78,17 @@ impl Summary {
             compares: traits.tokenizes_input && !is_marked,
         };
         let draw = |session: u64| sampler.conversation(first + session);
+        let preview = Preview::of(dataset, walk, draw, &material.counter);
+        // What a warmup sends besides is not known.
+        let sent = preview.sent.filter(|_| phases.len() == 1);
+        let account = material.account.clone();
         Self {
             conversations: dataset.roots(),
-            preview: Preview::of(dataset, walk, draw, &material.counter),
+            account: account.map(|account| match sent {
+                Some(sent) => account.after(sent),
+                None => account,
+            }),
+            preview,
             tokenizer: material.counter.name().to_owned(),
             random_seed: Some(material.seed.0),
         }
@@ -132,6 +142,9 @@ impl Summary {
                  start of a prompt that an earlier prompt has too",
             );
         }
+        if let Some(account) = &self.account {
+            let _ = writeln!(text, "Dataset:        {}", account.text());
+        }
         let _ = writeln!(text, "Tokenizer:      {}\n", self.tokenizer);
         text.push_str(&console::figures("Lengths", COLUMNS, rows, terminal_style()));
         text
@@ -151,6 +164,7 @@ impl Summary {
                 "shared_tokens": prefixes.shared,
                 "shared_ratio": prefixes.shared as f64 / prefixes.tokens as f64,
             })),
+            "dataset": self.account,
             "tokenizer": self.tokenizer,
             "random_seed": self.random_seed,
         });

@@ -117,6 +117,7 @@ pub fn combine(
         end_wall_ns,
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
+        sent: gathered.sent(),
         client_health: ClientHealth::combined(&clients, &gathered.of_client(), &load),
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),

@@ -39,6 +39,10 @@ struct Metadata<'a> {
     model: Cow<'a, str>,
     #[serde(borrow, default)]
     url: Cow<'a, str>,
+    #[serde(borrow, default)]
+    conversation_id: Cow<'a, str>,
+    #[serde(default)]
+    turn_index: Option<usize>,
     request_start_ns: u64,
     request_end_ns: u64,
     #[serde(default)]
@@ -158,8 +162,11 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         values,
     };
     let metadata = record.metadata;
+    let client_errors = metadata.client_errors();
+    let conversation = Some(metadata.conversation_id).filter(|id| !id.is_empty());
     Ok(Line {
-        client_errors: metadata.client_errors(),
+        turn: conversation.map(Cow::into_owned).zip(metadata.turn_index),
+        client_errors,
         observation,
         model: metadata.model.into(),
         url: ShownUrl::new(&metadata.url),

@@ -14,6 +14,7 @@ use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{End, Manifest};
 use crate::artifacts::open;
 use crate::artifacts::server_metrics::{ServerMetricsFiles, ServerMetricsSection};
+use crate::dataset::Account;
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
 use crate::metrics::{ClientHealth, LoadReport, MetricTag};
@@ -129,6 +130,7 @@ impl Summary {
             settings: Settings { objectives, ..Settings::default() },
             input_config: self.input_config,
             random_seed: self.run_info.random_seed,
+            dataset: self.run_info.dataset.clone().map(Account::before),
             member: self.run_info.member(),
             config: self.run_info.config,
             cli_command: self.run_info.cli_command,
@@ -145,6 +147,7 @@ impl Summary {
             end_wall_ns,
             was_cancelled: self.was_cancelled,
             incomplete_reason: self.incomplete_reason,
+            sent: None,
             load: self.load,
             client_health: self.client_health,
             telemetry: self.telemetry,

@@ -84,7 +84,7 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<
     }
     trace.reshape(requests.iter_mut().map(|(_, request)| &mut request.shape));
     let conversations = conversations(requests, &mut trace)?;
-    Ok(Loaded { note: trace.note(), conversations })
+    Ok(trace.loaded(conversations))
 }
 
 fn request(line: Line, trace: &mut Trace<'_>) -> Result<Request, String> {

@@ -11,6 +11,7 @@ use csv::{Reader, StringRecord};
 use super::synthesis::Shape;
 use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
+use crate::dataset::account::LeftOut;
 use crate::dataset::{Conversation, Turn};
 
 /// The columns that are used.
@@ -53,7 +54,7 @@ pub(super) fn read(input: impl Read, mut trace: Trace<'_>) -> Result<Loaded, Fau
             conversations.push(Conversation { turns: vec![turn], ..Conversation::default() });
         }
     }
-    Ok(Loaded { note: trace.note(), conversations })
+    Ok(trace.loaded(conversations))
 }
 
 /// Returns the request of a row; `None` if it is left out.
@@ -73,7 +74,7 @@ fn turn(
     let timestamp = trace.instant(at, TimeUnit::Seconds)?;
     let (asked, answered) = (tokens(1, asked)?, tokens(2, answered)?);
     if asked == 0 || answered == 0 {
-        trace.leave_out_failed();
+        trace.leave_out(LeftOut::Failed, 1);
         return Ok(None);
     }
     if !trace.admits(asked) {

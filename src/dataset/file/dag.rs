@@ -115,7 +115,7 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>) -> Result<Loaded, Fault> {
         nodes.push(node);
     }
     let conversations = connected(nodes, &places)?;
-    Ok(Loaded { conversations, note: String::new() })
+    Ok(conversations.into())
 }
 
 fn node(number: u64, text: &str) -> Result<Node, String> {

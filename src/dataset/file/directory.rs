@@ -146,7 +146,7 @@ fn conversations(directory: &Path) -> Result<Loaded, DatasetError> {
             });
         }
     }
-    Ok(Loaded { conversations, note: String::new() })
+    Ok(conversations.into())
 }
 
 fn turns(path: &Path) -> Result<Vec<Turn>, Fault> {
@@ -170,14 +170,15 @@ fn requests(directory: &Path, entries: usize, seed: Seed) -> Result<Loaded, Data
         }
     }
     let conversations = random_pool::of_each(pools, entries, seed);
-    Ok(Loaded { conversations, note: String::new() })
+    Ok(conversations.into())
 }
 
 /// Reads the lines of a file. Texts without a name have that of the file.
 fn pool(path: &Path) -> Result<Vec<Turn>, Fault> {
     let name = stem(path);
     let loaded = jsonl::read(lines(path)?, path, jsonl::random_pool)?;
-    let turns = loaded.conversations.into_iter().flat_map(|conversation| conversation.turns);
+    let turns =
+        loaded.conversations.into_vec().into_iter().flat_map(|conversation| conversation.turns);
     let with_name = |text: Text| match text.name() {
         Some(_) => text,
         None => text.named(Arc::clone(&name)),
@@ -242,7 +243,7 @@ mod tests {
             counter: &TokenCounter::builtin(),
             seed: Seed(5),
         };
-        read(directory.path(), &reading).map(|loaded| loaded.conversations)
+        read(directory.path(), &reading).map(|loaded| loaded.conversations.into_vec())
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub(super) fn read(input: impl Read) -> Result<Loaded, Fault> {
     let conversations = (1..)
         .zip(document.data)
         .map(|(number, session)| conversation(number, session))
-        .collect::<Result<_, _>>()?;
-    Ok(Loaded { conversations, note: String::new() })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(conversations.into())
 }
 
 fn conversation(number: usize, session: Session) -> Result<Conversation, Fault> {

@@ -193,7 +193,7 @@ pub(super) fn read_requests<R: BufRead>(lines: Lines<R>, path: &Path) -> Result<
             }
         }
     }
-    Ok(Loaded { conversations, note: String::new() })
+    Ok(conversations.into())
 }
 
 /// Parses a line of a `single_turn` file: the identifier of its session, if any, and a turn.
@@ -226,7 +226,7 @@ pub(super) fn read<R: BufRead>(
         }
         conversations.push(conversation);
     }
-    Ok(Loaded { conversations, note: String::new() })
+    Ok(conversations.into())
 }
 
 /// Parses a line of a `random_pool` file: a request that any session may draw.
@@ -283,8 +283,8 @@ pub(super) fn read_batch<R: BufRead>(lines: Lines<R>) -> Result<Loaded, Fault> {
         let turns = vec![inputs_json::turn(request.body).map_err(wrong)?];
         conversations.push(Conversation { id, turns, ..Conversation::default() });
     }
-    let note = path.map(|path| format!(": requests for {path}")).unwrap_or_default();
-    Ok(Loaded { conversations, note })
+    let note = path.map(|path| format!("requests for {path}")).unwrap_or_default();
+    Ok(Loaded { conversations: conversations.into(), note })
 }
 
 /// Parses a line of a `raw_payload` file: a body that is sent unchanged.

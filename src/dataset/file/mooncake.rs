@@ -99,7 +99,7 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<
     for (name, at) in sessions {
         conversations[at].id = name.into();
     }
-    Ok(Loaded { note: trace.note(), conversations })
+    Ok(trace.loaded(conversations))
 }
 
 /// Appends a turn, which may contain its whole history.

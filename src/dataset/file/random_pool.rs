@@ -1,16 +1,21 @@
 //! Requests that are drawn from pools of lines.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::dataset::account::{Conversations, Pool};
 use crate::dataset::{Conversation, MediaKinds, Seed, Turn};
 
-/// The turns to draw from, and how many of them a request has.
-type Pool = (Vec<Turn>, usize);
+/// The turns to draw from, each with the number of its line, and how many of them a request has.
+type Parts = (Vec<(usize, Turn)>, usize);
 
 /// Draws `entries` requests of a turn of each of `pools`.
-pub(super) fn of_each(pools: Vec<Vec<Turn>>, entries: usize, seed: Seed) -> Vec<Conversation> {
-    let pools: Vec<Pool> = pools.into_iter().map(|pool| (pool, 1)).collect();
-    requests(&pools, entries, seed)
+pub(super) fn of_each(pools: Vec<Vec<Turn>>, entries: usize, seed: Seed) -> Conversations {
+    let mut lines = 0..;
+    let pools: Vec<Parts> =
+        pools.into_iter().map(|pool| (lines.by_ref().zip(pool).collect(), 1)).collect();
+    let lines = pools.iter().map(|(pool, _)| pool.len()).sum();
+    requests(&pools, lines, entries, seed)
 }
 
 /// Draws `entries` requests with `batch_size` of the texts of `lines`, and with one of each kind of
@@ -20,43 +25,53 @@ pub(super) fn batches(
     batch_size: usize,
     entries: usize,
     seed: Seed,
-) -> Vec<Conversation> {
+) -> Conversations {
+    let count = lines.len();
     let mut texts = Vec::new();
     let mut media = MediaKinds::all().iter().map(|kind| (kind, Vec::new())).collect::<Vec<_>>();
-    for mut turn in lines.into_iter().flat_map(|conversation| conversation.turns) {
+    let turns = |(line, conversation): (usize, Conversation)| {
+        conversation.turns.into_iter().map(move |turn| (line, turn))
+    };
+    for (line, mut turn) in lines.into_iter().enumerate().flat_map(turns) {
         let (own_texts, own_media) =
             (std::mem::take(&mut turn.texts), std::mem::take(&mut turn.media));
-        texts.extend(own_texts.into_iter().map(|text| Turn { texts: vec![text], ..turn.clone() }));
+        let of_text = |text| (line, Turn { texts: vec![text], ..turn.clone() });
+        texts.extend(own_texts.into_iter().map(of_text));
         for medium in own_media {
             let pool = media.iter_mut().find(|(kind, _)| *kind == medium.kind);
             if let Some((_, pool)) = pool {
-                pool.push(Turn { media: vec![medium], ..turn.clone() });
+                pool.push((line, Turn { media: vec![medium], ..turn.clone() }));
             }
         }
     }
     let pools = media.into_iter().map(|(_, pool)| (pool, 1));
     let pools = std::iter::once((texts, batch_size)).chain(pools);
-    let pools: Vec<Pool> = pools.filter(|(pool, _)| !pool.is_empty()).collect();
-    requests(&pools, entries, seed)
+    let pools: Vec<Parts> = pools.filter(|(pool, _)| !pool.is_empty()).collect();
+    requests(&pools, count, entries, seed)
 }
 
-/// Draws `entries` requests, each of as many turns of every pool as it says, one after the other.
-fn requests(pools: &[Pool], entries: usize, seed: Seed) -> Vec<Conversation> {
+/// Draws `entries` requests, each of as many turns of every pool as it says, one after the other. The
+/// pools are of this number of lines.
+fn requests(pools: &[Parts], lines: usize, entries: usize, seed: Seed) -> Conversations {
     let seed = seed.derive("dataset.random_pool");
     let drawn: u64 = pools.iter().map(|(_, count)| *count as u64).sum();
-    let request = |index: usize| {
+    let mut used = HashSet::new();
+    let mut request = |index: usize| {
         let mut turn = Turn::default();
         let pools = pools.iter().flat_map(|(pool, count)| std::iter::repeat_n(pool, *count));
         for (number, pool) in (0..).zip(pools) {
             let place = seed.below(index as u64 * drawn + number, pool.len() as u64);
-            if let Some(part) = pool.get(place as usize) {
+            if let Some((line, part)) = pool.get(place as usize) {
+                used.insert(*line);
                 merge(&mut turn, part);
             }
         }
         Conversation { turns: vec![turn], ..Conversation::default() }
     };
     let entries = if pools.is_empty() { 0 } else { entries };
-    (0..entries).map(request).collect()
+    let drawn = (0..entries).map(&mut request).collect();
+    let unused = lines.saturating_sub(used.len()) as u64;
+    Conversations::drawn(drawn, Pool { lines: lines as u64, unused })
 }
 
 fn merge(turn: &mut Turn, part: &Turn) {

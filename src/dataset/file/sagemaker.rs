@@ -137,8 +137,8 @@ impl<'a> Captures<'a> {
             Ok(Conversation { standalone_turns: true, turns, ..Conversation::default() })
         };
         let conversations =
-            self.requests.into_iter().map(conversation).collect::<Result<_, _>>()?;
-        Ok(Loaded { conversations, note: self.trace.note() })
+            self.requests.into_iter().map(conversation).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.trace.loaded(conversations))
     }
 }
 
@@ -245,9 +245,9 @@ mod tests {
         assert_eq!(messages.next(), Some(r#"[{"role":"user","content":"a"}]"#));
         assert_eq!(turns[0].tools.as_ref().unwrap().get(), r#"[{"name":"f"}]"#);
         assert_eq!(
-            loaded.note,
-            ": 1 skipped because longer than --synthesis-max-isl, 1 capped to \
-             --synthesis-max-osl, 1 ignored fields (`seed`)"
+            loaded.note(),
+            ": 1 longer than --synthesis-max-isl left out; 1 capped to --synthesis-max-osl, 1 \
+             ignored fields (`seed`)"
         );
     }
 

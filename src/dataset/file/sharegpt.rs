@@ -13,6 +13,7 @@ use serde::de::{DeserializeSeed, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::{Fault, Loaded, document_fault};
+use crate::dataset::account::{Conversations, LeftOut};
 use crate::dataset::{Conversation, Turn};
 use crate::tokenizer::TokenCounter;
 
@@ -41,62 +42,43 @@ pub(super) enum Sent {
 /// Reads the array entry by entry, so that a large file is never in memory as a whole.
 pub(super) fn read(input: impl Read, counter: &TokenCounter, sent: Sent) -> Result<Loaded, Fault> {
     let mut deserializer = serde_json::Deserializer::from_reader(input);
-    let selection =
+    let chosen: Conversations =
         Entries { counter, sent }.deserialize(&mut deserializer).map_err(document_fault)?;
     deserializer.end().map_err(document_fault)?;
-    Ok(Loaded { note: selection.note(), conversations: selection.chosen })
+    Ok(chosen.into())
 }
 
-/// The selected conversations, and the number of those left out.
-#[derive(Default)]
-struct Selection {
-    chosen: Vec<Conversation>,
-    without_pair: u64,
-    too_short: u64,
-    too_long: u64,
+/// Adds the conversation of `entry` to `chosen`, or the reason why it is left out.
+fn consider(chosen: &mut Conversations, entry: &Entry, counter: &TokenCounter, sent: Sent) {
+    let messages = &entry.conversations;
+    let all = exchanges(messages);
+    let pairs = match sent {
+        Sent::First => first_exchange(messages).into_iter().collect(),
+        Sent::All => all.clone(),
+    };
+    if pairs.is_empty() {
+        return chosen.leave_out(LeftOut::WithoutPrompt, all.len().max(1) as u64);
+    }
+    chosen.leave_out(LeftOut::LaterTurn, (all.len() - pairs.len()) as u64);
+    match pairs.iter().map(|(prompt, answer)| turn(prompt, answer, counter)).collect() {
+        Ok(turns) => chosen.push(Conversation { turns, ..Conversation::default() }),
+        Err(why) => chosen.leave_out(why, pairs.len() as u64),
+    }
 }
 
-impl Selection {
-    fn consider(&mut self, entry: &Entry, counter: &TokenCounter, sent: Sent) {
-        let messages = &entry.conversations;
-        let pairs = match sent {
-            Sent::First => first_exchange(messages).into_iter().collect(),
-            Sent::All => exchanges(messages),
-        };
-        if pairs.is_empty() {
-            self.without_pair += 1;
-            return;
-        }
-        let mut turns = Vec::new();
-        for (prompt, answer) in pairs {
-            let (asked, answered) = (counter.count(prompt), counter.count(answer));
-            if asked < MIN_TOKENS || answered < MIN_TOKENS {
-                self.too_short += 1;
-                return;
-            }
-            if asked > MAX_PROMPT_TOKENS || asked + answered > MAX_TOTAL_TOKENS {
-                self.too_long += 1;
-                return;
-            }
-            turns.push(Turn {
-                texts: vec![prompt.into()],
-                max_tokens: u32::try_from(answered).ok(),
-                ..Turn::default()
-            });
-        }
-        self.chosen.push(Conversation { turns, ..Conversation::default() });
+fn turn(prompt: &str, answer: &str, counter: &TokenCounter) -> Result<Turn, LeftOut> {
+    let (asked, answered) = (counter.count(prompt), counter.count(answer));
+    if asked < MIN_TOKENS || answered < MIN_TOKENS {
+        return Err(LeftOut::TooShort);
     }
-
-    fn note(&self) -> String {
-        let Self { without_pair, too_short, too_long, .. } = self;
-        if without_pair + too_short + too_long == 0 {
-            return String::new();
-        }
-        format!(
-            " (skipped: {without_pair} without a human message and a response, \
-             {too_short} too short, {too_long} too long)"
-        )
+    if asked > MAX_PROMPT_TOKENS || asked + answered > MAX_TOTAL_TOKENS {
+        return Err(LeftOut::TooLong);
     }
+    Ok(Turn {
+        texts: vec![prompt.into()],
+        max_tokens: u32::try_from(answered).ok(),
+        ..Turn::default()
+    })
 }
 
 fn is_human(message: &Message) -> bool {
@@ -129,25 +111,25 @@ struct Entries<'a> {
 }
 
 impl<'de> DeserializeSeed<'de> for Entries<'_> {
-    type Value = Selection;
+    type Value = Conversations;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Selection, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Conversations, D::Error> {
         deserializer.deserialize_seq(self)
     }
 }
 
 impl<'de> Visitor<'de> for Entries<'_> {
-    type Value = Selection;
+    type Value = Conversations;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of ShareGPT conversations")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Selection, A::Error> {
-        let mut selection = Selection::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Conversations, A::Error> {
+        let mut chosen = Conversations::default();
         while let Some(entry) = entries.next_element::<Entry>()? {
-            selection.consider(&entry, self.counter, self.sent);
+            consider(&mut chosen, &entry, self.counter, self.sent);
         }
-        Ok(selection)
+        Ok(chosen)
     }
 }

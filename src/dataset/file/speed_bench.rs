@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::jsonl::from_object;
 use super::lines::Lines;
 use super::{Fault, Loaded};
+use crate::dataset::account::{Conversations, LeftOut};
 use crate::dataset::hub::PLACEHOLDER;
 use crate::dataset::{Conversation, Turn};
 
@@ -34,20 +35,18 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>, part: &str) -> Result<Loaded, Fa
         Some(throughput) => throughput.split_once('_').map(|(_, category)| category),
         None => Some(part).filter(|part| *part != "qualitative"),
     };
-    let mut loaded = Loaded::default();
+    let mut chosen = Conversations::default();
     for line in lines {
         let line = line?;
         let wrong = |why| Fault::Line(line.number, why);
         let question: Question = from_object(&line.text).map_err(wrong)?;
         if category.is_some_and(|category| question.category != category) {
+            chosen.leave_out(LeftOut::Filtered, question.messages.len() as u64);
             continue;
         }
-        loaded.conversations.push(question.into_conversation().map_err(wrong)?);
+        chosen.push(question.into_conversation().map_err(wrong)?);
     }
-    if let Some(category) = category {
-        loaded.note = format!(" of the category {category}");
-    }
-    Ok(loaded)
+    Ok(chosen.into())
 }
 
 impl Question {

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::dataset::account::LeftOut;
 use crate::dataset::{MediaKinds, Text, Turn};
+use crate::setting::Named as _;
 use crate::units::Nanos;
 
 fn loaded(content: &str, format: Option<FileFormat>) -> Result<Loaded, Fault> {
@@ -20,7 +22,7 @@ fn read_bytes(content: &[u8], format: Option<FileFormat>) -> Result<Loaded, Faul
 }
 
 fn conversations(content: &str) -> Vec<Conversation> {
-    loaded(content, None).unwrap().conversations
+    loaded(content, None).unwrap().conversations.into_vec()
 }
 
 /// Returns the line and description of the error in `content`.
@@ -393,10 +395,7 @@ fn sharegpt_takes_the_first_exchange_within_its_bounds() {
         .collect();
     assert_eq!(read, [(4, 4), (1024, 1024), (1024, 4), (4, 2044), (4, 5)]);
     assert!(loaded.conversations.iter().all(|conversation| conversation.turns.len() == 1));
-    assert_eq!(
-        loaded.note,
-        " (skipped: 2 without a human message and a response, 2 too short, 3 too long)"
-    );
+    assert_eq!(loaded.note(), ": 2 without a usable prompt, 2 too short, 3 too long left out");
 }
 
 #[test]
@@ -547,4 +546,193 @@ proptest! {
             .collect();
         prop_assert_eq!(sent, payloads);
     }
+}
+
+/// A file of a format, its settings, and what the account of it must be.
+struct Case {
+    format: FileFormat,
+    content: String,
+    settings: TraceSettings,
+    read: u64,
+    left_out: Vec<(LeftOut, u64)>,
+}
+
+fn plain(format: FileFormat, content: &str, read: u64) -> Case {
+    let settings = TraceSettings::default();
+    Case { format, content: content.to_owned(), settings, read, left_out: Vec::new() }
+}
+
+/// Prompts have at most 50 tokens.
+fn limited(format: FileFormat, content: &str, read: u64, left_out: &[(LeftOut, u64)]) -> Case {
+    let settings = TraceSettings { max_input_tokens: Some(50), ..TraceSettings::default() };
+    Case { settings, left_out: left_out.to_vec(), ..plain(format, content, read) }
+}
+
+const MESSAGE: &str = r#"[{"role": "user", "content": "a"}]"#;
+
+/// A case for each format that has prompts, counted by hand.
+fn accounts_of_prompts() -> Vec<Case> {
+    let body = format!("{{\"messages\": {MESSAGE}}}");
+    let chat = |turns: &[(&str, &str)]| {
+        let said = |from: &str, text: &str| serde_json::json!({"from": from, "value": text});
+        let both =
+            turns.iter().flat_map(|(asked, answer)| [said("human", asked), said("gpt", answer)]);
+        serde_json::json!({"conversations": both.collect::<Vec<_>>()})
+    };
+    let four = "one two three four";
+    let sharegpt = serde_json::json!([
+        chat(&[(four, four), (four, four), (four, four)]),
+        chat(&[("one", four)]),
+        chat(&[]),
+        {"conversations": [{"from": "gpt", "value": four}]},
+    ]);
+    let question = |category: &str| {
+        serde_json::json!({
+            "question_id": category, "category": category,
+            "messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}],
+        })
+        .to_string()
+    };
+    let dag = format!(
+        "{{\"session_id\": \"a\", \"turns\": [{body}, {{\"messages\": {MESSAGE}, \"forks\": [\"b\"]}}]}}\n\
+         {{\"session_id\": \"b\", \"turns\": [{body}]}}\n"
+    );
+    let batch = format!(
+        "{{\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", \
+         \"body\": {body}}}"
+    );
+    vec![
+        plain(FileFormat::SingleTurn, "{\"text\": \"a\"}\n\n{\"text\": \"b\"}\n", 2),
+        plain(FileFormat::MultiTurn, "{\"turns\": [{\"text\": \"a\"}, {\"text\": \"b\"}]}", 2),
+        plain(FileFormat::RandomPool, "{\"text\": \"a\"}\n{\"texts\": [\"b\", \"c\"]}", 2),
+        plain(FileFormat::RawPayload, &format!("{body}\n{body}\n{body}"), 3),
+        plain(
+            FileFormat::InputsJson,
+            &format!("{{\"data\": [{{\"session_id\": \"a\", \"payloads\": [{body}, {body}]}}]}}"),
+            2,
+        ),
+        Case {
+            left_out: vec![
+                (LeftOut::WithoutPrompt, 2),
+                (LeftOut::TooShort, 1),
+                (LeftOut::LaterTurn, 2),
+            ],
+            ..plain(FileFormat::ShareGpt, &sharegpt.to_string(), 6)
+        },
+        plain(FileFormat::OpenAiBatch, &batch, 1),
+        plain(FileFormat::DagJsonl, &dag, 3),
+        Case {
+            left_out: vec![(LeftOut::Filtered, 2)],
+            ..plain(
+                FileFormat::SpeedBench("coding"),
+                &[question("coding"), question("math")].join("\n"),
+                4,
+            )
+        },
+    ]
+}
+
+/// A case for each format that has lengths, or the lengths of responses, counted by hand.
+fn accounts_of_traces() -> Vec<Case> {
+    let capture = |tokens: u32| {
+        let request = serde_json::json!({"messages": [{"role": "user", "content": "a"}]});
+        let response = serde_json::json!({"usage": {"prompt_tokens": tokens}});
+        serde_json::json!({
+            "captureData": {
+                "endpointInput": {"data": request.to_string(), "encoding": "JSON"},
+                "endpointOutput": {"data": response.to_string(), "encoding": "JSON"},
+            },
+            "eventMetadata": {"inferenceTime": "2026-11-21T15:04:05Z"},
+        })
+        .to_string()
+    };
+    let request = |input: u32| serde_json::json!({"t": 0.0, "type": "n", "in": input, "out": 1});
+    let agent = |inputs: &[u32]| {
+        let requests: Vec<_> = inputs.iter().map(|input| request(*input)).collect();
+        serde_json::json!({"t": 0.0, "type": "subagent", "agent_id": "s", "requests": requests})
+    };
+    let document = |id: &str, requests: &[Value]| {
+        serde_json::json!({"id": id, "block_size": 16, "hash_id_scope": "local",
+                           "requests": requests})
+        .to_string()
+    };
+    // The sub-agent of the second document has no agent once the request of that is too long.
+    let weka = [
+        document("a", &[request(9), request(51), agent(&[9, 9, 60])]),
+        document("b", &[request(99), agent(&[9, 9])]),
+    ];
+    let mooncake = (0..6)
+        .map(|n| format!("{{\"input_length\": {}, \"session_id\": \"{}\"}}\n", 48 + n, n % 2));
+    let bailian = (0..4).map(|n| {
+        format!(
+            "{{\"chat_id\": {n}, \"parent_chat_id\": {}, \"timestamp\": {n}, \"turn\": {n}, \
+             \"input_length\": {}, \"output_length\": 1}}\n",
+            n - 1,
+            49 + n
+        )
+    });
+    let burst = "Timestamp,Request tokens,Response tokens\n1,9,9\n2,9,0\n3,0,9\n4,51,9\n";
+    vec![
+        limited(
+            FileFormat::MooncakeTrace,
+            &mooncake.collect::<String>(),
+            6,
+            &[(LeftOut::MaxInput, 3)],
+        ),
+        limited(
+            FileFormat::BailianTrace,
+            &bailian.collect::<String>(),
+            4,
+            &[(LeftOut::MaxInput, 2)],
+        ),
+        limited(
+            FileFormat::BurstGptTrace,
+            burst,
+            4,
+            &[(LeftOut::Failed, 2), (LeftOut::MaxInput, 1)],
+        ),
+        limited(FileFormat::WekaTrace, &weka.concat(), 8, &[(LeftOut::MaxInput, 5)]),
+        limited(
+            FileFormat::SageMakerDataCapture,
+            &[capture(50), capture(51)].join("\n"),
+            2,
+            &[(LeftOut::MaxInput, 1)],
+        ),
+    ]
+}
+
+#[test]
+fn every_format_accounts_for_what_it_reads() {
+    let counter = TokenCounter::builtin();
+    let mut formats = Vec::new();
+    for Case { format, content, settings, read, left_out } in
+        accounts_of_prompts().into_iter().chain(accounts_of_traces())
+    {
+        let found = read_from(
+            content.as_bytes(),
+            Path::new(""),
+            Some(format),
+            &settings,
+            &counter,
+            Seed(1),
+        );
+        let conversations =
+            found.unwrap_or_else(|fault| panic!("{format:?}: {fault:?}")).conversations;
+        let account = conversations.account();
+        let own = |it: &Conversation| it.turns.len() - it.inherited_turns;
+        let kept = conversations.iter().map(own).sum::<usize>() as u64;
+        assert_eq!((account.read(), account.kept()), (read, kept), "{format:?}");
+        let expected: u64 = left_out.iter().map(|(_, number)| number).sum();
+        assert_eq!(read, kept + expected, "{format:?}: {account:?}");
+        for (why, number) in left_out {
+            assert_eq!(account.left_out(why), number, "{format:?}: {account:?}");
+        }
+        formats.push(format);
+    }
+    let is_missing = |(_, format): &&(&str, FileFormat)| match format {
+        FileFormat::SpeedBench(_) => false,
+        format => !formats.contains(format),
+    };
+    let missing: Vec<_> = FileFormat::NAMES.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

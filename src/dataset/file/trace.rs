@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use serde_json::value::RawValue;
 
 use super::synthesis::{self, Shape};
-use super::{Fault, json_reason};
+use super::{Fault, Loaded, json_reason};
+use crate::dataset::account::{Conversations, LeftOut};
 use crate::dataset::lengths::MAX_TOKENS;
 use crate::dataset::words::Words;
-use crate::dataset::{Seed, Synthesis, Text, TraceSettings};
+use crate::dataset::{Conversation, Seed, Synthesis, Text, TraceSettings};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
@@ -31,6 +32,8 @@ pub(super) struct Trace<'a> {
     /// Numbers of the blocks with a hash ID.
     blocks: HashMap<HashId, u64>,
     next_block: u64,
+    /// Requests that no conversation has, by reason.
+    left_out: Vec<(LeftOut, u64)>,
     remarks: Remarks,
 }
 
@@ -50,8 +53,6 @@ enum BlockOrigin {
 
 #[derive(Default)]
 struct Remarks {
-    too_long: u64,
-    failed: u64,
     capped: u64,
     cut: u64,
     literal: u64,
@@ -94,6 +95,7 @@ impl<'a> Trace<'a> {
             synthesis: settings.synthesis,
             blocks: HashMap::new(),
             next_block: 0,
+            left_out: Vec::new(),
             remarks: Remarks::default(),
         })
     }
@@ -126,13 +128,16 @@ impl<'a> Trace<'a> {
     /// Returns whether a prompt of this length is accepted; a rejected one is counted.
     pub(super) fn admits(&mut self, input_tokens: u32) -> bool {
         let admits = self.max_input_tokens.is_none_or(|most| input_tokens <= most);
-        self.remarks.too_long += u64::from(!admits);
+        self.leave_out(LeftOut::MaxInput, u64::from(!admits));
         admits
     }
 
-    /// Counts a request that failed when the trace was recorded.
-    pub(super) fn leave_out_failed(&mut self) {
-        self.remarks.failed += 1;
+    /// Counts requests that are left out.
+    pub(super) fn leave_out(&mut self, why: LeftOut, requests: u64) {
+        match self.left_out.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, number)) => *number += requests,
+            None => self.left_out.push((why, requests)),
+        }
     }
 
     /// Counts a request whose prompt is a text, which has the length that it has.
@@ -260,19 +265,27 @@ impl<'a> Trace<'a> {
         self.next_block - 1
     }
 
-    /// Returns a note on what was left out, changed or ignored; empty if there was nothing.
-    pub(super) fn note(&self) -> String {
-        let Remarks { too_long, failed, capped, cut, literal, uncovered, ignored } = &self.remarks;
+    /// Returns the trace as it was read, with what was left out.
+    pub(super) fn loaded(self, conversations: Vec<Conversation>) -> Loaded {
+        let note = self.note();
+        let mut conversations = Conversations::from(conversations);
+        for (why, requests) in self.left_out {
+            conversations.leave_out(why, requests);
+        }
+        Loaded { conversations, note }
+    }
+
+    /// Returns a note on what was changed or ignored; empty if there was nothing.
+    fn note(&self) -> String {
+        let Remarks { capped, cut, literal, uncovered, ignored } = &self.remarks;
         let names: Vec<String> = ignored.iter().map(|name| format!("`{name}`")).collect();
         let mut note = String::new();
         let mut say = |count: usize, what: &str| {
             if count > 0 {
                 // Writing to a string cannot fail.
-                let _ = write!(note, "{} {count} {what}", if note.is_empty() { ":" } else { "," });
+                let _ = write!(note, "{}{count} {what}", if note.is_empty() { "" } else { ", " });
             }
         };
-        say(*too_long as usize, "skipped because longer than --synthesis-max-isl");
-        say(*failed as usize, "skipped because failed, without tokens");
         say(*capped as usize, "capped to --synthesis-max-osl");
         say(*cut as usize, "cut to --synthesis-max-isl after the change of their lengths");
         say(*literal as usize, "with texts, whose lengths are unchanged");

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::synthesis::Shape;
 use super::trace::{HashId, Trace};
 use super::{Fault, Loaded, document_fault};
+use crate::dataset::account::LeftOut;
 use crate::dataset::{Branch, Conversation, Turn};
 use crate::units::Nanos;
 
@@ -118,7 +119,7 @@ impl<'a> Documents<'a> {
         if !self.ids.insert(id.clone()) {
             return Err(format!("the id {id:?} is already used by another conversation"));
         }
-        let number = self.roots.len() as u64;
+        let (number, first_agent) = (self.roots.len() as u64, self.agents.len());
         let mut root = Draft { id, ..Draft::default() };
         // When what the next request waits for ended, in seconds.
         let mut end = 0.0f64;
@@ -134,7 +135,11 @@ impl<'a> Documents<'a> {
                 }
             }
         }
-        if !root.requests.is_empty() {
+        if root.requests.is_empty() {
+            // Nothing starts its sub-agents.
+            let orphans = self.agents.drain(first_agent..).map(|agent| agent.requests.len());
+            self.trace.leave_out(LeftOut::MaxInput, orphans.sum::<usize>() as u64);
+        } else {
             self.roots.push(root);
         }
         Ok(())
@@ -236,7 +241,7 @@ impl<'a> Documents<'a> {
                 ..Conversation::default()
             });
         }
-        Ok(Loaded { conversations, note: self.trace.note() })
+        Ok(self.trace.loaded(conversations))
     }
 }
 
@@ -255,7 +260,7 @@ mod tests {
     fn load(text: &str, settings: TraceSettings) -> Result<Vec<Conversation>, Fault> {
         let counter = TokenCounter::builtin();
         read_from(text.as_bytes(), Path::new(""), None, &settings, &counter, Seed(3))
-            .map(|loaded| loaded.conversations)
+            .map(|loaded| loaded.conversations.into_vec())
     }
 
     fn request(t: f64, input: u32, ids: &[i64], more: Value) -> Value {
@@ -313,7 +318,7 @@ mod tests {
     fn whole_trees_are_left_out() {
         let text = format!("{}\n{}", trace("x"), trace("y").to_string().replace("48", "90"));
         let settings = TraceSettings { max_context_tokens: Some(71), ..TraceSettings::default() };
-        let mut read = load(&text, settings).unwrap();
+        let mut read = load(&text, settings).unwrap().into();
         crate::dataset::finish::select(&mut read, &settings, Seed(1));
         let ids: Vec<&str> = read.iter().map(|it| &*it.id).collect();
         assert_eq!(ids, ["x", "x/a1"]);

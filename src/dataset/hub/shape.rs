@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::rows::Row;
 use super::{HubDataset, Public};
+use crate::dataset::account::{Conversations, LeftOut};
 use crate::dataset::media::MediaFiles;
 use crate::dataset::{Conversation, Media, MediaKinds, Turn};
 use crate::setting::InvalidSetting;
@@ -75,32 +76,42 @@ impl<'a> Shape<'a> {
         Ok(Self { public, source })
     }
 
-    /// Converts `row`; `None` if it is to be left out, because it lacks text or media.
-    pub(super) fn conversation(
+    /// Adds the conversation of `row` to `all`, or the reason why it is left out.
+    pub(super) fn add(
         &self,
         row: &Row,
         files: &mut MediaFiles,
-    ) -> Result<Option<Conversation>, String> {
+        all: &mut Conversations,
+    ) -> Result<(), String> {
         let mut prompts = self.prompts(row)?;
         let medium = match self.public.and_then(|public| public.medium) {
             Some((kind, column)) => {
-                let Some(medium) = medium(row.get(column), kind, files)? else { return Ok(None) };
+                let Some(medium) = medium(row.get(column), kind, files)? else {
+                    all.leave_out(LeftOut::WithoutPrompt, 1);
+                    return Ok(());
+                };
                 if medium.seconds.is_some_and(|seconds| seconds > MAX_AUDIO_SECONDS) {
-                    return Ok(None);
+                    all.leave_out(LeftOut::TooLong, 1);
+                    return Ok(());
                 }
                 Some(medium)
             }
             None => None,
         };
+        let count = prompts.user.len();
         if self.public.is_some_and(|public| public.only_first) {
-            prompts.user.truncate(1);
+            all.leave_out(LeftOut::LaterTurn, prompts.user.drain(1.min(count)..).count() as u64);
         }
         let turn = |text: String| Turn { texts: vec![text.into()], ..Turn::default() };
         let mut turns: Vec<Turn> = prompts.user.into_iter().map(turn).collect();
-        let Some(first) = turns.first_mut() else { return Ok(None) };
+        let Some(first) = turns.first_mut() else {
+            all.leave_out(LeftOut::WithoutPrompt, 1);
+            return Ok(());
+        };
         first.media.extend(medium);
         let system = prompts.system.map(Into::into);
-        Ok(Some(Conversation { system, turns, ..Conversation::default() }))
+        all.push(Conversation { system, turns, ..Conversation::default() });
+        Ok(())
     }
 
     fn prompts(&self, row: &Row) -> Result<Prompts, String> {

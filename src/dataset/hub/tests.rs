@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::dataset::MediaKinds;
+use crate::dataset::{Conversation, MediaKinds};
 
 fn dataset(public: Option<&str>) -> HubDataset {
     let public = public.map(|name| Public::named(name).unwrap());
@@ -27,7 +27,9 @@ fn row(value: Value) -> Row {
 fn conversation(dataset: &HubDataset, value: Value) -> Option<Conversation> {
     let row = row(value);
     let shape = Shape::of(dataset, &row).unwrap_or_else(|error| panic!("{error}"));
-    shape.conversation(&row, &mut MediaFiles::default()).unwrap()
+    let mut all = Conversations::default();
+    shape.add(&row, &mut MediaFiles::default(), &mut all).unwrap();
+    all.into_vec().pop()
 }
 
 /// The system message and the texts of the turns.
@@ -136,7 +138,8 @@ fn references_instead_of_prompts_are_explained() {
         "turns": ["FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE USING SPECDEC_BENCH"],
     }));
     let shape = Shape::of(&dataset, &row).unwrap();
-    let error = shape.conversation(&row, &mut MediaFiles::default()).unwrap_err();
+    let mut all = Conversations::default();
+    let error = shape.add(&row, &mut MediaFiles::default(), &mut all).unwrap_err();
     assert!(error.contains("--custom-dataset-type"), "{error}");
 }
 

@@ -56,6 +56,9 @@ impl Run<'_> {
         if let Some(tokenizer) = &provenance.tokenizer {
             facts.push(("Tokenizer", tokenizer.name.clone()));
         }
+        if let Some(account) = self.report.dataset() {
+            facts.push(("Dataset", account.text()));
+        }
         let host = &provenance.host;
         let cpu = host.cpu.as_deref().unwrap_or(&host.arch);
         facts.push(("Client", format!("{}, {cpu}, {} cores, {}", host.name, host.cores, host.os)));

@@ -119,6 +119,7 @@ impl TestRun {
                 end_wall_ns: ends.max().unwrap().next_multiple_of(1000),
                 was_cancelled: false,
                 incomplete_reason: None,
+                sent: None,
                 telemetry: Some(TelemetryReport {
                     endpoint: Some("http://localhost:4317".to_owned()),
                     exports_ok: 3,
@@ -196,7 +197,7 @@ fn description(settings: Settings) -> RunDescription {
 fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
     let turn = Turn { max_tokens: Some(10), input_tokens: Some(50), ..Turn::default() };
     let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
-    let dataset = Dataset { conversations: vec![conversation.clone(), conversation] };
+    let dataset = Dataset { conversations: vec![conversation.clone(), conversation].into() };
     let config = endpoint::Config {
         endpoint_type: EndpointType::CHAT,
         streaming: true,

@@ -94,7 +94,7 @@ impl Load {
         };
         let conversations = self.conversations.unwrap_or_else(|| vec![conversation()]);
         let count = conversations.len();
-        let dataset = Arc::new(Dataset { conversations });
+        let dataset = Arc::new(Dataset { conversations: conversations.into() });
         let target = Target::new(&url::Url::parse(&self.url).unwrap()).unwrap();
         let workload = Workload::new(
             dataset,

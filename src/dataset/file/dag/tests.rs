@@ -13,7 +13,7 @@ fn load(lines: &[Value]) -> Result<Vec<Conversation>, Fault> {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     let (settings, counter) = (TraceSettings::default(), TokenCounter::builtin());
     read_from(text.join("\n").as_bytes(), Path::new(""), None, &settings, &counter, Seed(3))
-        .map(|loaded| loaded.conversations)
+        .map(|loaded| loaded.conversations.into_vec())
 }
 
 fn user(text: &str) -> Value {

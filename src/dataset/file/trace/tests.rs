@@ -11,7 +11,7 @@ fn load(content: &str, settings: TraceSettings) -> Result<Loaded, Fault> {
 }
 
 fn read(content: &str) -> Vec<Conversation> {
-    load(content, TraceSettings::default()).unwrap().conversations
+    load(content, TraceSettings::default()).unwrap().conversations.into_vec()
 }
 
 fn golden(name: &str) -> String {
@@ -121,7 +121,7 @@ fn burst_gpt_rows_are_requests_but_for_those_that_failed() {
             (Some(118_500.0), 0.0, 417, Some(276)),
         ]
     );
-    assert_eq!(loaded.note, ": 1 skipped because failed, without tokens");
+    assert_eq!(loaded.note(), ": 1 failed when recorded left out");
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn settings_bound_lengths_and_say_what_a_block_is() {
     let texts: Vec<String> = loaded.conversations.iter().map(|c| text(&c.turns[0])).collect();
     assert!((16..18).contains(&shared_tokens(&texts[0], &texts[1])));
     assert_eq!(
-        loaded.note,
-        ": 1 skipped because longer than --synthesis-max-isl, 1 capped to --synthesis-max-osl, \
-         1 longer than their hash_ids, with unique text for the rest, 1 ignored fields (`user`)"
+        loaded.note(),
+        ": 1 longer than --synthesis-max-isl left out; 1 capped to --synthesis-max-osl, 1 longer than their \
+         hash_ids, with unique text for the rest, 1 ignored fields (`user`)"
     );
 }
 
