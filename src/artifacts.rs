@@ -160,12 +160,14 @@ pub enum ArtifactError {
         why: io::Error,
     },
     /// Some files are missing or truncated; the others are complete.
-    #[error("{} not written completely: {}; free disk space and rebuild the summaries with `aiperf report`", one_or_more(.failures), list(.failures))]
+    #[error("{} not written completely: {}; {}", one_or_more(.failures), list(.failures), advice(*.has_records))]
     Incomplete {
         /// The complete files.
         written: Vec<PathBuf>,
         /// The other files.
         failures: Vec<WriteFailure>,
+        /// Whether the file of records is complete.
+        has_records: bool,
     },
 }
 
@@ -183,6 +185,14 @@ fn one_or_more(failures: &[WriteFailure]) -> String {
     match failures.len() {
         1 => "one file was".to_owned(),
         several => format!("{several} files were"),
+    }
+}
+
+const fn advice(has_records: bool) -> &'static str {
+    if has_records {
+        "free disk space and rebuild the summaries with `aiperf report`"
+    } else {
+        "the files that are not named here are complete; free disk space before the next run"
     }
 }
 
@@ -374,7 +384,12 @@ impl ArtifactSet {
         if self.failures.is_empty() {
             Ok(self.written)
         } else {
-            Err(ArtifactError::Incomplete { written: self.written, failures: self.failures })
+            let has_records = self.written.contains(&self.layout.records);
+            Err(ArtifactError::Incomplete {
+                written: self.written,
+                failures: self.failures,
+                has_records,
+            })
         }
     }
 

@@ -216,7 +216,8 @@ enum Action {
         /// Directory for the combined files [default: "combined", next to the shards]
         #[arg(long, visible_alias = "output-artifact-dir", value_name = "DIR")]
         artifact_dir: Option<PathBuf>,
-        /// Move another run's files in the output directory aside instead of failing
+        /// Replace summaries that cover more requests than there are records of, and move another
+        /// run's files in the directory of combined shards aside, instead of failing
         #[arg(long)]
         overwrite: bool,
         /// Tables of the client's metrics to print: a summary, or also one for each group of

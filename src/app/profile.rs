@@ -349,7 +349,9 @@ impl Run {
                 Ok(path) => written.push(path),
                 Err(failure) => {
                     let written = std::mem::take(written);
-                    files = Err(ArtifactError::Incomplete { written, failures: vec![failure] });
+                    let has_records = written.contains(&layout.records);
+                    let failures = vec![failure];
+                    files = Err(ArtifactError::Incomplete { written, failures, has_records });
                 }
             }
         }

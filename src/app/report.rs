@@ -46,7 +46,7 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
         },
         (parts, place) => rebuild::combine(parts, place, asked.overwrite, &judge.gates)?,
     };
-    let mut files = write(&mut rebuilt)?;
+    let mut files = write(&mut rebuilt, asked.overwrite)?;
     if let Some(page) = page {
         files.push(report::write_run(page, &rebuilt.report, &rebuilt.layout)?);
     }
@@ -69,18 +69,20 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
 fn many(
     directory: &Path,
     group: Group,
-    Report { judge, page, .. }: &Report,
+    asked: &Report,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
+    let Report { judge, page, .. } = asked;
     warn(&group.notes)?;
-    let asked = group.config.planned(1);
+    let planned_runs = group.config.planned(1);
     let mut trials = Trials::new(group.config, group.sweep_id);
     let mut judged_runs = Vec::new();
     for (member, place) in group.runs {
         let number = member.trial + 1;
         let label = member.run_label.clone();
-        let run = one(directory, member, place, judge, label, None, &mut judged_runs)?;
-        out.write_all(console::runs::render_run(&run, number, asked).as_bytes())?;
+        let planned = Planned { member, place, label, level: None };
+        let run = one(directory, planned, asked, &mut judged_runs)?;
+        out.write_all(console::runs::render_run(&run, number, planned_runs).as_bytes())?;
         trials.add(run);
     }
     check_any(directory, &trials.runs)?;
@@ -131,9 +133,10 @@ fn decided(outcome: Outcome, runs: &[JudgedRun]) -> anyhow::Result<Outcome> {
 fn sweep(
     directory: &Path,
     plan: &Plan,
-    Report { judge, page, .. }: &Report,
+    asked: &Report,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
+    let Report { judge, page, .. } = asked;
     let config = &plan.multi_run;
     let sweep = plan.sweep().context("the plan does not list the settings of the sweep")?;
     let mut cells: Vec<(Variation, Trials)> = plan
@@ -153,7 +156,8 @@ fn sweep(
         let member = Member::new(plan.sweep_id, step.trial, Some(variation.clone()));
         let label = member.label(config);
         let level = config.throughput_level();
-        let run = one(directory, member, place, judge, label, level, &mut judged_runs)?;
+        let planned = Planned { member, place, label, level };
+        let run = one(directory, planned, asked, &mut judged_runs)?;
         out.write_all(console::runs::render_run(&run, number, all).as_bytes())?;
         trials.add(run);
     }
@@ -182,22 +186,28 @@ fn sweep(
     conclude(directory, &judged_runs, judge, &written, out)
 }
 
-/// Recomputes the summaries of the run `member` in the directory `place` of its group, and adds
-/// the results of its gates to `judged_runs`; `level` is the confidence of its throughput, if that
-/// is needed.
+/// One of several runs.
+struct Planned {
+    member: Member,
+    /// Its directory in that of the group.
+    place: PathBuf,
+    label: String,
+    /// Confidence of its throughput, if that is needed.
+    level: Option<f64>,
+}
+
+/// Recomputes the summaries of a run in the `directory` of its group, and adds the results of its
+/// gates to `judged_runs`.
 fn one(
     directory: &Path,
-    member: Member,
-    place: PathBuf,
-    judge: &judge::Config,
-    label: String,
-    level: Option<f64>,
+    Planned { member, place, label, level }: Planned,
+    Report { judge, overwrite, .. }: &Report,
     judged_runs: &mut Vec<JudgedRun>,
 ) -> anyhow::Result<RunResult> {
     let label = Some(label);
     Ok(match rebuild::rebuild_with(&directory.join(&place), wanted(judge)) {
         Ok(mut rebuilt) => {
-            write(&mut rebuilt)?;
+            write(&mut rebuilt, *overwrite)?;
             judged_runs.push(judged(&rebuilt, label));
             rebuilt.into_result(member, place, level)
         }
@@ -225,9 +235,13 @@ fn wanted(judge: &judge::Config) -> Wanted<'_> {
     Wanted { gates: &judge.gates, ..Wanted::default() }
 }
 
-/// Writes the files of a report.
-fn write(rebuilt: &mut Rebuilt) -> anyhow::Result<Vec<PathBuf>> {
+/// Writes the files of a report, also in place of those that cover more requests if `overwrite` is
+/// set.
+fn write(rebuilt: &mut Rebuilt, overwrite: bool) -> anyhow::Result<Vec<PathBuf>> {
     let text = console::render_file(&rebuilt.report);
+    if !overwrite {
+        rebuilt.check_coverage()?;
+    }
     let files = rebuild::write(rebuilt, &text);
     warn(&rebuilt.notes)?;
     Ok(files?)

@@ -17,6 +17,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::layout::Layout;
 use super::manifest::End;
 use super::server_metrics::ServerMetricsFiles;
@@ -38,7 +40,7 @@ use crate::units::Nanos;
 
 pub use combine::combine;
 pub(crate) use group::Group;
-use lines::RecordReader;
+use lines::{RecordReader, Seen};
 use origin::Origin;
 pub(crate) use origin::read_json;
 use server_metrics::Known;
@@ -93,6 +95,19 @@ pub enum ReportError {
         records: PathBuf,
         /// The description.
         manifest: PathBuf,
+    },
+    /// The records are fewer than those that the summary covers.
+    #[error(
+        "{summary} covers {had} requests, but there are only records of {read}, so its files are not \
+         replaced; to replace them by a report of fewer requests, use --overwrite"
+    )]
+    CoversMore {
+        /// The summary.
+        summary: PathBuf,
+        /// Number of requests that it covers.
+        had: u64,
+        /// Number of records.
+        read: u64,
     },
     /// The directory does not exist.
     #[error("cannot read the directory {path}: {why}; specify the directories of a run's shards")]
@@ -173,6 +188,8 @@ pub struct Rebuilt {
     pub written: Vec<PathBuf>,
     /// The source of the table of requests.
     rows: Rows,
+    /// How many requests it covers.
+    pub(crate) coverage: Coverage,
 }
 
 /// Returns the paths of the files of the run in `directory`.
@@ -213,7 +230,8 @@ pub(crate) fn rebuild_with(
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let store = Store::of_run(directory.to_owned());
     let mut gathered = Gathered::new(&registry, &run, &store);
-    let mut notes = records.read(&registry, |record, _| {
+    let mut seen = Seen::of([layout.records.as_path()], &store);
+    let (repeated, mut notes) = records.read(&registry, &mut seen, |record, _| {
         gathered.take(record);
         if let Some(observe) = &mut wanted.observe {
             observe(&record.observation);
@@ -243,6 +261,7 @@ pub(crate) fn rebuild_with(
         is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
+    let of_run = outcome.sent.map(Sent::total).filter(|_| outcome.client_health.is_some());
     outcome.sent = gathered.sent();
     outcome.client_health =
         ClientHealth::recomputed(outcome.client_health, &gathered.of_client(), &outcome.load);
@@ -250,11 +269,72 @@ pub(crate) fn rebuild_with(
     let round_trip = network_latency::round_trip_ns(&run, probes, &mut notes, |_| {});
     gathered.profiling.set_round_trip(round_trip);
     let report = gathered.report(run, outcome, server_metrics, &mut notes);
-    let rows =
-        Rows { registry, origins: vec![RowOrigin::new(String::new(), &layout, gathered.records)] };
+    let rows = Rows {
+        registry,
+        origins: vec![RowOrigin::new(String::new(), &layout, gathered.records, repeated)],
+    };
+    let coverage = Coverage::of(&gathered, of_run);
     let profiling = gathered.profiling;
     let written = Vec::new();
-    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows })
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows, coverage })
+}
+
+impl Rebuilt {
+    /// Rejects replacing files that cover more requests than this report: the records may have been
+    /// cut off, while the summary is complete.
+    pub(crate) fn check_coverage(&self) -> Result<(), ReportError> {
+        self.coverage.check(&self.layout)
+    }
+}
+
+/// How many requests a report covers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Coverage {
+    /// Number of records of the profiling phase.
+    requests: u64,
+    /// Number of records of all phases.
+    records: u64,
+    /// Number of requests of all phases that the run's own summary covers, if that is known.
+    of_run: Option<u64>,
+}
+
+impl Coverage {
+    fn of(gathered: &Gathered, of_run: Option<u64>) -> Self {
+        Self { requests: gathered.spans.len() as u64, records: gathered.records, of_run }
+    }
+
+    /// Returns whether the records are all that the run had, as far as that is known.
+    pub(crate) fn is_whole(self) -> bool {
+        self.of_run.is_none_or(|requests| requests == self.records)
+    }
+
+    fn check(self, layout: &Layout) -> Result<(), ReportError> {
+        let exist = layout.summary_json.exists() || layout.table.exists();
+        let of_run = self.of_run.filter(|requests| exist && *requests > self.records);
+        let of_summary = covered(&layout.summary_json).filter(|requests| *requests > self.requests);
+        let (had, read) = match (of_run, of_summary) {
+            (Some(had), _) => (had, self.records),
+            (None, Some(had)) => (had, self.requests),
+            (None, None) => return Ok(()),
+        };
+        Err(ReportError::CoversMore { summary: layout.summary_json.clone(), had, read })
+    }
+}
+
+/// Returns how many requests of the profiling phase the summary at `path` covers, if there is one.
+fn covered(path: &Path) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Count {
+        avg: f64,
+    }
+    #[derive(serde::Deserialize)]
+    struct Counts {
+        request_count: Option<Count>,
+        error_request_count: Option<Count>,
+    }
+    let Counts { request_count, error_request_count } = read_json(path).ok().flatten()?;
+    let counts = [request_count, error_request_count].into_iter().flatten();
+    Some(counts.map(|count| count.avg as u64).sum())
 }
 
 /// Writes the summaries of a rebuilt report and its table of requests; returns the files written.
@@ -286,6 +366,8 @@ struct Line {
     /// When the request was due; absent in a closed loop.
     due_wall_ns: Option<u64>,
     retries: u64,
+    /// ID of the request, unless the line lacks it.
+    request_id: Option<Uuid>,
     /// Identifier of the conversation and index of the turn, unless the line lacks them.
     turn: Option<(String, usize)>,
     /// Absent if the line does not have them.

@@ -325,7 +325,7 @@ fn a_full_disk_costs_one_file_only() -> io::Result<()> {
         set.tick(aiperf::units::Clock::now());
     }
     let error = set.finish(&run.report(), "").unwrap_err();
-    let ArtifactError::Incomplete { written, failures } = error else { panic!("{error}") };
+    let ArtifactError::Incomplete { written, failures, .. } = error else { panic!("{error}") };
     assert_eq!(failures.len(), 1);
     assert!(failures[0].path.ends_with("profile_export.jsonl"));
     assert!(written.iter().any(|path| path.ends_with("profile_export_aiperf.json")));

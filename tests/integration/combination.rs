@@ -10,6 +10,7 @@ use aiperf::console::{self, Style};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use crate::support::python::run_python;
 use crate::support::run::{aiperf, program};
@@ -67,7 +68,7 @@ impl Seed {
         let phase = if self.is_warmup { "warmup" } else { "profiling" };
         let mut metadata = json!({
             "session_num": number,
-            "x_request_id": format!("00000000-0000-4000-8000-{number:012}"),
+            "x_request_id": Uuid::new_v4().to_string(),
             "conversation_id": "session_000000",
             "turn_index": 0,
             "credit_issued_ns": start,
@@ -290,8 +291,9 @@ impl Parts {
         command.args(parts).arg("--artifact-dir").arg(place).output().unwrap()
     }
 
-    /// Combines the shards `parts`; returns the notes.
+    /// Combines the shards `parts`, instead of any combination before; returns the notes.
     fn combined(&self, parts: &[&str]) -> String {
+        let _ = fs::remove_dir_all(self.path("all"));
         let output = self.report(parts, &self.path("all"));
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success() && !said.contains("panicked"), "{said}");

@@ -890,6 +890,46 @@ fn a_full_disk_is_said_and_costs_only_what_was_on_it() {
     assert_eq!(fs::metadata(run.path("profile_export.jsonl")).unwrap().len(), 128 * 512);
 }
 
+/// The records are cut off, but the summary and the table cover all requests.
+#[test]
+fn a_summary_is_not_replaced_by_one_of_fewer_requests() {
+    let server = MockServer::start(Config::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--request-count", "300", "--concurrency", "8", "--num-dataset-entries", "5"];
+    let command = profile_command(&server.url(), directory.path(), &flags);
+    let output = limited(&command, "ulimit -f 512").output().unwrap();
+    let run = Run { output, directory };
+    assert!(
+        run.stderr().contains("the files that are not named here are complete"),
+        "{}",
+        run.stderr()
+    );
+    let report = |more: &[&str]| {
+        let output = aiperf(&["report"]).arg(run.directory.path()).args(more).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let names =
+        ["profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export.parquet"];
+    let files = || names.map(|name| fs::read(run.path(name)).unwrap());
+    let complete = files();
+    let (code, stderr) = report(&[]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("covers 300 requests, but there are only records of"), "{stderr}");
+    assert!(files() == complete);
+    // Without the run's own account of its requests, the summary has one.
+    let manifest = run.text("run_manifest.json");
+    let mut without: Value = serde_json::from_str(&manifest).unwrap();
+    without["end"].as_object_mut().unwrap().remove("sent").unwrap();
+    fs::write(run.path("run_manifest.json"), without.to_string()).unwrap();
+    assert_eq!(report(&[]).0, Some(1));
+    assert!(files() == complete);
+    let (code, stderr) = report(&["--overwrite"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let left = run.summary()["request_count"]["avg"].as_f64().unwrap();
+    assert!(left > 0.0 && left < 300.0, "{left}");
+    assert_eq!(report(&[]).0, Some(0));
+}
+
 #[test]
 fn datasets_that_are_none_are_refused() {
     let directory = tempfile::tempdir().unwrap();

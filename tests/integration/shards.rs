@@ -72,6 +72,48 @@ impl Sharded {
     }
 }
 
+/// Two shards of 20 requests, whose records are all in one of the files twice, and in the other once
+/// more.
+#[test]
+fn records_of_the_same_request_are_counted_once() {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    let part = |index: u64| directory.path().join(format!("shard-{index}"));
+    let at = (now() + 3).to_string();
+    let children = [0, 1].map(|index| {
+        let shard = format!("{index}/2");
+        let flags =
+            ["--request-count", "40", "--concurrency", "8", "--random-seed", "3", "--shard"];
+        let flags = [&flags[..], &[&shard, "--start-at", &at]].concat();
+        profile_command(&server.url(), &part(index), &flags).spawn().unwrap()
+    });
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let lines = |index| part(index).join("profile_export.jsonl");
+    let [first, second] = [0, 1].map(|index| fs::read_to_string(lines(index)).unwrap());
+    assert_eq!(first.lines().count() + second.lines().count(), 40);
+    fs::write(lines(0), format!("{first}{first}")).unwrap();
+    let other = first.lines().next().unwrap();
+    fs::write(lines(1), format!("{other}\n{second}")).unwrap();
+    let output = aiperf(&["report"]).args([part(0), part(1)]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    let told = format!("{} of its records are of requests that were read", first.lines().count());
+    assert!(stderr.contains(&told) && stderr.contains("1 of its records are"), "{stderr}");
+    let combined = directory.path().join("combined");
+    assert_eq!(summary(&combined)["request_count"]["avg"], 40.0);
+    assert_eq!(json_lines(&combined.join("profile_export.jsonl")).len(), 40);
+    let table = fs::File::open(combined.join("profile_export.parquet")).unwrap();
+    let table = SerializedFileReader::new(table).unwrap();
+    assert_eq!(table.metadata().file_metadata().num_rows(), 40);
+
+    let output = aiperf(&["report"]).arg(part(0)).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(summary(&part(0))["request_count"]["avg"], first.lines().count() as f64);
+}
+
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()

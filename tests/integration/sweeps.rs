@@ -171,6 +171,41 @@ fn equal_cells_are_run_once_and_those_of_few_requests_with_a_warning() {
 }
 
 #[test]
+fn a_cell_whose_records_are_cut_off_is_run_again() {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    let sweep = |more: &[&str]| {
+        let flags = ["--concurrency", "1,2", "--request-count", "30"];
+        profile_command(&server.url(), directory.path(), &[&flags[..], more].concat())
+            .output()
+            .unwrap()
+    };
+    let begun = sweep(&[]);
+    assert!(begun.status.success(), "{begun:?}");
+    let cells = ["concurrency_1", "concurrency_2"].map(|name| directory.path().join(name));
+    let lines = cells[1].join("profile_export.jsonl");
+    let whole = fs::read_to_string(&lines).unwrap();
+    let cut: String = whole.split_inclusive('\n').take(10).collect();
+    fs::write(&lines, cut).unwrap();
+    let first = fs::read(cells[0].join("profile_export_aiperf.json")).unwrap();
+    let output = sweep(&["--resume"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(
+        stderr.contains("concurrency_2 does not have the records of all its requests"),
+        "{stderr}"
+    );
+    assert_eq!(fs::read_to_string(&lines).unwrap().lines().count(), 30);
+    assert_eq!(fs::read(cells[0].join("profile_export_aiperf.json")).unwrap(), first);
+    for cell in results(&directory.path().join("sweep_aggregate"))["per_combination_metrics"]
+        .as_array()
+        .unwrap()
+    {
+        assert_eq!(cell["metrics"]["request_count"]["avg"], 30.0, "{cell:#}");
+    }
+}
+
+#[test]
 fn recipes_write_what_they_find() {
     let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
     let file = |flags: &str, name: &str| -> (Value, Value, String) {

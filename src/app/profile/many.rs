@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{Concluded, Material, Run, claim};
 use crate::api::Listener;
 use crate::app::report::judged;
+use crate::app::stderr::Stderr;
 use crate::app::view::View;
 use crate::app::watch::Watch;
 use crate::app::{Outcome, explained, gates, interrupt, plot, terminal_style};
@@ -382,6 +383,15 @@ impl Group {
     fn keep(&mut self, cell: &mut Cell, plan: &Plan) {
         let Some(variation) = &cell.variation else { return };
         for run in plan.rebuilt(&self.config.artifacts.directory, variation) {
+            if !run.rebuilt.coverage.is_whole() {
+                // An error means that the terminal is gone; there is nowhere to report it.
+                let _ = writeln!(
+                    Stderr,
+                    "warning: {} does not have the records of all its requests, so it is run again",
+                    run.directory.display()
+                );
+                continue;
+            }
             let place = self.config.artifacts.directory.join(&run.directory);
             let layout = Layout::new(&place, self.config.artifacts.prefix.as_deref());
             self.watch.wrote(&layout.all_files());

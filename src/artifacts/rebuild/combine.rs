@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::lines::Seen;
 use super::network_latency;
 use super::server_metrics::{self, Known};
-use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, Span, most_at_once};
+use super::{Coverage, Gathered, Rebuilt, ReportError, RowOrigin, Rows, Span, most_at_once};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::Manifest;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
@@ -50,7 +51,6 @@ pub fn combine(
     let layout = parts::place(&sources, place, overwrite)?;
     let mut run = first.run.clone();
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
-    let count = first.shard.count();
     let prefix = first.prefix.clone();
     run.shard = None;
     let mut notes = Vec::new();
@@ -59,33 +59,33 @@ pub fn combine(
     let mut gathered = Gathered::new(&registry, &run, &store);
     // Until it is complete, its name may be a link to a shard's own file.
     let mut lines = LineSink::create_beside(&layout.records)?;
+    let files = sources.iter().map(|source| source.layout.records.as_path());
+    let mut seen = Seen::of(files, &store);
     let mut origins = Vec::new();
     let mut clients = Vec::new();
     let mut parts = Vec::new();
     for source in &sources {
         let before = gathered.records;
-        notes.extend(source.records()?.read(&registry, |record, text| {
-            gathered.take(record);
-            lines.append(Ok(text));
-            lines.append(Ok(b"\n"));
-        })?);
+        let (repeated, remarks) =
+            source.records()?.read(&registry, &mut seen, |record, text| {
+                gathered.take(record);
+                lines.append(Ok(text));
+                lines.append(Ok(b"\n"));
+            })?;
+        notes.extend(remarks);
         let records = gathered.records - before;
-        origins.push(RowOrigin::new(source.name(), &source.layout, records));
-        let end = source.outcome();
-        let health = end.and_then(|end| end.client_health.clone());
-        parts.push(Part {
-            index: source.shard.index(),
-            records,
-            start_wall_ns: end.map(|end| end.start_wall_ns),
-            end_wall_ns: end.map(|end| end.end_wall_ns),
-            is_complete: end
-                .is_some_and(|end| end.incomplete_reason.is_none() && !end.was_cancelled),
-            verdict: health.as_ref().and_then(|health| health.verdict),
-        });
+        origins.push(RowOrigin::new(source.name(), &source.layout, records, repeated));
+        parts.push(part(source, records));
+        let health = source.outcome().and_then(|end| end.client_health.clone());
         clients.extend(health.map(|health| (source.name(), health)));
     }
     if gathered.records == 0 {
         return Err(ReportError::Empty { path: layout.records });
+    }
+    // What the shards' own summaries cover is theirs; this is about an earlier combination.
+    let coverage = Coverage::of(&gathered, None);
+    if !overwrite {
+        coverage.check(&layout)?;
     }
     written.push(lines.persist()?);
     let ends: Vec<&RunOutcome> = sources.iter().filter_map(Source::outcome).collect();
@@ -95,7 +95,7 @@ pub fn combine(
     let start_wall_ns = times().map(|end| end.start_wall_ns).min().unwrap_or(0);
     let end_wall_ns = times().map(|end| end.end_wall_ns).max().unwrap_or(0);
     let load = load(&run.input_config, &ends, &gathered.spans, start_wall_ns);
-    let combination = combination(count, parts);
+    let combination = combination(first.shard.count(), parts);
     let mut files = ServerMetricsFiles::default();
     let counts = ClientCounts::of([&gathered.warmup, &gathered.profiling]);
     let server_metrics =
@@ -140,7 +140,20 @@ pub fn combine(
     written.push(layout.manifest.clone());
     let rows = Rows { registry, origins };
     let profiling = gathered.profiling;
-    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows })
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows, coverage })
+}
+
+/// Returns what is known of a shard with this number of records.
+fn part(source: &Source, records: u64) -> Part {
+    let end = source.outcome();
+    Part {
+        index: source.shard.index(),
+        records,
+        start_wall_ns: end.map(|end| end.start_wall_ns),
+        end_wall_ns: end.map(|end| end.end_wall_ns),
+        is_complete: end.is_some_and(|end| end.incomplete_reason.is_none() && !end.was_cancelled),
+        verdict: end.and_then(|end| end.client_health.as_ref()?.verdict),
+    }
 }
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> WriteFailure {

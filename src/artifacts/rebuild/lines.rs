@@ -1,15 +1,17 @@
 //! Parses `profile_export.jsonl`.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use super::line_file::{LineFailure, LineFile};
 use super::{Line, ReportError};
 use crate::artifacts::decimal::Form;
+use crate::column::{Column, Sorted, Store};
 use crate::metrics::health::ClientErrors;
 use crate::metrics::metric::{Kind, Observation, RecordValues, Value};
 use crate::metrics::tag::{self, MetricTag};
@@ -23,6 +25,51 @@ const REQUESTED: MetricTag = tag::REQUESTED_OSL;
 
 /// An open file of records.
 pub(super) struct RecordReader(LineFile);
+
+/// The requests that have several records, by the ID that the client gave each of them.
+pub(super) struct Seen {
+    /// The first halves of IDs that several records have. Usually there are none, so that memory does
+    /// not grow with the number of records.
+    candidates: HashSet<u64>,
+    /// The IDs of candidates that have been read.
+    read: HashSet<Uuid>,
+}
+
+impl Seen {
+    /// Finds the requests that have several records in `files`.
+    pub(super) fn of<'a>(files: impl IntoIterator<Item = &'a Path>, store: &Store) -> Self {
+        let mut ids: Column<u64> = Column::new(store.scratch());
+        for path in files {
+            // What cannot be read is reported where the records are.
+            let Ok(mut file) = LineFile::open(path) else { continue };
+            let _ = file.read(|text| {
+                ids.extend(request_id(text).map(|id| id.as_u64_pair().0));
+                Ok(())
+            });
+        }
+        let sorted = Sorted::new(ids.iter(), |id| *id, store);
+        let mut last = None;
+        let is_again = |id: &u64| last.replace(*id) == Some(*id);
+        Self { candidates: sorted.iter().filter(is_again).collect(), read: HashSet::new() }
+    }
+
+    /// Returns whether `line` is of a request that has not been read before, or of one without ID.
+    fn is_new(&mut self, line: &Line) -> bool {
+        line.request_id
+            .is_none_or(|id| !self.candidates.contains(&id.as_u64_pair().0) || self.read.insert(id))
+    }
+}
+
+/// Returns the ID of the request whose record is `text`, without parsing the rest.
+fn request_id(text: &[u8]) -> Option<Uuid> {
+    const NAME: &[u8] = b"\"x_request_id\":";
+    let rest = &text[memchr::memmem::find(text, NAME)? + NAME.len()..];
+    let id = rest.trim_ascii_start().strip_prefix(b"\"")?.get(..uuid::fmt::Hyphenated::LENGTH)?;
+    Uuid::try_parse_ascii(id).ok()
+}
+
+/// Records that are in a file again, by their places among all, from 0.
+pub(super) type Repeated = BTreeSet<u64>;
 
 #[derive(Deserialize)]
 struct Record<'a> {
@@ -39,6 +86,8 @@ struct Metadata<'a> {
     model: Cow<'a, str>,
     #[serde(borrow, default)]
     url: Cow<'a, str>,
+    #[serde(borrow, default)]
+    x_request_id: Cow<'a, str>,
     #[serde(borrow, default)]
     conversation_id: Cow<'a, str>,
     #[serde(default)]
@@ -121,14 +170,47 @@ impl RecordReader {
         file.map(Self).map_err(|why| ReportError::NoRecords { path: path.to_owned(), why })
     }
 
-    /// Passes each record and its text to `take`; returns a note about the file, if any. A
-    /// truncated last line is left out.
+    /// Passes each record and its text to `take`, but those that are in `seen` only once; returns
+    /// which are repeated, and notes about the file. A truncated last line is left out.
     pub(super) fn read(
+        self,
+        registry: &Registry,
+        seen: &mut Seen,
+        mut take: impl FnMut(&Line, &[u8]),
+    ) -> Result<(Repeated, Vec<String>), ReportError> {
+        let path = self.0.path.clone();
+        let mut repeated = Repeated::new();
+        let mut notes = self.read_all(registry, |place, line, text| {
+            if seen.is_new(line) {
+                take(line, text);
+            } else {
+                repeated.insert(place);
+            }
+        })?;
+        if !repeated.is_empty() {
+            notes.push(format!(
+                "{}: {} of its records are of requests that were read before, as their x_request_id \
+                 shows; they are not counted again",
+                path.display(),
+                repeated.len()
+            ));
+        }
+        Ok((repeated, notes))
+    }
+
+    /// Passes each record with its place among all and its text to `take`; returns a note about the
+    /// file, if any.
+    pub(super) fn read_all(
         mut self,
         registry: &Registry,
-        mut take: impl FnMut(&Line, &[u8]),
+        mut take: impl FnMut(u64, &Line, &[u8]),
     ) -> Result<Vec<String>, ReportError> {
-        let note = self.0.read(|text| parse(text, registry).map(|line| take(&line, text)));
+        let mut places = 0..;
+        let note = self.0.read(|text| {
+            let line = parse(text, registry)?;
+            take(places.next().unwrap_or(u64::MAX), &line, text);
+            Ok(())
+        });
         let path = self.0.path;
         note.map(Vec::from_iter).map_err(|failure| match failure {
             LineFailure::Unreadable(why) => ReportError::NoRecords { path, why },
@@ -165,6 +247,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     let client_errors = metadata.client_errors();
     let conversation = Some(metadata.conversation_id).filter(|id| !id.is_empty());
     Ok(Line {
+        request_id: Uuid::parse_str(&metadata.x_request_id).ok().filter(|id| !id.is_nil()),
         turn: conversation.map(Cow::into_owned).zip(metadata.turn_index),
         client_errors,
         observation,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::ReportError;
 use super::combine::listed;
 use super::line_file::LineFile;
-use super::lines::RecordReader;
+use super::lines::{RecordReader, Repeated};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::parquet::{RecordTable, Unfit, parts};
 use crate::metrics::Registry;
@@ -28,14 +28,16 @@ pub(super) struct RowOrigin {
     lines: PathBuf,
     table: PathBuf,
     parts: PathBuf,
-    /// Number of records in its lines.
+    /// Number of records in its lines, without those that are repeated.
     records: u64,
+    /// The others.
+    repeated: Repeated,
 }
 
 impl RowOrigin {
-    pub(super) fn new(name: String, layout: &Layout, records: u64) -> Self {
+    pub(super) fn new(name: String, layout: &Layout, records: u64, repeated: Repeated) -> Self {
         let Layout { records: lines, table, parts, .. } = layout.clone();
-        Self { name, lines, table, parts, records }
+        Self { name, lines, table, parts, records, repeated }
     }
 
     /// Returns how many of the first lines are, in order, the requests of the parts.
@@ -91,11 +93,11 @@ impl Rows {
             if added > 0 {
                 matter = Unfit::FirstRows(added, origin.records);
             }
-            let mut number = 0;
+            // The first repeated record is in none of the parts, which end before it.
+            let is_new = |place| place >= added && !origin.repeated.contains(&place);
             // Notes about the lines were reported earlier.
-            RecordReader::open(&origin.lines)?.read(&self.registry, |line, text| {
-                number += 1;
-                if number > added {
+            RecordReader::open(&origin.lines)?.read_all(&self.registry, |place, line, text| {
+                if is_new(place) {
                     table.push_line(text, &line.observation.values);
                 }
             })?;

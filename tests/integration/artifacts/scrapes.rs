@@ -591,7 +591,7 @@ fn a_full_disk_is_told_at_the_end() {
     let mut report = served.run.report();
     report.server_metrics = Some(served.metrics(store));
     let error = set.finish(&report, "").unwrap_err();
-    let ArtifactError::Incomplete { written, failures } = error else { panic!("{error}") };
+    let ArtifactError::Incomplete { written, failures, .. } = error else { panic!("{error}") };
     let failed: Vec<_> = failures.iter().map(|failure| failure.path.clone()).collect();
     assert_eq!(failed, [served.path(LINES)]);
     assert!(written.contains(&served.path(TABLE)));

@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use aiperf::artifacts::{ExportLevel, rebuild};
+use aiperf::artifacts::{ArtifactSet, ExportLevel, rebuild};
 use aiperf::metrics::metric::Kind;
 use aiperf::units::{Clock, Nanos};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor, Row, RowAccessor};
+use uuid::Uuid;
 
 use super::run::TestRun;
 use crate::support::python::run_python;
@@ -110,18 +111,22 @@ fn the_rows_of_a_killed_run_are_in_parts() {
     let run = TestRun::new(ExportLevel::Records);
     let mut set = run.create();
     let rounds = 200;
-    for measured in std::iter::repeat_n(&run.measured, rounds).flatten() {
-        set.record(measured, &run.clock);
-    }
+    let mut ids = (1..).map(Uuid::from_u128);
+    let mut record = |set: &mut ArtifactSet| {
+        for measured in &run.measured {
+            let mut another = measured.clone();
+            another.record.request_id = ids.next().unwrap();
+            set.record(&another, &run.clock);
+        }
+    };
+    (0..rounds).for_each(|_| record(&mut set));
     let mut now = Clock::now();
     for _ in 0..10 {
         now = now + Nanos::from_millis(1000.0);
         set.tick(now);
     }
     // These are only in the lines.
-    for measured in &run.measured {
-        set.record(measured, &run.clock);
-    }
+    record(&mut set);
     set.tick(now + Nanos::from_millis(1000.0));
     std::mem::forget(set);
     let parts = run.directory().join("profile_export.parquet.parts");
