@@ -35,6 +35,33 @@ pub struct TurnId {
     pub is_final: bool,
 }
 
+/// The place of a conversation in the tree of conversations that a session sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ancestry {
+    /// Number of conversations above it; 0 for the one that the session began with.
+    pub depth: u32,
+    /// `X-Correlation-ID` of the conversation that started it; its own if none did.
+    #[serde(with = "wire::id")]
+    pub parent: Uuid,
+    /// `X-Correlation-ID` of the conversation that the session began with.
+    #[serde(with = "wire::id")]
+    pub root: Uuid,
+}
+
+impl Ancestry {
+    /// Returns the place of a conversation that begins a session.
+    #[must_use]
+    pub(crate) const fn of_root(correlation_id: Uuid) -> Self {
+        Self { depth: 0, parent: correlation_id, root: correlation_id }
+    }
+
+    /// Returns the place of a conversation that this one, with the ID `correlation_id`, starts.
+    #[must_use]
+    pub(crate) const fn of_child(self, correlation_id: Uuid) -> Self {
+        Self { depth: self.depth + 1, parent: correlation_id, root: self.root }
+    }
+}
+
 /// One finished request.
 ///
 /// It can be serialised in binary formats, except for the payload, which is usually shared.
@@ -51,9 +78,12 @@ pub struct RequestRecord {
     /// Value of `X-Request-ID`.
     #[serde(with = "wire::id")]
     pub request_id: Uuid,
-    /// Value of `X-Correlation-ID`; the same for all requests of a session.
+    /// Value of `X-Correlation-ID`; the same for all requests of a conversation.
     #[serde(with = "wire::id")]
     pub correlation_id: Uuid,
+    /// Place of its conversation in a tree; absent if the conversation neither starts others nor was
+    /// started by one.
+    pub ancestry: Option<Ancestry>,
     /// Model named in the request; empty if the dataset names none.
     #[serde(with = "wire::text")]
     pub model: Arc<str>,

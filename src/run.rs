@@ -23,7 +23,7 @@ use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
 use crate::multi_run::{Failure, Member};
 use crate::record::{ErrorKind, RequestError};
-use crate::schedule::{HeldLoad, PhaseStats, Shard};
+use crate::schedule::{BranchStats, HeldLoad, PhaseStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::setting::named;
@@ -209,6 +209,10 @@ pub struct RunOutcome {
     /// The requests of the dataset that were sent in all phases; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sent: Option<Sent>,
+    /// What became of the conversations that others started in the profiling phase, if the dataset
+    /// has any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub branches: Option<BranchStats>,
     /// The configured load and the load reached.
     pub load: LoadReport,
     /// Whether the client itself kept up.

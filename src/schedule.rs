@@ -109,6 +109,50 @@ pub struct PhaseStats {
     pub was_cancelled: bool,
 }
 
+/// What became of the conversations that others started, in a phase with trees of conversations; the
+/// names are those of AIPerf's files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BranchStats {
+    /// Conversations that were started and sent a request.
+    pub children_spawned: u64,
+    /// Those of them whose last turn was sent and succeeded.
+    pub children_completed: u64,
+    /// Those whose last request failed.
+    pub children_errored: u64,
+    /// Those whose remaining turns were not sent before the end of the phase.
+    pub children_truncated: u64,
+    /// Those that did not continue their parent's messages, and whose first turn had a delay.
+    pub children_delayed: u64,
+    /// Turns that waited for the end of other conversations.
+    pub parents_suspended: u64,
+    /// Turns that were sent after this wait.
+    pub parents_resumed: u64,
+    /// Always 0: the failure of a child does not end its parent.
+    pub parents_failed_due_to_child_error: u64,
+    /// Turns that were not sent after this wait, because of the end of the phase.
+    pub joins_suppressed: u64,
+    /// Always 0: every conversation sends requests.
+    pub graphs_admitted: u64,
+    /// Always 0, likewise.
+    pub graphs_completed_to_end: u64,
+}
+
+impl std::iter::Sum for BranchStats {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self {
+            children_spawned: a.children_spawned + b.children_spawned,
+            children_completed: a.children_completed + b.children_completed,
+            children_errored: a.children_errored + b.children_errored,
+            children_truncated: a.children_truncated + b.children_truncated,
+            children_delayed: a.children_delayed + b.children_delayed,
+            parents_suspended: a.parents_suspended + b.parents_suspended,
+            parents_resumed: a.parents_resumed + b.parents_resumed,
+            joins_suppressed: a.joins_suppressed + b.joins_suppressed,
+            ..Self::default()
+        })
+    }
+}
+
 impl PhaseStats {
     /// Returns the number of requests that await a response.
     #[must_use]

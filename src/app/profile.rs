@@ -412,6 +412,7 @@ impl Run {
                 was_cancelled,
                 incomplete_reason,
                 sent: Some(processed.sent),
+                branches: measured.branches,
                 load: measured.load.clone(),
                 client_health: Some(measured.health.clone()),
                 telemetry: Some(measured.telemetry.clone()),

@@ -70,6 +70,9 @@ impl Serialize for Summary<'_> {
         map.serialize_entry("error_summary", &report.errors)?;
         map.serialize_entry("start_time", &local_time(report.outcome.start_wall_ns))?;
         map.serialize_entry("end_time", &local_time(report.outcome.end_wall_ns))?;
+        if let Some(branches) = &report.outcome.branches {
+            map.serialize_entry("branch_stats", branches)?;
+        }
         if !report.warmup_results.is_empty() {
             map.serialize_entry("warmup_metrics", &Results(report, &report.warmup_results))?;
         }

@@ -20,6 +20,7 @@ use crate::metrics::health::{ArrivalErrors, ClientErrors};
 use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
 use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, MetricFlags, Registry};
+use crate::record::Ancestry;
 use crate::redact;
 use crate::run::RunReport;
 use crate::schedule::PhaseKind;
@@ -172,6 +173,8 @@ pub(super) struct Metadata<'a> {
     x_correlation_id: Uuid,
     conversation_id: &'a str,
     turn_index: usize,
+    #[serde(flatten)]
+    ancestry: Option<AncestryMembers>,
     credit_issued_ns: u64,
     request_start_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,6 +217,26 @@ pub(super) struct Metadata<'a> {
     endpoint_type: &'static str,
 }
 
+/// The place of a conversation in a tree.
+#[derive(Debug, Serialize)]
+struct AncestryMembers {
+    agent_depth: u32,
+    /// Absent for the root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_correlation_id: Option<String>,
+    root_correlation_id: String,
+}
+
+impl From<Ancestry> for AncestryMembers {
+    fn from(Ancestry { depth, parent, root }: Ancestry) -> Self {
+        Self {
+            agent_depth: depth,
+            parent_correlation_id: (depth > 0).then(|| parent.to_string()),
+            root_correlation_id: root.to_string(),
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
 const fn is_zero(count: &u32) -> bool {
     *count == 0
@@ -239,6 +262,7 @@ pub(super) fn metadata<'a>(
         x_correlation_id: record.correlation_id,
         conversation_id,
         turn_index: record.turn.turn,
+        ancestry: record.ancestry.map(AncestryMembers::from),
         credit_issued_ns: wall(record.issued),
         request_start_ns: measured.observation.start_wall_ns,
         request_ack_ns: record.ack.map(wall),

@@ -159,7 +159,8 @@ impl Layout {
     }
 
     /// Returns every file that a run may have, compressed or not.
-    pub(crate) fn all_files(self) -> BTreeSet<PathBuf> {
+    #[must_use]
+    pub fn all_files(self) -> BTreeSet<PathBuf> {
         let mut files: BTreeSet<PathBuf> = self.files().map(Path::to_owned).collect();
         files.extend(self.compressed().files().map(Path::to_owned));
         files

@@ -524,6 +524,7 @@ impl Gathered {
                     .to_owned(),
             ),
             sent: self.sent(),
+            branches: None,
             load: LoadReport {
                 reached_concurrency: most_at_once(&self.spans),
                 ..LoadReport::default()

@@ -77,6 +77,7 @@ pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         worker: 0,
         request_id: Uuid::nil(),
         correlation_id: Uuid::nil(),
+        ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),
         payload: bytes::Bytes::from_static(br#"{"max_tokens":10}"#),

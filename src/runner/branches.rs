@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use tokio::task::JoinHandle;
 
-use super::session::SoFar;
+use super::session::{Session, SoFar};
 use super::worker::PhaseWorker;
-use crate::dataset::{Branch, Conversation};
+use crate::dataset::Branch;
+use crate::record::Ancestry;
 use crate::units::Nanos;
 
 /// What a started conversation begins with.
@@ -15,6 +16,7 @@ pub(super) struct Origin {
     /// Index of the conversation in the dataset.
     pub(super) conversation: usize,
     pub(super) began: SoFar,
+    pub(super) ancestry: Ancestry,
 }
 
 /// The conversations that one has started.
@@ -35,20 +37,26 @@ impl Children {
     pub(super) fn start(
         &mut self,
         worker: &Rc<PhaseWorker>,
-        session: u64,
-        parent: &Conversation,
+        parent: &Session<'_>,
         after: Option<usize>,
         so_far: &SoFar,
     ) {
-        for branch in parent.branches.iter().filter(|branch| branch.after == after) {
+        let branches = &parent.conversation.branches;
+        for branch in branches.iter().filter(|branch| branch.after == after) {
             let began = began(branch, so_far);
-            let origin = Origin { conversation: branch.conversation, began };
+            let ancestry = parent.as_parent();
+            let origin = Origin { conversation: branch.conversation, began, ancestry };
             // Boxed, since a child may have children.
             let child: Pin<Box<dyn Future<Output = Nanos>>> =
-                Box::pin(Rc::clone(worker).child(session, origin));
+                Box::pin(Rc::clone(worker).child(parent.number, origin));
             let task = tokio::task::spawn_local(child);
             self.running.push(Child { join: branch.join, task });
         }
+    }
+
+    /// Returns whether a conversation that `turn` waits for has not ended.
+    pub(super) fn delay(&self, turn: usize) -> bool {
+        self.running.iter().any(|child| child.join == Some(turn) && !child.task.is_finished())
     }
 
     /// Waits for the conversations that `turn` waits for, or for all of them, and returns when the

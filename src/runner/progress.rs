@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::record::{ErrorKind, RequestError, TurnId};
 use crate::schedule::config::PhaseConfig;
-use crate::schedule::{PhaseKind, PhaseStats};
+use crate::schedule::{BranchStats, PhaseKind, PhaseStats};
 use crate::units::{Clock, Nanos};
 
 /// The counters of all phases of a run.
@@ -91,6 +91,8 @@ pub struct Counters {
     held_back: AtomicU64,
     /// Time for which slots of a closed loop were open, together, in nanoseconds.
     slot_time: AtomicU64,
+    /// Only conversations of trees are counted here, each at its end.
+    branches: Mutex<BranchStats>,
     sessions_sent: AtomicU64,
     sessions_completed: AtomicU64,
     sessions_failed: AtomicU64,
@@ -139,6 +141,17 @@ impl Counters {
     #[must_use]
     pub(crate) fn slot_time(&self) -> Nanos {
         Nanos(self.slot_time.load(Relaxed))
+    }
+
+    /// Returns what became of the conversations that others started.
+    #[must_use]
+    pub(crate) fn branches(&self) -> BranchStats {
+        *self.branches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what happened to a conversation of a tree.
+    pub(super) fn count_branch(&self, count: impl FnOnce(&mut BranchStats)) {
+        count(&mut self.branches.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Returns the processor usage of the workers and the process.

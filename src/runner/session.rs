@@ -17,23 +17,43 @@ use super::slots::Slot;
 use super::steps::{self, Steps};
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
-use crate::record::{ErrorKind, RequestRecord, TurnId};
+use crate::record::{Ancestry, ErrorKind, RequestRecord, TurnId};
 use crate::redact::ShownUrl;
 use crate::schedule::{PhaseKind, Users};
 use crate::transport::{EventWatch, OutgoingRequest, SessionConnection, Watch};
 use crate::units::{Clock, Nanos};
 
 /// Data that the requests of a session share.
-struct Session<'a> {
-    number: u64,
+pub(super) struct Session<'a> {
+    pub(super) number: u64,
     index: usize,
-    conversation: &'a Conversation,
+    pub(super) conversation: &'a Conversation,
     server: usize,
     correlation_id: Uuid,
+    /// Its place in a tree, if it is part of one.
+    ancestry: Option<Ancestry>,
     connection: SessionConnection,
     user: Option<&'a UserTurns>,
     /// Marker of its prompts, if they have one.
     marker: Option<Arc<str>>,
+}
+
+impl Session<'_> {
+    /// Returns the place of the conversations that this one starts.
+    pub(super) fn as_parent(&self) -> Ancestry {
+        let own = self.ancestry.unwrap_or(Ancestry::of_root(self.correlation_id));
+        own.of_child(self.correlation_id)
+    }
+}
+
+/// How the turns of a conversation ended.
+struct Ending {
+    /// Whether all were sent.
+    is_whole: bool,
+    /// Whether any was sent.
+    has_begun: bool,
+    /// Whether the last one failed.
+    has_failed: bool,
 }
 
 /// How far a conversation has come.
@@ -90,14 +110,14 @@ impl PhaseWorker {
         user: Option<&UserTurns>,
     ) -> Nanos {
         let index = self.phase.conversation(number, &self.shared.workload.sampler);
-        let Some(session) = self.begin(number, index, None, user) else {
+        let Some(session) = self.begin(number, index, (None, None), user) else {
             return first.issued;
         };
         let mut children = Children::default();
         let marker = session.marker.clone();
         let mut so_far = SoFar { turn: 0, answers: Vec::new(), last_end: first.issued, marker };
-        children.start(self, number, session.conversation, None, &so_far);
-        if !self.turns(&session, Some(first), &mut so_far, &mut children).await {
+        children.start(self, &session, None, &so_far);
+        if !self.turns(&session, Some(first), &mut so_far, &mut children).await.is_whole {
             self.phase.counters.session_cut_short();
         }
         so_far.last_end.max(children.wait(None).await)
@@ -106,35 +126,58 @@ impl PhaseWorker {
     /// Runs the turns of a conversation that the session `number` starts, and returns when it
     /// ended. The requests belong to that session, but are not its last.
     pub(super) async fn child(self: Rc<Self>, number: u64, origin: Origin) -> Nanos {
-        let Origin { conversation, began: mut so_far } = origin;
+        let Origin { conversation, began: mut so_far, ancestry } = origin;
         // A fork continues the prompts of its parent.
-        let Some(session) = self.begin(number, conversation, so_far.marker.take(), None) else {
+        let inherited = (so_far.marker.take(), Some(ancestry));
+        let Some(session) = self.begin(number, conversation, inherited, None) else {
             return so_far.last_end;
         };
         so_far.marker.clone_from(&session.marker);
         let mut children = Children::default();
-        children.start(&self, number, session.conversation, None, &so_far);
-        self.turns(&session, None, &mut so_far, &mut children).await;
+        children.start(&self, &session, None, &so_far);
+        let first = session.conversation.turns.get(so_far.turn);
+        let is_spawn = session.conversation.inherited_turns == 0;
+        let is_delayed = is_spawn && first.is_some_and(|turn| turn.delay > Nanos::ZERO);
+        let ending = self.turns(&session, None, &mut so_far, &mut children).await;
+        if ending.has_begun {
+            self.phase.counters.count_branch(|stats| {
+                stats.children_spawned += 1;
+                stats.children_delayed += u64::from(is_delayed);
+                let ended = match ending {
+                    Ending { is_whole: false, .. } => &mut stats.children_truncated,
+                    Ending { has_failed: true, .. } => &mut stats.children_errored,
+                    _ => &mut stats.children_completed,
+                };
+                *ended += 1;
+            });
+        }
         so_far.last_end.max(children.wait(None).await)
     }
 
     /// Begins the conversation `index` in session `number`. Its prompts have the `marker`, or else
-    /// their own, if they have one. Returns `None` if there is no such conversation.
+    /// their own, if they have one. Its place in a tree is that of a root without `ancestry`. Returns
+    /// `None` if there is no such conversation.
     fn begin<'a>(
         &'a self,
         number: u64,
         index: usize,
-        marker: Option<Arc<str>>,
+        (marker, ancestry): (Option<Arc<str>>, Option<Ancestry>),
         user: Option<&'a UserTurns>,
     ) -> Option<Session<'a>> {
         let workload = &self.shared.workload;
         let correlation_id = self.shared.new_id();
+        let conversation = workload.dataset.conversations.get(index)?;
+        let as_root = || {
+            let is_root = !conversation.branches.is_empty();
+            is_root.then(|| Ancestry::of_root(correlation_id))
+        };
         Some(Session {
             number,
             index,
-            conversation: workload.dataset.conversations.get(index)?,
+            conversation,
             server: workload.targets.server(number),
             correlation_id,
+            ancestry: ancestry.or_else(as_root),
             connection: SessionConnection::default(),
             user,
             marker: marker.or_else(|| self.marker(correlation_id)),
@@ -147,7 +190,7 @@ impl PhaseWorker {
         self.shared.workload.cache_bust.marker(id, is_warmup)
     }
 
-    /// Sends the turns from that of `so_far` on; returns whether all were sent. A turn after a
+    /// Sends the turns from that of `so_far` on; returns how they ended. A turn after a
     /// failed turn is sent with the history that exists, so that the load stays as configured.
     /// `first` has the times of the first one; without them, it is sent like a later turn.
     async fn turns(
@@ -156,21 +199,24 @@ impl PhaseWorker {
         mut first: Option<SendTimes>,
         so_far: &mut SoFar,
         children: &mut Children,
-    ) -> bool {
+    ) -> Ending {
+        let mut ending = Ending { is_whole: false, has_begun: false, has_failed: false };
         let conversation = session.conversation;
         let turns = conversation.turns.len();
         let is_child = first.is_none();
         for turn in so_far.turn..turns {
+            let is_delayed = children.delay(turn);
             so_far.last_end = so_far.last_end.max(children.wait(Some(turn)).await);
-            let send = match first.take() {
-                Some(first) => Some(first),
-                None => self.later_turn(session, turn, so_far.last_end).await,
-            };
-            let Some(mut send) = send else { return false };
-            if !self.hold_back(session, &mut send).await {
-                return false;
+            let cleared = self.cleared(session, turn, first.take(), so_far.last_end).await;
+            if is_delayed {
+                self.phase.counters.count_branch(|stats| {
+                    stats.parents_suspended += 1;
+                    stats.parents_resumed += u64::from(cleared.is_some());
+                    stats.joins_suppressed += u64::from(cleared.is_none());
+                });
             }
-            let Some(slot) = self.prefill_slot(session).await else { return false };
+            let Some((mut send, slot)) = cleared else { return ending };
+            ending.has_begun = true;
             if slot.free_from > Nanos::ZERO {
                 (send.issued, send.free_from) = (slot.free_from, slot.free_from);
             }
@@ -181,16 +227,37 @@ impl PhaseWorker {
             let answer = if is_continued { self.answer(&record) } else { None };
             let ends = is_last || (answer.is_none() && self.phase.ends_failed_sessions);
             record.turn.is_final = ends && !is_child;
+            ending.has_failed = record.has_failed();
             self.shared.queue.push(record);
             if is_continued {
                 so_far.answers.push(answer);
             }
             if ends && !is_last {
-                return true;
+                break;
             }
-            children.start(self, session.number, conversation, Some(turn), so_far);
+            children.start(self, session, Some(turn), so_far);
         }
-        true
+        ending.is_whole = true;
+        ending
+    }
+
+    /// Waits until a turn may be sent: the first one, which has the times of `first`, or a later one.
+    /// Returns when it was due, and its slot; `None` if it will not be sent.
+    async fn cleared(
+        &self,
+        session: &Session<'_>,
+        turn: usize,
+        first: Option<SendTimes>,
+        last_end: Nanos,
+    ) -> Option<(SendTimes, Slot)> {
+        let mut send = match first {
+            Some(first) => first,
+            None => self.later_turn(session, turn, last_end).await?,
+        };
+        if !self.hold_back(session, &mut send).await {
+            return None;
+        }
+        Some((send, self.prefill_slot(session).await?))
     }
 
     /// Waits before the next attempt if a closed loop could not connect; returns whether the phase
@@ -314,6 +381,7 @@ impl PhaseWorker {
             worker: self.shared.id,
             request_id,
             correlation_id,
+            ancestry: session.ancestry,
             model,
             url: target.map_or_else(ShownUrl::default, |target| target.url.clone()),
             payload,

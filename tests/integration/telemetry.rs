@@ -249,6 +249,7 @@ impl Request {
             worker: 0,
             request_id: Uuid::nil(),
             correlation_id: Uuid::nil(),
+            ancestry: None,
             model: "m".into(),
             url: "http://127.0.0.1:8000/v1/chat/completions".into(),
             payload: Bytes::new(),

@@ -230,6 +230,35 @@ fn conversations_start_others_and_wait_for_them() {
         assert_eq!(of("r1")["payload"]["max_completion_tokens"], 3);
         assert_eq!(of("f1")["metadata"]["conversation_id"], "fork");
     }
+    let of_tree = |record: &Value, name: &str| record["metadata"][name].as_str().map(str::to_owned);
+    for record in &records {
+        let id = record["metadata"]["conversation_id"].as_str().unwrap();
+        let root = of_tree(record, "root_correlation_id").unwrap();
+        let own = of_tree(record, "x_correlation_id").unwrap();
+        let parent = of_tree(record, "parent_correlation_id");
+        if id == "root" {
+            assert_eq!(
+                (record["metadata"]["agent_depth"].as_u64(), own, parent),
+                (Some(0), root, None)
+            );
+        } else {
+            assert_eq!(record["metadata"]["agent_depth"], 1);
+            assert_ne!(own, root);
+            // The root is the only conversation that starts others.
+            assert_eq!(parent, Some(root));
+        }
+    }
+    // Each session has a spawn and a fork; its second turn waits for the spawn.
+    let stats = json!({
+        "children_spawned": 4, "children_completed": 4, "children_errored": 0,
+        "children_truncated": 0, "children_delayed": 0, "parents_suspended": 2,
+        "parents_resumed": 2, "parents_failed_due_to_child_error": 0, "joins_suppressed": 0,
+        "graphs_admitted": 0, "graphs_completed_to_end": 0,
+    });
+    assert_eq!(run.summary()["branch_stats"], stats);
+    let report = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    assert_eq!(run.summary()["branch_stats"], stats);
     let inputs: Value = serde_json::from_str(&run.text("inputs.json")).unwrap();
     let payloads: Vec<_> = inputs["data"]
         .as_array()
@@ -249,6 +278,11 @@ fn requests_of_a_tree_count_towards_the_limit() {
         let texts: Vec<_> =
             run.records().iter().map(|r| r["metadata"]["conversation_id"].clone()).collect();
         assert_eq!(texts.len(), 9, "{texts:?}");
+        let stats = run.summary()["branch_stats"].clone();
+        let of = |name: &str| stats[name].as_u64().unwrap();
+        let ended = ["children_completed", "children_truncated"].map(of).iter().sum::<u64>();
+        assert_eq!(of("children_spawned"), ended, "{stats}");
+        assert_eq!(of("parents_suspended"), of("parents_resumed") + of("joins_suppressed"));
     }
 }
 

@@ -33,7 +33,7 @@ use crate::redact::{Secret, ShownUrl};
 use crate::run::time_breakdown::time_breakdown;
 use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner, RunnerError};
 use crate::schedule::config::PhaseConfig;
-use crate::schedule::{PhaseKind, PhaseStats, Shard};
+use crate::schedule::{BranchStats, PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
@@ -56,6 +56,8 @@ pub(super) struct Measured {
     pub(super) processed: Processed<Files>,
     pub(super) phases: Vec<PhaseStats>,
     pub(super) load: LoadReport,
+    /// What became of the conversations that others started, if the dataset has any.
+    pub(super) branches: Option<BranchStats>,
     pub(super) health: ClientHealth,
     /// The steady state of the measurement, or why there is none.
     pub(super) steady_state: Result<SteadyState, Unsteady>,
@@ -194,6 +196,7 @@ impl Run {
             processed,
             phases,
             load,
+            branches: counters.map(|it| it.branches()).filter(|_| self.has_trees()),
             health,
             steady_state,
             time_breakdown,
@@ -251,6 +254,11 @@ impl Run {
             profiler.stop();
         }
         outcome
+    }
+
+    /// Returns whether conversations of the dataset start others.
+    fn has_trees(&self) -> bool {
+        self.dataset.conversations.iter().any(|conversation| !conversation.branches.is_empty())
     }
 
     /// Returns the configuration of the runner for `phases`, of which this process has `own_phases`.

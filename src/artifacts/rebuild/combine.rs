@@ -118,6 +118,11 @@ pub fn combine(
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
         sent: gathered.sent(),
+        branches: ends
+            .iter()
+            .map(|end| end.branches)
+            .sum::<Option<_>>()
+            .filter(|_| !ends.is_empty()),
         client_health: ClientHealth::combined(&clients, &gathered.of_client(), &load),
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),

@@ -20,6 +20,7 @@ use crate::metrics::metric::{Objective, Settings};
 use crate::metrics::{ClientHealth, LoadReport, MetricTag};
 use crate::multi_run::Member;
 use crate::run::{RunDescription, RunOutcome, Tables};
+use crate::schedule::BranchStats;
 use crate::setting::Named as _;
 use crate::telemetry::TelemetryReport;
 
@@ -102,6 +103,8 @@ struct Summary {
     #[serde(default)]
     incomplete_reason: Option<String>,
     #[serde(default)]
+    branch_stats: Option<BranchStats>,
+    #[serde(default)]
     load: LoadReport,
     #[serde(default)]
     client_health: Option<ClientHealth>,
@@ -148,6 +151,7 @@ impl Summary {
             was_cancelled: self.was_cancelled,
             incomplete_reason: self.incomplete_reason,
             sent: None,
+            branches: self.branch_stats,
             load: self.load,
             client_health: self.client_health,
             telemetry: self.telemetry,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::*;
 use crate::platform::files::UnnamedFile;
 use crate::record::{
-    Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId,
+    Ancestry, Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId,
 };
 use crate::schedule::PhaseKind;
 
@@ -27,6 +27,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
         worker: 3,
         request_id: Uuid::from_u128(u128::from(number) << 70 | 5),
         correlation_id: Uuid::from_u128(u128::from(number)),
+        ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1:8000/v1/chat/completions".into(),
         payload: payload.clone(),
@@ -390,6 +391,9 @@ fn records() -> impl Strategy<Value = RequestRecord> {
             worker: rest.1 / 2,
             request_id: Uuid::from_u128(ids.0),
             correlation_id: Uuid::from_u128(ids.1),
+            ancestry: rest.3.then(|| {
+                Ancestry::of_root(Uuid::from_u128(ids.1)).of_child(Uuid::from_u128(ids.0))
+            }),
             model: ids.2.as_str().into(),
             url: ids.2.as_str().into(),
             payload: ids.3.into(),

@@ -20,6 +20,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         worker: 0,
         request_id: Uuid::from_u128(number),
         correlation_id: Uuid::from_u128(1),
+        ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1:8000".into(),
         payload: Bytes::from_static(b"{\"prompt\":\"pr0mpt\"}"),

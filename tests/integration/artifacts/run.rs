@@ -120,6 +120,7 @@ impl TestRun {
                 was_cancelled: false,
                 incomplete_reason: None,
                 sent: None,
+                branches: None,
                 telemetry: Some(TelemetryReport {
                     endpoint: Some("http://localhost:4317".to_owned()),
                     exports_ok: 3,
@@ -238,6 +239,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         worker: (number % 3) as u32,
         request_id: Uuid::from_u128(u128::from(number)),
         correlation_id: Uuid::from_u128(u128::from(number) << 64),
+        ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),
         payload: bytes::Bytes::from_static(br#"{"model":"m","stream":true,"max_tokens":10}"#),

@@ -1,8 +1,9 @@
 //! The migration page lists everything in AIPerf 0.13, with its status in aiperf.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use aiperf::artifacts::layout::Layout;
 use aiperf::cli::{aiperf_commands, aiperf_flags, command, parse_with};
 use aiperf::config::Environment;
 
@@ -257,4 +258,173 @@ fn the_migration_page_has_the_variables_that_are_read() {
     assert!(read.len() > 20, "{read:?}");
     let expected: BTreeSet<_> = theirs.intersection(&read).cloned().collect();
     assert_eq!(listed, expected);
+}
+
+/// Returns all sources of the program below `src`.
+fn sources(below: &str) -> String {
+    let mut left = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(below)];
+    let mut text = String::new();
+    while let Some(place) = left.pop() {
+        if place.is_dir() {
+            left.extend(std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            text.push_str(&std::fs::read_to_string(place).unwrap());
+        }
+    }
+    text
+}
+
+/// Returns the names of files in a cell: `name.json` and, after it, `.csv` as `name.csv`.
+fn file_names(cell: &str) -> Vec<String> {
+    let endings = ["json", "jsonl", "csv", "parquet", "txt", "html", "log", "zst"];
+    let mut found: Vec<String> = Vec::new();
+    for name in names(cell) {
+        let Some((stem, ending)) = name.rsplit_once('.') else { continue };
+        if !endings.contains(&ending) {
+            continue;
+        }
+        let whole = match found.last() {
+            Some(before) if stem.is_empty() => {
+                Path::new(before).with_extension(ending).to_str().unwrap().to_owned()
+            }
+            _ => name,
+        };
+        found.push(whole);
+    }
+    found
+}
+
+#[test]
+fn the_files_on_the_migration_page_are_those_of_the_program() {
+    let page = page_at("docs/migration.md");
+    let of_run: BTreeSet<PathBuf> = Layout::new(Path::new(""), None).all_files();
+    let sources = sources("artifacts") + &sources("multi_run.rs") + &sources("multi_run");
+    let is_known = |name: &str| {
+        let file = Path::new(name).file_name().unwrap().to_str().unwrap();
+        let (stem, _) = file.rsplit_once('.').unwrap();
+        // Files of many runs have their names without their endings in the sources, or with them.
+        let literals = [format!("\"{file}\""), format!("\"{stem}\""), format!("\"{stem}.")];
+        of_run.contains(Path::new(name)) || literals.iter().any(|it| sources.contains(it))
+    };
+    let mut failures = Vec::new();
+    let mut listed = BTreeSet::new();
+    let below = page.prose.iter().skip_while(|(_, text)| text != "## Files");
+    let within = below.take_while(|(_, text)| text != "### Keys of the summary");
+    for (line, row) in within.filter(|(_, text)| text.starts_with("| `") || text.starts_with("| |"))
+    {
+        let cells: Vec<_> = row.trim_start_matches("| ").split(" | ").collect();
+        let here = cells.last().unwrap().trim_end_matches(" |");
+        let is_absent = here.starts_with("none");
+        // A file that only this program has is named in the second cell.
+        let own = row.starts_with("| |").then(|| here.split(':').next().unwrap());
+        for name in file_names(own.unwrap_or(cells[0])) {
+            if is_known(&name) == is_absent {
+                failures.push(format!("{}: {name}", page.at(*line)));
+            }
+            listed.insert(PathBuf::from(name));
+        }
+    }
+    assert_none(&failures);
+    assert!(listed.len() > 25, "{listed:?}");
+    // Whatever a run may write is listed, apart from compressed files and unfinished tables.
+    let is_own = |path: &&PathBuf| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        !matches!(ending, Some("zst" | "parts"))
+    };
+    let missing: Vec<_> = of_run.iter().filter(is_own).filter(|it| !listed.contains(*it)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn the_keys_on_the_migration_page_are_those_of_the_program() {
+    let page = page_at("docs/migration.md");
+    let record = sources("artifacts/jsonl.rs");
+    let summary = sources("artifacts/json.rs");
+    let has = |source: &str, name: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        source.match_indices(name).any(|(at, _)| {
+            let before = source[..at].chars().next_back();
+            let after = source[at + name.len()..].chars().next();
+            !before.is_some_and(is_part) && !after.is_some_and(is_part)
+        })
+    };
+    let mut failures = Vec::new();
+    let mut checked = 0;
+    for (heading, prefix, source) in
+        [("### Keys of a record", "metadata.", record), ("### Keys of the summary", "", summary)]
+    {
+        let below = page.prose.iter().skip_while(|(_, text)| text != heading);
+        let within = below.skip(1).take_while(|(_, text)| !text.starts_with('#'));
+        for (line, row) in within.filter(|(_, text)| text.starts_with("| ")) {
+            let cells: Vec<_> = row.split(" | ").collect();
+            let status = cells[1].trim_end_matches(" |");
+            let is_of = |name: &String| prefix.is_empty() || name.starts_with(prefix);
+            let all = names(cells[0]);
+            if !all.first().is_some_and(is_of) {
+                continue;
+            }
+            for name in &all {
+                let key = name.trim_start_matches(prefix).trim_start_matches('.');
+                let is_key = key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                // Members of members, and tags of metrics, are written elsewhere.
+                if !is_key || (prefix.is_empty() && !SUMMARY_KEYS.contains(&key)) {
+                    continue;
+                }
+                checked += 1;
+                if has(&source, key) == status.starts_with("absent") {
+                    failures.push(format!("{}: {name} is {status:?}", page.at(*line)));
+                }
+            }
+        }
+    }
+    assert_none(&failures);
+    assert!(checked > 25, "{checked}");
+}
+
+/// The keys of the summary that the page names and that are not those of metrics.
+const SUMMARY_KEYS: [&str; 18] = [
+    "telemetry_data",
+    "input_config",
+    "run_info",
+    "was_cancelled",
+    "is_complete",
+    "incomplete_reason",
+    "error_summary",
+    "start_time",
+    "end_time",
+    "warmup_metrics",
+    "branch_stats",
+    "pooled_spec_decode_acceptance_histogram",
+    "client_health",
+    "load",
+    "telemetry",
+    "server_metrics",
+    "by_model",
+    "by_url",
+];
+
+#[test]
+fn the_new_flags_on_the_migration_page_are_those_that_aiperf_lacks() {
+    let page = page_at("docs/migration.md");
+    let theirs: BTreeSet<String> = golden("profile_flags.txt").concat().into_iter().collect();
+    let below = page.prose.iter().skip_while(|(_, text)| text != "### New flags");
+    let within = below.take_while(|(_, text)| text != "## Environment variables");
+    let listed: BTreeSet<String> = within
+        .flat_map(|(_, text)| names(text))
+        .filter(|name| name.starts_with("--"))
+        .map(|name| name.split([' ', '=']).next().unwrap_or_default().to_owned())
+        .collect();
+    for flag in &listed {
+        assert!(is_visible(flag), "{flag} is not a flag");
+        assert!(!theirs.contains(flag), "{flag} is AIPerf's");
+    }
+    let profile = profile_command();
+    let visible = profile.get_arguments().filter(|argument| !argument.is_hide_set());
+    let own: BTreeSet<String> = visible
+        .filter_map(|argument| argument.get_long().map(|long| format!("--{long}")))
+        .filter(|flag| !theirs.contains(flag) && !flag.starts_with("--no-"))
+        .filter(|flag| !["--help", "--version"].contains(&flag.as_str()))
+        .collect();
+    let missing: Vec<_> = own.difference(&listed).collect();
+    assert!(missing.is_empty(), "not on the page: {missing:?}");
 }
