@@ -1,7 +1,7 @@
 //! Telemetry of GPUs: the Prometheus expositions of DCGM and AMD exporters during a run.
 //!
 //! The exporters are scraped and their samples stored like those of
-//! [servers](crate::server_metrics). The [fields] that AIPerf knows get its names and
+//! [servers](crate::server_metrics), and so are the GPUs of this machine without one ([local]). The [fields] that AIPerf knows get its names and
 //! units; the [report] has their statistics and the [energy] of each GPU over the profiling phase.
 
 pub(crate) mod doubts;
@@ -9,6 +9,7 @@ pub(crate) mod energy;
 pub mod fields;
 pub(crate) mod identity;
 pub(crate) mod live;
+pub(crate) mod local;
 pub mod report;
 pub(crate) mod sample;
 mod series;
@@ -44,6 +45,7 @@ impl Default for Config {
             scrapes: server_metrics::Config {
                 flush_period: Nanos::from_millis(666.0),
                 exporters_of: server_metrics::Source::Gpus,
+                local: Some(local::expose),
                 ..server_metrics::Config::default()
             },
             fields: Fields::default(),

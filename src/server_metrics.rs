@@ -22,5 +22,5 @@ pub mod store;
 pub(crate) mod unit;
 pub(crate) mod watch;
 
-pub use collector::{Collected, Collector, Config, EndpointConfig, Limits, Source};
+pub use collector::{Collected, Collector, Config, EndpointConfig, Limits, LocalExporter, Source};
 pub use scrape::{Endpoint, FetchTimes, PhaseMark, Scrape, ScrapeSink};

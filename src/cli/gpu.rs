@@ -10,6 +10,7 @@ use super::value::seconds;
 use crate::config::{ConfigError, Environment, metrics_url};
 use crate::gpu::Config;
 use crate::gpu::fields::Fields;
+use crate::gpu::local::Local;
 use crate::redact::{Secret, ShownUrl};
 use crate::server_metrics::EndpointConfig;
 use crate::units::Nanos;
@@ -26,8 +27,9 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 #[command(next_help_heading = "GPU Telemetry")]
 pub(super) struct GpuArgs {
     /// Print the telemetry of GPUs; with URLs of DCGM or AMD exporters to scrape in addition to
-    /// localhost:9400 and localhost:9401, or a CSV file with further fields of DCGM
-    #[arg(long, value_name = "URL|FILE", num_args = 0.., value_delimiter = ',')]
+    /// localhost:9400 and localhost:9401, a CSV file with further fields of DCGM, or `nvml` or
+    /// `amdsmi` to read the GPUs of this machine without an exporter
+    #[arg(long, value_name = "URL|FILE|nvml|amdsmi", num_args = 0.., value_delimiter = ',')]
     pub(super) gpu_telemetry: Option<Vec<String>>,
     /// Do not scrape any GPU telemetry
     #[arg(long, conflicts_with_all = ["gpu_telemetry", "gpu_idle_duration"])]
@@ -44,6 +46,8 @@ struct Asked {
     endpoints: Vec<EndpointConfig>,
     fields: Fields,
     warnings: Vec<String>,
+    /// Whether the GPUs of this machine are read without an exporter.
+    has_local: bool,
 }
 
 /// The settings for GPU telemetry, without exporters if it is off, and warnings about them.
@@ -54,7 +58,7 @@ pub(super) fn config(
     // All processes would scrape the same exporters, so only the first one does.
     let is_another = flags.distributed.shard.is_some_and(|shard| shard.index() > 0);
     let flags = &flags.gpu;
-    let asked = asked(flags.gpu_telemetry.as_deref().unwrap_or_default())?;
+    let asked = asked(flags.gpu_telemetry.as_deref().unwrap_or_default(), environment)?;
     let is_off = flags.no_gpu_telemetry || is_another && asked.endpoints.is_empty();
     let defaults = Config::default();
     let scrapes = defaults.scrapes;
@@ -64,6 +68,8 @@ pub(super) fn config(
         scrapes: crate::server_metrics::Config {
             endpoints: if is_off {
                 Vec::new()
+            } else if asked.has_local {
+                asked.endpoints
             } else {
                 with_defaults(asked.endpoints, environment)?
             },
@@ -90,25 +96,23 @@ fn grace(environment: Environment<'_>, default: Nanos) -> Result<Nanos, ConfigEr
     Ok(found.map_or(default, Nanos))
 }
 
-fn asked(items: &[String]) -> Result<Asked, ConfigError> {
+fn asked(items: &[String], environment: Environment<'_>) -> Result<Asked, ConfigError> {
     let mut asked = Asked::default();
     let wrong = |why: String| Err(ConfigError::flag("--gpu-telemetry", why));
     for item in items {
         let item = item.trim();
+        if let Some(local) = Local::named(&item.to_ascii_lowercase()) {
+            let sysfs = environment.get("AIPERF_GPU_SYSFS");
+            let url = local.url(sysfs.as_deref());
+            let url = url.map(Secret::new);
+            let endpoint = url.map(|url| EndpointConfig { url, is_discovered: false });
+            asked.endpoints.extend(endpoint);
+            asked.has_local = true;
+            continue;
+        }
         match item.to_ascii_lowercase().as_str() {
             // The live view always shows GPUs.
             "" | "dashboard" => {}
-            "pynvml" => {
-                return wrong(format!(
-                    "{item} is not supported; start dcgm-exporter, and specify its URL"
-                ));
-            }
-            "amdsmi" => {
-                return wrong(format!(
-                    "{item} is not supported; start AMD's device-metrics-exporter, and specify its \
-                     URL"
-                ));
-            }
             _ if Path::new(item).extension().is_some_and(|end| end.eq_ignore_ascii_case("csv")) => {
                 let errors = asked.fields.extend(&read(item)?);
                 asked.warnings.extend(errors.iter().map(|error| format!("{item}: {error}")));

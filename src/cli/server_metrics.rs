@@ -70,6 +70,7 @@ pub(super) fn config(
     let defaults = Config::default();
     let seconds = |name, default| environment.seconds(&variable(name), default);
     Ok(Config {
+        local: None,
         exporters_of: defaults.exporters_of,
         endpoints: if is_off {
             Vec::new()

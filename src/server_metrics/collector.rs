@@ -85,10 +85,17 @@ pub struct Config {
     pub scrape_timeout: Option<Nanos>,
     /// Maximum time to stop (`AIPERF_SERVER_METRICS_SHUTDOWN_DELAY`, 5 s).
     pub shutdown_delay: Nanos,
+    /// Makes the expositions of endpoints that are not URLs of HTTP.
+    #[serde(skip)]
+    pub local: Option<LocalExporter>,
     /// Limits that the user cannot set.
     #[serde(skip)]
     pub limits: Limits,
 }
+
+/// Returns the exposition of an endpoint on this machine, or why there is none. It may block for as
+/// long as a scrape may take.
+pub type LocalExporter = fn(&Url) -> Result<String, String>;
 
 impl Default for Config {
     fn default() -> Self {
@@ -100,6 +107,7 @@ impl Default for Config {
             reachability_timeout: Nanos::from_seconds(10.0),
             scrape_timeout: None,
             shutdown_delay: Nanos::from_seconds(5.0),
+            local: None,
             limits: Limits::default(),
         }
     }
@@ -198,7 +206,7 @@ impl<S: ScrapeSink> Collector<S> {
     ) -> Result<Self, CollectorError> {
         let urls: Vec<ShownUrl> = config.endpoints.iter().map(EndpointConfig::shown).collect();
         let targets = config.endpoints.iter().map(|endpoint| &endpoint.url);
-        let fetcher = Fetcher::new(connections, targets, clock)?;
+        let fetcher = Fetcher::new(connections, targets, clock, config.local)?;
         let shared = Arc::new(Shared::new(Store::new(urls.iter().cloned()), clock));
         let (stop, stopped) = oneshot::channel();
         let (boundaries, ended) = unbounded_channel();

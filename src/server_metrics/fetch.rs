@@ -10,7 +10,7 @@ use reqwest::{Client, Response, StatusCode};
 use thiserror::Error;
 use url::Url;
 
-use super::collector::CollectorError;
+use super::collector::{CollectorError, LocalExporter};
 use super::exposition::Format;
 use super::scrape::FetchTimes;
 use super::store::MAX_VALUE_BYTES;
@@ -99,6 +99,8 @@ fn inflate(body: &[u8]) -> Result<Vec<u8>, ScrapeError> {
 pub(super) struct Fetcher {
     client: Client,
     clock: Clock,
+    /// Makes the expositions of endpoints that are not URLs of HTTP.
+    local: Option<LocalExporter>,
 }
 
 impl Fetcher {
@@ -107,6 +109,7 @@ impl Fetcher {
         connections: &Connections,
         urls: impl IntoIterator<Item = &'a Secret<Url>>,
         clock: Clock,
+        local: Option<LocalExporter>,
     ) -> Result<Self, CollectorError> {
         let client = connections
             .plain_client(urls)?
@@ -115,7 +118,7 @@ impl Fetcher {
             .user_agent(concat!("aiperf/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| CollectorError::Client(root_cause(&error)))?;
-        Ok(Self { client, clock })
+        Ok(Self { client, clock, local })
     }
 
     /// Scrapes `url` until the instant `deadline`.
@@ -129,13 +132,37 @@ impl Fetcher {
         let late = || {
             ScrapeError::Failed(format!("it did not respond within {:.1} s", bound.as_seconds()))
         };
-        let answer = tokio::time::timeout(Duration::from(bound), self.exchange(url, sent));
+        let answer = tokio::time::timeout(Duration::from(bound), self.answer(url, sent));
         let fetched = answer.await.map_err(|_| late())??;
         // If the timer fires late, a late response must not be accepted.
         if fetched.times.first_byte_ns > self.clock.wall_ns(deadline) {
             return Err(late());
         }
         Ok(fetched)
+    }
+
+    async fn answer(&self, url: &Secret<Url>, sent: Nanos) -> Result<Fetched, ScrapeError> {
+        match self.local.filter(|_| !url.expose().scheme().starts_with("http")) {
+            Some(expose) => self.read(expose, url.expose().clone(), sent).await,
+            None => self.exchange(url, sent).await,
+        }
+    }
+
+    /// Reads an endpoint of this machine on another thread, since it may block.
+    async fn read(
+        &self,
+        expose: LocalExporter,
+        url: Url,
+        sent: Nanos,
+    ) -> Result<Fetched, ScrapeError> {
+        let failed = ScrapeError::Failed;
+        let read = tokio::task::spawn_blocking(move || expose(&url)).await;
+        let text = read.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let now = self.clock.wall_ns(Clock::now());
+        let sent = self.clock.wall_ns(sent);
+        let times = FetchTimes { request_sent_ns: sent, first_byte_ns: now, last_byte_ns: now };
+        let (format, encoding) = (Format::Text, Encoding::Identity);
+        Ok(Fetched { times, format, encoding, body: text.into_bytes() })
     }
 
     async fn exchange(&self, url: &Secret<Url>, sent: Nanos) -> Result<Fetched, ScrapeError> {

@@ -157,6 +157,7 @@ fn config(endpoints: impl IntoIterator<Item = EndpointConfig>) -> Config {
         reachability_timeout: LONG,
         scrape_timeout: Some(LONG),
         shutdown_delay: LONG,
+        local: None,
         limits: LONG_LIMITS,
     }
 }

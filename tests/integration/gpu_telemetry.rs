@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use aiperf::mock_server::Script;
@@ -12,7 +14,7 @@ use crate::support::load::mock;
 use crate::support::otlp_receiver::{OtlpReceiver, Received};
 use crate::support::python::run_python;
 use crate::support::raw_server;
-use crate::support::run::{Run, aiperf, json_lines, profile_command};
+use crate::support::run::{Run, aiperf, given_program, json_lines, profile_command};
 
 /// The power of each GPU of the exporter, in watts.
 const WATTS: [f64; 2] = [300.0, 400.0];
@@ -241,12 +243,147 @@ fn usual_exporters_need_no_flag() {
     assert!(!shown.contains("GPU Telemetry Summary"), "{shown}");
 }
 
+/// NVML's functions for one GPU of 250 W, whose energy counter is read with each call.
+const NVML: &str = r#"
+#include <stdio.h>
+#include <time.h>
+struct rates { unsigned gpu, memory; };
+struct memory { unsigned version; unsigned long long total, reserved, unused, used; };
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+    static int gpu;
+    *device = &gpu;
+    return index;
+}
+int nvmlDeviceGetName(void *gpu, char *name, unsigned size) {
+    snprintf(name, size, "NVIDIA Test");
+    return 0;
+}
+int nvmlDeviceGetUUID(void *gpu, char *name, unsigned size) {
+    snprintf(name, size, "GPU-test");
+    return 0;
+}
+int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts) { *milliwatts = 250000; return 0; }
+int nvmlDeviceGetTotalEnergyConsumption(void *gpu, unsigned long long *millijoules) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    *millijoules = 250000ULL * now.tv_sec + now.tv_nsec / 4000;
+    return 0;
+}
+int nvmlDeviceGetUtilizationRates(void *gpu, struct rates *rates) {
+    rates->gpu = 80;
+    rates->memory = 40;
+    return 0;
+}
+int nvmlDeviceGetMemoryInfo_v2(void *gpu, struct memory *memory) {
+    memory->used = 1ULL << 30;
+    return 0;
+}
+int nvmlDeviceGetTemperature(void *gpu, int sensor, unsigned *degrees) {
+    *degrees = 61;
+    return 0;
+}
+"#;
+
+/// Builds a library with the functions of [`NVML`] in `directory`; returns whether there is a
+/// compiler.
+fn built_nvml(directory: &Path) -> bool {
+    let source = directory.join("nvml.c");
+    std::fs::write(&source, NVML).unwrap();
+    let library = directory.join("libnvidia-ml.so.1");
+    let compiler =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output();
+    match compiler {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// Runs with the GPUs of this machine, as `source` and the variable `name` describe them.
+fn run_without_exporter(source: &str, name: &str, value: &Path) -> Run {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    let load = ["--gpu-telemetry", source, "--benchmark-duration", "0.5", "--concurrency", "1"];
+    let load = [&load[..], &["--gpu-idle-duration", "0.2"]].concat();
+    let mut command = profile_command(&server.url(), directory.path(), &load);
+    command.env("AIPERF_GPU_COLLECTION_INTERVAL", "0.05").env(name, value);
+    Run { output: command.output().unwrap(), directory }.succeeded()
+}
+
+#[test]
+fn gpus_of_nvidia_need_no_exporter() {
+    if given_program().is_some() {
+        eprintln!("NVML was not loaded: the given program may be static");
+        return;
+    }
+    let libraries = tempfile::tempdir().unwrap();
+    // No library: the run says so, and continues.
+    let run = run_without_exporter("pynvml", "LD_LIBRARY_PATH", libraries.path());
+    let said = run.stderr();
+    assert!(said.contains("cannot use libnvidia-ml.so.1"), "{said}");
+    assert!(said.contains("install NVIDIA's driver, or start dcgm-exporter"), "{said}");
+    if !built_nvml(libraries.path()) {
+        eprintln!("NVML was not loaded: there is no compiler called cc");
+        return;
+    }
+    let run = run_without_exporter("nvml", "LD_LIBRARY_PATH", libraries.path());
+    let summary = run.summary();
+    assert_eq!(average(&summary, "nvidia_total_gpu_power"), 250.0);
+    assert_eq!(average(&summary, "nvidia_idle_gpu_power"), 250.0);
+    let gpu = &summary["telemetry_data"]["endpoints"]["localhost"]["gpus"]["gpu_0"];
+    assert_eq!((&gpu["gpu_name"], &gpu["gpu_uuid"]), (&"NVIDIA Test".into(), &"GPU-test".into()));
+    assert_eq!(gpu["energy"]["source"], "counter");
+    for (tag, value) in [
+        ("nvidia_power_usage", 250.0),
+        ("nvidia_gpu_utilization", 80.0),
+        ("nvidia_memory_utilization", 40.0),
+        ("nvidia_memory_used", 1.073_741_824),
+        ("nvidia_temperature", 61.0),
+    ] {
+        assert_eq!(gpu["metrics"][tag]["avg"].as_f64(), Some(value), "{tag}: {gpu}");
+    }
+    // 250 W for as long as the phase, within the range that the samples permit.
+    let seconds = average(&summary, "nvidia_total_gpu_energy")
+        / average(&summary, "nvidia_average_gpu_power");
+    let error = average(&summary, "nvidia_gpu_energy_error");
+    let energy = average(&summary, "nvidia_total_gpu_energy");
+    assert!((energy - 250.0 * seconds).abs() <= error, "{energy} J in {seconds} s, ±{error} J");
+    let lines = json_lines(&run.path("gpu_telemetry_export.jsonl"));
+    assert_eq!(lines[0]["telemetry_source_url"], "pynvml://localhost");
+}
+
+#[test]
+fn gpus_of_amd_need_no_exporter() {
+    let files = tempfile::tempdir().unwrap();
+    let run = run_without_exporter("amdsmi", "AIPERF_GPU_SYSFS", files.path());
+    assert!(run.stderr().contains("start AMD's device-metrics-exporter"), "{}", run.stderr());
+    let device = files.path().join("class/drm/card0/device");
+    std::fs::create_dir_all(device.join("hwmon/hwmon3")).unwrap();
+    for (name, text) in [
+        ("vendor", "0x1002\n"),
+        ("gpu_busy_percent", "93\n"),
+        ("hwmon/hwmon3/power1_average", "450000000\n"),
+    ] {
+        std::fs::write(device.join(name), text).unwrap();
+    }
+    let run = run_without_exporter("amdsmi", "AIPERF_GPU_SYSFS", files.path());
+    let summary = run.summary();
+    assert_eq!(average(&summary, "amd_total_gpu_power"), 450.0);
+    let endpoints = summary["telemetry_data"]["endpoints"].as_object().unwrap();
+    let gpu = &endpoints.values().next().unwrap()["gpus"]["gpu_0"];
+    assert_eq!(gpu["metrics"]["amd_gfx_activity"]["avg"], 93.0);
+    assert_eq!(gpu["energy"]["source"], "power");
+}
+
 #[test]
 fn what_is_not_an_exporter_is_rejected() {
     for (item, part) in [
         ("all", "is neither a URL nor a CSV file"),
-        ("pynvml", "start dcgm-exporter"),
-        ("amdsmi", "device-metrics-exporter"),
         ("missing.csv", "missing.csv"),
         ("ftp://host:1", "ftp"),
     ] {

@@ -84,7 +84,7 @@ fn errors_name_the_flag_and_what_to_do() {
         "--slice-duration 0",
         "--trace-sample 5%",
         "--request-timeout-seconds 0",
-        "--gpu-telemetry pynvml",
+        "--gpu-telemetry all",
         "--no-such-flag",
     ];
     let mut shown = String::new();
