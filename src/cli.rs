@@ -173,8 +173,8 @@ impl CliError {
         }
     }
 
-    /// The program's exit code: 0 for help, 2 for invalid usage, and 1 as in AIPerf for a flag that
-    /// does not fit the endpoint type.
+    /// The program's exit code: 0 for help, 2 for invalid usage, and 1 as in AIPerf for an option of
+    /// endpoints that does not fit the endpoint type.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {

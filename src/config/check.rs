@@ -42,7 +42,7 @@ pub enum ConfigError {
     /// A flag is invalid.
     #[error(transparent)]
     Flag(#[from] InvalidSetting),
-    /// A flag does not fit the endpoint type.
+    /// An option of endpoints does not fit the endpoint type, for which AIPerf exits with 1.
     #[error(transparent)]
     Endpoint(InvalidSetting),
     /// A proxy set in the environment is invalid.
@@ -77,7 +77,8 @@ impl RunConfig {
     /// Checks the settings of each module, and what modules require of each other, before opening
     /// files or connections.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.endpoint.check().map_err(ConfigError::Endpoint)?;
+        self.endpoint.check()?;
+        self.endpoint.check_usage().map_err(ConfigError::Endpoint)?;
         self.dataset.check()?;
         self.schedule.check()?;
         self.multi_run.check()?;

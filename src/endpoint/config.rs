@@ -83,6 +83,12 @@ impl Config {
             );
             return Err(InvalidSetting::new("--use-server-token-count", why));
         }
+        Ok(())
+    }
+
+    /// Rejects token counts in every event for an endpoint type that does not have the option.
+    pub(crate) fn check_usage(&self) -> Result<(), InvalidSetting> {
+        let traits = self.endpoint_type.traits();
         let has_options = [EndpointType::CHAT, EndpointType::COMPLETIONS];
         if self.per_chunk_usage && !has_options.contains(&self.endpoint_type) {
             let why = format!(

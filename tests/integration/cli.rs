@@ -51,10 +51,15 @@ fn profile(flags: &str) -> RunConfig {
 
 /// Returns the error of `aiperf profile --model m <flags>`.
 fn refusal(flags: &str) -> String {
+    refusal_with(flags, 2)
+}
+
+/// The same with this exit code.
+fn refusal_with(flags: &str, code: u8) -> String {
     let arguments: Vec<&str> =
         "profile --model m".split(' ').chain(flags.split_whitespace()).collect();
     let error = parse_in(&arguments, &[]).unwrap_err();
-    assert_eq!(error.exit_code(), 2, "{flags}");
+    assert_eq!(error.exit_code(), code, "{flags}");
     error.to_string()
 }
 
@@ -522,7 +527,13 @@ fn switches_for_what_is_never_on_are_accepted() {
 fn one_value_flags_take_aiperfs_spellings_and_say_what_to_do_instead_of_another() {
     profile("--url-strategy round_robin --request-content-type application/json --transport HTTP");
     assert!(refusal("--request-content-type application-json").contains("application/json"));
-    let form = refusal("--request-content-type multipart/form-data");
+    // AIPerf exits with 1 for options that do not fit the endpoint type.
+    let form = refusal_with("--request-content-type multipart/form-data", 1);
+    let usage = refusal_with(
+        "--per-chunk-usage --use-server-token-count --endpoint-type responses --streaming",
+        1,
+    );
+    assert!(usage.contains("use chat or completions"), "{usage}");
     assert!(form.contains("chat requests are always application/json"), "{form}");
 }
 

@@ -14,6 +14,9 @@ fn plot(directories: &[&Path], flags: &[&str]) -> Output {
     aiperf(&["plot"]).args(directories).args(flags).output().unwrap()
 }
 
+/// What the command did.
+const LOG: &str = "aiperf_plot.log";
+
 /// Returns the names of the files in `directory`.
 fn files(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
@@ -52,7 +55,7 @@ fn pictures_show_what_the_files_contain() {
     assert_eq!(files(run.directory.path()), before);
     let names = files(&run.directory.path().join("plots"));
     let printed = String::from_utf8(output.stdout).unwrap();
-    for name in &names {
+    for name in names.iter().filter(|name| *name != LOG) {
         assert!(printed.contains(name.as_str()), "{name}: {printed}");
     }
     for name in ["ttft_over_time", "ttft_timeline", "timeslices_ttft", "errors_over_time"] {
@@ -60,9 +63,25 @@ fn pictures_show_what_the_files_contain() {
     }
     let dark = run.directory.path().join("dark");
     let flags = ["--theme", "dark", "--format", "svg", "--output", dark.to_str().unwrap()];
-    assert!(plot(&[run.directory.path()], &flags).status.success());
+    let paths = ["--paths", run.directory.path().to_str().unwrap()];
+    let output = plot(&[], &[&paths[..], &flags].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let drawn: Vec<&String> = names.iter().filter(|name| name.contains(".svg")).collect();
-    assert_eq!(files(&dark).iter().collect::<Vec<_>>(), drawn);
+    let found = files(&dark);
+    let pictures: Vec<&String> = found.iter().filter(|name| name.contains(".svg")).collect();
+    assert_eq!(pictures, drawn);
+    assert_eq!(found.len(), drawn.len() + 2, "{found:?}");
+    // AIPerf's layout.
+    let summary = std::fs::read_to_string(dark.join("summary.txt")).unwrap();
+    let lines: Vec<&str> = summary.lines().collect();
+    assert_eq!(lines[1], "=".repeat(50));
+    assert_eq!(lines[3], format!("Generated {} plots:", drawn.len()));
+    let listed: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("  - ")).collect();
+    assert_eq!(listed.len(), drawn.len());
+    assert!(drawn.iter().all(|name| listed.contains(&name.as_str())), "{summary}");
+    assert_eq!(*lines.last().unwrap(), format!("Output directory: {}", dark.display()));
+    let log = std::fs::read_to_string(dark.join(LOG)).unwrap();
+    assert_eq!(log.lines().filter(|line| line.contains("drew ")).count(), drawn.len(), "{log}");
     let svg = std::fs::read_to_string(dark.join("ttft_timeline.svg")).unwrap();
     assert!(svg.contains("fill=\"#1b2026\""), "{svg}");
 }
