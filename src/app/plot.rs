@@ -101,10 +101,11 @@ fn draw(charts: &Charts, place: &Path, config: &plot::Config) -> anyhow::Result<
 /// Returns the list of pictures, in AIPerf's layout.
 fn described(place: &Path, pictures: &[PathBuf]) -> String {
     let rule = "=".repeat(50);
-    let names: String = pictures.iter().map(|path| format!("  - {}\n", name(path))).collect();
+    let names: Vec<String> = pictures.iter().map(|path| format!("  - {}", name(path))).collect();
     format!(
-        "Charts by aiperf\n{rule}\n\nGenerated {} plots:\n\n{names}\nOutput directory: {}\n",
+        "Charts by aiperf\n{rule}\n\nGenerated {} plots:\n\n{}\n\nOutput directory: {}\n",
         pictures.len(),
+        names.join("\n"),
         place.display()
     )
 }

@@ -336,20 +336,16 @@ fn read_pair(entry: &str) -> Result<SequencePair, String> {
 }
 
 fn read_length(text: &str) -> Result<Length, String> {
-    let (mean, length) = match text.split_once('~') {
-        Some((mean, median)) => {
-            let (mean, median) = (read_number(mean)?, read_number(median)?);
-            if !(median > 0.0 && median <= mean) {
-                return Err(format!("the median of {text:?} must be above 0 and at most the mean"));
-            }
-            (mean, Length::LogNormal { mean, median })
+    let (mean, length) = if let Some((mean, median)) = text.split_once('~') {
+        let (mean, median) = (read_number(mean)?, read_number(median)?);
+        if !(median > 0.0 && median <= mean) {
+            return Err(format!("the median of {text:?} must be above 0 and at most the mean"));
         }
-        None => {
-            let (mean, stddev) = text.split_once('|').unwrap_or((text, "0"));
-            let spread =
-                NormalDistribution { mean: read_number(mean)?, stddev: read_number(stddev)? };
-            (spread.mean, Length::Normal(spread))
-        }
+        (mean, Length::LogNormal { mean, median })
+    } else {
+        let (mean, stddev) = text.split_once('|').unwrap_or((text, "0"));
+        let spread = NormalDistribution { mean: read_number(mean)?, stddev: read_number(stddev)? };
+        (spread.mean, Length::Normal(spread))
     };
     if (1.0..=f64::from(MAX_TOKENS)).contains(&mean) {
         Ok(length)

@@ -99,7 +99,7 @@ fn redacted(text: &str) -> String {
     if !text.contains(['@', '?', '#']) && !text.contains("%40") {
         return text.to_owned();
     }
-    let has_scheme = text.contains("://");
+    let has_scheme = after_scheme(text) > 0;
     let with_scheme = if has_scheme { text.to_owned() } else { format!("http://{text}") };
     let is_half = !has_scheme && ["http:", "https:"].iter().any(|start| begins(text, start));
     let parsed = Url::parse(&with_scheme).ok().filter(|url| !is_half && !has_user_in_path(url));
@@ -125,6 +125,14 @@ fn redacted(text: &str) -> String {
     if has_scheme { shown } else { shown.strip_prefix("http://").unwrap_or(shown) }.to_owned()
 }
 
+/// Returns where the scheme of `text` ends, with `://`; 0 without one.
+fn after_scheme(text: &str) -> usize {
+    let is_scheme = |scheme: &str| {
+        scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) && scheme.len() < 16
+    };
+    text.find("://").filter(|at| is_scheme(&text[..*at])).map_or(0, |at| at + 3)
+}
+
 fn begins(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }
@@ -138,11 +146,7 @@ fn has_user_in_path(url: &Url) -> bool {
 
 /// Returns what may be shown of a text that is not a URL.
 fn cut(text: &str) -> String {
-    let is_scheme = |scheme: &str| {
-        scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) && scheme.len() < 16
-    };
-    let scheme = text.find("://").filter(|at| is_scheme(&text[..*at])).map_or(0, |at| at + 3);
-    let (scheme, rest) = text.split_at(scheme);
+    let (scheme, rest) = text.split_at(after_scheme(text));
     let (user, rest) = match rest.rfind('@') {
         Some(at) => (MARK, &rest[at..]),
         None => ("", rest),

@@ -1,7 +1,7 @@
 //! What the client knows about histograms of the server: the server's part of a request does not take
 //! longer than the request.
 
-use super::report::{ServerMetricsReport, Stats};
+use super::report::{HistogramStats, ServerMetricsReport, Stats};
 use crate::metrics::{Accumulator, tag};
 use crate::units::Nanos;
 
@@ -74,9 +74,7 @@ impl ClientLimits {
                 })
             };
             let count: f64 = histograms().map(|histogram| histogram.count).sum();
-            if count != self.requests as f64
-                || histograms().any(|histogram| histogram.is_doubtful())
-            {
+            if count != self.requests as f64 || histograms().any(HistogramStats::is_doubtful) {
                 continue;
             }
             for series in &mut metric.series {
@@ -94,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::redact::ShownUrl;
-    use crate::server_metrics::report::{Doubts, HistogramStats, MetricReport, SeriesReport};
+    use crate::server_metrics::report::{Doubts, MetricReport, SeriesReport};
     use crate::server_metrics::snapshot::Kind;
 
     fn report(name: &str, stats: HistogramStats) -> ServerMetricsReport {

@@ -439,6 +439,8 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
         max: late,
     };
     assert_eq!(health.schedule_slip_ms.as_ref(), Some(&slip));
+    // They did not wait for anything but their due time.
+    assert_eq!(health.client_slip_ms.as_ref(), Some(&slip));
     let asleep = profiling.iter().filter(|m| m.record.due_while_asleep).count() as u64;
     let count =
         |spread: &Option<schema::TimeStatistics>| spread.as_ref().map(|spread| spread.count);
@@ -457,6 +459,14 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     let knows_waits = fs::exists("/proc/thread-self/schedstat").unwrap();
     let most = if knows_waits { 0.0045 } else { 0.0035 };
     assert_eq!((error.count, error.max), (events as u64, most));
+    // A retried request could have been sent from 120 ns on, and the others when they were due.
+    let delays = profiling.iter().map(|m| {
+        let late = if m.record.due.is_some() { 1_234 } else { 0 };
+        f64::from(late + if m.record.retry_count > 0 { 1_234 - 120 } else { 0 }) / 1e6
+    });
+    let mean = delays.sum::<f64>() / requests as f64;
+    let rates = health.throughput_bounds.as_ref().unwrap();
+    assert!((rates["delay_ms"] - mean).abs() < 1e-12, "{rates:?}");
     let bounds = health.error_bounds_ms.as_ref().unwrap();
     let latency = &bounds["request_latency"];
     for bound in [&latency.avg, &latency.p50, &latency.p99] {

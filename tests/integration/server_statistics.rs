@@ -115,7 +115,7 @@ fn odd_body() -> impl Strategy<Value = String> {
         || prop::sample::select(vec!["1", "-2.5", "NaN", "+Inf", "1e3", "x", "1_0", "#", "0.5"]);
     let numbers = prop::collection::vec((blank(), number()), 0..4);
     let numbers = numbers.prop_map(|numbers| {
-        numbers.into_iter().map(|(blank, number)| format!("{blank} {number}")).collect::<String>()
+        numbers.into_iter().fold(String::new(), |text, (blank, number)| text + blank + " " + number)
     });
     let sample = (blank(), name(), blank(), prop::option::of(labels), numbers, blank()).prop_map(
         |(before, name, middle, labels, numbers, after)| {

@@ -284,8 +284,10 @@ fn a_run_of_failures_ends_with_the_last_one() {
     let developer = registry(EndpointType::CHAT, developer, true);
     let at = |observations: &[Observation]| {
         let mut accumulator = Accumulator::new(Arc::clone(&developer));
-        observations.iter().for_each(|one| accumulator.observe(one));
-        let results = accumulator.results().to_vec();
+        for one in observations {
+            accumulator.observe(one);
+        }
+        let results = accumulator.results();
         let end = stats(&results, tag::MAX_RESPONSE_TIMESTAMP).and_then(|stats| stats.instant);
         let rate = stats(&results, tag::REQUEST_THROUGHPUT).map(|stats| stats.avg);
         (end, stats(&results, tag::BENCHMARK_DURATION).map(|stats| stats.avg), rate)

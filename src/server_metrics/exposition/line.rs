@@ -180,7 +180,9 @@ impl<'a> Line<'a> {
     fn bare_metric_name(&mut self) -> Option<&'a str> {
         let before = *self;
         let name = self.bare_name()?;
-        if matches!(before.0.as_bytes().get(name.len()), None | Some(b' ' | b'\t' | b'\r' | b'{')) {
+        // An operator of a gate ends it, too; in an exposition it is not a valid value.
+        let ends = [b' ', b'\t', b'\r', b'{', b'<', b'>', b'='];
+        if before.0.as_bytes().get(name.len()).is_none_or(|next| ends.contains(next)) {
             return Some(name);
         }
         *self = before;

@@ -101,6 +101,8 @@ struct Load {
     _requested_concurrency: Option<u64>,
     #[serde(rename = "reached_concurrency")]
     _reached_concurrency: u64,
+    #[serde(rename = "slot_seconds")]
+    _slot_seconds: Option<f64>,
     #[serde(rename = "requested_rate")]
     _requested_rate: Option<f64>,
     #[serde(rename = "reached_rate")]
@@ -117,6 +119,7 @@ pub(crate) struct ClientHealth {
     pub(crate) schedule_slip_idle_ms: Option<TimeStatistics>,
     pub(crate) schedule_slip_loaded_ms: Option<TimeStatistics>,
     pub(crate) error_bounds_ms: Option<BTreeMap<String, Bounds>>,
+    pub(crate) throughput_bounds: Option<BTreeMap<String, f64>>,
     pub(crate) read_lag_ms: Option<TimeStatistics>,
     pub(crate) stamp_uncertainty_ms: Option<TimeStatistics>,
     pub(crate) arrival_error_ms: Option<TimeStatistics>,
