@@ -7,7 +7,7 @@
 and rows of CSV, titles and rows of the console, columns and metadata of Parquet, OTLP
 instruments; `--list` generated it from a run of AIPerf. Each must be in the files of the run
 in DIR, or listed in `docs/migration.md`, between backticks, in a row of a table that ends in
-`absent` or `none`, itself or with its parent. OTLP's must be in `docs/otlp.md` or
+`absent`, `none` or `present where …`, itself or with its parent. OTLP's must be in `docs/otlp.md` or
 `docs/otlp-metrics.md`. Units count as names.
 
 Prints each name that is in neither and exits with 1 if there are any, or with 2 if the files
@@ -167,7 +167,7 @@ class Documents:
             files = TABLES.get(section.split("\n")[0])
             for row in section.splitlines() if files else []:
                 cells = row.strip("|").split(" | ")
-                if len(cells) > 1 and re.match(r" *(absent|none|there where)\b", cells[-1]):
+                if len(cells) > 1 and re.match(r" *(absent|none|there where|present where)\b", cells[-1]):
                     names = "|".join(re.escape(n).replace("…", ".*") for n in named(cells[0]))
                     self.absent.append((re.compile(files), re.compile(names)))
         texts = [(ROOT / "docs" / name).read_text() for name in ("otlp.md", "otlp-metrics.md")]

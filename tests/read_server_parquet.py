@@ -67,13 +67,13 @@ def numbers(parts):
 
 
 def counts_late(key, last, late):
-    """Whether the series increased in the scrapes after the phase, and then stopped."""
+    """Whether the series increased in the scrapes after the phase, and stopped before the last one."""
     if key[1] not in ("counter", "histogram"):
         return False
     part = "value" if key[1] == "counter" else "count"
     values = [scrape["series"].get(key, {part: 0.0})[part] for scrape in [last, *late]]
     rises = [after - before for before, after in zip(values, values[1:])]
-    return any(rises) and 0.0 in rises and min(rises) >= 0.0
+    return any(rises) and rises[-1] == 0.0 and min(rises) >= 0.0
 
 
 def expected_rows(scrapes, start, end):

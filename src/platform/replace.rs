@@ -1,7 +1,7 @@
 //! Atomic replacement of files: written to a temporary file, then renamed.
 //!
-//! Only regular files are replaced. Devices, pipes and links, which are not the user's data, are
-//! written to as they are; what a link leads to is overwritten.
+//! Of the files that a user names, only regular ones are replaced. Devices, pipes and links, which are
+//! not the user's data, are written to as they are; what a link leads to is overwritten.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -61,12 +61,17 @@ fn is_special(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Fails if `path` cannot be replaced or written later.
-pub(crate) fn check(path: &Path) -> io::Result<()> {
+/// Fails if `path` cannot be replaced as a whole later.
+pub(crate) fn check_whole(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
-    if is_special(path) { InPlace::check(path) } else { beside(path).map(drop) }
+    beside(path).map(drop)
+}
+
+/// Fails if `path` cannot be replaced or written later.
+pub(crate) fn check(path: &Path) -> io::Result<()> {
+    if is_special(path) && !path.is_dir() { InPlace::check(path) } else { check_whole(path) }
 }
 
 /// Replaces `path` with what `write` writes. On an error, `path` stays as it was. Writes to what is
@@ -80,6 +85,15 @@ pub(crate) fn replace(
         write(&mut file)?;
         return file.flush();
     }
+    replace_whole(path, write)
+}
+
+/// Replaces `path`, whatever it is, with a file that `write` writes. On an error, `path` stays as it
+/// was; what a link leads to stays in any case.
+pub(crate) fn replace_whole(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let mut file = BufWriter::new(beside(path)?);
     write(&mut file)?;
     let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;

@@ -117,24 +117,28 @@ impl Span {
     }
 
     /// Returns the late increase of `column`, a cumulative value: it increased, and stopped increasing
-    /// before the last scrape. A value that still increases although no requests are sent counts
-    /// something else, and one that decreases was reset.
+    /// before the last scrape. If the client's requests account for the late counts, that it rested at
+    /// all is enough, since scraping ends soon after the last of them. A value that increases from each
+    /// scrape to the next although no requests are sent counts something else, and one that decreases
+    /// was reset.
     #[must_use]
     pub(crate) fn late_of(&self, column: &Column) -> LateRise {
         let Range { start, end } = self.late;
         let nothing = LateRise { scrapes: start..start, doubtful: None };
         let Some(last) = self.last() else { return nothing };
         let first = column.before(last);
-        let (mut before, mut has_stopped) = (first, false);
+        let (mut before, mut has_stopped, mut has_rested) = (first, false, false);
         for value in column.along(start..end) {
             if value < before {
                 return nothing;
             }
             has_stopped = value.is_nan() || value <= before;
+            has_rested |= has_stopped;
             before = before.max(value);
         }
         let rise = before - first;
-        if !has_stopped || rise <= 0.0 {
+        let is_over = if self.late_counts == LateCounts::Own { has_rested } else { has_stopped };
+        if !is_over || rise <= 0.0 {
             return nothing;
         }
         let (scrapes, is_doubtful) = match self.late_counts {

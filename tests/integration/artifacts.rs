@@ -487,7 +487,7 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     let cpu = &health.cpu;
     assert_eq!((cpu.workers, cpu.worker_max, cpu.worker_mean, cpu.process), (2, 0.75, 0.5, 1.3));
     assert!(cpu.cores >= 1);
-    assert_eq!((health.rate_ratio, health.concurrency_ratio), (Some(0.97), None));
+    assert_eq!((health.rate_ratio, health.concurrency_ratio), (Some(0.97), Some(0.75)));
     assert_eq!(health.retries, 1);
     // One send was delayed.
     assert_eq!(health.verdict, "suspect");

@@ -401,8 +401,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
     assert_eq!(fault(b"", None), "FILE contains no usable conversation");
     assert_eq!(
         fault(b"[{\"conversations\": []}]", None),
-        "FILE contains no usable conversation \
-         (skipped: 1 without a human message and a response, 0 too short, 0 too long)"
+        "FILE contains no usable conversation: 1 without a usable prompt left out"
     );
     assert_eq!(
         fault(b"{\"text\": \"a\"}\n{\"text\": \"\xff\"}\n", None),
@@ -413,7 +412,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
         "FILE, line 3: expected `:` (column 8)"
     );
     assert_eq!(fault(b"{\"data\": [{\"payloads\": []}]}", None), "FILE, entry 1: no payloads");
-    assert!(fault(b"{\"prompt\": \"a\"}", None).contains("use --custom-dataset-type"));
+    assert!(fault(b"{\"words\": \"a\"}", None).contains("use --custom-dataset-type"));
 
     let missing = load(&from_file(&directory.path().join("absent"), None)).unwrap_err();
     assert!(missing.to_string().starts_with("cannot read the dataset "), "{missing}");

@@ -19,10 +19,11 @@ fn a_refused_key_leads_to_the_flag_for_keys() {
         "{said}"
     );
     assert!(said.contains("with --api-key or AIPERF_API_KEY"), "{said}");
-    // The failures are directly above the panel about them.
+    // The reason is first, above results without a success; the failures are below them.
     let errors = said.find("Error Summary").expect("a table of errors");
-    assert!(errors > said.find("Errors").unwrap(), "{said}");
-    assert!(errors < said.find("No Request Succeeded").unwrap(), "{said}");
+    let results = said.find("Requests/s").unwrap();
+    assert!(said.find("No Request Succeeded").unwrap() < results, "{said}");
+    assert!(results < errors, "{said}");
     let run = profile(&server.url(), &["--request-count", "4", "--api-key", "wrong"]);
     assert!(words(run.stdout()).contains("Check the credentials"), "{}", run.stdout());
 }

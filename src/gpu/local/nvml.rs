@@ -34,8 +34,8 @@ pub(super) fn read() -> Result<Vec<Reading>, String> {
 fn load() -> Result<Nvml, String> {
     if cfg!(target_env = "musl") {
         return Err(format!(
-            "this program is linked statically and cannot load {LIBRARY}; use a program built for \
-             glibc with cargo, or start dcgm-exporter and specify its URL"
+            "this program is linked statically and cannot load {LIBRARY}; build it with cargo \
+             for this system instead, or start dcgm-exporter and specify its URL"
         ));
     }
     Nvml::builder()

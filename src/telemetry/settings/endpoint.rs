@@ -139,6 +139,9 @@ impl Named {
                  credentials",
             ));
         }
+        if *ShownUrl::new(url.as_str()) != *url.as_str() {
+            return Err(refuse("the path contains credentials; check the scheme"));
+        }
         if url.host_str().is_none_or(str::is_empty) {
             return Err(refuse("the host is missing"));
         }

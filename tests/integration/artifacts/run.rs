@@ -162,6 +162,8 @@ impl TestRun {
             QueueStats { budget_bytes: 1000, peak_bytes: 900, pauses: 1, ..Default::default() };
         let shares = CpuShares { workers: vec![0.25, 0.75], process: 1.3 };
         let load = LoadReport {
+            requested_concurrency: Some(4),
+            reached_concurrency: 3,
             requested_rate: Some(10.0),
             reached_rate: Some(9.7),
             ..LoadReport::default()
