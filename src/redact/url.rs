@@ -104,7 +104,8 @@ fn redacted(text: &str) -> String {
     let is_half = !has_scheme && ["http:", "https:"].iter().any(|start| begins(text, start));
     let parsed = Url::parse(&with_scheme).ok().filter(|url| !is_half && !has_user_in_path(url));
     let Some(mut url) = parsed else { return cut(text) };
-    let has_user = !url.username().is_empty() || url.password().is_some();
+    // A text that was redacted before stays as it is.
+    let has_user = !matches!(url.username(), "" | MARK) || url.password().is_some();
     let query = url.query().and_then(without_secrets);
     let fragment = url.fragment().and_then(without_secrets);
     if !has_user && query.is_none() && fragment.is_none() {

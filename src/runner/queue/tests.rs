@@ -380,11 +380,12 @@ fn error() -> impl Strategy<Value = RequestError> {
 fn records() -> impl Strategy<Value = RequestRecord> {
     let turn = (any::<u64>(), 0..3_usize, 0..2_usize, any::<bool>());
     let ids = (any::<u128>(), any::<u128>(), ".*", vec(any::<u8>(), 0..100));
+    let address = "https?://(u:p@)?[a-z]{1,9}(:[1-9][0-9]{0,3})?(/[a-z]{0,9}([?]key=[a-z]{0,9})?)?";
     let times = (instant(), nanos(), nanos(), instant(), nanos(), instant());
     let answers = vec(option::of(".*".prop_map(Arc::<str>::from)), 0..3);
     let rest = (option::of(any::<u16>()), any::<u32>(), option::of(error()), any::<bool>());
-    (turn, ids, times, answers, body(), trace(), rest).prop_map(
-        |(turn, ids, times, earlier_answers, body, trace, rest)| RequestRecord {
+    (turn, (ids, address), times, answers, body(), trace(), rest).prop_map(
+        |(turn, (ids, address), times, earlier_answers, body, trace, rest)| RequestRecord {
             turn: TurnId { session: turn.0, conversation: turn.1, turn: turn.2, is_final: turn.3 },
             phase: if rest.3 { PhaseKind::Warmup } else { PhaseKind::Profiling },
             phase_index: rest.1,
@@ -395,7 +396,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
                 Ancestry::of_root(Uuid::from_u128(ids.1)).of_child(Uuid::from_u128(ids.0))
             }),
             model: ids.2.as_str().into(),
-            url: ids.2.as_str().into(),
+            url: address.as_str().into(),
             payload: ids.3.into(),
             earlier_answers,
             due: times.0,
