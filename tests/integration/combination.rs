@@ -348,6 +348,10 @@ fn damaged_records_are_named() {
     let middle = [lines[0], "\u{0}\u{fffd}{", lines[1], ""].join("\n");
     parts.put("shard-1/profile_export.jsonl", middle);
     says(&parts.refused(&ALL), &["line 2: not a valid record"]);
+    let mut backwards: Value = serde_json::from_str(lines[0]).unwrap();
+    backwards["metadata"]["request_end_ns"] = 1.into();
+    parts.put("shard-1/profile_export.jsonl", format!("{backwards}\n{}\n", lines[1]));
+    says(&parts.refused(&ALL), &["line 1: not a valid record: request_end_ns is before"]);
     fs::remove_file(parts.path("shard-1/profile_export.jsonl")).unwrap();
     says(&parts.refused(&ALL), &["shard-1/profile_export.jsonl", "No such file"]);
     fs::create_dir(parts.path("shard-1/profile_export.jsonl")).unwrap();

@@ -225,6 +225,9 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     // Strings of members that are not parsed would not be checked otherwise.
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let record: Record<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if record.metadata.request_end_ns < record.metadata.request_start_ns {
+        return Err("request_end_ns is before request_start_ns".to_owned());
+    }
     let error = record.error.map(RequestError::from);
     let mut values = RecordValues::default();
     for metric in registry.rows() {
