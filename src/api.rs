@@ -11,8 +11,8 @@ mod token;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -26,12 +26,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use self::routes::Service;
 use self::socket::Socket;
 use self::token::Token;
+use crate::follow::{Delivered, Follower};
 use crate::interrupt::Interrupter;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::redact::Secret;
 use crate::status::Status;
-use crate::units::Nanos;
+use crate::units::{Clock, Nanos};
 
 /// Maximum number of connections; more of them wait to be accepted.
 const MAX_CONNECTIONS: usize = 100;
@@ -105,12 +106,13 @@ impl Listener {
         Ok(Some(Self { socket: listener, address, token: config.token.clone() }))
     }
 
-    /// Serves `status` until the [`Api`] is dropped; a request to end the run is a signal of
-    /// `interrupter`.
+    /// Serves `status` until the [`Api`] is dropped, and for the time `grace` after the files are
+    /// written; a request to end the run is a signal of `interrupter`.
     pub(crate) fn serve(
         self,
         status: Arc<Status>,
         interrupter: Interrupter,
+        grace: Nanos,
     ) -> Result<Api, ApiError> {
         let Self { socket, address, token } = self;
         let (token, generated) = Token::of(token);
@@ -122,6 +124,7 @@ impl Listener {
         let (stop, stopped) = watch::channel(false);
         let (alive, ended) = channel::<()>();
         let stopped_too = stopped.clone();
+        let signals = interrupter.clone();
         let service = Service { status, interrupter, address, token, stopped: stopped_too };
         let serve = move || {
             yield_to_measurement(Background::Timely);
@@ -130,7 +133,9 @@ impl Listener {
             drop(alive);
         };
         let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
-        Ok(Api { address, generated, stop, ended, thread: Some(thread) })
+        let ended = Mutex::new(ended);
+        let interrupter = signals;
+        Ok(Api { address, generated, interrupter, grace, stop, ended, thread: Some(thread) })
     }
 }
 
@@ -140,9 +145,12 @@ pub(crate) struct Api {
     address: SocketAddr,
     /// The token, if the user did not choose it.
     generated: Option<Secret>,
+    interrupter: Interrupter,
+    /// How long it answers after the files are written.
+    grace: Nanos,
     stop: watch::Sender<bool>,
     /// Disconnected once the thread has ended; nothing is sent.
-    ended: Receiver<()>,
+    ended: Mutex<Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -158,10 +166,19 @@ impl Api {
     }
 }
 
+impl Follower for Api {
+    /// Answers for a while, or until a signal.
+    fn delivered(&self, _command: &Delivered<'_>) {
+        let interrupt = self.interrupter.interrupt().since_now();
+        interrupt.sleep_until(Clock::now() + self.grace);
+    }
+}
+
 impl Drop for Api {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        let is_over = self.ended.recv_timeout(STOP_TIMEOUT);
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let is_over = ended.recv_timeout(STOP_TIMEOUT);
         if is_over == Err(RecvTimeoutError::Disconnected)
             && let Some(thread) = self.thread.take()
         {

@@ -2,16 +2,19 @@
 //! exit code.
 
 mod analyze_trace;
+mod audience;
 mod chat;
 mod client_energy;
 mod compare;
 mod control;
 mod datasets;
+mod ending;
 mod gates;
 mod gpu;
 mod interrupt;
 mod logging;
 mod network_latency;
+mod output;
 mod page;
 mod plot;
 mod profile;
@@ -27,7 +30,6 @@ mod synthesize;
 mod unmeasured;
 mod validate;
 mod view;
-mod watch;
 
 use std::ffi::OsString;
 use std::fs;

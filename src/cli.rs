@@ -54,6 +54,7 @@ use crate::multi_run::Variation;
 use crate::multi_run::space::Range;
 use crate::multi_run::sweep::Choice;
 use crate::report::PageFile;
+use crate::report::plot::AutoPlot;
 use crate::run::ClientTables;
 use crate::{judge, mock_server, redact};
 
@@ -129,6 +130,8 @@ pub struct Report {
     pub judge: judge::Config,
     /// The page to write, if any.
     pub page: Option<PageFile>,
+    /// Whether charts are drawn.
+    pub auto_plot: AutoPlot,
     /// The tables to print; those of the run if not given.
     pub tables: Option<ClientTables>,
     /// The MLflow server to send the run to, if any.
@@ -226,6 +229,12 @@ enum Action {
         tables: Option<ClientTables>,
         #[command(flatten)]
         page: page::PageArgs,
+        /// Draw charts of the results, as `aiperf plot` does, in the subdirectory plots
+        #[arg(long)]
+        auto_plot: bool,
+        /// Fail if the charts cannot be drawn, instead of printing a warning
+        #[arg(long, requires = "auto_plot")]
+        plot_required: bool,
         #[command(flatten)]
         mlflow: Box<mlflow::MlflowArgs>,
         #[command(flatten)]
@@ -409,19 +418,26 @@ fn parse_one(
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
         Action::Config(action) => configure(action, environment)?,
-        Action::Report { directories, artifact_dir, overwrite, tables, page, mlflow, gates } => {
-            let (judge, page, mlflow) =
-                (gates.config(), page.html, mlflow.config(environment)?.map(Box::new));
-            Command::Report(Report {
-                directories,
-                artifact_dir,
-                overwrite,
-                judge,
-                page,
-                tables,
-                mlflow,
-            })
-        }
+        Action::Report {
+            directories,
+            artifact_dir,
+            overwrite,
+            tables,
+            page,
+            auto_plot,
+            plot_required,
+            mlflow,
+            gates,
+        } => Command::Report(Report {
+            directories,
+            artifact_dir,
+            overwrite,
+            judge: gates.config(),
+            page: page.html,
+            auto_plot: AutoPlot::of(auto_plot, plot_required),
+            tables,
+            mlflow: mlflow.config(environment)?.map(Box::new),
+        }),
         Action::Compare(compare) => Command::Compare(compare),
         Action::Plot(plot) => Command::Plot(plot),
         Action::AnalyzeTrace(flags) => Command::AnalyzeTrace(flags.into_config()),

@@ -55,15 +55,17 @@ pub mod network_latency;
 
 pub mod telemetry;
 
-mod processing;
-
 pub mod judge;
 
 pub mod run;
 
+pub mod artifacts;
+
+mod follow;
+
 mod status;
 
-pub mod artifacts;
+mod processing;
 
 pub mod console;
 

@@ -13,8 +13,8 @@ mod glob;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,11 +26,12 @@ use url::Url;
 use self::client::{Client, Remote};
 use self::content::{Content, Sample};
 use crate::artifacts::layout::Layout;
+use crate::follow::{Began, Ended, Follower};
 use crate::interrupt::Interrupt;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::redact::{Secret, ShownUrl};
-use crate::run::{RunDescription, RunReport};
+use crate::run::RunReport;
 use crate::schedule::PhaseKind;
 use crate::status::Status;
 use crate::units::{Clock, Nanos};
@@ -59,10 +60,19 @@ pub struct Config {
     pub timeout: Nanos,
 }
 
+/// Writes each run of a command to the server.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    config: Config,
+    /// Where the live metrics are read.
+    status: Arc<Status>,
+    /// The run that goes on.
+    current: Mutex<Option<Tracking>>,
+}
+
 /// A run that is written to the server while it goes on.
 #[derive(Debug)]
-pub(crate) struct Tracking {
-    config: Config,
+struct Tracking {
     /// Ends the live metrics when dropped; nothing is sent.
     running: Sender<()>,
     /// The run on the server, if it could be created.
@@ -108,59 +118,79 @@ struct Export {
     content: Content,
 }
 
-impl Tracking {
-    /// Creates the run on the server and sends the metrics of `status` to it, from a thread of
-    /// its own.
-    pub(crate) fn start(config: &Config, run: &RunDescription, status: Arc<Status>) -> Self {
+impl Tracker {
+    /// Creates a follower that sends the results that `status` has while a run goes on.
+    pub(crate) const fn new(config: Config, status: Arc<Status>) -> Self {
+        Self { config, status, current: Mutex::new(None) }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Tracking>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Follower for Tracker {
+    /// Creates the run on the server and sends its metrics, from a thread of its own.
+    fn began(&self, run: &Began<'_>) {
         let (running, ended) = channel::<()>();
         let (tell, created) = oneshot::channel();
-        let (own, content) = (config.clone(), Content::of_run(run, config));
+        let (config, status) = (self.config.clone(), Arc::clone(&self.status));
+        let content = Content::of_run(run.run, &config);
         let work = move || {
             yield_to_measurement(Background::Timely);
-            let remote = live(&own, &content, &status, &ended);
+            let remote = live(&config, &content, &status, &ended);
             // The run may have ended without waiting for this.
             let _ = tell.send(remote);
         };
         if let Err(error) = thread::Builder::new().name("mlflow".to_owned()).spawn(work) {
             tracing::warn!("no live metrics are sent to MLflow: {error}");
         }
-        Self { config: config.clone(), running, created }
+        *self.current() = Some(Tracking { running, created });
     }
 
-    /// Sends the results and the files of the run, until the deadline or an interrupt. Returns the file
-    /// with what was sent.
-    pub(crate) fn finish(
-        self,
-        report: &RunReport,
-        layout: &Layout,
-        interrupt: &Interrupt,
-    ) -> Option<PathBuf> {
-        let Self { config, running, created } = self;
+    /// Sends the results and the files of the run, until a deadline or an interrupt, and adds the
+    /// file with what was sent.
+    fn ended(&self, run: &mut Ended<'_>) {
+        let Some(Tracking { running, created }) = self.current().take() else { return };
         drop(running);
-        let deadline = Instant::now() + Duration::from(config.timeout);
-        let half = Clock::now() + Nanos(config.timeout.0 / 2);
-        let live = interrupt.wait_for(created, half).and_then(Result::ok).flatten();
-        send(&config, report, layout, live, deadline, interrupt)
+        let Config { timeout, .. } = self.config;
+        let deadline = Instant::now() + Duration::from(timeout);
+        let half = Clock::now() + Nanos(timeout.0 / 2);
+        let live = run.interrupt.wait_for(created, half).and_then(Result::ok).flatten();
+        let (report, layout) = (run.report, run.layout);
+        run.files.extend(send(&self.config, report, layout, live, deadline, run.interrupt));
     }
 }
 
-/// Sends the results and the files of a run again, to the same run on the server if an earlier
-/// attempt has created one. Returns the file with what was sent.
-pub(crate) fn send_again(config: &Config, report: &RunReport, layout: &Layout) -> Option<PathBuf> {
-    let interrupt = &Interrupt::never();
-    let deadline = Instant::now() + Duration::from(config.timeout);
-    let before = fs::read(&layout.mlflow).ok();
-    let before: Option<Export> = before.and_then(|text| serde_json::from_slice(&text).ok());
-    let is_same = |before: &Export| {
-        before.tracking_uri == config.server.shown()
-            && before.benchmark_id.as_deref() == Some(&*report.run.benchmark_id.to_string())
-    };
-    let run_id = before.filter(is_same).and_then(|before| before.run_id);
-    let known = run_id.and_then(|run_id| {
-        let client = Client::new(config, deadline, interrupt).ok()?;
-        client.find(&run_id).ok()
-    });
-    send(config, report, layout, known, deadline, interrupt)
+/// Sends the results and the files of runs again.
+#[derive(Debug)]
+pub(crate) struct Resender(Config);
+
+impl Resender {
+    pub(crate) const fn new(config: Config) -> Self {
+        Self(config)
+    }
+}
+
+impl Follower for Resender {
+    /// Sends the results and the files to the same run on the server if an earlier attempt has
+    /// created one, and adds the file with what was sent.
+    fn ended(&self, run: &mut Ended<'_>) {
+        let (config, layout) = (&self.0, run.layout);
+        let deadline = Instant::now() + Duration::from(config.timeout);
+        let before = fs::read(&layout.mlflow).ok();
+        let before: Option<Export> = before.and_then(|text| serde_json::from_slice(&text).ok());
+        let is_same = |before: &Export| {
+            before.tracking_uri == config.server.shown()
+                && before.benchmark_id.as_deref() == Some(&*run.report.run.benchmark_id.to_string())
+        };
+        let run_id = before.filter(is_same).and_then(|before| before.run_id);
+        let known = run_id.and_then(|run_id| {
+            let client = Client::new(config, deadline, run.interrupt).ok()?;
+            client.find(&run_id).ok()
+        });
+        run.files.extend(send(config, run.report, layout, known, deadline, run.interrupt));
+    }
 }
 
 /// Creates the run and sends live metrics to it until `ended`. Without a server there are none.

@@ -9,6 +9,7 @@ pub(crate) mod aggregate;
 pub mod convergence;
 pub mod curve;
 pub(crate) mod filter;
+mod group;
 pub(crate) mod knee;
 mod load;
 mod planner;
@@ -36,6 +37,7 @@ use convergence::Convergence;
 use sweep::Choice;
 
 pub use filter::Filter;
+pub(crate) use group::GroupResults;
 pub use load::{Dimension, Load, Range};
 pub(crate) use planner::Planner;
 
@@ -310,16 +312,31 @@ pub(crate) enum Failure {
     Client(String),
     /// The user interrupted it.
     Cancelled(String),
+    /// Only a part of it is known: its process was killed, or a shard is missing or incomplete.
+    Partial(String),
 }
 
 impl Failure {
+    /// Returns whether the user interrupted the run.
+    #[must_use]
+    pub(crate) const fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled(_))
+    }
+
+    /// Returns whether only a part of the run is known.
+    #[must_use]
+    pub(crate) const fn is_partial(&self) -> bool {
+        matches!(self, Self::Partial(_))
+    }
+
     #[must_use]
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Load(message)
             | Self::Server(message)
             | Self::Client(message)
-            | Self::Cancelled(message) => message,
+            | Self::Cancelled(message)
+            | Self::Partial(message) => message,
         }
     }
 }
@@ -434,14 +451,14 @@ impl Trials {
             Failure::Server(message) => {
                 Some(format!("{message}; check whether the server is still running"))
             }
-            Failure::Load(_) | Failure::Cancelled(_) => None,
+            Failure::Load(_) | Failure::Cancelled(_) | Failure::Partial(_) => None,
         })
     }
 
-    /// Returns whether the user interrupted before all runs were performed.
+    /// Returns whether its runs were ended before all of them were complete.
     #[must_use]
     pub(crate) fn was_cancelled(&self) -> bool {
-        let mut failures = self.failed();
-        failures.any(|(_, failure)| matches!(failure, Failure::Cancelled(_))) || self.is_short()
+        let is_cut = |failure: &Failure| failure.is_cancelled() || failure.is_partial();
+        self.failed().any(|(_, failure)| is_cut(failure)) || self.is_short()
     }
 }

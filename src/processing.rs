@@ -1,5 +1,5 @@
 //! Processes finished records: takes each from the queue, measures it once, and passes it to the
-//! statistics, client health, the files and telemetry.
+//! statistics, client health, the files, telemetry and the followers of the run.
 //!
 //! Processor threads have low priority, so that they never delay a worker that has to take a
 //! timestamp. Threads of normal priority replace them after the load, and while a closed loop is
@@ -13,19 +13,20 @@ use std::{io, iter};
 
 use thiserror::Error;
 
+use crate::artifacts::ArtifactSet;
 use crate::column::Store;
 use crate::dataset::{Sent, SentCounter};
+use crate::follow::{Follower, Followers};
 use crate::metrics::breakdown::Breakdowns;
-use crate::metrics::live::Live;
-use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{Accumulator, ClientHealth, Health, Measurer, MetricTag, Registry};
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::record::RequestRecord;
+use crate::run::provenance::Responders;
 use crate::runner::{Progress, RecordQueue};
 use crate::schedule::PhaseKind;
 use crate::telemetry::Telemetry;
-use crate::units::{Clock, Nanos};
+use crate::units::Clock;
 
 /// Maximum time that a processor waits for a record before it does other work.
 const POP_TIMEOUT: Duration = Duration::from_millis(250);
@@ -37,14 +38,6 @@ const ALONE: Duration = Duration::from_millis(100);
 /// Time that a closed loop waits for room in the queue before a thread of normal priority makes
 /// some. A processor that has a core processes hundreds of records in it.
 const STUCK: Duration = Duration::from_millis(100);
-
-/// Receives measured records: the files of a run.
-pub(crate) trait RecordSink: Send + 'static {
-    fn record(&mut self, measured: &MeasuredRecord);
-
-    /// Called often, even without records, to write buffered data.
-    fn tick(&mut self, now: Nanos);
-}
 
 /// Processors cannot be started, or one of them ended unexpectedly.
 #[derive(Debug, Error)]
@@ -76,20 +69,21 @@ pub(crate) struct ProcessingParts {
     pub(crate) is_sliced: bool,
     /// The groups of the measurement's requests.
     pub(crate) breakdowns: Breakdowns,
-    /// What the live view shows, if there is one.
-    pub(crate) live: Option<Arc<Live>>,
+    /// Those who are passed each record.
+    pub(crate) followers: Followers,
+    pub(crate) clock: Clock,
 }
 
 /// Running processor threads.
-pub(crate) struct Processing<S> {
-    shared: Arc<Shared<S>>,
+pub(crate) struct Processing {
+    shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     /// Closed when all threads have ended; nothing is sent.
     ended: Receiver<()>,
 }
 
 /// The results of processing.
-pub(crate) struct Processed<S> {
+pub(crate) struct Processed {
     pub(crate) warmup: Accumulator,
     /// Statistics of the measurement.
     pub(crate) profiling: Accumulator,
@@ -99,13 +93,15 @@ pub(crate) struct Processed<S> {
     pub(crate) health: Health,
     /// The requests of the dataset that were sent in all phases.
     pub(crate) sent: Sent,
+    /// The servers that have responded in all phases.
+    pub(crate) responders: Responders,
     /// The files, still open.
-    pub(crate) sink: S,
+    pub(crate) files: ArtifactSet,
 }
 
-struct Shared<S> {
+struct Shared {
     parts: ProcessingParts,
-    readers: Mutex<Readers<S>>,
+    readers: Mutex<Readers>,
     stage: Mutex<Stage>,
     stage_changed: Condvar,
 }
@@ -122,21 +118,24 @@ enum Stage {
     Finishing,
 }
 
-/// The consumers that process one record at a time. Telemetry processes them concurrently.
-struct Readers<S> {
+/// The consumers that process one record at a time. Telemetry and followers process them
+/// concurrently.
+struct Readers {
     warmup: Accumulator,
     profiling: Accumulator,
     breakdowns: Breakdowns,
     health: Health,
     sent: SentCounter<usize>,
-    sink: S,
+    responders: Responders,
+    files: ArtifactSet,
 }
 
-impl<S: RecordSink> Processing<S> {
-    /// Starts `processors` threads that process records until the queue is closed.
+impl Processing {
+    /// Starts `processors` threads that process records until the queue is closed, and write them to
+    /// `files`.
     pub(crate) fn start(
         mut parts: ProcessingParts,
-        sink: S,
+        files: ArtifactSet,
         processors: usize,
     ) -> Result<Self, ProcessingError> {
         let accumulator =
@@ -148,7 +147,8 @@ impl<S: RecordSink> Processing<S> {
             breakdowns,
             health: Health::keeping_in(parts.store.clone()),
             sent: SentCounter::default(),
-            sink,
+            responders: Responders::default(),
+            files,
         };
         let shared = Arc::new(Shared {
             parts,
@@ -157,7 +157,7 @@ impl<S: RecordSink> Processing<S> {
             stage_changed: Condvar::new(),
         });
         let (running, ended) = mpsc::channel();
-        let start = |name: String, work: fn(&Shared<S>)| {
+        let start = |name: String, work: fn(&Shared)| {
             let (shared, running) = (Arc::clone(&shared), running.clone());
             thread::Builder::new().name(name).spawn(move || {
                 let _running = running;
@@ -191,7 +191,7 @@ impl<S: RecordSink> Processing<S> {
     pub(crate) fn finish(
         self,
         gives_up: impl FnMut() -> bool,
-    ) -> Result<Processed<S>, ProcessingError> {
+    ) -> Result<Processed, ProcessingError> {
         let _ = self.ended.recv_timeout(ALONE);
         self.shared.set_stage(Stage::Finishing);
         let help = |number: usize| {
@@ -207,12 +207,13 @@ impl<S: RecordSink> Processing<S> {
         }
         let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
         let readers = shared.readers.into_inner().map_err(|_| ProcessingError::ProcessorLost)?;
-        let Readers { warmup, profiling, breakdowns, health, sent, sink } = readers;
-        Ok(Processed { warmup, profiling, breakdowns, health, sent: sent.sent(), sink })
+        let Readers { warmup, profiling, breakdowns, health, sent, responders, files } = readers;
+        let sent = sent.sent();
+        Ok(Processed { warmup, profiling, breakdowns, health, sent, responders, files })
     }
 }
 
-impl<S: RecordSink> Shared<S> {
+impl Shared {
     /// Processes records at low priority until the queue is closed and empty or the load has ended.
     fn process_in_background(&self) {
         yield_to_measurement(Background::Queued);
@@ -257,7 +258,7 @@ impl<S: RecordSink> Shared<S> {
             if let Some(record) = next {
                 self.pass_on(record);
             }
-            self.lock().sink.tick(Clock::now());
+            self.lock().files.tick(Clock::now());
             if gives_up() {
                 self.parts.queue.discard();
             }
@@ -275,9 +276,7 @@ impl<S: RecordSink> Shared<S> {
         let aggregates: Vec<(MetricTag, f64)> =
             self.parts.registry.aggregates(observation).collect();
         self.parts.telemetry.record(&measured, &aggregates);
-        if let Some(live) = &self.parts.live {
-            live.observe(measured.record.phase_index, observation);
-        }
+        self.parts.followers.record(&measured);
         let mut readers = self.lock();
         let turn = measured.record.turn;
         readers.sent.count(turn.conversation, turn.turn);
@@ -290,10 +289,11 @@ impl<S: RecordSink> Shared<S> {
                 readers.health.observe(&measured);
             }
         }
-        readers.sink.record(&measured);
+        readers.responders.observe(&measured.record);
+        readers.files.record(&measured, &self.parts.clock);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Readers<S>> {
+    fn lock(&self) -> MutexGuard<'_, Readers> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

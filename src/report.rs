@@ -23,8 +23,7 @@ use parquet::errors::ParquetError;
 
 use crate::artifacts::WriteFailure;
 use crate::artifacts::layout::Layout;
-use crate::multi_run::Trials;
-use crate::multi_run::sweep::Results;
+use crate::multi_run::GroupResults;
 use crate::platform::replace::replace;
 use crate::run::RunReport;
 
@@ -75,31 +74,14 @@ pub(crate) fn plots(report: &RunReport, table: &Path) -> Result<Charts, ParquetE
     Ok(Run::read(report, table)?.plots())
 }
 
-/// Writes the page of a sweep in `directory`; returns its path.
-pub(crate) fn write_sweep(
+/// Writes the page of the group of runs in `directory`; returns its path.
+pub(crate) fn write_group(
     file: &PageFile,
     directory: &Path,
-    results: &Results,
-) -> Result<PathBuf, WriteFailure> {
-    write_cells(file, directory, &Comparison::of_sweep(directory, results))
-}
-
-/// Writes the page of the runs of one load in `directory`; returns its path.
-pub(crate) fn write_trials(
-    file: &PageFile,
-    directory: &Path,
-    trials: &Trials,
-) -> Result<PathBuf, WriteFailure> {
-    write_cells(file, directory, &Comparison::of_trials(directory, trials))
-}
-
-fn write_cells(
-    file: &PageFile,
-    directory: &Path,
-    cells: &Comparison,
+    results: &GroupResults,
 ) -> Result<PathBuf, WriteFailure> {
     let path = file.or(&Layout::new(directory, None).page);
-    match cells.document() {
+    match Comparison::of(directory, results).document() {
         Ok(document) => write(path, &document),
         Err(error) => Err(WriteFailure { path, error: error.to_string() }),
     }

@@ -5,6 +5,8 @@ mod endpoint_type;
 pub(crate) mod provenance;
 pub(crate) mod time_breakdown;
 
+use std::path::PathBuf;
+
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,8 +22,8 @@ use crate::metrics::metric::{MetricResult, Settings};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::metrics::{ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
-use crate::multi_run::{Failure, Member};
+use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
+use crate::multi_run::{self, Failure, Member, RunResult};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::{BranchStats, HeldLoad, PhaseStats, Shard};
 use crate::server_metrics::conservation::Comparison;
@@ -206,6 +208,9 @@ pub struct RunOutcome {
     /// Why the run is not complete, if it is not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub incomplete_reason: Option<String>,
+    /// What ended the run before it was complete, if it was not the user.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ended_by: Option<EndedBy>,
     /// The requests of the dataset that were sent in all phases; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sent: Option<Sent>,
@@ -230,6 +235,18 @@ pub struct RunOutcome {
     /// The combined shards, if processes shared the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub shards: Option<Combination>,
+}
+
+/// What ended a run before it was complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// Too many of the requests failed, or the first were all rejected.
+    Requests,
+    /// The client could not go on, for example without threads or connections.
+    Client,
+    /// Its process was killed.
+    Kill,
 }
 
 /// Everything that the summaries of a finished run contain.
@@ -321,17 +338,70 @@ impl RunReport {
         self.run.gates.iter().map(|gate| gate.judge(&facts)).collect()
     }
 
+    /// Returns whether a request of the profiling phase succeeded.
+    #[must_use]
+    pub(crate) fn has_success(&self) -> bool {
+        self.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0)
+    }
+
+    /// Returns why the run has no complete results, if it does not have them.
+    #[must_use]
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let outcome = &self.outcome;
+        let reason =
+            || outcome.incomplete_reason.clone().unwrap_or_else(|| "incomplete".to_owned());
+        Some(match outcome.ended_by {
+            _ if outcome.shards.is_some() && !self.is_complete() => Failure::Partial(reason()),
+            Some(EndedBy::Kill) => Failure::Partial(reason()),
+            Some(EndedBy::Client) => Failure::Client(reason()),
+            Some(EndedBy::Requests) => self.failure_of_requests(reason()),
+            None if outcome.was_cancelled => Failure::Cancelled(reason()),
+            None if !self.is_complete() => self.failure_of_requests(reason()),
+            None if self.has_success() => return None,
+            None => self.failure_of_requests("no request succeeded".to_owned()),
+        })
+    }
+
     /// Returns the failure of the run because of its requests, of which too few succeeded; `why`
     /// describes it.
-    #[must_use]
-    pub(crate) fn failure(&self, why: String) -> Failure {
-        let has_success = self.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
-        let is_of_load = has_success || self.errors.iter().any(|e| is_of_load(&e.error_details));
+    fn failure_of_requests(&self, why: String) -> Failure {
+        let is_of_load =
+            self.has_success() || self.errors.iter().any(|e| is_of_load(&e.error_details));
         match self.errors.first() {
             Some(most) if !is_of_load => {
                 Failure::Server(format!("{why}; most common error: {}", most.error_details.message))
             }
             _ => Failure::Load(why),
+        }
+    }
+
+    /// Returns the result of the run as `member` of the group with the configuration `config`, in
+    /// which its files are in `directory`. `values` are those of its profiling phase.
+    #[must_use]
+    pub(crate) fn into_result(
+        self,
+        member: Member,
+        directory: PathBuf,
+        values: Accumulator,
+        config: &multi_run::Config,
+    ) -> RunResult {
+        let failure = self.failure();
+        let health = self.outcome.client_health;
+        let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
+        let level = config.throughput_level();
+        RunResult {
+            member,
+            benchmark_id: Some(self.run.benchmark_id),
+            directory,
+            random_seed: self.run.random_seed,
+            failure,
+            results: self.results,
+            steady_results: self.steady_state.map_or_else(|_| Vec::new(), |steady| steady.results),
+            time_breakdown: self.outcome.time_breakdown,
+            throughput: judge::throughput(&values, level, bounds.rates),
+            rate_bounds: bounds.rates,
+            values: (config.runs > 1).then_some(values),
+            verdict: health.and_then(|health| health.verdict),
         }
     }
 

@@ -6,16 +6,20 @@
 pub(crate) mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::snapshot::{Silence, Snapshot, Stage};
+use crate::artifacts::server_metrics::whole_line;
+use crate::follow::{Began, Delivered, Ended, Follower, Progress};
+use crate::gpu;
+use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
-use crate::metrics::ClientHealth;
 use crate::metrics::live::Live;
-use crate::metrics::metric::MetricResult;
-use crate::run::{RunDescription, RunReport};
+use crate::metrics::metric::{MeasuredRecord, MetricResult};
+use crate::run::RunDescription;
 use crate::schedule::PhaseStats;
+use crate::server_metrics::Scrape;
 use crate::server_metrics::watch::LiveGauge;
 use crate::units::{Clock, Nanos, Unit};
 
@@ -48,8 +52,6 @@ struct State {
     /// The responses so far, and since when there were no more while requests were in flight.
     responses: (u64, Nanos),
     ending: Option<Ending>,
-    /// The files of all runs so far.
-    files: BTreeSet<PathBuf>,
     exported: Option<Exported>,
 }
 
@@ -89,109 +91,6 @@ impl Status {
     /// server metrics.
     pub(crate) fn new(interrupt: Interrupt, keeps_scrapes: bool) -> Arc<Self> {
         Arc::new(Self { interrupt, keeps_scrapes, state: Mutex::default() })
-    }
-
-    /// A new run has begun, with this number of `workers`. Returns its statistics, to be filled.
-    pub(crate) fn begin(
-        &self,
-        description: &RunDescription,
-        workers: usize,
-        live: Live,
-        clock: Clock,
-    ) -> Arc<Live> {
-        let live = Arc::new(live);
-        let (models, servers) = (description.models(), description.servers());
-        let title = format!("{} at {}", models.join(", "), servers.join(", "));
-        let mut state = self.lock();
-        let member = state.known.member.take();
-        let files = std::mem::take(&mut state.files);
-        let description = Arc::new(description.clone());
-        *state = State {
-            run: Some(CurrentRun { description, workers, live: Arc::clone(&live), clock }),
-            known: Snapshot { title, member, ..Snapshot::default() },
-            files,
-            ..State::default()
-        };
-        live
-    }
-
-    /// Which of several runs is next.
-    pub(crate) fn name(&self, member: String) {
-        self.lock().known.member = Some(member);
-    }
-
-    /// The gauges that were scraped from the endpoint number `index`.
-    pub(crate) fn scraped(&self, index: usize, gauges: Vec<LiveGauge>) {
-        self.lock().gauges.insert(index, gauges);
-    }
-
-    /// The latest scrape of the endpoint number `index` as JSON, which `line` returns if it is
-    /// kept.
-    pub(crate) fn keep_scrape(&self, index: usize, line: impl FnOnce() -> Option<Vec<u8>>) {
-        if self.keeps_scrapes
-            && let Some(line) = line()
-        {
-            self.lock().scrapes.insert(index, line.into());
-        }
-    }
-
-    /// Client health, which `so_far` computes, if that is due.
-    pub(crate) fn health(&self, so_far: impl FnOnce() -> ClientHealth) {
-        let mut state = self.lock();
-        let now = Clock::now();
-        if now < state.next_health {
-            return;
-        }
-        state.next_health = now + HEALTH_INTERVAL;
-        drop(state);
-        let health = so_far();
-        self.lock().known.health = Some(health);
-    }
-
-    /// The phases so far, and whether the client `is_behind` with processing records.
-    pub(crate) fn update(&self, phases: &[PhaseStats], is_behind: bool) {
-        let Some(phase) = phases.last() else { return };
-        let mut state = self.lock();
-        let is_silent = state.responses.0 == phase.requests_returned
-            && phase.requests_in_flight() > 0
-            && state.known.phase.is_some_and(|last| last.phase_index == phase.phase_index);
-        if !is_silent {
-            state.responses = (phase.requests_returned, phase.now);
-        }
-        state.phases = phases.to_vec();
-        state.known.phase = Some(*phase);
-        state.known.is_behind = is_behind;
-        let drains = self.interrupt.is_draining();
-        state.known.stage = if drains { Stage::Draining } else { Stage::Sending };
-    }
-
-    /// The load has ended, and its records are processed.
-    pub(crate) fn finishing(&self) {
-        self.lock().known.stage = Stage::Finishing;
-    }
-
-    /// The run has ended and its files are written, among them its `summary`.
-    pub(crate) fn ended(&self, report: &RunReport, summary: &Path) {
-        let mut state = self.lock();
-        state.phases.clone_from(&report.phases);
-        state.ending = Some(Ending {
-            was_cancelled: report.outcome.was_cancelled,
-            is_complete: report.is_complete(),
-            results: report.results.clone(),
-            summary: summary.to_owned(),
-        });
-    }
-
-    /// The command has written `files`, or tried to.
-    pub(crate) fn wrote(&self, files: impl IntoIterator<Item = PathBuf>) {
-        self.lock().files.extend(files);
-    }
-
-    /// The command has ended and written all of its files, most of them in `directory`.
-    pub(crate) fn exported(&self, directory: &Path, is_partial: bool) {
-        let mut state = self.lock();
-        let files = state.files.clone();
-        state.exported = Some(Exported { directory: directory.to_owned(), files, is_partial });
     }
 
     /// Returns what the live view shows now, without the log.
@@ -267,5 +166,93 @@ impl Status {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Follower for Status {
+    fn began(&self, run: &Began<'_>) {
+        let (models, servers) = (run.run.models(), run.run.servers());
+        let title = format!("{} at {}", models.join(", "), servers.join(", "));
+        let current = CurrentRun {
+            description: Arc::new(run.run.clone()),
+            workers: run.workers,
+            live: Arc::new(Live::new(Arc::clone(run.registry))),
+            clock: run.clock,
+        };
+        let member = run.name.map(str::to_owned);
+        *self.lock() = State {
+            run: Some(current),
+            known: Snapshot { title, member, ..Snapshot::default() },
+            ..State::default()
+        };
+    }
+
+    fn record(&self, record: &MeasuredRecord) {
+        let live = self.lock().run.as_ref().map(|run| Arc::clone(&run.live));
+        if let Some(live) = live {
+            live.observe(record.record.phase_index, &record.observation);
+        }
+    }
+
+    fn scraped(&self, scrape: &Scrape<'_>) {
+        let gauges = LiveGauge::all(scrape.snapshot);
+        let line = self.keeps_scrapes.then(|| whole_line(scrape).ok()).flatten();
+        let mut state = self.lock();
+        state.gauges.insert(scrape.index, gauges);
+        if let Some(line) = line {
+            state.scrapes.insert(scrape.index, line.into());
+        }
+    }
+
+    fn sampled(&self, endpoint: usize, samples: &[GpuSample]) {
+        self.lock().gauges.insert(endpoint, gpu::live::gauges(samples));
+    }
+
+    fn progress(&self, progress: &Progress<'_>) {
+        let Some(phase) = progress.phases.last() else { return };
+        let mut state = self.lock();
+        let is_silent = state.responses.0 == phase.requests_returned
+            && phase.requests_in_flight() > 0
+            && state.known.phase.is_some_and(|last| last.phase_index == phase.phase_index);
+        if !is_silent {
+            state.responses = (phase.requests_returned, phase.now);
+        }
+        state.phases = progress.phases.to_vec();
+        state.known.phase = Some(*phase);
+        state.known.is_behind = progress.is_behind;
+        let drains = self.interrupt.is_draining();
+        state.known.stage = if drains { Stage::Draining } else { Stage::Sending };
+        let now = Clock::now();
+        if now < state.next_health {
+            return;
+        }
+        state.next_health = now + HEALTH_INTERVAL;
+        drop(state);
+        let health = (progress.health)();
+        self.lock().known.health = Some(health);
+    }
+
+    fn load_ended(&self, _phase: &PhaseStats) {
+        self.lock().known.stage = Stage::Finishing;
+    }
+
+    fn ended(&self, run: &mut Ended<'_>) {
+        let report = run.report;
+        let mut state = self.lock();
+        state.phases.clone_from(&report.phases);
+        state.ending = Some(Ending {
+            was_cancelled: report.outcome.was_cancelled,
+            is_complete: report.is_complete(),
+            results: report.results.clone(),
+            summary: run.layout.summary_json.clone(),
+        });
+    }
+
+    fn delivered(&self, command: &Delivered<'_>) {
+        self.lock().exported = Some(Exported {
+            directory: command.directory.to_owned(),
+            files: command.files.clone(),
+            is_partial: command.is_partial,
+        });
     }
 }

@@ -7,8 +7,7 @@ use anyhow::bail;
 use serde_json::{Map, Value, json};
 
 use super::{Outcome, gates, terminal_style};
-use crate::artifacts::rebuild::{self, Group, Rebuilt, ReportError, Wanted};
-use crate::artifacts::sweep::Plan as SweepPlan;
+use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use crate::cli::{Compare, CompareFormat};
 use crate::column::Store;
 use crate::console;
@@ -50,42 +49,38 @@ struct Run {
 impl Directory {
     /// Finds the runs in the directory `path`.
     fn find(path: &Path) -> Result<Self, ReportError> {
-        let runs = |cell: &Variation, plan: &SweepPlan| {
-            let run = |trial| {
-                let member = Member::new(plan.sweep_id, trial, Some(cell.clone()));
-                let label = match plan.multi_run.runs {
-                    1 => String::new(),
-                    _ => format!("{}: ", member.run_label),
+        let named = |member: &Member| format!("{}: ", member.run_label);
+        let group = Group::find(path)?;
+        let is_sweep = group.as_ref().is_some_and(|group| group.config.sweep.is_some());
+        let cells = match group {
+            Some(group) if is_sweep => {
+                let Group { config, sweep_id, cells, .. } = group;
+                let run = |cell: &Variation, trial| {
+                    let member = Member::new(sweep_id, trial, Some(cell.clone()));
+                    let label = if config.runs == 1 { String::new() } else { named(&member) };
+                    let directory = path.join(config.directory(Some(cell), trial));
+                    Run { label, directory, member: Some(member) }
                 };
-                let directory = path.join(plan.multi_run.directory(Some(cell), trial));
-                Run { label, directory, member: Some(member) }
-            };
-            (0..plan.multi_run.runs).map(run).collect()
-        };
-        let sweep = SweepPlan::read(path)?;
-        let cells = match (&sweep, Group::find(path)?) {
-            (Some(plan), _) => {
-                let cells = plan.cells.iter().map(|cell| &cell.variation);
-                let cell = |cell: &Variation| Cell {
-                    variation: Some(cell.clone()),
-                    runs: runs(cell, plan),
+                let cell = |cell: Variation| Cell {
+                    runs: (0..config.runs).map(|trial| run(&cell, trial)).collect(),
+                    variation: Some(cell),
                 };
-                cells.map(cell).collect()
+                cells.into_iter().flatten().map(cell).collect()
             }
-            (None, Some(group)) => {
-                let run = |(member, place): (Member, PathBuf)| Run {
-                    label: format!("{}: ", member.run_label),
-                    directory: path.join(place),
+            Some(group) => {
+                let run = |run: GroupRun| Run {
+                    label: named(&run.member),
+                    directory: path.join(run.directory),
                     member: None,
                 };
                 vec![Cell { variation: None, runs: group.runs.into_iter().map(run).collect() }]
             }
-            (None, None) => {
+            None => {
                 let run = Run { label: String::new(), directory: path.to_owned(), member: None };
                 vec![Cell { variation: None, runs: vec![run] }]
             }
         };
-        Ok(Self { path: path.display().to_string(), is_sweep: sweep.is_some(), cells })
+        Ok(Self { path: path.display().to_string(), is_sweep, cells })
     }
 
     /// Returns the index of the cell with the settings of `cell`.

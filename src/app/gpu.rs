@@ -2,20 +2,19 @@
 
 use std::sync::{Arc, Weak};
 
-use super::view::View;
 use crate::artifacts::ArtifactSet;
 use crate::artifacts::gpu::GpuLines;
 use crate::config::RunConfig;
+use crate::follow::{Follower, Followers};
 use crate::gpu;
 use crate::gpu::fields::Fields;
 use crate::gpu::report::{self, GpuReport};
-use crate::gpu::{live, sample};
+use crate::gpu::sample;
 use crate::interrupt::Interrupt;
 use crate::redact::ShownUrl;
 use crate::runner::PhaseListener;
 use crate::server_metrics::store::Store;
 use crate::server_metrics::{Collected, Collector, EndpointConfig, Scrape, ScrapeSink};
-use crate::status::Status;
 use crate::telemetry::Telemetry;
 use crate::units::Clock;
 
@@ -25,21 +24,21 @@ pub(super) struct GpuCollection {
     config: gpu::Config,
 }
 
-/// Passes the samples on to the telemetry exporter and to the file.
+/// Passes the samples on to the telemetry exporter, to the file and to the followers of the run.
 struct Sink {
     telemetry: Weak<Telemetry>,
     lines: GpuLines,
     fields: Fields,
     /// Number of endpoints of servers, whose scrapes are exported and shown too.
     servers: usize,
-    status: Option<Arc<Status>>,
+    followers: Followers,
 }
 
 impl ScrapeSink for Sink {
     fn scrape(&mut self, scrape: &Scrape<'_>) {
         let samples = sample::samples(scrape.snapshot, &self.fields);
-        if let Some(status) = self.status.as_ref().filter(|_| !samples.is_empty()) {
-            status.scraped(self.servers + scrape.index, live::gauges(&samples));
+        if !samples.is_empty() {
+            self.followers.sampled(self.servers + scrape.index, &samples);
         }
         if let Some(telemetry) = self.telemetry.upgrade() {
             let (url, at_ns) = (&scrape.endpoint.url, scrape.times.first_byte_ns);
@@ -62,7 +61,7 @@ impl GpuCollection {
         telemetry: &Arc<Telemetry>,
         interrupt: &Interrupt,
         files: &ArtifactSet,
-        view: &View,
+        followers: &Followers,
     ) -> anyhow::Result<Option<Self>> {
         let connections = &config.transport.connections;
         let servers = config.server_metrics.endpoints.len();
@@ -77,7 +76,7 @@ impl GpuCollection {
             lines,
             fields: config.fields.clone(),
             servers,
-            status: view.status().cloned(),
+            followers: followers.clone(),
         };
         let collector =
             Collector::start(config.scrapes.clone(), connections, clock, sink, interrupt)?;

@@ -10,13 +10,11 @@ use uuid::Uuid;
 use super::report::warn;
 use super::{Outcome, logging, terminal_style};
 use crate::artifacts::layout::PLOTS;
-use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
-use crate::artifacts::sweep::Plan;
+use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, Wanted};
 use crate::cli::Plot;
 use crate::config::LogLevel;
 use crate::console;
-use crate::multi_run::sweep::Results;
-use crate::multi_run::{Config, Member, Trials};
+use crate::multi_run::{Config, GroupResults, Member, Trials};
 use crate::report::plot::{self, AutoPlot, Charts};
 use crate::report::{self, Comparison};
 use crate::run::RunReport;
@@ -52,7 +50,7 @@ pub(super) fn plot(asked: &Plot, out: &mut impl Write) -> anyhow::Result<Outcome
 pub(super) fn after(
     auto_plot: AutoPlot,
     directory: &Path,
-    charts: impl FnOnce() -> anyhow::Result<Charts>,
+    charts: &dyn Fn() -> anyhow::Result<Charts>,
 ) -> anyhow::Result<String> {
     if auto_plot == AutoPlot::Off {
         return Ok(String::new());
@@ -143,8 +141,7 @@ struct Source {
 
 enum Kind {
     Run,
-    Trials(Group),
-    Sweep(Plan),
+    Group(Group),
 }
 
 /// Adds the runs in `directory`, which is below `root` or the same.
@@ -154,10 +151,9 @@ fn find(
     depth: usize,
     sources: &mut Vec<Source>,
 ) -> anyhow::Result<()> {
-    let kind = match (Plan::read(directory)?, Group::find(directory)?) {
-        (Some(plan), _) => Some(Kind::Sweep(plan)),
-        (None, Some(group)) => Some(Kind::Trials(group)),
-        (None, None) => rebuild::layout(directory)?.records.exists().then_some(Kind::Run),
+    let kind = match Group::find(directory)? {
+        Some(group) => Some(Kind::Group(group)),
+        None => rebuild::layout(directory)?.records.exists().then_some(Kind::Run),
     };
     if let Some(kind) = kind {
         let below = directory.strip_prefix(root).ok().filter(|rest| !rest.as_os_str().is_empty());
@@ -191,11 +187,8 @@ impl Source {
                 let Rebuilt { report, layout, .. } = run(directory)?;
                 of_run(&report, &layout.table)
             }
-            Kind::Trials(group) => {
-                Ok(Comparison::of_trials(directory, &trials(directory, group)?).plots()?)
-            }
-            Kind::Sweep(plan) => {
-                Ok(Comparison::of_sweep(directory, &results(directory, plan)?).plots()?)
+            Kind::Group(group) => {
+                Ok(Comparison::of(directory, &results(directory, group)?).plots()?)
             }
         }
     }
@@ -227,15 +220,15 @@ fn add(source: &Source, comparison: &mut Comparison) -> anyhow::Result<()> {
             let concurrency = rebuilt.report.outcome.load.requested_concurrency;
             let member = Member::new(Uuid::nil(), 0, None);
             let mut alone = Trials::new(Config::default(), Uuid::nil());
-            alone.add(rebuilt.into_result(member, PathBuf::new(), None));
+            alone.add(rebuilt.into_result(member, PathBuf::new(), &Config::default()));
             comparison.add(label, concurrency.map(|limit| limit as f64), directory, &alone);
         }
-        Kind::Trials(group) => {
-            comparison.add(label, None, directory, &trials(directory, group)?);
-        }
-        Kind::Sweep(plan) => {
-            comparison.join(&label, Comparison::of_sweep(directory, &results(directory, plan)?));
-        }
+        Kind::Group(group) => match results(directory, group)? {
+            GroupResults::Trials(trials) => comparison.add(label, None, directory, &trials),
+            cells @ GroupResults::Sweep(_) => {
+                comparison.join(&label, Comparison::of(directory, &cells));
+            }
+        },
     }
     Ok(())
 }
@@ -251,40 +244,21 @@ fn run(directory: &Path) -> anyhow::Result<Rebuilt> {
     Ok(rebuilt)
 }
 
-/// Reads the runs of one load.
-fn trials(directory: &Path, group: &Group) -> anyhow::Result<Trials> {
-    let mut trials = Trials::new(group.config.clone(), group.sweep_id);
-    for (member, place) in &group.runs {
+/// Reads the runs of a group.
+fn results(directory: &Path, group: &Group) -> anyhow::Result<GroupResults> {
+    let Group { config, sweep_id, .. } = group;
+    let trials = |cell: &Option<_>| (cell.clone(), Trials::new(config.clone(), *sweep_id));
+    let mut cells: Vec<_> = group.cells.iter().map(trials).collect();
+    for GroupRun { cell, member, directory: place, .. } in &group.runs {
         // A run that failed before its first request does not have files.
-        if let Ok(rebuilt) = rebuild::rebuild(&directory.join(place)) {
-            trials.add(rebuilt.into_result(member.clone(), place.clone(), None));
+        let Ok(rebuilt) = rebuild::rebuild(&directory.join(place)) else { continue };
+        let is_it = rebuilt.report.run.member.as_ref() == Some(member);
+        if let Some((_, trials)) = cells.get_mut(*cell).filter(|_| is_it) {
+            trials.add(rebuilt.into_result(member.clone(), place.clone(), config));
         }
     }
-    some(directory, trials.runs.len())?;
-    Ok(trials)
-}
-
-/// Reads the runs of a sweep.
-fn results(directory: &Path, plan: &Plan) -> anyhow::Result<Results> {
-    let config = &plan.multi_run;
-    let sweep = plan.sweep().context("the plan does not list the settings of the sweep")?;
-    let mut count = 0;
-    let cells = plan.cells.iter().map(|cell| {
-        let mut trials = Trials::new(config.clone(), plan.sweep_id);
-        for run in plan.rebuilt(directory, &cell.variation) {
-            trials.add(run.rebuilt.into_result(run.member, run.directory, None));
-            count += 1;
-        }
-        (cell.variation.clone(), trials)
-    });
-    let results = Results::of(config, sweep, plan.sweep_id, cells);
-    some(directory, count)?;
-    Ok(results)
-}
-
-fn some(directory: &Path, runs: usize) -> anyhow::Result<()> {
-    if runs == 0 {
+    if cells.iter().all(|(_, trials)| trials.runs.is_empty()) {
         bail!("none of the runs in {} can be read", directory.display());
     }
-    Ok(())
+    Ok(GroupResults::of(config, *sweep_id, cells))
 }

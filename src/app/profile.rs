@@ -1,43 +1,38 @@
 //! A benchmark run, from its configuration to its files.
 
-mod beside;
+mod collections;
 mod download;
 mod dry_run;
 mod many;
 mod measure;
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::measure::{Measured, profiling};
+use super::audience::Audience;
 use super::control::{Profiler, Servers};
+use super::ending::{Delivery, Ending, RunEnding, deliver};
+use super::output::Output;
 use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
-use super::view::View;
-use super::watch::Watch;
-use super::{Outcome, datasets, explained, gates, interrupt, page, plot, terminal_style};
+use super::{Outcome, datasets, explained, gates, interrupt, page};
 use crate::api::Listener;
-use crate::artifacts::layout::Layout;
+use crate::artifacts::Claim;
 use crate::artifacts::rebuild::error_counts;
-use crate::artifacts::{ArtifactError, Claim};
 use crate::config::{Environment, RunConfig, Ui, selfcheck, url as urls};
 use crate::console;
 use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
+use crate::follow::Followers;
 use crate::interrupt::Interrupt;
-use crate::judge::JudgedRun;
+use crate::metrics::Registry;
 use crate::metrics::health::SelfCheck;
-use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::tag;
-use crate::metrics::{Accumulator, Registry};
 use crate::platform::limits;
-use crate::report;
-use crate::report::plot::AutoPlot;
-use crate::run::provenance::{Provenance, Server};
-use crate::run::{RunDescription, RunOutcome, RunReport};
-use crate::runner::{RequestBuilder, Targets, Workload};
+use crate::run::provenance::Provenance;
+use crate::run::{EndedBy, RunDescription, RunOutcome, RunReport};
+use crate::runner::{RequestBuilder, RunnerError, Targets, Workload};
 use crate::schedule;
 use crate::schedule::config::{PhaseConfig, UseOfTimestamps};
 use crate::tokenizer::TokenCounter;
@@ -64,24 +59,18 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     // Until here there is nothing to drain or write, so a signal ends the process.
     let interrupter = interrupt::listen()?;
     let interrupt = interrupter.interrupt();
-    let watch = Watch::start(&run.config, listener, &interrupter)?;
+    let audience = Audience::start(&run.config, listener, &interrupter)?;
     run.ready_servers(&interrupt)?;
     if let Some(start) = start {
         start.come_close(&interrupt)?;
         // The wait may have been long, so the wall clock is read again.
         run.clock = Clock::start();
     }
-    let mut view = View::start(run.config.ui, run.config.stats_interval, &interrupter, &watch);
-    let tracking = watch.track(&run.description);
-    let measured = run.measure(&interrupt, None, &mut view)?;
-    view.end();
-    let mut concluded = run.conclude(measured);
-    watch.ended(&mut concluded, tracking);
-    let (directory, is_partial) = (concluded.layout.directory.clone(), concluded.files.is_err());
-    let outcome = concluded.show(out);
-    watch.wrote(&plot::pictures(&directory));
-    watch.end(&directory, is_partial);
-    outcome
+    audience.view().open();
+    let followers = audience.followers();
+    let measured = run.measure(&interrupt, &followers)?;
+    audience.view().close();
+    run.finish(measured, followers, &interrupt, out)
 }
 
 /// Returns an error for a directory with the files of another run, before any slow work.
@@ -97,24 +86,21 @@ pub(super) fn check_place(config: &RunConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A callback for each record once it has been measured.
-pub(super) type Observer = Box<dyn FnMut(&MeasuredRecord) + Send>;
-
-/// Performs a single run, passing each record to `observer`; `interrupt` ends it early.
-pub(super) fn observed(
+/// Performs a single run with these `followers`; `interrupt` ends it early.
+pub(super) fn followed(
     config: RunConfig,
     interrupt: &Interrupt,
-    observer: Observer,
+    followers: Followers,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(config)?;
-    let measured = run.measure(interrupt, Some(observer), &mut View::none())?;
-    run.conclude(measured).show(out)
+    let measured = run.measure(interrupt, &followers)?;
+    run.finish(measured, followers, interrupt, out)
 }
 
-/// Data loaded before a run; any number of runs can share it.
+/// The tokenizer and the dataset of a run, loaded before it. Any number of runs can share them.
 #[derive(Clone)]
-struct Material {
+struct RunInputs {
     seed: Seed,
     counter: Arc<TokenCounter>,
     dataset: Arc<Dataset>,
@@ -126,7 +112,7 @@ struct Material {
     origin: serde_json::Value,
 }
 
-impl Material {
+impl RunInputs {
     /// Loads tokenizer and dataset; completes `config` with what depends on the dataset.
     fn load(config: &mut RunConfig) -> anyhow::Result<Self> {
         let counter = Arc::new(counter(config)?);
@@ -136,9 +122,9 @@ impl Material {
     /// Loads the dataset, counting its tokens with `counter`; completes `config` with what depends
     /// on the dataset.
     fn with(config: &mut RunConfig, counter: Arc<TokenCounter>) -> anyhow::Result<Self> {
-        let material = Self::make(config, counter)?;
-        material.settle(config)?;
-        Ok(material)
+        let inputs = Self::make(config, counter)?;
+        inputs.settle(config)?;
+        Ok(inputs)
     }
 
     /// Returns whether the run of `config` has this dataset. Without a seed each run has its own.
@@ -210,6 +196,8 @@ fn origin(config: &RunConfig) -> anyhow::Result<serde_json::Value> {
 /// A run that is ready to start.
 struct Run {
     config: RunConfig,
+    /// Its name among several runs, such as `Run 2 of 4: concurrency_2`.
+    name: Option<String>,
     /// The run's directory.
     claim: Claim,
     clock: Clock,
@@ -229,13 +217,13 @@ struct Run {
 impl Run {
     /// Loads tokenizer and dataset and builds the request bodies.
     fn prepare(mut config: RunConfig) -> anyhow::Result<Self> {
-        let material = Material::load(&mut config)?;
-        Self::new(config, material)
+        let inputs = RunInputs::load(&mut config)?;
+        Self::new(config, inputs)
     }
 
-    /// Builds the request bodies from `material`, which was loaded for this load.
-    fn new(mut config: RunConfig, material: Material) -> anyhow::Result<Self> {
-        let Material { seed, counter, dataset, account, .. } = material;
+    /// Builds the request bodies from `inputs`, which were loaded for this load.
+    fn new(mut config: RunConfig, inputs: RunInputs) -> anyhow::Result<Self> {
+        let RunInputs { seed, counter, dataset, account, .. } = inputs;
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
         let sampling = config.dataset.sampling.unwrap_or_default();
@@ -285,6 +273,7 @@ impl Run {
         let clock = Clock::start();
         Ok(Self {
             config,
+            name: None,
             claim,
             clock,
             seed,
@@ -338,44 +327,28 @@ impl Run {
         Some(Profiler::new(self.servers(), settings, full, interrupt))
     }
 
+    /// Writes the summaries of a single run and delivers it.
+    fn finish(
+        self,
+        measured: Measured,
+        followers: Followers,
+        interrupt: &Interrupt,
+        out: &mut impl Write,
+    ) -> anyhow::Result<Outcome> {
+        let wishes = Delivery::of(&self.config, followers, interrupt);
+        let mut out = Output::new(out);
+        let ending = Ending::Run(Box::new(self.conclude(measured)));
+        let outcome = deliver(ending, &wishes, &mut out);
+        out.finish(outcome)
+    }
+
     /// Writes the summaries.
-    fn conclude(self, measured: Measured) -> Concluded {
+    fn conclude(self, measured: Measured) -> RunEnding {
         let report = self.report(&measured);
-        let Measured { processed, failure, .. } = measured;
-        let layout = processed.sink.set.layout().clone();
-        let mut files = processed.sink.set.finish(&report, &console::render_file(&report));
-        if let (Some(page), Ok(written)) = (&self.config.page, &mut files) {
-            match report::write_run(page, &report, &layout) {
-                Ok(path) => written.push(path),
-                Err(failure) => {
-                    let written = std::mem::take(written);
-                    let has_records = written.contains(&layout.records);
-                    let failures = vec![failure];
-                    files = Err(ArtifactError::Incomplete { written, failures, has_records });
-                }
-            }
-        }
-        let outcome = match failure {
-            Some(failure) => Err(failure),
-            None if report.outcome.was_cancelled => Ok(Outcome::Interrupted),
-            None if report.average(tag::REQUEST_COUNT).is_none_or(|count| count == 0.0) => {
-                Err(anyhow::anyhow!(
-                    "no request succeeded; see the error summary for the reasons and `{}` for the \
-                     records",
-                    layout.directory.display()
-                ))
-            }
-            None => Ok(Outcome::Done),
-        };
-        Concluded {
-            report,
-            profiling: processed.profiling,
-            layout,
-            files,
-            outcome,
-            junit: self.config.judge.junit,
-            auto_plot: self.config.auto_plot,
-        }
+        let Measured { processed, .. } = measured;
+        let layout = processed.files.layout().clone();
+        let files = processed.files.finish(&report, &console::render_file(&report));
+        RunEnding { report, layout, values: processed.profiling, files }
     }
 
     fn report(&self, measured: &Measured) -> RunReport {
@@ -399,11 +372,7 @@ impl Run {
             slices.map_err(|error| tracing::warn!("{error}")).ok()?
         });
         let mut run = self.description.clone();
-        let servers = processed.sink.servers.iter();
-        run.provenance.servers = servers
-            .map(|(url, header)| Server::answering(url, header.as_deref()))
-            .map(|server| server.known_by(measured.server_metrics.as_ref()))
-            .collect();
+        run.provenance.servers = processed.responders.servers(measured.server_metrics.as_ref());
         RunReport {
             run,
             outcome: RunOutcome {
@@ -411,6 +380,7 @@ impl Run {
                 end_wall_ns,
                 was_cancelled,
                 incomplete_reason,
+                ended_by: failure.as_ref().map(ended_by),
                 sent: Some(processed.sent),
                 branches: measured.branches,
                 load: measured.load.clone(),
@@ -432,48 +402,13 @@ impl Run {
     }
 }
 
-/// A run that has ended and written its files.
-pub(super) struct Concluded {
-    pub(super) report: RunReport,
-    /// The results of the measurement.
-    profiling: Accumulator,
-    pub(super) layout: Layout,
-    pub(super) files: Result<Vec<PathBuf>, ArtifactError>,
-    /// How the load ended.
-    outcome: anyhow::Result<Outcome>,
-    /// The file for the results of gates.
-    junit: Option<PathBuf>,
-    auto_plot: AutoPlot,
-}
-
-impl Concluded {
-    /// Prints the summaries, draws the charts, and returns how the run ended. Errors of the output
-    /// are ignored, since its reader may be gone.
-    fn show(self, out: &mut impl Write) -> anyhow::Result<Outcome> {
-        let judged = [self.judged(None)];
-        let shown = out.write_all(console::render(&self.report, terminal_style()).as_bytes());
-        let shown = shown.and_then(|()| out.write_all(gates::annotations(&judged).as_bytes()));
-        let gates = gates::finish(&judged, self.junit.as_deref());
-        let directory = &self.layout.directory;
-        let files = console::render_files(directory, &self.files?, terminal_style());
-        let shown = shown.and_then(|()| out.write_all(files.as_bytes()));
-        let outcome = match self.outcome? {
-            Outcome::Done => shown.map_err(Into::into).and(gates)?,
-            other => other,
-        };
-        let charts = || plot::of_run(&self.report, &self.layout.table);
-        out.write_all(plot::after(self.auto_plot, directory, charts)?.as_bytes())?;
-        Ok(outcome)
-    }
-
-    /// The results of the gates, for a run with a `label` if it is one of several.
-    fn judged(&self, label: Option<String>) -> JudgedRun {
-        let failed = self.outcome.as_ref().err().map(explained);
-        JudgedRun {
-            label,
-            failure: failed.or_else(|| self.report.outcome.incomplete_reason.clone()),
-            gates: self.report.gates(),
+/// Returns what ended a load that failed with this error.
+fn ended_by(failure: &anyhow::Error) -> EndedBy {
+    match failure.downcast_ref() {
+        Some(RunnerError::TooManyFailures { .. } | RunnerError::Rejected { .. }) => {
+            EndedBy::Requests
         }
+        _ => EndedBy::Client,
     }
 }
 
@@ -629,3 +564,6 @@ fn targets(config: &RunConfig, dataset: &Dataset) -> anyhow::Result<Targets> {
     let named = |model: Arc<str>| Ok((Arc::clone(&model), asking(&model)?));
     Ok(targets.with_models(dataset.models().map(named).collect::<anyhow::Result<Vec<_>>>()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,17 +12,19 @@ mod server;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use jiff::Zoned;
 
-use super::profile::{self, Observer};
+use super::profile;
 use super::{Outcome, interrupt, terminal_style};
 use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
+use crate::follow::{Follower, Followers};
 use crate::interrupt::Interrupt;
 use crate::metrics::health::{Limits, SelfCheck};
+use crate::metrics::metric::MeasuredRecord;
 use crate::platform::cores::keep_to;
 use crate::platform::replace::replace;
 use cores::Cores;
@@ -188,13 +190,28 @@ impl Check<'_> {
         let Command::Profile(config) = cli::parse_with(flags, Environment::new(&transport))? else {
             anyhow::bail!("the self-check's command line is not a profile command");
         };
-        let samples = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&samples);
-        let observer: Observer = Box::new(move |measured| {
-            kept.lock().unwrap_or_else(PoisonError::into_inner).push(Sample::of(measured));
-        });
-        let outcome = profile::observed(*config, &self.interrupt, observer, &mut io::sink())?;
+        let samples = Arc::new(Samples::default());
+        let mut followers = Followers::default();
+        followers.add(Arc::<Samples>::clone(&samples));
+        let outcome = profile::followed(*config, &self.interrupt, followers, &mut io::sink())?;
         self.interrupted = outcome == Outcome::Interrupted;
-        Ok(std::mem::take(&mut *samples.lock().unwrap_or_else(PoisonError::into_inner)))
+        Ok(std::mem::take(&mut *samples.lock()))
+    }
+}
+
+/// Collects a sample of each request.
+#[derive(Default)]
+struct Samples(Mutex<Vec<Sample>>);
+
+impl Samples {
+    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Follower for Samples {
+    fn record(&self, record: &MeasuredRecord) {
+        let sample = Sample::of(record);
+        self.lock().push(sample);
     }
 }

@@ -2,20 +2,18 @@
 
 use std::sync::{Arc, Weak};
 
-use super::view::View;
 use crate::artifacts::layout::Layout;
-use crate::artifacts::server_metrics::{ScrapeLines, whole_line};
+use crate::artifacts::server_metrics::ScrapeLines;
 use crate::artifacts::{ArtifactSet, WriteFailure};
 use crate::config::RunConfig;
+use crate::follow::{Follower, Followers};
 use crate::interrupt::Interrupt;
 use crate::runner::PhaseListener;
 use crate::server_metrics::conservation::{self, ClientCounts, Comparison};
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::{self, ServerMetrics};
 use crate::server_metrics::store::Store;
-use crate::server_metrics::watch::LiveGauge;
 use crate::server_metrics::{Collected, Collector, Scrape, ScrapeSink};
-use crate::status::Status;
 use crate::telemetry::Telemetry;
 use crate::units::{Clock, Nanos};
 
@@ -29,12 +27,12 @@ pub(super) struct Collection {
     has_others: bool,
 }
 
-/// Passes scrapes on to the telemetry exporter and to the file.
+/// Passes scrapes on to the telemetry exporter, to the file and to the followers of the run.
 struct Sink {
-    /// The file writer; it ends with the run even if the last scrape was not written.
+    /// The exporter, which ends with the run even if the last scrape was not written.
     telemetry: Weak<Telemetry>,
     lines: Option<ScrapeLines>,
-    status: Option<Arc<Status>>,
+    followers: Followers,
 }
 
 impl ScrapeSink for Sink {
@@ -45,10 +43,7 @@ impl ScrapeSink for Sink {
         if let Some(lines) = &mut self.lines {
             lines.append(scrape);
         }
-        if let Some(status) = &self.status {
-            status.scraped(scrape.index, LiveGauge::all(scrape.snapshot));
-            status.keep_scrape(scrape.index, || whole_line(scrape).ok());
-        }
+        self.followers.scraped(scrape);
     }
 
     fn idle(&mut self) {
@@ -67,15 +62,15 @@ impl Collection {
         telemetry: &Arc<Telemetry>,
         interrupt: &Interrupt,
         files: &mut ArtifactSet,
-        view: &View,
+        followers: &Followers,
     ) -> anyhow::Result<Option<Self>> {
         let lines = files.open_scrapes()?;
         if interrupt.is_draining() || config.server_metrics.endpoints.is_empty() {
             return Ok(None);
         }
         let has_lines = lines.is_some();
-        let status = view.status().cloned();
-        let sink = Sink { telemetry: Arc::downgrade(telemetry), lines, status };
+        let followers = followers.clone();
+        let sink = Sink { telemetry: Arc::downgrade(telemetry), lines, followers };
         let connections = &config.transport.connections;
         let collector =
             Collector::start(config.server_metrics.clone(), connections, clock, sink, interrupt)?;

@@ -14,10 +14,10 @@ use ratatui_core::style::{Color, Modifier};
 
 use super::stderr::{self, Stderr};
 use super::terminal_width;
-use super::watch::Watch;
 use crate::config::Ui;
 use crate::console::live::draw::{Choice, Page, SMALLEST, draw};
 use crate::console::{ProgressLine, block};
+use crate::follow::{Follower, Progress};
 use crate::interrupt::{Interrupt, Interrupter};
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
@@ -42,16 +42,22 @@ const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
 /// The keyboard while the live view has the terminal, to be given back.
 static TAKEN: Mutex<Option<Arc<Keyboard>>> = Mutex::new(None);
 
-/// Shows the progress of one or more runs.
+/// Shows the progress of the runs of a command, while it is open.
 pub(super) struct View {
     ui: Ui,
-    line: Option<ProgressLine>,
-    screen: Option<Arc<Screen>>,
-    status: Arc<Status>,
-    /// Whether the status is needed without the live view, too.
-    is_watched: bool,
     /// Interval between blocks of statistics, if there are any.
     stats_interval: Option<Nanos>,
+    interrupter: Interrupter,
+    status: Arc<Status>,
+    shown: Mutex<Shown>,
+}
+
+/// What a view shows, if anything.
+#[derive(Default)]
+struct Shown {
+    is_open: bool,
+    line: Option<ProgressLine>,
+    screen: Option<Arc<Screen>>,
 }
 
 /// The live view.
@@ -72,55 +78,36 @@ struct State {
 }
 
 impl View {
-    /// Starts the view that `ui` specifies: the live view if standard error is a terminal that is
-    /// large enough, the program is in its foreground, and the threads can be started. Lines have
-    /// blocks of statistics at `stats_interval`, if given.
-    pub(super) fn start(
+    /// Creates the view that `ui` specifies, which is closed. Lines have blocks of statistics at
+    /// `stats_interval`, if given.
+    pub(super) fn new(
         ui: Ui,
         stats_interval: Option<Nanos>,
         interrupter: &Interrupter,
-        watch: &Watch,
+        status: &Arc<Status>,
     ) -> Self {
-        let status = Arc::clone(watch.status());
-        let start = || Screen::start(interrupter, &status);
-        let screen = (ui == Ui::Dashboard).then(start).flatten();
-        let is_watched = watch.is_needed();
-        Self { ui, line: None, screen, status, is_watched, stats_interval }
+        let (interrupter, status) = (interrupter.clone(), Arc::clone(status));
+        Self { ui, stats_interval, interrupter, status, shown: Mutex::default() }
     }
 
-    /// Shows no progress.
-    pub(super) fn none() -> Self {
-        Self::start(Ui::None, None, &Interrupter::default(), &Watch::nobody())
+    /// Begins to show progress: in the live view if it is wanted, standard error is a terminal that
+    /// is large enough, the program is in its foreground, and the threads can be started, or else as
+    /// lines.
+    pub(super) fn open(&self) {
+        let start = || Screen::start(&self.interrupter, &self.status);
+        let screen = (self.ui == Ui::Dashboard).then(start).flatten();
+        *self.shown() = Shown { is_open: true, line: None, screen };
     }
 
-    /// Returns the status of the run, if anybody watches it.
-    pub(super) fn status(&self) -> Option<&Arc<Status>> {
-        (self.is_watched || self.screen().is_some()).then_some(&self.status)
+    /// Returns whether the status is shown.
+    pub(super) fn needs_status(&self) -> bool {
+        let has_blocks = self.ui != Ui::None && self.stats_interval.is_some();
+        has_blocks || self.screen().is_some()
     }
 
     /// Returns the live view, if it is shown: a panic ends it.
-    pub(super) fn screen(&self) -> Option<&Arc<Screen>> {
-        self.screen.as_ref().filter(|_| stderr::is_held())
-    }
-
-    /// Shows the phases so far, and whether the client `is_behind` with processing records.
-    pub(super) fn update(&mut self, phases: &[PhaseStats], is_behind: bool) {
-        self.status.update(phases, is_behind);
-        let Some(stats) = phases.last().filter(|_| self.screen().is_none()) else { return };
-        let (ui, interval) = (self.ui, self.stats_interval);
-        let line = self.line.get_or_insert_with(|| {
-            ProgressLine::new(ui, terminal_width(&io::stderr()), interval, Box::new(Stderr))
-        });
-        let known = &self.status;
-        line.update(stats, is_behind, || block(&known.snapshot().statistics, &known.results()));
-    }
-
-    /// Shows the end of the load.
-    pub(super) fn finish(&mut self, stats: &PhaseStats) {
-        self.status.finishing();
-        if let Some(mut line) = self.line.take() {
-            line.finish(stats);
-        }
+    fn screen(&self) -> Option<Arc<Screen>> {
+        self.shown().screen.clone().filter(|_| stderr::is_held())
     }
 
     /// Shows a line for standard output in the live view. Returns whether the caller need not
@@ -139,9 +126,10 @@ impl View {
         is_same_terminal
     }
 
-    /// Gives the terminal back, after a last frame.
-    pub(super) fn end(&mut self) {
-        if let Some(screen) = self.screen.take() {
+    /// Gives the terminal back, after a last frame, and shows no more progress.
+    pub(super) fn close(&self) {
+        let Shown { screen, .. } = std::mem::take(&mut *self.shown());
+        if let Some(screen) = screen {
             {
                 let mut state = screen.lock();
                 state.frozen = None;
@@ -154,11 +142,41 @@ impl View {
             stderr::finish();
         }
     }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Follower for View {
+    fn progress(&self, progress: &Progress<'_>) {
+        let Some(stats) = progress.phases.last().filter(|_| self.screen().is_none()) else {
+            return;
+        };
+        let mut shown = self.shown();
+        if !shown.is_open {
+            return;
+        }
+        let (ui, interval) = (self.ui, self.stats_interval);
+        let line = shown.line.get_or_insert_with(|| {
+            ProgressLine::new(ui, terminal_width(&io::stderr()), interval, Box::new(Stderr))
+        });
+        let known = &self.status;
+        line.update(stats, progress.is_behind, || {
+            block(&known.snapshot().statistics, &known.results())
+        });
+    }
+
+    fn load_ended(&self, phase: &PhaseStats) {
+        if let Some(mut line) = self.shown().line.take() {
+            line.finish(phase);
+        }
+    }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.end();
+        self.close();
     }
 }
 

@@ -32,14 +32,14 @@ use crate::metrics::health::{ClientErrors, Collector, OfRecords, SlotTimes, Slot
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::redact::ShownUrl;
-use crate::run::{ErrorCount, RunDescription, RunOutcome, RunReport};
+use crate::run::{EndedBy, ErrorCount, RunDescription, RunOutcome, RunReport};
 use crate::schedule::{PhaseKind, Shard};
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
 use crate::units::Nanos;
 
 pub use combine::combine;
-pub(crate) use group::Group;
+pub(crate) use group::{Group, GroupRun};
 use lines::{RecordReader, Seen};
 use origin::Origin;
 pub(crate) use origin::read_json;
@@ -65,6 +65,8 @@ pub enum ReportError {
     Empty {
         /// The file.
         path: PathBuf,
+        /// Whether the run was killed before its end.
+        was_killed: bool,
     },
     /// A line other than the last is not a record.
     #[error("{path}, line {line}: not a valid record: {reason}; remove the line and try again")]
@@ -238,7 +240,8 @@ pub(crate) fn rebuild_with(
         }
     })?;
     if gathered.records == 0 {
-        return Err(ReportError::Empty { path: layout.records });
+        let was_killed = has_manifest && end.is_none();
+        return Err(ReportError::Empty { path: layout.records, was_killed });
     }
     if let Some(end) = end.as_ref().filter(|_| has_manifest)
         && !gathered.is_of(end.outcome.start_wall_ns..=end.outcome.end_wall_ns)
@@ -519,6 +522,7 @@ impl Gathered {
             start_wall_ns: starts.min().unwrap_or(0),
             end_wall_ns: ends.max().unwrap_or(0),
             was_cancelled: false,
+            ended_by: Some(EndedBy::Kill),
             incomplete_reason: Some(
                 "the run ended before it could write its summary; requests in flight are missing"
                     .to_owned(),

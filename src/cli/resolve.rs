@@ -527,11 +527,7 @@ fn auto_plot(flags: &ProfileArgs) -> Result<AutoPlot, ConfigError> {
                    --no-auto-plot";
         return Err(ConfigError::flag("--auto-plot", why));
     }
-    Ok(match (is_asked, output.plot_required) {
-        (false, _) => AutoPlot::Off,
-        (true, false) => AutoPlot::On,
-        (true, true) => AutoPlot::Required,
-    })
+    Ok(AutoPlot::of(is_asked, output.plot_required))
 }
 
 /// The gates; neither a search, which judges loads by objectives, nor a shard can have any.

@@ -18,7 +18,7 @@ use crate::metrics::time_breakdown::Stage;
 use crate::metrics::{Registry, Verdict};
 use crate::multi_run::aggregate::{self, DividedRow, Row};
 use crate::multi_run::sweep::{self, Results};
-use crate::multi_run::{RunResult, Trials};
+use crate::multi_run::{GroupResults, RunResult, Trials};
 
 /// Maximum number of distributions in a chart.
 const MAX_DISTRIBUTIONS: usize = 12;
@@ -59,8 +59,16 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
+    /// The cells or runs of the group in `directory`.
+    pub(crate) fn of(directory: &Path, results: &GroupResults) -> Self {
+        match results {
+            GroupResults::Trials(trials) => Self::of_trials(directory, trials),
+            GroupResults::Sweep(results) => Self::of_sweep(directory, results),
+        }
+    }
+
     /// The cells of the sweep in `directory`.
-    pub(crate) fn of_sweep(directory: &Path, results: &Results) -> Self {
+    fn of_sweep(directory: &Path, results: &Results) -> Self {
         let names: Vec<&str> =
             results.sweep.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
         let cell = |cell: &sweep::Cell| {
@@ -90,7 +98,7 @@ impl Comparison {
     }
 
     /// The runs of one load in `directory`.
-    pub(crate) fn of_trials(directory: &Path, trials: &Trials) -> Self {
+    fn of_trials(directory: &Path, trials: &Trials) -> Self {
         let mut comparison = Self {
             title: format!("{} runs | aiperf", trials.runs.len()),
             facts: vec![("Runs", trials.runs.len().to_string())],

@@ -40,6 +40,18 @@ pub enum AutoPlot {
     Required,
 }
 
+impl AutoPlot {
+    /// Returns whether charts are drawn if they are asked for, and whether they are required.
+    #[must_use]
+    pub const fn of(is_asked: bool, is_required: bool) -> Self {
+        match (is_asked, is_required) {
+            (false, _) => Self::Off,
+            (true, false) => Self::On,
+            (true, true) => Self::Required,
+        }
+    }
+}
+
 named! { Format { "png" => Png, "svg" => Svg } }
 
 /// How pictures are made.

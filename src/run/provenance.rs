@@ -5,6 +5,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use crate::platform::host;
+use crate::record::RequestRecord;
 use crate::redact::ShownUrl;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::tokenizer::TokenCounter;
@@ -163,6 +164,31 @@ impl Server {
             Some(version.to_string())
         });
         Self { name: Some((*engine).to_owned()), version, ..self }
+    }
+}
+
+/// The servers that have responded, each with the `server` header of its first response.
+#[derive(Debug, Default)]
+pub(crate) struct Responders(Vec<(ShownUrl, Option<String>)>);
+
+impl Responders {
+    /// Adds the server of `record`, if it is a new one that has responded.
+    pub(crate) fn observe(&mut self, record: &RequestRecord) {
+        if record.status.is_none() || self.0.iter().any(|(url, _)| *url == record.url) {
+            return;
+        }
+        let headers = &record.trace.response_headers;
+        let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
+        self.0.push((record.url.clone(), header.map(|(_, value)| value.clone())));
+    }
+
+    /// Returns the servers, with what their `metrics` reveal.
+    #[must_use]
+    pub(crate) fn servers(&self, metrics: Option<&ServerMetrics>) -> Vec<Server> {
+        let answering = |(url, header): &(ShownUrl, Option<String>)| {
+            Server::answering(url, header.as_deref()).known_by(metrics)
+        };
+        self.0.iter().map(answering).collect()
     }
 }
 

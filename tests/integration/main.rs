@@ -25,6 +25,7 @@ mod directories;
 #[cfg(unix)]
 mod documents;
 mod encoded_media;
+mod endings;
 mod endpoint;
 mod gates;
 mod gpu_telemetry;

@@ -125,7 +125,9 @@ fn many_runs_are_reported_again() {
     fs::remove_file(run_directory(directory, 3).join("profile_export_aiperf.json")).unwrap();
     let report = || crate::support::run::aiperf(&["report"]).arg(directory).output().unwrap();
     let output = report();
-    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "as after the runs: {output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("1 of 4 runs failed"), "{said}");
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("Over 3 runs, with 80% confidence intervals"), "{shown}");
     let after = aggregate(directory);

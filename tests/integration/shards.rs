@@ -436,7 +436,8 @@ fn a_killed_part_is_in_every_file_of_the_whole() {
     run_python("tests/check_profile_export.py", &combined);
     run_python("tests/read_parquet.py", &combined);
     // Also for the killed shard alone.
-    assert!(report(&[run.part(1)], &[]).status.success());
+    let output = report(&[run.part(1)], &[]);
+    assert!(output.status.success(), "{output:?}");
     let lines = fs::read_to_string(run.part(1).join("profile_export.jsonl")).unwrap();
     if lines.ends_with('\n') {
         run_python("tests/read_parquet.py", &run.part(1));

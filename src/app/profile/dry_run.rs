@@ -5,7 +5,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::Material;
+use super::RunInputs;
 use crate::app::{Outcome, terminal_style};
 use crate::config::{DryRun, RunConfig};
 use crate::console;
@@ -29,11 +29,11 @@ pub(super) fn show(
              several runs"
         );
     }
-    let material = Material::load(&mut config)?;
+    let inputs = RunInputs::load(&mut config)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let summary = Summary::of(&config, &material);
+    let summary = Summary::of(&config, &inputs);
     match form {
         DryRun::Table => out.write_all(summary.table().as_bytes())?,
         DryRun::Json => writeln!(out, "{:#}", summary.json())?,
@@ -52,8 +52,8 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(config: &RunConfig, material: &Material) -> Self {
-        let dataset = &material.dataset;
+    fn of(config: &RunConfig, inputs: &RunInputs) -> Self {
+        let dataset = &inputs.dataset;
         let phases = config.schedule.own_phases();
         let stop = |at: usize| phases.get(at).map(|phase| phase.stop).unwrap_or_default();
         let measured: StopCondition = stop(phases.len().saturating_sub(1));
@@ -61,7 +61,7 @@ impl Summary {
         let warmup = if phases.len() > 1 { stop(0) } else { StopCondition::default() };
         let first = warmup.sessions.or(warmup.requests).unwrap_or(0);
         let sampling = config.dataset.sampling.unwrap_or_default();
-        let sampler = Sampler::new(sampling, dataset.roots(), material.seed);
+        let sampler = Sampler::new(sampling, dataset.roots(), inputs.seed);
         let is_marked = !matches!(
             config.dataset.cache_bust,
             CacheBust::None
@@ -78,10 +78,10 @@ impl Summary {
             compares: traits.tokenizes_input && !is_marked,
         };
         let draw = |session: u64| sampler.conversation(first + session);
-        let preview = Preview::of(dataset, walk, draw, &material.counter);
+        let preview = Preview::of(dataset, walk, draw, &inputs.counter);
         // What a warmup sends besides is not known.
         let sent = preview.sent.filter(|_| phases.len() == 1);
-        let account = material.account.clone();
+        let account = inputs.account.clone();
         Self {
             conversations: dataset.roots(),
             account: account.map(|account| match sent {
@@ -89,8 +89,8 @@ impl Summary {
                 None => account,
             }),
             preview,
-            tokenizer: material.counter.name().to_owned(),
-            random_seed: Some(material.seed.0),
+            tokenizer: inputs.counter.name().to_owned(),
+            random_seed: Some(inputs.seed.0),
         }
     }
 

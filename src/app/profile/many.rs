@@ -4,39 +4,35 @@
 //! [`Group::perform`] performs all of them: the trials of one cell, the cells of a sweep, and the
 //! loads that are chosen from the results of those before them.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
 use uuid::Uuid;
 
-use super::{Concluded, Material, Run, claim};
+use super::{Run, RunInputs, claim};
 use crate::api::Listener;
-use crate::app::report::judged;
+use crate::app::audience::Audience;
+use crate::app::ending::{
+    Cut, Delivery, Ending, GroupEnding, RunEnding, Runs, deliver, line_of_cell, line_of_run,
+};
+use crate::app::output::Output;
 use crate::app::stderr::Stderr;
-use crate::app::view::View;
-use crate::app::watch::Watch;
-use crate::app::{Outcome, explained, gates, interrupt, plot, terminal_style};
+use crate::app::{Outcome, explained, interrupt};
 use crate::artifacts::aggregate::AggregateFiles;
-use crate::artifacts::layout::Layout;
+use crate::artifacts::rebuild::Rebuilt;
 use crate::artifacts::search::SearchFile;
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::artifacts::{Claim, newest};
 use crate::config::{self, RunConfig};
 use crate::console;
-use crate::interrupt::{Interrupt, Interrupter};
-use crate::judge::{self, JudgedRun};
-use crate::metrics::ClientHealth;
-use crate::multi_run::knee::Saturation;
-use crate::multi_run::search::{End, History};
-use crate::multi_run::sweep::{self, Choice, Results, Step};
+use crate::interrupt::Interrupt;
+use crate::multi_run::search::History;
+use crate::multi_run::sweep::{self, Choice, Step};
 use crate::multi_run::{
-    Failure, Member, Planner, RunResult, Trials, Variation, aggregate, search, space,
+    self, Failure, GroupResults, Member, Planner, RunResult, Trials, Variation, space,
 };
-use crate::report::{self, Comparison};
-use crate::run::RunReport;
-use crate::runner::RunnerError;
 use crate::units::{Clock, Nanos};
 
 /// Performs the runs that `config` describes, and writes the results to `out`.
@@ -46,13 +42,10 @@ pub(super) fn profile(
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let cells = std::mem::take(&mut config.cells);
-    let mut shown = Shown { out, outcome: Ok(()), view: View::none() };
-    let outcome = match config.multi_run.sweep.clone() {
-        Some(sweep) => perform_sweep(config, &sweep, cells, listener, &mut shown)?,
-        None => Group::prepare(config, Uuid::new_v4(), listener)?.repeat(&mut shown)?,
-    };
-    shown.outcome?;
-    Ok(outcome)
+    match config.multi_run.sweep.clone() {
+        Some(sweep) => perform_sweep(config, &sweep, cells, listener, out),
+        None => Group::prepare(config, Uuid::new_v4(), listener)?.repeat(out),
+    }
 }
 
 /// Performs the runs of the sweep over `cells`, or those that an earlier command did not finish.
@@ -61,7 +54,7 @@ fn perform_sweep(
     sweep: &sweep::Config,
     mut cells: Vec<config::Cell>,
     listener: Option<Listener>,
-    shown: &mut Shown<'_, impl Write>,
+    out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     if sweep.resumes && config.artifacts.has_default_directory {
         config.artifacts.directory = newest(&config.artifacts.directory);
@@ -89,7 +82,7 @@ fn perform_sweep(
             differences.join("; ")
         );
     }
-    Group::prepare(config, sweep_id, listener)?.sweep(sweep, cells, plan, shown)
+    Group::prepare(config, sweep_id, listener)?.sweep(sweep, cells, plan, out)
 }
 
 /// Returns the plan of the sweep to continue.
@@ -104,22 +97,6 @@ fn interrupted(directory: &Path) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// The output. Errors are ignored, so that the runs continue if its reader is gone.
-struct Shown<'a, W> {
-    out: &'a mut W,
-    outcome: io::Result<()>,
-    /// The progress of the current run.
-    view: View,
-}
-
-impl<W: Write> Shown<'_, W> {
-    fn say(&mut self, text: &str) {
-        if self.outcome.is_ok() && !self.view.takes(text) {
-            self.outcome = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
-        }
-    }
-}
-
 /// The runs that have the same settings.
 struct Cell {
     /// Its settings that other cells do not have.
@@ -129,8 +106,8 @@ struct Cell {
 }
 
 /// What is printed and written between the runs.
-struct Progress<'a, 'b, W> {
-    shown: &'a mut Shown<'b, W>,
+struct Progress<'a, 'o> {
+    out: &'a mut Output<'o>,
     /// The directory of all runs.
     directory: &'a Path,
     /// The number of runs, if it is known.
@@ -141,13 +118,10 @@ struct Progress<'a, 'b, W> {
     search: Option<(&'a sweep::Config, SearchFile)>,
 }
 
-impl<W: Write> Progress<'_, '_, W> {
+impl Progress<'_, '_> {
     /// The run with this number, from 1, has ended.
-    fn ended(&mut self, number: u64, run: &RunResult) {
-        // A search for a load prints a line for each load instead.
-        if self.search.as_ref().is_none_or(|(sweep, _)| sweep.search().is_none()) {
-            self.shown.say(&console::runs::render_run(run, number, self.all));
-        }
+    fn ended(&mut self, number: u64, run: &RunResult, config: &multi_run::Config) {
+        self.out.say(&line_of_run(config, run, number, self.all));
     }
 
     /// The cell is about to be run; it follows those that are complete.
@@ -166,24 +140,20 @@ impl<W: Write> Progress<'_, '_, W> {
     }
 
     /// All cells so far are complete.
-    fn complete(&mut self, cells: &[Cell]) -> anyhow::Result<()> {
+    fn complete(&mut self, cells: &[Cell], config: &multi_run::Config) -> anyhow::Result<()> {
+        let line = line_of_cell(config, varied(cells));
+        self.out.say(&line);
         let Some((sweep, file)) = &self.search else { return Ok(()) };
-        let last = cells.last().and_then(|cell| cell.variation.as_ref());
         match &sweep.choice {
-            Choice::Search(search) => {
-                let history = History::of(search, &sweep.filters, varied(cells));
-                let is_last = |point: &&search::Point| Some(&point.variation) == last;
-                if let Some(point) = history.points.last().filter(is_last) {
-                    self.shown.say(&console::runs::render_point(&history, point));
-                    file.write(&history, false)?;
-                }
+            Choice::Search(search) if !line.is_empty() => {
+                file.write(&History::of(search, &sweep.filters, varied(cells)), false)?;
             }
             Choice::Space(space) => {
                 let (parameters, filters) = (&sweep.parameters, &sweep.filters);
                 let history = space::History::of(space, parameters, filters, varied(cells));
                 file.write_space(&history, false)?;
             }
-            Choice::Known | Choice::Knee(_) => {}
+            Choice::Known | Choice::Knee(_) | Choice::Search(_) => {}
         }
         Ok(())
     }
@@ -193,18 +163,17 @@ impl<W: Write> Progress<'_, '_, W> {
 struct Group {
     config: RunConfig,
     sweep_id: Uuid,
-    material: Material,
-    interrupter: Interrupter,
+    inputs: RunInputs,
     interrupt: Interrupt,
-    watch: Watch,
+    audience: Arc<Audience>,
     /// The directory that contains the directories of all runs.
     _claim: Claim,
     /// The run before the next one.
     last: Option<Step>,
     /// The time from which no further run starts.
     deadline: Option<Nanos>,
-    /// The results of the gates of each run.
-    judged: Vec<JudgedRun>,
+    /// The runs that have ended.
+    runs: Runs,
 }
 
 impl Group {
@@ -217,61 +186,42 @@ impl Group {
         let first = Member::new(sweep_id, 0, None);
         let mut settled = config.clone();
         settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
-        let material = Material::load(&mut settled)?;
+        let inputs = RunInputs::load(&mut settled)?;
         let mut config = RunConfig { dataset: config.dataset, ..settled };
         let claim = claim(&mut config)?;
         // Until here there is nothing to drain or write, so a signal ends the process.
         let interrupter = interrupt::listen()?;
         let interrupt = interrupter.interrupt();
-        let watch = Watch::start(&config, listener, &interrupter)?;
-        let (last, deadline, judged) = (None, None, Vec::new());
+        let audience = Arc::new(Audience::start(&config, listener, &interrupter)?);
+        let (last, deadline, runs) = (None, None, Runs::default());
         Ok(Self {
             config,
             sweep_id,
-            material,
-            interrupter,
+            inputs,
             interrupt,
-            watch,
+            audience,
             _claim: claim,
             last,
             deadline,
-            judged,
+            runs,
         })
     }
 
     /// Performs the same run several times, and computes statistics over all.
-    fn repeat(mut self, shown: &mut Shown<'_, impl Write>) -> anyhow::Result<Outcome> {
+    fn repeat(mut self, out: &mut impl Write) -> anyhow::Result<Outcome> {
         let directory = self.config.artifacts.directory.clone();
-        let asked = self.config.multi_run.clone();
-        let files = AggregateFiles::create(&directory.join(asked.aggregate_directory(None)))?;
+        let asked = &self.config.multi_run;
+        // An error now is better than one after the runs.
+        AggregateFiles::create(&directory.join(asked.aggregate_directory(None)))?;
         let mut cells = vec![self.known(None, self.config.clone())];
-        let mut progress = Progress {
-            shown: &mut *shown,
-            directory: &directory,
-            all: asked.planned(1),
-            plan: None,
-            search: None,
-        };
-        self.perform(&mut cells, &mut progress)?;
-        let Some(Cell { trials, .. }) = cells.pop() else { return Ok(Outcome::Done) };
-        let rows = aggregate::rows(&trials);
-        let mut written = files.write(&trials, &rows)?;
-        if let Some(page) = &self.config.page {
-            written.push(report::write_trials(page, &directory, &trials)?);
-        }
-        shown.say(&console::runs::render(&trials, &rows, terminal_style()));
-        shown.say(&console::gates::render_runs(&self.judged, terminal_style()));
-        shown.say(&gates::annotations(&self.judged));
-        let gates = gates::finish(&self.judged, self.config.judge.junit.as_deref());
-        shown.say(&console::render_files(&directory, &written, terminal_style()));
-        let charts = || Ok(Comparison::of_trials(&directory, &trials).plots()?);
-        shown.say(&plot::after(self.config.auto_plot, &directory, charts)?);
-        self.watch.wrote(written.iter().chain(&plot::pictures(&directory)));
-        self.watch.end(&directory, trials.failed().next().is_some());
-        if trials.was_cancelled() {
-            return Ok(Outcome::Interrupted);
-        }
-        outcome(trials.failed().count(), trials.runs.len(), gates)
+        let all = asked.planned(1);
+        let audience = Arc::clone(&self.audience);
+        let mut out = Output::new(out).beside(audience.view());
+        let progress =
+            Progress { out: &mut out, directory: &directory, all, plan: None, search: None };
+        let is_whole = self.perform(&mut cells, progress)?;
+        let ending = self.ending(cells, is_whole);
+        self.finish(ending, out)
     }
 
     /// Performs the runs of `cells` that are not finished, and compares the cells.
@@ -280,13 +230,14 @@ impl Group {
         sweep: &sweep::Config,
         cells: Vec<config::Cell>,
         plan: Plan,
-        shown: &mut Shown<'_, impl Write>,
+        out: &mut impl Write,
     ) -> anyhow::Result<Outcome> {
         let directory = self.config.artifacts.directory.clone();
         let asked = self.config.multi_run.clone();
-        let files = SweepFiles::create(&directory.join(asked.sweep_directory()))?;
+        // An error now is better than one after the runs.
+        SweepFiles::create(&directory.join(asked.sweep_directory()))?;
         if !sweep.resumes {
-            self.watch.wrote([&plan.write(&directory)?]);
+            self.runs.wrote([plan.write(&directory)?]);
         }
         let mut cells: Vec<Cell> =
             cells.into_iter().map(|cell| self.known(Some(cell.variation), cell.config)).collect();
@@ -299,84 +250,53 @@ impl Group {
         }
         self.deadline = sweep.max_duration.map(|duration| Clock::now() + duration);
         let all = asked.planned(cells.len());
-        let finished: usize = cells.iter().map(|cell| cell.trials.runs.len()).sum();
+        let audience = Arc::clone(&self.audience);
+        let mut out = Output::new(out).beside(audience.view());
         if sweep.resumes {
-            shown.say(&console::runs::render_finished(finished as u64, all));
+            let finished: usize = cells.iter().map(|cell| cell.trials.runs.len()).sum();
+            out.say(&console::runs::render_finished(finished as u64, all));
         }
         let search =
             if sweep.is_search() { Some((sweep, SearchFile::create(&directory)?)) } else { None };
-        let mut progress = Progress {
-            shown: &mut *shown,
-            directory: &directory,
-            all,
-            plan: sweep.choice.is_open().then_some(plan),
-            search,
+        let plan = sweep.choice.is_open().then_some(plan);
+        let progress = Progress { out: &mut out, directory: &directory, all, plan, search };
+        let performed = self.perform(&mut cells, progress);
+        let is_whole = *performed.as_ref().unwrap_or(&false);
+        let mut ending = self.ending(cells, is_whole);
+        if let Err(error) = performed {
+            let GroupResults::Sweep(results) = &mut ending.results else { return Err(error) };
+            let (Some(history), Some(last)) = (&mut results.search, results.cells.last()) else {
+                return Err(error);
+            };
+            history.fail(&last.variation, &explained(&error));
+            ending.cut = None;
+        }
+        self.finish(ending, out)
+    }
+
+    /// Summarizes the runs of `cells`, which are all that were planned if `is_whole`.
+    fn ending(&mut self, cells: Vec<Cell>, is_whole: bool) -> GroupEnding {
+        let config = &self.config.multi_run;
+        let planned = config.planned(cells.len());
+        let cut = match is_whole {
+            true => None,
+            false if self.interrupt.is_draining() => Some(Cut::Interrupted),
+            false => Some(Cut::Late { planned }),
         };
-        let performed = self.perform(&mut cells, &mut progress);
-        let history = progress.search.map(|(_, file)| file);
-        if performed.is_ok() {
-            for cell in cells.iter().filter(|_| asked.runs > 1) {
-                let place = directory.join(asked.aggregate_directory(cell.variation.as_ref()));
-                let rows = aggregate::rows(&cell.trials);
-                self.watch.wrote(&AggregateFiles::create(&place)?.write(&cell.trials, &rows)?);
-            }
+        let cells = cells.into_iter().map(|cell| (cell.variation, cell.trials)).collect();
+        GroupEnding {
+            directory: self.config.artifacts.directory.clone(),
+            results: GroupResults::of(config, self.sweep_id, cells),
+            runs: std::mem::take(&mut self.runs),
+            cut,
         }
-        let cells = cells.into_iter().filter_map(|cell| Some((cell.variation?, cell.trials)));
-        let mut results = Results::of(&asked, sweep, self.sweep_id, cells);
-        let is_whole = match (performed, &mut results.search, results.cells.last()) {
-            (Ok(is_whole), ..) => is_whole,
-            (Err(error), Some(history), Some(last)) => {
-                history.fail(&last.variation, &explained(&error));
-                false
-            }
-            (Err(error), ..) => return Err(error),
-        };
-        let mut written = files.write(&results)?;
-        if let Some(page) = &self.config.page {
-            written.push(report::write_sweep(page, &directory, &results)?);
-        }
-        match (&results.search, history) {
-            (Some(found), Some(file)) => {
-                written.insert(0, file.write(found, true)?);
-                shown.say(&console::runs::render_search(found, terminal_style()));
-            }
-            (None, file) => {
-                if let Some((found, file)) = results.space.as_ref().zip(file) {
-                    written.insert(0, file.write_space(found, true)?);
-                }
-                if sweep.shows_table {
-                    shown.say(&console::runs::render_sweep(&results, terminal_style()));
-                }
-            }
-            (Some(_), None) => {}
-        }
-        shown.say(&console::gates::render_runs(&self.judged, terminal_style()));
-        shown.say(&gates::annotations(&self.judged));
-        let gates = gates::finish(&self.judged, self.config.judge.junit.as_deref());
-        shown.say(&console::render_files(&directory, &written, terminal_style()));
-        let charts = || Ok(Comparison::of_sweep(&directory, &results).plots()?);
-        shown.say(&plot::after(self.config.auto_plot, &directory, charts)?);
-        self.watch.wrote(written.iter().chain(&plot::pictures(&directory)));
-        self.watch.end(&directory, results.failed().next().is_some());
-        let is_cancelled =
-            |(_, _, failure): (_, _, &Failure)| matches!(failure, Failure::Cancelled(_));
-        if results.failed().any(is_cancelled) || (!is_whole && self.interrupt.is_draining()) {
-            return Ok(Outcome::Interrupted);
-        }
-        let is_late = !is_whole && results.search.as_ref().is_none_or(|it| it.failure.is_none());
-        if is_late {
-            shown.say(&console::runs::render_rest(results.runs().count() as u64, all));
-        }
-        if let Some(why) = results.saturation.as_ref().and_then(Saturation::obstacle) {
-            bail!("the sweep could not continue: {why}");
-        }
-        if let Some(why) = results.space.as_ref().and_then(|found| found.failure.as_ref()) {
-            bail!("the search could not continue at {why}");
-        }
-        match &results.search {
-            Some(found) => searched(found),
-            None => outcome(results.failed().count(), results.runs().count(), gates),
-        }
+    }
+
+    fn finish(self, ending: GroupEnding, mut out: Output<'_>) -> anyhow::Result<Outcome> {
+        let followers = self.audience.followers();
+        let wishes = Delivery::of(&self.config, followers, &self.interrupt);
+        let outcome = deliver(Ending::Group(Box::new(ending)), &wishes, &mut out);
+        out.finish(outcome)
     }
 
     /// Adds the finished runs of `plan` to their cell.
@@ -392,17 +312,13 @@ impl Group {
                 );
                 continue;
             }
-            let place = self.config.artifacts.directory.join(&run.directory);
-            let layout = Layout::new(&place, self.config.artifacts.prefix.as_deref());
-            self.watch.wrote(&layout.all_files());
-            let label = run.member.label(&self.config.multi_run);
-            let judged = judged(&run.rebuilt, Some(label));
-            let level = self.config.multi_run.throughput_level();
-            let result = run.rebuilt.into_result(run.member, run.directory, level);
-            if result.failure.is_none() {
-                self.judged.push(judged);
-                cell.trials.add(result);
+            if run.rebuilt.report.failure().is_some() {
+                continue;
             }
+            let Rebuilt { report, layout, profiling, .. } = run.rebuilt;
+            let ending = RunEnding { report, layout, values: profiling, files: Ok(Vec::new()) };
+            let config = &self.config.multi_run;
+            cell.trials.add(self.runs.add(ending, run.member, run.directory, config));
         }
     }
 
@@ -418,19 +334,18 @@ impl Group {
     fn perform(
         &mut self,
         cells: &mut Vec<Cell>,
-        progress: &mut Progress<'_, '_, impl Write>,
+        mut progress: Progress<'_, '_>,
     ) -> anyhow::Result<bool> {
-        let (ui, interval) = (self.config.ui, self.config.stats_interval);
-        progress.shown.view = View::start(ui, interval, &self.interrupter, &self.watch);
-        let outcome = self.perform_all(cells, progress);
-        progress.shown.view.end();
+        self.audience.view().open();
+        let outcome = self.perform_all(cells, &mut progress);
+        self.audience.view().close();
         outcome
     }
 
     fn perform_all(
         &mut self,
         cells: &mut Vec<Cell>,
-        progress: &mut Progress<'_, '_, impl Write>,
+        progress: &mut Progress<'_, '_>,
     ) -> anyhow::Result<bool> {
         let asked = self.config.multi_run.clone();
         let (planner, runs) = (Planner::of(&asked), asked.runs);
@@ -439,7 +354,7 @@ impl Group {
             let (step, next) = if let Some(step) = planner.step(runs, &trials) {
                 (step, None)
             } else {
-                progress.complete(cells)?;
+                progress.complete(cells, &asked)?;
                 let Some(values) = planner.values(varied(cells)) else { return Ok(true) };
                 let cell = self.config.cell_of(cells.len() as u64, &values);
                 let cell = cell.map_err(anyhow::Error::msg)?;
@@ -456,7 +371,7 @@ impl Group {
             let number = planner.number(step, runs, cells.len());
             let Some(cell) = cells.get_mut(step.cell) else { continue };
             let run = self.one(cell, step.trial, number, progress);
-            progress.ended(number, &run);
+            progress.ended(number, &run, &asked);
             if let Some(cell) = cells.get_mut(step.cell) {
                 cell.trials.add(run);
             }
@@ -483,130 +398,46 @@ impl Group {
         cell: &Cell,
         trial: u64,
         number: u64,
-        progress: &mut Progress<'_, '_, impl Write>,
+        progress: &mut Progress<'_, '_>,
     ) -> RunResult {
         let asked = &self.config.multi_run;
         let directory = asked.directory(cell.variation.as_ref(), trial);
         let place = self.config.artifacts.directory.join(&directory);
-        let (keeps_values, level) = (asked.runs > 1, asked.throughput_level());
         let member = Member::new(self.sweep_id, trial, cell.variation.clone());
-        let label = member.label(asked);
-        self.watch.status().name(console::runs::name(number, progress.all, &label));
-        let label = Some(label);
-        let view = &mut progress.shown.view;
-        match self.make(cell.config.run_of_many(member.clone(), place), view) {
-            Ok(concluded) => {
-                self.judged.push(concluded.judged(label));
-                concluded.result(member, directory, keeps_values, level)
-            }
+        let name = console::runs::name(number, progress.all, &member.label(asked));
+        let made = self.make(cell.config.run_of_many(member.clone(), place), name);
+        let asked = &self.config.multi_run;
+        match made {
+            Ok(ending) => self.runs.add(ending, member, directory, asked),
             Err(error) => {
-                let why = explained(&error);
-                self.judged.push(JudgedRun {
-                    label,
-                    failure: Some(why.clone()),
-                    gates: Vec::new(),
-                });
-                RunResult::failed(member, directory, Failure::Client(why))
+                let failure = Failure::Client(explained(&error));
+                self.runs.add_failed(failure, member, directory, asked)
             }
         }
     }
 
-    fn make(&mut self, mut config: RunConfig, view: &mut View) -> anyhow::Result<Concluded> {
+    /// Performs the run `name` of `config`.
+    fn make(&mut self, mut config: RunConfig, name: String) -> anyhow::Result<RunEnding> {
         // The first run's data was loaded before, even if it does not have a seed.
         let is_first = config.member.as_ref().is_some_and(Member::is_first);
-        if is_first || self.material.fits(&config)? {
-            self.material.settle(&mut config)?;
+        if is_first || self.inputs.fits(&config)? {
+            self.inputs.settle(&mut config)?;
         } else {
-            let counter = Arc::clone(&self.material.counter);
-            self.material = Material::with(&mut config, counter)?;
+            let counter = Arc::clone(&self.inputs.counter);
+            self.inputs = RunInputs::with(&mut config, counter)?;
         }
-        let mut run = Run::new(config, self.material.clone())?;
+        let mut run = Run::new(config, self.inputs.clone())?;
+        run.name = Some(name);
         run.ready_servers(&self.interrupt)?;
-        let tracking = self.watch.track(&run.description);
-        let measured = run.measure(&self.interrupt, None, view)?;
-        let mut concluded = run.conclude(measured);
-        self.watch.ended(&mut concluded, tracking);
-        Ok(concluded)
+        let followers = self.audience.followers();
+        let measured = run.measure(&self.interrupt, &followers)?;
+        let mut ending = run.conclude(measured);
+        ending.tell(&followers, &self.interrupt);
+        Ok(ending)
     }
 }
 
 /// The cells with their settings, if there is more than one.
 fn varied(cells: &[Cell]) -> impl Iterator<Item = (&Variation, &Trials)> {
     cells.iter().filter_map(|cell| Some((cell.variation.as_ref()?, &cell.trials)))
-}
-
-/// How a search ended that was not interrupted.
-fn searched(found: &History) -> anyhow::Result<Outcome> {
-    match found.end() {
-        End::Failed => {
-            bail!(
-                "the search could not continue at {}",
-                found.failure.as_deref().unwrap_or_default()
-            )
-        }
-        End::NoneFeasible => bail!("no load tried meets the objectives"),
-        End::Found | End::AllFeasible | End::MostPoints | End::Cancelled => Ok(Outcome::Done),
-    }
-}
-
-/// How the command ended: the outcome of its `gates` if no run failed.
-fn outcome(failed: usize, runs: usize, gates: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-    match failed {
-        0 => gates,
-        failed => bail!("{failed} of {runs} runs failed"),
-    }
-}
-
-impl Concluded {
-    /// The result of the run `member`, whose files are in `directory`; with its throughput and an
-    /// interval with the confidence `level`, if there is one.
-    fn result(
-        self,
-        member: Member,
-        directory: PathBuf,
-        keeps_values: bool,
-        level: Option<f64>,
-    ) -> RunResult {
-        let Self { report, profiling, files, outcome, .. } = self;
-        let failure = match (outcome, files) {
-            (Err(error), _) => Some(failure(&error, &report)),
-            (Ok(Outcome::Done), Ok(_)) => None,
-            (Ok(Outcome::Done), Err(error)) => Some(Failure::Client(error.to_string())),
-            (Ok(_), _) => Some(Failure::Cancelled(
-                report
-                    .outcome
-                    .incomplete_reason
-                    .unwrap_or_else(|| "it did not complete".to_owned()),
-            )),
-        };
-        let health = report.outcome.client_health;
-        let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
-        RunResult {
-            member,
-            benchmark_id: Some(report.run.benchmark_id),
-            directory,
-            random_seed: report.run.random_seed,
-            failure,
-            results: report.results,
-            steady_results: report
-                .steady_state
-                .map_or_else(|_| Vec::new(), |steady| steady.results),
-            time_breakdown: report.outcome.time_breakdown,
-            throughput: judge::throughput(&profiling, level, bounds.rates),
-            rate_bounds: bounds.rates,
-            values: keeps_values.then_some(profiling),
-            verdict: health.and_then(|health| health.verdict),
-        }
-    }
-}
-
-/// The cause of the failure of a run that ended with `error`.
-fn failure(error: &anyhow::Error, report: &RunReport) -> Failure {
-    let why = explained(error);
-    match error.downcast_ref() {
-        None | Some(RunnerError::TooManyFailures { .. } | RunnerError::Rejected { .. }) => {
-            report.failure(why)
-        }
-        Some(_) => Failure::Client(why),
-    }
 }

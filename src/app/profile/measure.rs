@@ -9,27 +9,26 @@ use std::time::Duration;
 use anyhow::Context;
 use url::Url;
 
-use super::beside::Beside;
-use super::{Observer, Run};
+use super::Run;
+use super::collections::Collections;
 use crate::app::logging;
 use crate::app::rejection::Rejection;
-use crate::app::view::View;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
 use crate::dataset::{CacheBust, Source};
+use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
-use crate::metrics::live::Live;
-use crate::metrics::metric::{MeasuredRecord, MetricResult};
+use crate::metrics::metric::MetricResult;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{
     Accumulator, ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry,
 };
-use crate::processing::{Processed, Processing, ProcessingParts, RecordSink};
-use crate::redact::{Secret, ShownUrl};
+use crate::processing::{Processed, Processing, ProcessingParts};
+use crate::redact::Secret;
 use crate::run::time_breakdown::time_breakdown;
 use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner, RunnerError};
 use crate::schedule::config::PhaseConfig;
@@ -37,9 +36,8 @@ use crate::schedule::{BranchStats, PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
-use crate::status::Status;
 use crate::telemetry::{self, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
-use crate::units::{Clock, Nanos};
+use crate::units::Clock;
 
 /// Maximum size of records waiting in memory for the processors, in bytes; a closed loop uses
 /// half of it.
@@ -53,7 +51,7 @@ const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The outcome of the measurement.
 pub(super) struct Measured {
-    pub(super) processed: Processed<Files>,
+    pub(super) processed: Processed,
     pub(super) phases: Vec<PhaseStats>,
     pub(super) load: LoadReport,
     /// What became of the conversations that others started, if the dataset has any.
@@ -73,48 +71,16 @@ pub(super) struct Measured {
     pub(super) is_cut_short: bool,
 }
 
-/// The files, as a reader of records.
-pub(super) struct Files {
-    pub(super) set: ArtifactSet,
-    /// Each URL that responded, with the `server` header of its first response.
-    pub(super) servers: Vec<(ShownUrl, Option<String>)>,
-    clock: Clock,
-    observer: Option<Observer>,
-}
-
-impl RecordSink for Files {
-    fn record(&mut self, measured: &MeasuredRecord) {
-        self.set.record(measured, &self.clock);
-        let record = &measured.record;
-        if record.status.is_some() && !self.servers.iter().any(|(url, _)| *url == record.url) {
-            let headers = &record.trace.response_headers;
-            let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
-            let value = header.map(|(_, value)| value.clone());
-            self.servers.push((record.url.clone(), value));
-        }
-        if let Some(observer) = &mut self.observer {
-            observer(measured);
-        }
-    }
-
-    fn tick(&mut self, now: Nanos) {
-        self.set.tick(now);
-    }
-}
-
 impl Run {
     /// Runs the load and the record processors until both end.
     pub(super) fn measure(
         &mut self,
         interrupt: &Interrupt,
-        observer: Option<Observer>,
-        view: &mut View,
+        followers: &Followers,
     ) -> anyhow::Result<Measured> {
-        let live = view.status().map(|status| self.show_on(status));
+        self.begin(followers);
         let measurer = self.measurer();
-        let servers = Vec::new();
-        let set = self.open_files(interrupt)?;
-        let mut files = Files { set, servers, clock: self.clock, observer };
+        let mut files = self.open_files(interrupt)?;
         for warning in &self.config.warnings {
             tracing::warn!("{warning}");
         }
@@ -127,7 +93,7 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let beside = Beside::start(self, &telemetry, interrupt, &mut files.set, view)?;
+        let collections = Collections::start(self, &telemetry, interrupt, &mut files, followers)?;
         let bodies = Arc::clone(self.workload.first_bodies());
         let queue = RecordQueue::new(QUEUE_BUDGET)
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
@@ -143,7 +109,8 @@ impl Run {
             progress: Arc::clone(&progress),
             is_sliced: self.description.slice_duration().is_some(),
             breakdowns: self.breakdowns(&store),
-            live,
+            followers: followers.clone(),
+            clock: self.clock,
         };
         let processors = self.config.runner.processors.unwrap_or(1);
         let processing = Processing::start(parts, files, processors)?;
@@ -154,9 +121,10 @@ impl Run {
             Arc::clone(&queue),
             Arc::clone(&progress),
         );
-        let runner = beside.listen_to(runner);
-        let failure = self.drive(runner, interrupt, &progress, &telemetry, &processing, view).err();
-        beside.load_ended();
+        let runner = collections.listen_to(runner);
+        let failure =
+            self.drive(runner, interrupt, &progress, &telemetry, &processing, followers).err();
+        collections.load_ended();
         // Not closed yet if the runner could not start or panicked.
         queue.close();
         let (mut processed, is_cut_short) = process_rest(processing, interrupt)?;
@@ -165,7 +133,7 @@ impl Run {
         let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
         let counts = knows_all.then(counts);
         let limits = ClientLimits::of(&processed.profiling).filter(|_| knows_all);
-        let found = beside.finish(counts, limits, interrupt, &mut processed.sink.set);
+        let found = collections.finish(counts, limits, interrupt, &mut processed.files);
         processed.profiling.set_round_trip(found.round_trip_ns);
         let phases = progress.snapshots();
         let last = self.config.schedule.phases.len().saturating_sub(1);
@@ -213,7 +181,7 @@ impl Run {
     fn diagnosed(
         &self,
         failure: anyhow::Error,
-        processed: &Processed<Files>,
+        processed: &Processed,
         interrupt: &Interrupt,
     ) -> anyhow::Error {
         let Some(RunnerError::Rejected { requests, status, .. }) = failure.downcast_ref() else {
@@ -242,14 +210,14 @@ impl Run {
         interrupt: &Interrupt,
         progress: &Progress,
         telemetry: &Telemetry,
-        processing: &Processing<Files>,
-        view: &mut View,
+        processing: &Processing,
+        followers: &Followers,
     ) -> anyhow::Result<()> {
         let profiler = self.profiler(interrupt);
         let listener = profiler.clone().map(|profiler| -> Arc<dyn PhaseListener> { profiler });
         let runner = runner.with_listener(listener);
         let watch = |stats: &PhaseStats| profiler.iter().for_each(|profiler| profiler.watch(stats));
-        let outcome = drive(runner, interrupt, progress, telemetry, processing, view, &watch);
+        let outcome = drive(runner, interrupt, progress, telemetry, processing, followers, &watch);
         if let Some(profiler) = &profiler {
             profiler.stop();
         }
@@ -316,11 +284,15 @@ impl Run {
         }
     }
 
-    /// Shows this run to those who watch, and returns the statistics for them.
-    fn show_on(&self, status: &Status) -> Arc<Live> {
-        let workers = self.workers_for(&self.config.schedule.own_phases());
-        let live = Live::new(Arc::clone(&self.registry));
-        status.begin(&self.description, workers, live, self.clock)
+    /// Tells the followers that the run begins.
+    fn begin(&self, followers: &Followers) {
+        followers.began(&Began {
+            run: &self.description,
+            name: self.name.as_deref(),
+            registry: &self.registry,
+            workers: self.workers_for(&self.config.schedule.own_phases()),
+            clock: self.clock,
+        });
     }
 
     fn open_files(&self, interrupt: &Interrupt) -> anyhow::Result<ArtifactSet> {
@@ -424,15 +396,15 @@ impl Run {
     }
 }
 
-/// Runs the load on its own thread and shows its progress. The counters of the current phase are
+/// Runs the load on its own thread and tells the followers about its progress. The counters of the current phase are
 /// passed to `watch`.
 fn drive(
     runner: Runner,
     interrupt: &Interrupt,
     progress: &Progress,
     telemetry: &Telemetry,
-    processing: &Processing<Files>,
-    view: &mut View,
+    processing: &Processing,
+    followers: &Followers,
     watch: &dyn Fn(&PhaseStats),
 ) -> anyhow::Result<()> {
     let interrupt = interrupt.clone();
@@ -453,14 +425,15 @@ fn drive(
             watch(stats);
             let waiting = processing.queue().stats();
             telemetry.queue(stats.phase, &waiting);
-            view.update(&phases, waiting.is_behind());
-        }
-        if let Some(status) = view.status() {
-            status.health(|| processing.health_so_far());
+            followers.progress(&follow::Progress {
+                phases: &phases,
+                is_behind: waiting.is_behind(),
+                health: &|| processing.health_so_far(),
+            });
         }
     }
     if let Some(stats) = progress.snapshots().last() {
-        view.finish(stats);
+        followers.load_ended(stats);
     }
     match load.join() {
         Ok(outcome) => outcome.context("the load ended with an error"),
@@ -471,9 +444,9 @@ fn drive(
 /// Processes the records that are left after the load, and returns whether the user cut that short.
 /// A first signal from now on is answered with a warning; a second one ends the processing.
 fn process_rest(
-    processing: Processing<Files>,
+    processing: Processing,
     interrupt: &Interrupt,
-) -> anyhow::Result<(Processed<Files>, bool)> {
+) -> anyhow::Result<(Processed, bool)> {
     let since_load = interrupt.since_now();
     let mut has_warned = false;
     let processed = processing.finish(|| {
@@ -503,7 +476,7 @@ fn results(
 
 /// The results that are exported at the end.
 struct Exported<'a> {
-    processed: &'a Processed<Files>,
+    processed: &'a Processed,
     /// Those of the measurement.
     results: &'a [MetricResult],
     steady_state: &'a Result<SteadyState, Unsteady>,

@@ -48,8 +48,11 @@ fn a_panic_gives_the_terminal_back() {
 /// The worst case: the thread that panics holds what a frame is drawn from.
 fn panic_during_the_view() {
     stderr::start();
-    let mut view = View::start(Ui::Dashboard, None, &Interrupter::default(), &Watch::nobody());
-    let screen = Arc::clone(view.screen().unwrap());
+    let interrupter = Interrupter::default();
+    let status = Status::new(interrupter.interrupt(), false);
+    let view = View::new(Ui::Dashboard, None, &interrupter, &status);
+    view.open();
+    let screen = view.screen().unwrap();
     let _ = io::Write::write_all(&mut Stderr, b"a warning\n");
     let thread = thread::spawn(move || {
         let _state = screen.lock();
@@ -58,7 +61,9 @@ fn panic_during_the_view() {
     assert!(thread.join().is_err());
     assert!(view.screen().is_none());
     let stats = PhaseStats { phase: PhaseKind::Profiling, ..PhaseStats::default() };
-    view.update(&[stats], false);
+    let phases = [stats];
+    let health = || unreachable!("lines do not show client health");
+    view.progress(&Progress { phases: &phases, is_behind: false, health: &health });
     stderr::finish();
-    view.end();
+    view.close();
 }

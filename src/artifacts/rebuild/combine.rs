@@ -80,7 +80,7 @@ pub fn combine(
         clients.extend(health.map(|health| (source.name(), health)));
     }
     if gathered.records == 0 {
-        return Err(ReportError::Empty { path: layout.records });
+        return Err(ReportError::Empty { path: layout.records, was_killed: false });
     }
     // What the shards' own summaries cover is theirs; this is about an earlier combination.
     let coverage = Coverage::of(&gathered, None);
@@ -117,6 +117,7 @@ pub fn combine(
         end_wall_ns,
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
+        ended_by: None,
         sent: gathered.sent(),
         branches: ends
             .iter()

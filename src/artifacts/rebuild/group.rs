@@ -1,4 +1,5 @@
-//! Finds the runs of one load by their manifests.
+//! Finds the runs of a directory that contains several: by the plan of a sweep, or else by the
+//! manifests of the runs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,26 +8,65 @@ use uuid::Uuid;
 
 use super::origin::Origin;
 use super::{Rebuilt, ReportError};
-use crate::judge;
-use crate::metrics::{ClientHealth, tag};
-use crate::multi_run::{Config, Failure, Member, RunResult};
+use crate::artifacts::sweep::Plan;
+use crate::multi_run::sweep::steps;
+use crate::multi_run::{Config, Member, RunResult, Variation};
 
-/// Several runs of one load.
+/// Several runs of one command.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// Their configuration, as far as statistics need it.
     pub(crate) config: Config,
     /// The group's ID.
     pub(crate) sweep_id: Uuid,
-    /// The runs that were begun, in order, each with its directory relative to that of the group.
-    pub(crate) runs: Vec<(Member, PathBuf)>,
+    /// The cells of a sweep; otherwise one without a variation.
+    pub(crate) cells: Vec<Option<Variation>>,
+    /// The runs that were begun, in order.
+    pub(crate) runs: Vec<GroupRun>,
     /// Other findings.
     pub(crate) notes: Vec<String>,
 }
 
+/// A run of a group.
+#[derive(Debug)]
+pub(crate) struct GroupRun {
+    /// Its number among all that were planned, from 1.
+    pub(crate) number: u64,
+    /// The index of its cell.
+    pub(crate) cell: usize,
+    pub(crate) member: Member,
+    /// Its directory, relative to that of the group.
+    pub(crate) directory: PathBuf,
+}
+
 impl Group {
-    /// Returns the runs in `directory`; `None` if it is not one of several runs.
+    /// Returns the runs in `directory`; `None` if it is not that of several runs.
     pub(crate) fn find(directory: &Path) -> Result<Option<Self>, ReportError> {
+        match Plan::read(directory)? {
+            Some(plan) => Ok(Self::of_plan(directory, plan)),
+            None => Self::of_manifests(directory),
+        }
+    }
+
+    /// Returns the runs of a sweep.
+    fn of_plan(directory: &Path, plan: Plan) -> Option<Self> {
+        let (config, sweep_id) = (plan.multi_run, plan.sweep_id);
+        let mode = config.sweep.as_ref()?.mode;
+        let cells: Vec<Variation> = plan.cells.into_iter().map(|cell| cell.variation).collect();
+        let run = |(number, step): (u64, crate::multi_run::sweep::Step)| {
+            let variation = cells.get(step.cell)?;
+            let place = config.directory(Some(variation), step.trial);
+            let member = Member::new(sweep_id, step.trial, Some(variation.clone()));
+            let run = GroupRun { number, cell: step.cell, member, directory: place };
+            directory.join(&run.directory).is_dir().then_some(run)
+        };
+        let runs = (1..).zip(steps(mode, cells.len(), config.runs)).filter_map(run).collect();
+        let cells = cells.into_iter().map(Some).collect();
+        Some(Self { config, sweep_id, cells, runs, notes: Vec::new() })
+    }
+
+    /// Returns the runs of one load.
+    fn of_manifests(directory: &Path) -> Result<Option<Self>, ReportError> {
         let mut group: Option<Self> = None;
         let places = (0..).map(Member::place).map(|place| (directory.join(&place), place));
         for (path, place) in places.take_while(|(path, _)| path.exists()) {
@@ -40,11 +80,13 @@ impl Group {
             let group = group.get_or_insert_with(|| Self {
                 config: Config::deserialize(&config["multi_run"]).unwrap_or_default(),
                 sweep_id,
+                cells: vec![None],
                 runs: Vec::new(),
                 notes: Vec::new(),
             });
             if sweep_id == group.sweep_id {
-                group.runs.push((member.clone(), place));
+                let (number, member) = (member.trial + 1, member.clone());
+                group.runs.push(GroupRun { number, cell: 0, member, directory: place });
             } else {
                 group.notes.push(format!("{} is from an earlier command", place.display()));
             }
@@ -54,44 +96,15 @@ impl Group {
 }
 
 impl Rebuilt {
-    /// Returns the result of the run as `member` of its group, in which its files are in
-    /// `directory`; with its throughput and an interval with the confidence `level`, if there is
-    /// one.
+    /// Returns the result of the run as `member` of the group with the configuration `config`, in
+    /// which its files are in `directory`.
     #[must_use]
     pub(crate) fn into_result(
         self,
         member: Member,
         directory: PathBuf,
-        level: Option<f64>,
+        config: &Config,
     ) -> RunResult {
-        let report = self.report;
-        let succeeded = report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
-        // A killed run does not have a verdict.
-        let has_ended = report.outcome.client_health.is_some();
-        let failure = match report.outcome.incomplete_reason.clone() {
-            Some(reason) if report.outcome.was_cancelled => Some(Failure::Cancelled(reason)),
-            Some(reason) if has_ended => Some(report.failure(reason)),
-            Some(reason) => Some(Failure::Client(reason)),
-            None if succeeded => None,
-            None => Some(report.failure("no request succeeded".to_owned())),
-        };
-        let health = report.outcome.client_health;
-        let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
-        RunResult {
-            member,
-            benchmark_id: Some(report.run.benchmark_id),
-            directory,
-            random_seed: report.run.random_seed,
-            failure,
-            results: report.results,
-            steady_results: report
-                .steady_state
-                .map_or_else(|_| Vec::new(), |steady| steady.results),
-            time_breakdown: report.outcome.time_breakdown,
-            throughput: judge::throughput(&self.profiling, level, bounds.rates),
-            rate_bounds: bounds.rates,
-            values: Some(self.profiling),
-            verdict: health.and_then(|health| health.verdict),
-        }
+        self.report.into_result(member, directory, self.profiling, config)
     }
 }

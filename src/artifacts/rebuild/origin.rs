@@ -150,6 +150,7 @@ impl Summary {
             end_wall_ns,
             was_cancelled: self.was_cancelled,
             incomplete_reason: self.incomplete_reason,
+            ended_by: None,
             sent: None,
             branches: self.branch_stats,
             load: self.load,

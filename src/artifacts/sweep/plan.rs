@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::super::aggregate::pretty;
 use super::super::rebuild::{self, Rebuilt, ReportError};
 use super::super::{WriteFailure, layout, open, write_whole};
-use crate::multi_run::{Config, Member, Variation, sweep};
+use crate::multi_run::{Config, Member, Variation};
 
 const SCHEMA_VERSION: &str = "1.0";
 
@@ -103,11 +103,6 @@ impl Plan {
         let path = directory.join(layout::SWEEP_PLAN);
         let plan = json!(self);
         write_whole(&path, |out| pretty(out, &plan))
-    }
-
-    /// Returns the settings of the sweep.
-    pub(crate) fn sweep(&self) -> Option<&sweep::Config> {
-        self.multi_run.sweep.as_ref()
     }
 
     /// Returns in which settings `other` is another sweep than this one; empty if it can be

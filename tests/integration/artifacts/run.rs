@@ -118,6 +118,7 @@ impl TestRun {
                 start_wall_ns: starts.min().unwrap() / 1000 * 1000,
                 end_wall_ns: ends.max().unwrap().next_multiple_of(1000),
                 was_cancelled: false,
+                ended_by: None,
                 incomplete_reason: None,
                 sent: None,
                 branches: None,

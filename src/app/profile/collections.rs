@@ -7,8 +7,8 @@ use crate::app::client_energy::ClientEnergy;
 use crate::app::gpu::GpuCollection;
 use crate::app::network_latency::RoundTrip;
 use crate::app::server_metrics::Collection;
-use crate::app::view::View;
 use crate::artifacts::ArtifactSet;
+use crate::follow::Followers;
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::runner::{PhaseListener, Runner};
@@ -18,15 +18,15 @@ use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::Telemetry;
 
 /// The collections of a run.
-pub(super) struct Beside {
+pub(super) struct Collections {
     servers: Option<Collection>,
     gpus: Option<GpuCollection>,
     round_trip: Option<RoundTrip>,
     energy: Option<Arc<ClientEnergy>>,
 }
 
-/// What they have found.
-pub(super) struct Found {
+/// What the collections of a run have found.
+pub(super) struct Findings {
     pub(super) servers: Option<ServerMetrics>,
     pub(super) gpus: Option<GpuReport>,
     /// Round-trip time of the network in nanoseconds.
@@ -35,19 +35,19 @@ pub(super) struct Found {
     pub(super) client_joules: Option<f64>,
 }
 
-impl Beside {
-    /// Starts all collections.
+impl Collections {
+    /// Starts those collections that the settings of `run` ask for.
     pub(super) fn start(
         run: &Run,
         telemetry: &Arc<Telemetry>,
         interrupt: &Interrupt,
         files: &mut ArtifactSet,
-        view: &View,
+        followers: &Followers,
     ) -> anyhow::Result<Self> {
         let (config, clock) = (&run.config, run.clock);
         Ok(Self {
-            servers: Collection::start(config, clock, telemetry, interrupt, files, view)?,
-            gpus: GpuCollection::start(config, clock, telemetry, interrupt, files, view)?,
+            servers: Collection::start(config, clock, telemetry, interrupt, files, followers)?,
+            gpus: GpuCollection::start(config, clock, telemetry, interrupt, files, followers)?,
             round_trip: RoundTrip::start(config, clock, interrupt, files)?,
             energy: ClientEnergy::start(),
         })
@@ -77,8 +77,8 @@ impl Beside {
         limits: Option<ClientLimits>,
         interrupt: &Interrupt,
         files: &mut ArtifactSet,
-    ) -> Found {
-        Found {
+    ) -> Findings {
+        Findings {
             servers: self
                 .servers
                 .and_then(|servers| servers.finish(client, limits, interrupt, files)),
