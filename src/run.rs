@@ -3,7 +3,6 @@
 
 mod endpoint_type;
 pub(crate) mod provenance;
-pub(crate) mod time_breakdown;
 
 use std::path::PathBuf;
 

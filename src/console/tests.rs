@@ -8,7 +8,8 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
 use crate::run::{ErrorCount, RunDescription, RunOutcome};
-use crate::server_metrics::conservation::{Comparison, Quantity};
+use crate::server_metrics::conservation::Comparison;
+use crate::server_metrics::family::Quantity;
 use crate::server_metrics::report::{
     self as server_stats, MetricReport, SeriesReport, ServerMetrics,
 };

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::{count, printable, server_metrics};
 use crate::metrics::tag::{self, MetricTag};
 use crate::run::{ErrorCount, RunReport};
-use crate::server_metrics::conservation::{Comparison, Quantity};
+use crate::server_metrics::conservation::Comparison;
+use crate::server_metrics::family::Quantity;
 use crate::telemetry::{ScrapesReport, TracesReport};
 
 /// Shortfall of the request rate that is attributed to chance, in percent.

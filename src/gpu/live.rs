@@ -1,21 +1,18 @@
 //! What the live view shows of GPUs.
 
 use super::sample::GpuSample;
-use crate::server_metrics::snapshot::Kind;
-use crate::server_metrics::watch::{LiveGauge, Statistic, Watched};
-
-const fn gauge(name: &'static str, meaning: &'static str) -> Watched {
-    Watched { name, earlier: None, kind: Kind::Gauge, statistic: Statistic::Max, meaning }
-}
+use crate::server_metrics::family::Statistic::Max;
+use crate::server_metrics::family::{Watched, gauge};
+use crate::server_metrics::watch::LiveGauge;
 
 /// The fields that show how busy and how hot GPUs are.
 static WATCHED: [Watched; 6] = [
-    gauge("nvidia_power_usage", "GPU power (W)"),
-    gauge("nvidia_gpu_utilization", "GPU utilization (%)"),
-    gauge("nvidia_temperature", "GPU temperature (°C)"),
-    gauge("amd_power", "AMD GPU power (W)"),
-    gauge("amd_gfx_activity", "AMD GPU utilization (%)"),
-    gauge("amd_temperature", "AMD GPU temperature (°C)"),
+    gauge("nvidia_power_usage", Max, "GPU power (W)"),
+    gauge("nvidia_gpu_utilization", Max, "GPU utilization (%)"),
+    gauge("nvidia_temperature", Max, "GPU temperature (°C)"),
+    gauge("amd_power", Max, "AMD GPU power (W)"),
+    gauge("amd_gfx_activity", Max, "AMD GPU utilization (%)"),
+    gauge("amd_temperature", Max, "AMD GPU temperature (°C)"),
 ];
 
 /// Returns the highest value of each field over the GPUs of an exporter.

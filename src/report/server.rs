@@ -14,11 +14,11 @@ const MAX_POINTS: usize = 2000;
 /// Returns a chart for each important gauge of the known servers, for the time from `start_ns` to
 /// `end_ns`.
 pub(super) fn charts(metrics: &ServerMetrics, start_ns: u64, end_ns: u64) -> Vec<Chart> {
-    let servers = watch::servers(&metrics.report);
-    let found = servers.iter().flat_map(|(_, found)| found);
-    let gauges = found.filter(|found| found.metric.kind == Kind::Gauge);
+    let families = watch::families(&metrics.report);
+    let shown = families.iter().flat_map(|(_, shown)| shown);
+    let gauges = shown.filter(|shown| shown.metric.kind == Kind::Gauge);
     gauges
-        .map(|found| chart(metrics, found.metric, found.watched.meaning, start_ns, end_ns))
+        .map(|shown| chart(metrics, shown.metric, shown.watched.meaning, start_ns, end_ns))
         .collect()
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::platform::host;
 use crate::record::RequestRecord;
 use crate::redact::ShownUrl;
+use crate::server_metrics::family::Families;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::tokenizer::TokenCounter;
 
@@ -115,19 +116,6 @@ impl Host {
     }
 }
 
-/// Prefixes of metric names that only one server uses. If an endpoint has several, the first one in
-/// this list applies, since a frontend also exposes the metrics of its engine.
-const ENGINES: [(&str, &str); 8] = [
-    ("dynamo_", "dynamo"),
-    ("vllm:", "vllm"),
-    ("sglang:", "sglang"),
-    ("trtllm_", "tensorrt-llm"),
-    ("llamacpp:", "llama.cpp"),
-    ("tgi_", "text-generation-inference"),
-    ("lmdeploy:", "lmdeploy"),
-    ("nv_inference_", "triton"),
-];
-
 impl Server {
     /// Returns the server at `url`, whose responses had this `server` header.
     #[must_use]
@@ -157,13 +145,14 @@ impl Server {
         };
         let own: Vec<&MetricReport> = metrics.report.metrics.iter().filter(own).collect();
         let has = |prefix: &str| own.iter().any(|metric| metric.name.starts_with(prefix));
-        let Some((_, engine)) = ENGINES.iter().find(|(prefix, _)| has(prefix)) else { return self };
+        let found = Families::found(|family| has(family.prefix));
+        let Some(family) = found.outermost().first() else { return self };
         let built = own.iter().filter(|metric| metric.name.ends_with("build_info"));
         let version = built.flat_map(|metric| &metric.series).find_map(|series| {
             let (_, version) = series.labels.iter().find(|(name, _)| **name == *"version")?;
             Some(version.to_string())
         });
-        Self { name: Some((*engine).to_owned()), version, ..self }
+        Self { name: Some(family.name.to_owned()), version, ..self }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::family::{self, Count, Families, Quantity};
 use super::report::Windows;
 use super::snapshot::Kind;
 use super::span::LateCounts;
@@ -17,7 +18,6 @@ use crate::record::ErrorKind;
 use crate::schedule::PhaseKind;
 
 use Quantity::{CompletionTokens, PromptTokens, Requests};
-use Scope::{Successes, Work, WorkWithoutCached};
 
 /// The client's counts over the whole run, including the warmup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,22 +76,12 @@ impl Comparison {
     pub(crate) fn with_all(&self, clients: &ClientCounts) -> Option<Self> {
         let is_it =
             |count: &&Count| count.metric == &*self.metric && count.quantity == self.quantity;
-        let count = DYNAMO.iter().chain(ENGINES).find(is_it)?;
+        let count = family::ALL.iter().flat_map(|family| family.counts).find(is_it)?;
         let counted = clients.counted(self.quantity)?;
         let (least, most) = count.range(counted, clients, false);
         let agrees = (least..=most).contains(&self.server);
         Some(Self { client: counted as f64, agrees, ..self.clone() })
     }
-}
-
-/// A quantity that both sides count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Quantity {
-    /// Requests that succeeded.
-    Requests,
-    PromptTokens,
-    CompletionTokens,
 }
 
 /// The counts of one quantity on both sides.
@@ -108,73 +98,6 @@ pub struct Comparison {
     pub(crate) agrees: bool,
 }
 
-/// The requests that a server's count includes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// Successful requests, once each.
-    Successes,
-    /// All processed requests, including those that failed or were cancelled later.
-    Work,
-    /// All processed requests, without cached tokens.
-    WorkWithoutCached,
-}
-
-/// A server's count of a quantity.
-struct Count {
-    quantity: Quantity,
-    metric: &'static str,
-    /// A metric that is counted separately and belongs to it, if the server has it.
-    and: Option<&'static str>,
-    scope: Scope,
-    /// Label and values of the series that are excluded.
-    except: Option<(&'static str, &'static [&'static str])>,
-    /// Label and value of the series that are included.
-    only: Option<(&'static str, &'static str)>,
-    /// A label each of whose values counts the same requests again.
-    parallel: Option<&'static str>,
-}
-
-const fn count(quantity: Quantity, metric: &'static str, scope: Scope) -> Count {
-    Count { quantity, metric, and: None, scope, except: None, only: None, parallel: None }
-}
-
-/// Counts of the frontend, which sees each request once. Workers behind it may share a request, so
-/// their counts may add up to more.
-const DYNAMO: &[Count] = &[
-    Count {
-        only: Some(("status", "success")),
-        ..count(Requests, "dynamo_frontend_requests", Successes)
-    },
-    count(PromptTokens, "dynamo_frontend_input_sequence_tokens", Work),
-    count(CompletionTokens, "dynamo_frontend_output_tokens", Work),
-];
-
-/// Counts of servers that respond to the client directly.
-const ENGINES: &[Count] = &[
-    Count {
-        except: Some(("finished_reason", &["abort", "error"])),
-        ..count(Requests, "vllm:request_success", Successes)
-    },
-    count(PromptTokens, "vllm:prompt_tokens", Work),
-    count(CompletionTokens, "vllm:generation_tokens", Work),
-    count(Requests, "sglang:num_requests", Work),
-    count(PromptTokens, "sglang:prompt_tokens", Work),
-    count(CompletionTokens, "sglang:generation_tokens", Work),
-    Count {
-        except: Some(("finished_reason", &["abort", "cancelled", "error", "timeout"])),
-        ..count(Requests, "trtllm_request_success", Successes)
-    },
-    count(PromptTokens, "trtllm_prompt_tokens", Work),
-    count(CompletionTokens, "trtllm_generation_tokens", Work),
-    // An ensemble counts a request at itself and at each of its models.
-    Count { parallel: Some("model"), ..count(Requests, "nv_inference_request_success", Successes) },
-    Count {
-        and: Some("llamacpp:prompt_tokens_cached"),
-        ..count(PromptTokens, "llamacpp:prompt_tokens", WorkWithoutCached)
-    },
-    count(CompletionTokens, "llamacpp:tokens_predicted", Work),
-];
-
 /// Returns the counts that both sides have, over the whole run.
 ///
 /// A server's count is its increase from the first scrape of each endpoint to the last. A series
@@ -182,7 +105,7 @@ const ENGINES: &[Count] = &[
 /// endpoint needs at least two scrapes.
 #[must_use]
 pub(crate) fn compare(store: &Store, client: &ClientCounts) -> Vec<Comparison> {
-    counts(store).iter().filter_map(|count| count.beside(store, client)).collect()
+    counts(store).into_iter().filter_map(|count| count.beside(store, client)).collect()
 }
 
 /// Returns whose requests the server counted after the final scrape of the measurement: others', if it
@@ -194,7 +117,7 @@ pub(crate) fn late(store: &Store, windows: &Windows, client: &ClientCounts) -> L
         let last = endpoint.span(windows, PhaseKind::Profiling).and_then(|span| span.last());
         last.map_or(0, |last| last + 1)
     };
-    let known = |count: &&Count| client.counted(count.quantity).is_some();
+    let counts = counts(store);
     let side = |count: &Count| {
         let counted = client.counted(count.quantity)?;
         let (all, cached) = count.of_server(store, whole)?;
@@ -203,8 +126,8 @@ pub(crate) fn late(store: &Store, windows: &Windows, client: &ClientCounts) -> L
         Some(if all > before && all > most { LateCounts::Others } else { LateCounts::Own })
     };
     let sides = |is_wanted: &dyn Fn(&Count) -> bool| {
-        let counts = counts(store).iter().filter(known).filter(|count| is_wanted(count));
-        counts.filter_map(side).reduce(
+        let wanted = counts.iter().copied().filter(|count| is_wanted(count));
+        wanted.filter_map(side).reduce(
             |one, other| {
                 if one == LateCounts::Others { one } else { other }
             },
@@ -215,14 +138,11 @@ pub(crate) fn late(store: &Store, windows: &Windows, client: &ClientCounts) -> L
         .unwrap_or_default()
 }
 
-/// Returns the counts of the server in `store`.
-fn counts(store: &Store) -> &'static [Count] {
-    if has(store, DYNAMO) { DYNAMO } else { ENGINES }
-}
-
-/// Returns whether any of the metrics exists.
-fn has(store: &Store, counts: &[Count]) -> bool {
-    counts.iter().any(|count| rise(store, whole, count.metric, |_| Some("")).is_some())
+/// Returns the counts of the servers in `store` that received the requests from the client.
+fn counts(store: &Store) -> Vec<&'static Count> {
+    let has = |count: &Count| rise(store, whole, count.metric, |_| Some("")).is_some();
+    let families = Families::found(|family| family.counts.iter().any(has));
+    families.outermost().iter().flat_map(|family| family.counts).collect()
 }
 
 /// Returns the number of scrapes of an endpoint.
@@ -252,7 +172,7 @@ impl Count {
         until: impl Fn(&EndpointStore) -> usize,
     ) -> Option<(f64, bool)> {
         let server = rise(store, &until, self.metric, |labels| self.group(labels))?;
-        let cached = self.and.and_then(|metric| rise(store, &until, metric, |_| Some("")));
+        let cached = self.cached.and_then(|metric| rise(store, &until, metric, |_| Some("")));
         Some((server + cached.unwrap_or(0.0), cached.is_some()))
     }
 
@@ -275,7 +195,7 @@ impl Count {
     fn range(&self, counted: u64, client: &ClientCounts, has_cached: bool) -> (f64, f64) {
         let given_up = client.failed + client.cancelled;
         let counted = counted as f64;
-        let least = if self.scope == WorkWithoutCached && !has_cached { 0.0 } else { counted };
+        let least = if self.cached.is_some() && !has_cached { 0.0 } else { counted };
         let most = match self.quantity {
             Requests => counted + given_up as f64,
             PromptTokens | CompletionTokens if given_up > 0 => f64::INFINITY,

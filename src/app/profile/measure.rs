@@ -29,13 +29,13 @@ use crate::metrics::{
 };
 use crate::processing::{Processed, Processing, ProcessingParts};
 use crate::redact::Secret;
-use crate::run::time_breakdown::time_breakdown;
 use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner, RunnerError};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{BranchStats, PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
+use crate::server_metrics::time_breakdown::time_breakdown;
 use crate::telemetry::{self, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
 use crate::units::Clock;
 
@@ -155,7 +155,8 @@ impl Run {
         };
         let steady_state = self.steady_state(&processed.profiling, &phases);
         let servers = found.servers.as_ref();
-        let time_breakdown = time_breakdown(&self.description, &results, servers, Some(&health));
+        let time_breakdown =
+            time_breakdown(self.description.shard, &results, servers, Some(&health));
         telemetry.time_breakdown(time_breakdown.as_ref());
         let outcome =
             Exported { processed: &processed, results: &results, steady_state: &steady_state };

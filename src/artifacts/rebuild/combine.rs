@@ -24,11 +24,11 @@ use crate::artifacts::{WriteFailure, open, replace};
 use crate::column::{Column, Store};
 use crate::judge::Gate;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
-use crate::run::time_breakdown::time_breakdown;
 use crate::run::{Combination, Part, RunDescription, RunOutcome};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
+use crate::server_metrics::time_breakdown::time_breakdown;
 use crate::telemetry::TelemetryReport;
 use parts::Source;
 
@@ -134,7 +134,7 @@ pub fn combine(
     };
     let mut report = gathered.report(run, outcome, server_metrics, &mut notes);
     report.outcome.time_breakdown = time_breakdown(
-        &report.run,
+        report.run.shard,
         &report.results,
         report.server_metrics.as_ref(),
         report.outcome.client_health.as_ref(),

@@ -4,7 +4,8 @@ use crate::metrics::live::{LiveError, LiveRate, LiveStatistics, LiveTime, Percen
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ClientHealth, Registry};
 use crate::schedule::{PhaseKind, PhaseStats};
-use crate::server_metrics::watch::{LiveGauge, SERVERS};
+use crate::server_metrics::family;
+use crate::server_metrics::watch::LiveGauge;
 use crate::status::snapshot::{Silence, Snapshot, Stage};
 use crate::units::Nanos;
 
@@ -32,7 +33,7 @@ fn time(tag: MetricTag, p50: f64) -> LiveTime {
 }
 
 fn gauge(name: &str, value: f64, series: usize) -> LiveGauge {
-    let all = SERVERS.iter().flat_map(|server| server.metrics);
+    let all = family::ALL.iter().flat_map(|family| family.watched);
     LiveGauge { watched: all.into_iter().find(|it| it.name == name).unwrap(), value, series }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::redact::ShownUrl;
-use crate::server_metrics::report::{CounterStats, GaugeStats, HistogramStats};
+use crate::server_metrics::report::{CounterStats, GaugeStats, HistogramStats, Stats};
 
 fn metric(name: &str, kind: Kind, values: &[f64]) -> MetricReport {
     let stats = |value: f64| match kind {
@@ -29,10 +29,10 @@ fn metric(name: &str, kind: Kind, values: &[f64]) -> MetricReport {
 
 fn names(metrics: Vec<MetricReport>) -> Vec<(&'static str, Vec<String>)> {
     let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
-    let name = |found: &Found<'_>| found.metric.name.to_string();
-    servers(&report)
+    let name = |shown: &WatchedMetric<'_>| shown.metric.name.to_string();
+    families(&report)
         .into_iter()
-        .map(|(server, found)| (server.name, found.iter().map(name).collect()))
+        .map(|(family, shown)| (family.title, shown.iter().map(name).collect()))
         .collect()
 }
 
@@ -65,7 +65,7 @@ fn the_greatest_comes_first_and_what_has_no_value_is_left_out() {
     let metrics =
         vec![metric("trtllm_request_queue_time_seconds", Kind::Histogram, &[0.1, 0.0, 3.0])];
     let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
-    let values = servers(&report)[0].1[0].values();
+    let values = families(&report)[0].1[0].values();
     assert_eq!(values.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [3.0, 0.1]);
 }
 
@@ -75,7 +75,7 @@ fn a_counter_that_stood_still_is_shown_only_where_none_rose() {
     let values = |metric: &MetricReport| {
         let metrics = vec![metric.clone()];
         let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
-        let values = servers(&report)[0].1[0].values();
+        let values = families(&report)[0].1[0].values();
         values.iter().map(|(_, value)| *value).collect::<Vec<_>>()
     };
     assert_eq!(values(&requests), [5.0]);
@@ -91,9 +91,10 @@ fn a_counter_that_stood_still_is_shown_only_where_none_rose() {
 #[test]
 fn each_metric_is_named_once_and_has_a_statistic_of_its_kind() {
     let mut seen = std::collections::HashSet::new();
-    for watched in SERVERS.iter().flat_map(|server| server.metrics) {
+    for watched in family::ALL.iter().flat_map(|family| family.watched) {
         assert!(seen.insert(watched.name), "{} twice", watched.name);
         let any = metric(watched.name, watched.kind, &[1.0]);
-        assert!(watched.statistic.of(&any.series[0].stats).is_some(), "{}", watched.name);
+        let value = any.series[0].stats.named(watched.statistic.name());
+        assert!(value.is_some(), "{}", watched.name);
     }
 }

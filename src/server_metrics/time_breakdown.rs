@@ -1,18 +1,16 @@
 //! Divides the client's mean latencies into what the server reports about its own times.
 
-mod servers;
-
 use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use self::servers::{Counted, ENGINES, FRONTEND, Server, Time};
-use super::RunDescription;
+use super::family::{Families, Quantity, Time, Times, seconds};
+use super::report::{MetricReport, ServerMetrics, Stats};
+use super::store::Values;
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
 use crate::metrics::{ClientHealth, MetricTag, tag};
-use crate::server_metrics::report::{MetricReport, ServerMetrics, Stats};
-use crate::server_metrics::store::{Labels, Values};
+use crate::schedule::Shard;
 
 /// Why latencies are not divided, though the server reports times.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -54,7 +52,7 @@ impl Observed {
         omits_zeros: bool,
         requests: u64,
     ) -> Result<Part, Indivisible> {
-        let Time { metric, unit_ms, .. } = time;
+        let metric = time.metric;
         if self.is_reset {
             return Err(Indivisible::Restarted(metric));
         }
@@ -65,7 +63,7 @@ impl Observed {
             let quantity = "requests";
             return Err(Indivisible::OtherRequests { metric, quantity, server, client });
         }
-        let mean = |sum: f64| sum * unit_ms / client;
+        let mean = |sum: f64| sum * time.unit.as_millis() / client;
         Ok(Part { stage, mean_ms: mean(self.sum), bound_ms: mean(self.rounding) })
     }
 }
@@ -89,22 +87,22 @@ impl Means {
     }
 }
 
-/// Divides a mean of the client. A frontend and an engine report their own totals, of which the
+/// Divides a mean of the client. A front end and an engine report their own totals, of which the
 /// `stages` are parts; `arrival_error_ms` is the client's mean error of the end of a latency.
 fn parts(
     mean_ms: f64,
     connection: Option<Part>,
-    [frontend, engine]: [Option<Part>; 2],
+    [front_end, engine]: [Option<Part>; 2],
     stages: &[Option<Part>],
     arrival_error_ms: f64,
 ) -> Vec<Part> {
     let known: Vec<Part> = stages.iter().flatten().copied().collect();
     let has_all = known.len() == stages.len();
-    let outer = frontend.or(engine);
+    let outer = front_end.or(engine);
     // A server that does not report all stages may spend the remainder in those.
     let outside = match (outer, engine) {
         (Some(outer), _) if has_all => Some(outer.without(&known, Stage::FrontEnd)),
-        (Some(outer), Some(engine)) if frontend.is_some() => {
+        (Some(outer), Some(engine)) if front_end.is_some() => {
             Some(outer.without(&[engine], Stage::FrontEnd))
         }
         _ => None,
@@ -122,13 +120,13 @@ fn parts(
 /// profiling phase; `None` if the server does not report the necessary times, or if it may have
 /// served other shards.
 pub(crate) fn time_breakdown(
-    run: &RunDescription,
+    shard: Option<Shard>,
     results: &[MetricResult],
     server_metrics: Option<&ServerMetrics>,
     health: Option<&ClientHealth>,
 ) -> Option<TimeBreakdown> {
-    let is_shard = run.shard.is_some_and(|shard| shard.count() > 1);
-    let sides = Sides { results, server_metrics: server_metrics.filter(|_| !is_shard)?, health };
+    let is_part = shard.is_some_and(|shard| shard.count() > 1);
+    let sides = Sides { results, server_metrics: server_metrics.filter(|_| !is_part)?, health };
     let servers = sides.servers()?;
     let (latency, _) = sides.client(tag::REQUEST_LATENCY)?;
     Some(match sides.divided(servers, latency.count) {
@@ -145,35 +143,37 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// Returns the frontend and the engine that processed the requests, as far as their metrics
-    /// are known; `None` without any. The totals of an engine that reports no stages are of use
-    /// only behind a frontend.
-    fn servers(&self) -> Option<[Option<&'static Server>; 2]> {
+    /// Returns the times of the front end and of the engine that processed the requests, as far as
+    /// they are known; `None` without any. The totals of an engine that reports no stages are of use
+    /// only behind a front end.
+    fn servers(&self) -> Option<[Option<&'static Times>; 2]> {
         let has = |time: Time| self.observed(&[time], time, None, 1).is_some();
-        let frontend = FRONTEND.times().any(has).then_some(&FRONTEND);
-        let engine = ENGINES.iter().find(|engine| engine.stages().any(has));
-        let undivided = || ENGINES.iter().find(|engine| engine.times().any(has));
-        let engine = engine.or_else(|| frontend.and_then(|_| undivided()));
-        (frontend.is_some() || engine.is_some()).then_some([frontend, engine])
+        let found = Families::found(|family| family.times.stages_and_totals().any(has));
+        let front_end = found.front_end().map(|family| &family.times);
+        let mut engines = found.engines().iter().map(|family| &family.times);
+        let undivided = engines.clone().next().filter(|_| front_end.is_some());
+        let engine = engines.find(|engine| engine.stages().any(has)).or(undivided);
+        (front_end.is_some() || engine.is_some()).then_some([front_end, engine])
     }
 
     fn divided(
         &self,
-        [frontend, engine]: [Option<&'static Server>; 2],
+        servers: [Option<&Times>; 2],
         requests: u64,
     ) -> Result<Division, Indivisible> {
-        let means = |server: Option<&Server>| {
-            server.map_or(Ok(Means::default()), |server| self.means(server, requests))
+        let means = |times: Option<&Times>| {
+            times.map_or(Ok(Means::default()), |times| self.means(times, requests))
         };
-        let (frontend, engine) = (means(frontend)?, means(engine)?);
+        let [front_end, engine] = servers.map(means);
+        let (front_end, engine) = (front_end?, engine?);
         let Means { queue, prefill, decode, .. } = engine;
         let first = self.client(tag::TIME_TO_FIRST_TOKEN);
         // Requests without content do not have a time to the first token.
         let is_streamed = first.is_some_and(|(distribution, _)| distribution.count == requests);
-        let after = || engine.after_first_token().or_else(|| frontend.after_first_token());
+        let after = || engine.after_first_token().or_else(|| front_end.after_first_token());
         let decode = decode.or_else(|| is_streamed.then(after).flatten());
-        let first_token = ([frontend.first_token, engine.first_token], &[queue, prefill][..]);
-        let whole = ([frontend.whole, engine.whole], &[queue, prefill, decode][..]);
+        let first_token = ([front_end.first_token, engine.first_token], &[queue, prefill][..]);
+        let whole = ([front_end.whole, engine.whole], &[queue, prefill, decode][..]);
         let metrics = [(tag::TIME_TO_FIRST_TOKEN, first_token), (tag::REQUEST_LATENCY, whole)];
         let metrics = metrics.into_iter().filter_map(|(tag, (totals, stages))| {
             let (distribution, result) = self.client(tag)?;
@@ -207,49 +207,59 @@ impl Sides<'_> {
         })
     }
 
-    /// Returns the means that `server` reports over the client's requests.
-    fn means(&self, server: &Server, requests: u64) -> Result<Means, Indivisible> {
-        self.check_counter(server, requests)?;
+    /// Returns the means of `times` over the client's requests.
+    fn means(&self, times: &Times, requests: u64) -> Result<Means, Indivisible> {
+        self.check_counter(times, requests)?;
         // Another server in front of it, or a copy of it, would count each request again.
-        let stages: Vec<Time> = server.stages().collect();
+        let stages: Vec<Time> = times.stages().collect();
         let part = |stage: Stage, time: Option<Time>| {
             // No request takes no time at all.
-            let omits_zeros = server.omits_zeros && stage != Stage::Server;
+            let omits_zeros = times.omits_zeros && stage != Stage::Server;
             let found = time.and_then(|time| {
-                Some((time, self.observed(&stages, time, server.digits, requests)?))
+                Some((time, self.observed(&stages, time, times.digits, requests)?))
             });
             found
                 .map(|(time, observed)| observed.part(stage, time, omits_zeros, requests))
                 .transpose()
         };
         Ok(Means {
-            queue: part(Stage::Queue, server.queue)?,
-            prefill: part(Stage::Prefill, server.prefill)?,
-            decode: part(Stage::Decode, server.decode)?,
-            first_token: part(Stage::Server, server.first_token)?,
-            whole: part(Stage::Server, server.whole)?,
+            queue: part(Stage::Queue, times.queue)?,
+            prefill: part(Stage::Prefill, times.prefill)?,
+            decode: part(Stage::Decode, times.decode)?,
+            first_token: part(Stage::Server, times.first_token)?,
+            whole: part(Stage::Server, times.whole)?,
         })
     }
 
-    /// Checks that the server's counter agrees with the client.
-    fn check_counter(&self, server: &Server, requests: u64) -> Result<(), Indivisible> {
-        let Some((metric, counted)) = server.counter else { return Ok(()) };
-        let time = Time { metric, only: None, unit_ms: 1.0 };
-        let found = self.observed(&[], time, None, requests);
+    /// Checks that the server's counter agrees with the client, if `times` has one.
+    fn check_counter(&self, times: &Times, requests: u64) -> Result<(), Indivisible> {
+        let Some((metric, quantity)) = times.counter else { return Ok(()) };
+        let found = self.observed(&[], seconds(metric), None, requests);
         let server = found.map_or(0.0, |found| found.sum);
-        let (quantity, client) = match counted {
-            Counted::Requests => ("requests", requests as f64),
-            Counted::CompletionTokens => {
-                let usage = self.client(tag::USAGE_COMPLETION_TOKENS);
-                let usage = usage.filter(|(distribution, _)| distribution.count == requests);
-                let (distribution, _) = usage.ok_or(Indivisible::NoUsage(metric))?;
-                ("tokens", distribution.sum)
+        let (quantity, client) = match quantity {
+            Quantity::Requests => ("requests", requests as f64),
+            Quantity::PromptTokens => {
+                ("tokens", self.tokens(tag::USAGE_PROMPT_TOKENS, metric, requests)?)
+            }
+            Quantity::CompletionTokens => {
+                ("tokens", self.tokens(tag::USAGE_COMPLETION_TOKENS, metric, requests)?)
             }
         };
         if server == client {
             return Ok(());
         }
         Err(Indivisible::OtherRequests { metric, quantity, server, client })
+    }
+
+    /// Returns the sum of the tokens `tag` over the client's requests, to compare with `metric`.
+    fn tokens(
+        &self,
+        tag: MetricTag,
+        metric: &'static str,
+        requests: u64,
+    ) -> Result<f64, Indivisible> {
+        let usage = self.client(tag).filter(|(distribution, _)| distribution.count == requests);
+        Ok(usage.ok_or(Indivisible::NoUsage(metric))?.0.sum)
     }
 
     /// Returns the client's statistics of `tag`.
@@ -279,15 +289,10 @@ impl Sides<'_> {
             .flat_map(|report| report.series.iter().map(|series| &*series.endpoint_url))
             .collect();
         let is_endpoint = |url: &str| engines.is_empty() || engines.contains(url);
-        let is_series = |labels: &Labels| {
-            let has = |(name, value): (&str, &str)| {
-                labels.iter().any(|(n, v)| &**n == name && &**v == value)
-            };
-            time.only.is_none_or(has)
-        };
         let mut all: Option<Observed> = None;
         let series = reports.iter().filter(|of| is_of(of, &[time])).flat_map(|of| &of.series);
-        for series in series.filter(|of| is_endpoint(&of.endpoint_url) && is_series(&of.labels)) {
+        for series in series.filter(|of| is_endpoint(&of.endpoint_url) && time.includes(&of.labels))
+        {
             let (count, sum, resets) = match &series.stats {
                 Stats::Histogram(stats) => (Some(stats.count), stats.sum, stats.resets),
                 Stats::Counter(stats) => (None, stats.total, stats.resets),
@@ -306,7 +311,7 @@ impl Sides<'_> {
             let families = endpoint.families.iter().filter(|family| *family.name == *time.metric);
             families.flat_map(|family| &family.series).map(move |series| (last, series))
         });
-        for (last, series) in series.filter(|(_, series)| is_series(&series.labels)) {
+        for (last, series) in series.filter(|(_, series)| time.includes(&series.labels)) {
             let sum = match &series.values {
                 Values::Histogram(columns) => columns.sum.last_until(last),
                 Values::Number(column) => column.last_until(last),

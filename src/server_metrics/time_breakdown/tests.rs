@@ -96,7 +96,7 @@ fn times_that_contradict_each_other_are_negative_parts() {
 
 #[test]
 fn a_mean_requires_the_counts_of_the_client() {
-    let time = Time { metric: "queue_seconds", only: None, unit_ms: 1e3 };
+    let time = seconds("queue_seconds");
     let observed = Observed { count: Some(8.0), sum: 2.0, rounding: 4e-6, is_reset: false };
     let found =
         |observed: Observed, zeros, requests| observed.part(Stage::Queue, time, zeros, requests);

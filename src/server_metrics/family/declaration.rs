@@ -1,0 +1,275 @@
+//! What is declared of a family of servers.
+//!
+//! Names of metrics are those in files: counters lack `_total`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::server_metrics::snapshot::Kind;
+use crate::server_metrics::store::Labels;
+use crate::units::Nanos;
+
+/// A family of servers, which expose the same metrics.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ServerFamily {
+    /// Its name in files.
+    pub(crate) name: &'static str,
+    /// Its name in tables.
+    pub(crate) title: &'static str,
+    /// The prefix of the names of its metrics, which no other family has.
+    pub(crate) prefix: &'static str,
+    pub(crate) role: Role,
+    /// Its important metrics, in the order in which to read them.
+    pub(crate) watched: &'static [Watched],
+    /// Its counts of what the client counts, too.
+    pub(crate) counts: &'static [Count],
+    /// Its times of requests.
+    pub(crate) times: Times,
+    /// Its metrics of speculative decoding, if it has any.
+    pub(crate) speculation: Option<Speculation>,
+}
+
+/// The part of a server in the processing of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Receives each request once, and passes it on to engines.
+    FrontEnd,
+    /// Processes requests, of clients or of a front end.
+    Engine,
+}
+
+impl ServerFamily {
+    /// Returns an engine of which no metric is known.
+    pub(super) const fn engine(
+        name: &'static str,
+        title: &'static str,
+        prefix: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            title,
+            prefix,
+            role: Role::Engine,
+            watched: &[],
+            counts: &[],
+            times: Times::NONE,
+            speculation: None,
+        }
+    }
+}
+
+/// An important metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watched {
+    pub(crate) name: &'static str,
+    /// The name in earlier versions, used if the metric is missing.
+    pub(crate) earlier: Option<&'static str>,
+    pub(crate) kind: Kind,
+    /// The most informative statistic.
+    pub(crate) statistic: Statistic,
+    pub(crate) meaning: &'static str,
+}
+
+impl Watched {
+    /// Returns the same metric, which had another name in earlier versions.
+    pub(super) const fn once(self, earlier: &'static str) -> Self {
+        Self { earlier: Some(earlier), ..self }
+    }
+}
+
+/// Returns an important gauge.
+pub(crate) const fn gauge(
+    name: &'static str,
+    statistic: Statistic,
+    meaning: &'static str,
+) -> Watched {
+    Watched { name, earlier: None, kind: Kind::Gauge, statistic, meaning }
+}
+
+/// Returns an important counter.
+pub(super) const fn counter(
+    name: &'static str,
+    statistic: Statistic,
+    meaning: &'static str,
+) -> Watched {
+    Watched { name, earlier: None, kind: Kind::Counter, statistic, meaning }
+}
+
+/// Returns an important histogram.
+pub(super) const fn histogram(name: &'static str, meaning: &'static str) -> Watched {
+    Watched { name, earlier: None, kind: Kind::Histogram, statistic: Statistic::P99, meaning }
+}
+
+/// A statistic of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Statistic {
+    /// Mean of a gauge.
+    Avg,
+    /// Maximum of a gauge.
+    Max,
+    /// Increase of a counter.
+    Total,
+    /// Increase of a counter per second.
+    Rate,
+    /// Estimate of the 99th percentile of a histogram.
+    P99,
+}
+
+impl Statistic {
+    /// Returns its name in files.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Avg => "avg",
+            Self::Max => "max",
+            Self::Total => "total",
+            Self::Rate => "rate",
+            Self::P99 => "p99_estimate",
+        }
+    }
+}
+
+/// A quantity that the server and the client count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Quantity {
+    /// Requests that succeeded.
+    Requests,
+    PromptTokens,
+    CompletionTokens,
+}
+
+/// A server's count of a quantity: the increase of a counter, or of the sum of a histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) quantity: Quantity,
+    pub(crate) metric: &'static str,
+    /// The metric of the cached tokens, which `metric` does not include. Servers that do not have it
+    /// count fewer tokens than the client.
+    pub(crate) cached: Option<&'static str>,
+    /// Label and values of the series that are excluded.
+    pub(crate) except: Option<(&'static str, &'static [&'static str])>,
+    /// Label and value of the series that are included; all series without one.
+    pub(crate) only: Option<(&'static str, &'static str)>,
+    /// A label each of whose values counts the same requests again.
+    pub(crate) parallel: Option<&'static str>,
+}
+
+const fn count(quantity: Quantity, metric: &'static str) -> Count {
+    Count { quantity, metric, cached: None, except: None, only: None, parallel: None }
+}
+
+/// Returns a count of requests that succeeded.
+pub(super) const fn requests(metric: &'static str) -> Count {
+    count(Quantity::Requests, metric)
+}
+
+/// Returns a count of prompt tokens, including those of requests that fail later.
+pub(super) const fn prompt_tokens(metric: &'static str) -> Count {
+    count(Quantity::PromptTokens, metric)
+}
+
+/// Returns a count of completion tokens, including those of requests that fail later.
+pub(super) const fn completion_tokens(metric: &'static str) -> Count {
+    count(Quantity::CompletionTokens, metric)
+}
+
+/// A time that a server adds up over requests, in a histogram or a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time {
+    pub(crate) metric: &'static str,
+    /// Label and value of its series; all series without one.
+    pub(crate) only: Option<(&'static str, &'static str)>,
+    pub(crate) unit: Nanos,
+}
+
+impl Time {
+    /// Returns whether it is in the series with `labels`.
+    pub(crate) fn includes(&self, labels: &Labels) -> bool {
+        let has = |(name, value): (&str, &str)| {
+            labels.iter().any(|(label, of)| &**label == name && &**of == value)
+        };
+        self.only.is_none_or(has)
+    }
+}
+
+/// Returns the time that `metric` has in seconds.
+pub(crate) const fn seconds(metric: &'static str) -> Time {
+    Time { metric, only: None, unit: Nanos(1_000_000_000) }
+}
+
+/// Returns the time that `metric` has in milliseconds.
+pub(super) const fn milliseconds(metric: &'static str) -> Time {
+    Time { metric, only: None, unit: Nanos(1_000_000) }
+}
+
+/// Returns the time that `metric` has in microseconds.
+pub(super) const fn microseconds(metric: &'static str) -> Time {
+    Time { metric, only: None, unit: Nanos(1_000) }
+}
+
+/// The times that a server observes once for each request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Times {
+    pub(crate) queue: Option<Time>,
+    pub(crate) prefill: Option<Time>,
+    pub(crate) decode: Option<Time>,
+    /// From the arrival of a request to its first token.
+    pub(crate) first_token: Option<Time>,
+    /// From the arrival of a request to its end.
+    pub(crate) whole: Option<Time>,
+    /// Other times, which overlap the stages.
+    pub(crate) further: &'static [Time],
+    /// The counter that shows how many requests the times cover, if they are counters.
+    pub(crate) counter: Option<(&'static str, Quantity)>,
+    /// Whether the histograms of stages do not observe times of zero.
+    pub(crate) omits_zeros: bool,
+    /// The number of significant digits of the sums, if the server does not write all.
+    pub(crate) digits: Option<i32>,
+}
+
+impl Times {
+    pub(super) const NONE: Self = Self {
+        queue: None,
+        prefill: None,
+        decode: None,
+        first_token: None,
+        whole: None,
+        further: &[],
+        counter: None,
+        omits_zeros: false,
+        digits: None,
+    };
+
+    /// Returns the times of the stages.
+    pub(crate) fn stages(&self) -> impl Iterator<Item = Time> {
+        [self.queue, self.prefill, self.decode].into_iter().flatten()
+    }
+
+    /// Returns the times of the stages, and those from the arrival of a request.
+    pub(crate) fn stages_and_totals(&self) -> impl Iterator<Item = Time> {
+        self.stages().chain([self.first_token, self.whole].into_iter().flatten())
+    }
+}
+
+/// What a server reports about the tokens that it drafts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speculation {
+    /// Counters, whose totals over all series are those of all engines and models.
+    Counters {
+        /// Drafts, each of several tokens.
+        drafts: &'static str,
+        /// Tokens of the drafts.
+        drafted: &'static str,
+        /// Tokens that the model accepted.
+        accepted: &'static str,
+        /// Accepted tokens by their `position` in the draft, counted from 0.
+        accepted_at: &'static str,
+    },
+    /// Gauges, which are 0 while nothing is drafted.
+    Gauges {
+        /// Accepted tokens per drafted token.
+        rate: &'static str,
+        /// Tokens per step of the model.
+        length: &'static str,
+    },
+}

@@ -1,0 +1,33 @@
+//! llama.cpp, recorded from b11434. It does not count requests, and writes six digits.
+
+use super::declaration::Statistic::{Avg, Max, Rate};
+use super::declaration::{
+    Count, Quantity, ServerFamily, Times, completion_tokens, counter, gauge, prompt_tokens, seconds,
+};
+
+/// The declaration of the family.
+pub(super) static FAMILY: ServerFamily = ServerFamily {
+    watched: &[
+        gauge("llamacpp:requests_processing", Avg, "requests in slots"),
+        gauge("llamacpp:requests_deferred", Max, "queue; growing means saturated"),
+        gauge("llamacpp:n_busy_slots_per_decode", Max, "slots in use, since the server started"),
+        counter("llamacpp:prompt_tokens", Rate, "prefill throughput without cached tokens"),
+        counter("llamacpp:prompt_tokens_cached", Rate, "prompt tokens from the cache"),
+        counter("llamacpp:tokens_predicted", Rate, "decode throughput"),
+    ],
+    counts: &[
+        Count {
+            cached: Some("llamacpp:prompt_tokens_cached"),
+            ..prompt_tokens("llamacpp:prompt_tokens")
+        },
+        completion_tokens("llamacpp:tokens_predicted"),
+    ],
+    times: Times {
+        prefill: Some(seconds("llamacpp:prompt_seconds")),
+        decode: Some(seconds("llamacpp:tokens_predicted_seconds")),
+        counter: Some(("llamacpp:tokens_predicted", Quantity::CompletionTokens)),
+        digits: Some(6),
+        ..Times::NONE
+    },
+    ..ServerFamily::engine("llama.cpp", "llama.cpp", "llamacpp:")
+};

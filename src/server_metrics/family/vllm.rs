@@ -1,0 +1,52 @@
+//! vLLM, recorded from 0.32.0.
+//!
+//! Source of the counters of speculative decoding: `vllm/v1/spec_decode/metrics.py`; of names in
+//! earlier versions: `vllm/v1/metrics/loggers.py`.
+
+use super::declaration::Statistic::{Avg, Max, Rate, Total};
+use super::declaration::{
+    Count, ServerFamily, Speculation, Times, completion_tokens, counter, gauge, histogram,
+    prompt_tokens, requests, seconds,
+};
+
+/// The declaration of the family.
+pub(super) static FAMILY: ServerFamily = ServerFamily {
+    watched: &[
+        gauge("vllm:num_requests_running", Avg, "requests in the batch"),
+        gauge("vllm:num_requests_waiting", Max, "queue; growing means saturated"),
+        gauge("vllm:num_requests_waiting_by_reason", Max, "queue, by reason"),
+        gauge("vllm:kv_cache_usage_perc", Max, "KV cache in use; above 0.9 it limits")
+            .once("vllm:gpu_cache_usage_perc"),
+        counter("vllm:num_preemptions", Total, "above 0: memory pressure"),
+        histogram("vllm:e2e_request_latency_seconds", "request latency"),
+        histogram("vllm:time_to_first_token_seconds", "time to first token"),
+        histogram("vllm:inter_token_latency_seconds", "inter-token latency")
+            .once("vllm:time_per_output_token_seconds"),
+        counter("vllm:prompt_tokens_by_source", Rate, "prompt tokens, by source"),
+        counter("vllm:generation_tokens", Rate, "decode throughput"),
+    ],
+    counts: &[
+        Count {
+            except: Some(("finished_reason", &["abort", "error"])),
+            ..requests("vllm:request_success")
+        },
+        prompt_tokens("vllm:prompt_tokens"),
+        completion_tokens("vllm:generation_tokens"),
+    ],
+    times: Times {
+        queue: Some(seconds("vllm:request_queue_time_seconds")),
+        prefill: Some(seconds("vllm:request_prefill_time_seconds")),
+        decode: Some(seconds("vllm:request_decode_time_seconds")),
+        first_token: Some(seconds("vllm:time_to_first_token_seconds")),
+        whole: Some(seconds("vllm:e2e_request_latency_seconds")),
+        further: &[seconds("vllm:request_inference_time_seconds")],
+        ..Times::NONE
+    },
+    speculation: Some(Speculation::Counters {
+        drafts: "vllm:spec_decode_num_drafts",
+        drafted: "vllm:spec_decode_num_draft_tokens",
+        accepted: "vllm:spec_decode_num_accepted_tokens",
+        accepted_at: "vllm:spec_decode_num_accepted_tokens_per_pos",
+    }),
+    ..ServerFamily::engine("vllm", "vLLM", "vllm:")
+};
