@@ -74,7 +74,7 @@ type Parts = &'static [(&'static str, f64)];
 /// The times of 4 requests by server, all of which took 2 ms in the queue, 5 ms in prefill and
 /// 10 ms in decode, 8 ms to the first token and 20 ms in all as far as the server reports it; and
 /// how the time to first token and the latency are divided.
-const SERVERS: [(&[Series], Parts, Parts); 5] = [
+const SERVERS: [(&[Series], Parts, Parts); 6] = [
     (
         &[
             ("sglang:queue_time_seconds", "", Some(4), 8e-3),
@@ -95,6 +95,17 @@ const SERVERS: [(&[Series], Parts, Parts); 5] = [
             ("trtllm_request_decode_time_seconds", "", Some(3), 40e-3),
             ("trtllm_time_to_first_token_seconds", "", Some(4), 32e-3),
             ("trtllm_e2e_request_latency_seconds", "", Some(4), 80e-3),
+        ],
+        &[("front_end", 1.0), ("queue", 2.0), ("prefill", 5.0)],
+        &[("front_end", 3.0), ("queue", 2.0), ("prefill", 5.0), ("decode", 10.0)],
+    ),
+    (
+        &[
+            ("lmdeploy:request_queue_time_seconds", "", Some(4), 8e-3),
+            ("lmdeploy:request_prefill_time_seconds", "", Some(4), 20e-3),
+            ("lmdeploy:request_decode_time_seconds", "", Some(4), 40e-3),
+            ("lmdeploy:time_to_first_token_seconds", "", Some(4), 32e-3),
+            ("lmdeploy:e2e_request_latency_seconds", "", Some(4), 80e-3),
         ],
         &[("front_end", 1.0), ("queue", 2.0), ("prefill", 5.0)],
         &[("front_end", 3.0), ("queue", 2.0), ("prefill", 5.0), ("decode", 10.0)],

@@ -205,6 +205,28 @@ fn replicas_add_up_and_models_of_an_ensemble_do_not() {
     assert_eq!(told(&compare(&store, &requests(7))), [(Requests, 7.0, 7.0, true)]);
 }
 
+#[test]
+fn lmdeploy_counts_what_it_finishes_and_more_tokens_than_it_reports() {
+    let body = |count: u32| {
+        format!(
+            "# TYPE lmdeploy:request_success counter\n\
+             lmdeploy:request_success_total{{finished_reason=\"ResponseType.FINISH\"}} {count}\n\
+             lmdeploy:request_success_total{{finished_reason=\"ResponseType.CANCEL\"}} 3\n\
+             # TYPE lmdeploy:prompt_tokens counter\nlmdeploy:prompt_tokens_total {}\n\
+             # TYPE lmdeploy:generation_tokens counter\nlmdeploy:generation_tokens_total {}\n",
+            count * 10,
+            count * 6
+        )
+    };
+    // Each response has five tokens, and a stop token.
+    let client =
+        ClientCounts { prompt_tokens: Some(40), completion_tokens: Some(20), ..requests(4) };
+    assert_eq!(
+        told(&compare(&exposed(&[&body(1), &body(5)]), &client)),
+        [(Requests, 4.0, 4.0, true), (PromptTokens, 40.0, 40.0, true)]
+    );
+}
+
 /// A store whose endpoint counted so many successful requests and tokens at each of the seconds 1, 2, …
 fn counted(values: &[(u64, u64)]) -> Store {
     let mut store = Store::new([ShownUrl::new("http://a/metrics")]);

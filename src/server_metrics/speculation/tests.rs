@@ -60,6 +60,19 @@ fn vllms_counters_are_added_up() {
     assert_eq!(found[0].by_position.len(), 3);
 }
 
+/// 4 drafts of 2 tokens, 5 of 8 accepted.
+#[test]
+fn lmdeploys_counters_are_named_like_vllms() {
+    let found = acceptance(&report(vec![
+        counters("lmdeploy:spec_decode_num_drafts", &[("", 4.0)]),
+        counters("lmdeploy:spec_decode_num_draft_tokens", &[("", 8.0)]),
+        counters("lmdeploy:spec_decode_num_accepted_tokens", &[("", 5.0)]),
+        counters("lmdeploy:spec_decode_num_accepted_tokens_per_pos", &[("0", 3.0), ("1", 2.0)]),
+    ]));
+    assert_eq!((found[0].rate, found[0].length), (Some(0.625), Some(2.25)));
+    assert_eq!(found[0].by_position, [(0, 0.75), (1, 0.5)]);
+}
+
 #[test]
 fn sglangs_gauges_are_averaged_and_nothing_is_nothing() {
     let gauge = |avg| Stats::Gauge(GaugeStats { avg, ..GaugeStats::default() });
