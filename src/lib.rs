@@ -79,6 +79,8 @@ pub mod mock_server;
 
 pub mod config;
 
+mod server_control;
+
 pub mod cli;
 
 pub mod app;

@@ -11,10 +11,8 @@ use std::sync::Arc;
 
 use self::measure::{Measured, profiling};
 use super::audience::Audience;
-use super::control::{Profiler, Servers};
 use super::ending::{Delivery, Ending, RunEnding, deliver};
 use super::output::Output;
-use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
 use super::{Outcome, datasets, explained, gates, interrupt, page};
@@ -35,6 +33,7 @@ use crate::run::{EndedBy, RunDescription, RunOutcome, RunReport};
 use crate::runner::{RequestBuilder, RunnerError, Targets, Workload};
 use crate::schedule;
 use crate::schedule::config::{PhaseConfig, UseOfTimestamps};
+use crate::server_control::{Probe, Profiler, Servers};
 use crate::tokenizer::TokenCounter;
 use crate::transport::Target;
 use crate::units::{Clock, Nanos};

@@ -1,4 +1,4 @@
-//! Requests to the servers that are not measured: before and after the load.
+//! Requests to the servers that are not measured.
 
 use std::io;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(super) struct Refusal {
     pub(super) why: String,
 }
 
-/// The body of a successful response, or why the request failed.
+/// Sends `request`, and returns the body of a successful response, or why the request failed.
 pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, Refusal> {
     let failed = |error: reqwest::Error| Refusal {
         status: None,

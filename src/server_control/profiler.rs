@@ -1,130 +1,25 @@
-//! Requests that control the servers around a run: resetting their prefix caches, and starting and
-//! stopping their profilers.
+//! The profilers of the servers, which are started and stopped around the measurement.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use anyhow::bail;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use reqwest::Client;
 use tokio::sync::oneshot;
 use url::Url;
-use uuid::Uuid;
 
-use super::unmeasured::{Refusal, answer, block_on, client};
-use crate::config::{Connections, ServerConfig, ServerProfiler, url as urls};
+use super::request::block_on;
+use super::servers::Servers;
+use crate::config::ServerProfiler;
 use crate::interrupt::Interrupt;
-use crate::redact::{PathAndQuery, Secret};
-use crate::runner::{PhaseListener, RequestBuilder};
+use crate::redact::Secret;
+use crate::runner::PhaseListener;
 use crate::schedule::{PhaseKind, PhaseStats};
-use crate::units::{Clock, Nanos};
-
-/// Time after the first attempt within which a reset is repeated.
-const RETRY_TIME: Nanos = Nanos(60_000_000_000);
-
-/// Waits between attempts: the first, which doubles with each attempt, and the longest.
-const RETRY_WAITS: (Nanos, Nanos) = (Nanos(1_000_000_000), Nanos(8_000_000_000));
-
-/// Statuses of a server that is busy; the reset is repeated.
-const BUSY: [StatusCode; 4] = [
-    StatusCode::CONFLICT,
-    StatusCode::LOCKED,
-    StatusCode::TOO_MANY_REQUESTS,
-    StatusCode::SERVICE_UNAVAILABLE,
-];
+use crate::units::Nanos;
 
 /// Timeout of stopping a profiler after the user has interrupted the run.
 const INTERRUPTED_STOP: Nanos = Nanos(10_000_000_000);
 
-/// The servers of a run, for requests that control them.
-#[derive(Clone)]
-pub(super) struct Servers {
-    /// One URL for each host and port.
-    origins: Vec<Secret<Url>>,
-    headers: HeaderMap,
-    connections: Connections,
-}
-
-impl Servers {
-    /// The servers of a run whose requests have the headers of `builder`.
-    pub(super) fn of(
-        server: &ServerConfig,
-        connections: &Connections,
-        builder: &RequestBuilder,
-    ) -> Self {
-        let mut origins: Vec<Secret<Url>> = Vec::new();
-        for url in &server.urls {
-            if origins.iter().all(|known| known.expose().origin() != url.expose().origin()) {
-                origins.push(url.clone());
-            }
-        }
-        let mut headers = builder.headers(Uuid::new_v4(), Uuid::new_v4());
-        // The body is empty, and the response may be anything.
-        headers.remove(CONTENT_TYPE);
-        headers.remove(ACCEPT);
-        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        Self { origins, headers, connections: connections.clone() }
-    }
-
-    /// Resets the prefix cache of every server, if `server` has it. Returns early when interrupted.
-    ///
-    /// # Errors
-    /// If a server does not reset its cache.
-    pub(super) fn reset_kv_cache(
-        &self,
-        server: &ServerConfig,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<()> {
-        let Some(reset) = &server.control.reset_kv_cache else { return Ok(()) };
-        let all = async {
-            let client = self.client(reset.timeout)?;
-            for url in self.at(&reset.path) {
-                if let Err(refusal) = self.post_until_free(&client, &url).await {
-                    bail!(
-                        "cannot reset the KV cache with {}: {}; enable this endpoint of the \
-                         server, set --reset-kv-cache-path, or remove --reset-kv-cache",
-                        url.shown(),
-                        refusal.why
-                    );
-                }
-            }
-            Ok(())
-        };
-        block_on(all, interrupt)?.unwrap_or(Ok(()))
-    }
-
-    /// Posts to `url` again while the server is busy or does not respond.
-    async fn post_until_free(&self, client: &Client, url: &Secret<Url>) -> Result<(), Refusal> {
-        let deadline = Clock::now() + RETRY_TIME;
-        let (mut wait, longest) = RETRY_WAITS;
-        loop {
-            let Err(refusal) = self.post(client, url).await else { return Ok(()) };
-            let may_pass = refusal.status.is_none_or(|status| BUSY.contains(&status));
-            if !may_pass || Clock::now() + wait >= deadline {
-                return Err(refusal);
-            }
-            tracing::info!("resetting the KV cache again: {}", refusal.why);
-            tokio::time::sleep(wait.into()).await;
-            wait = (wait + wait).min(longest);
-        }
-    }
-
-    async fn post(&self, client: &Client, url: &Secret<Url>) -> Result<(), Refusal> {
-        answer(client.post(url.expose().clone()).headers(self.headers.clone())).await.map(drop)
-    }
-
-    fn at(&self, path: &Secret<PathAndQuery>) -> impl Iterator<Item = Secret<Url>> {
-        self.origins.iter().map(move |origin| urls::on_origin(origin, path.as_str()))
-    }
-
-    fn client(&self, timeout: Nanos) -> anyhow::Result<Client> {
-        client(&self.connections, &self.origins, timeout.into())
-    }
-}
-
 /// The profilers of the servers during a run.
-pub(super) struct Profiler {
+pub(crate) struct Profiler {
     servers: Servers,
     settings: ServerProfiler,
     /// The number of requests in flight at which the concurrency counts as full.
@@ -144,8 +39,8 @@ struct State {
 }
 
 impl Profiler {
-    /// The profilers of `servers`. The concurrency is full with `full` requests in flight.
-    pub(super) fn new(
+    /// Returns the profilers of `servers`. The concurrency is full with `full` requests in flight.
+    pub(crate) fn new(
         servers: Servers,
         settings: ServerProfiler,
         full: u64,
@@ -157,7 +52,7 @@ impl Profiler {
 
     /// Starts the profilers once the concurrency of the measurement has been full for long enough.
     /// If that fails, it is a warning, since the measurement is going on.
-    pub(super) fn watch(self: &Arc<Self>, phase: &PhaseStats) {
+    pub(crate) fn watch(self: &Arc<Self>, phase: &PhaseStats) {
         let Some(hold) = self.settings.at_full_concurrency else { return };
         let mut state = self.state();
         if phase.phase != PhaseKind::Profiling || state.starting.is_some() {
@@ -209,7 +104,7 @@ impl Profiler {
 
     /// Stops the profilers that were started, the last one first. Failures are warnings, since the
     /// measurement is complete.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let starting = self.state().starting.take();
         if let Some(thread) = starting
             && thread.join().is_err()

@@ -7,7 +7,7 @@ use serde_json::Value;
 use url::Url;
 use uuid::Uuid;
 
-use super::unmeasured::{answer, block_on, client};
+use super::request::{answer, block_on, client};
 use crate::config::{Connections, ServerConfig, url as urls};
 use crate::endpoint::EndpointType;
 use crate::interrupt::Interrupt;
@@ -22,24 +22,24 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 const MAX_MODELS: usize = 10;
 
 /// A run whose first requests were all rejected.
-pub(super) struct Rejection<'a> {
+pub(crate) struct Rejection<'a> {
     /// Status of the last response.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// The server's message, if there was one.
-    pub(super) message: Option<String>,
-    pub(super) server: &'a ServerConfig,
-    pub(super) connections: &'a Connections,
+    pub(crate) message: Option<String>,
+    pub(crate) server: &'a ServerConfig,
+    pub(crate) connections: &'a Connections,
     /// Path of the endpoint relative to the base URL.
-    pub(super) path: &'a str,
+    pub(crate) path: &'a str,
     /// The models that were requested.
-    pub(super) models: &'a [String],
-    pub(super) builder: &'a RequestBuilder,
+    pub(crate) models: &'a [String],
+    pub(crate) builder: &'a RequestBuilder,
 }
 
 impl Rejection<'_> {
     /// Returns the likely cause and what to do about it, after asking the first server what it
     /// offers: at its own origin, with the headers of the run, and for a limited time.
-    pub(super) fn cause(&self, interrupt: &Interrupt) -> String {
+    pub(crate) fn cause(&self, interrupt: &Interrupt) -> String {
         let advice = block_on(in_time(self.ask()), interrupt).ok().flatten().flatten();
         let advice = advice.unwrap_or_else(|| self.advice().to_owned());
         match &self.message {

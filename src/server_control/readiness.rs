@@ -9,7 +9,7 @@ use reqwest::Client;
 use url::Url;
 use uuid::Uuid;
 
-use super::unmeasured::{answer, block_on, client};
+use super::request::{answer, block_on, client};
 use crate::config::{Connections, ServerConfig, WaitMode, url as urls};
 use crate::interrupt::Interrupt;
 use crate::redact::Secret;
@@ -20,15 +20,15 @@ use crate::units::{Clock, Nanos};
 const ATTEMPT: Duration = Duration::from_secs(30);
 
 /// The requests that check whether a server is ready.
-pub(super) struct Probe<'a> {
-    pub(super) server: &'a ServerConfig,
-    pub(super) connections: &'a Connections,
+pub(crate) struct Probe<'a> {
+    pub(crate) server: &'a ServerConfig,
+    pub(crate) connections: &'a Connections,
     /// Path of the endpoint relative to the base URL.
-    pub(super) path: &'a str,
-    pub(super) models: &'a [String],
+    pub(crate) path: &'a str,
+    pub(crate) models: &'a [String],
     /// A request of the run.
-    pub(super) body: Bytes,
-    pub(super) builder: &'a RequestBuilder,
+    pub(crate) body: Bytes,
+    pub(crate) builder: &'a RequestBuilder,
 }
 
 impl Probe<'_> {
@@ -37,7 +37,7 @@ impl Probe<'_> {
     ///
     /// # Errors
     /// If a server does not serve the model within the timeout.
-    pub(super) fn wait(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
+    pub(crate) fn wait(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
         if self.server.wait_for_model.timeout == Nanos::ZERO || interrupt.is_draining() {
             return Ok(());
         }

@@ -1,0 +1,13 @@
+//! Requests to the servers of a run beside its load: to wait until they serve the model, to reset
+//! their prefix caches, to profile them, and to ask what they offer if they reject all requests.
+
+mod profiler;
+mod readiness;
+mod rejection;
+mod request;
+mod servers;
+
+pub(crate) use self::profiler::Profiler;
+pub(crate) use self::readiness::Probe;
+pub(crate) use self::rejection::Rejection;
+pub(crate) use self::servers::Servers;
