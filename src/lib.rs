@@ -81,6 +81,8 @@ pub mod config;
 
 mod server_control;
 
+mod collection;
+
 pub mod cli;
 
 pub mod app;

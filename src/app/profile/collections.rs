@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use super::Run;
-use crate::app::client_energy::ClientEnergy;
-use crate::app::gpu::GpuCollection;
-use crate::app::network_latency::RoundTrip;
-use crate::app::server_metrics::Collection;
 use crate::artifacts::ArtifactSet;
+use crate::collection::{ClientEnergy, GpuCollection, RoundTrip, ServerCollection};
 use crate::follow::Followers;
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
@@ -19,7 +16,7 @@ use crate::telemetry::Telemetry;
 
 /// The collections of a run.
 pub(super) struct Collections {
-    servers: Option<Collection>,
+    servers: Option<ServerCollection>,
     gpus: Option<GpuCollection>,
     round_trip: Option<RoundTrip>,
     energy: Option<Arc<ClientEnergy>>,
@@ -46,7 +43,9 @@ impl Collections {
     ) -> anyhow::Result<Self> {
         let (config, clock) = (&run.config, run.clock);
         Ok(Self {
-            servers: Collection::start(config, clock, telemetry, interrupt, files, followers)?,
+            servers: ServerCollection::start(
+                config, clock, telemetry, interrupt, files, followers,
+            )?,
             gpus: GpuCollection::start(config, clock, telemetry, interrupt, files, followers)?,
             round_trip: RoundTrip::start(config, clock, interrupt, files)?,
             energy: ClientEnergy::start(),
@@ -57,7 +56,7 @@ impl Collections {
     pub(super) fn listen_to(&self, runner: Runner) -> Runner {
         let energy = self.energy.clone().map(|energy| -> Arc<dyn PhaseListener> { energy });
         runner
-            .with_listener(self.servers.as_ref().map(Collection::listener))
+            .with_listener(self.servers.as_ref().map(ServerCollection::listener))
             .with_listener(self.gpus.as_ref().map(GpuCollection::listener))
             .with_listener(energy)
     }

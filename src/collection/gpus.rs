@@ -19,7 +19,7 @@ use crate::telemetry::Telemetry;
 use crate::units::Clock;
 
 /// The exporters of GPUs while they are being scraped.
-pub(super) struct GpuCollection {
+pub(crate) struct GpuCollection {
     collector: Collector<Sink>,
     config: gpu::Config,
 }
@@ -55,7 +55,7 @@ impl ScrapeSink for Sink {
 impl GpuCollection {
     /// Starts scraping, and measures the idle GPUs if there are any; `None` without exporters, or
     /// if nothing will be sent.
-    pub(super) fn start(
+    pub(crate) fn start(
         config: &RunConfig,
         clock: Clock,
         telemetry: &Arc<Telemetry>,
@@ -86,14 +86,14 @@ impl GpuCollection {
         Ok(Some(Self { collector, config }))
     }
 
-    pub(super) fn listener(&self) -> Arc<dyn PhaseListener> {
+    pub(crate) fn listener(&self) -> Arc<dyn PhaseListener> {
         Arc::new(self.collector.handle())
     }
 
     /// Waits for the counters of energy to pass the end of the load, up to a limit or an interrupt,
     /// then stops scraping and returns the report; `None` if no exporter reported a GPU and the
     /// user did not ask for it.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         self,
         interrupt: &Interrupt,
         files: &mut ArtifactSet,

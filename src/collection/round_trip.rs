@@ -9,7 +9,7 @@ use crate::transport::Target;
 use crate::units::{Clock, Nanos};
 
 /// The round-trip time while it is being measured, or the given one.
-pub(super) enum RoundTrip {
+pub(crate) enum RoundTrip {
     Given(Nanos),
     Probed(Prober<ProbeLines>),
 }
@@ -17,7 +17,7 @@ pub(super) enum RoundTrip {
 impl RoundTrip {
     /// Starts the measurement if it is configured; `None` if there is nothing to know, or nothing
     /// will be sent.
-    pub(super) fn start(
+    pub(crate) fn start(
         config: &RunConfig,
         clock: Clock,
         interrupt: &Interrupt,
@@ -39,7 +39,7 @@ impl RoundTrip {
     }
 
     /// Notes the end of the load.
-    pub(super) fn load_ended(&self) {
+    pub(crate) fn load_ended(&self) {
         if let Self::Probed(prober) = self {
             prober.load_ended();
         }
@@ -47,7 +47,7 @@ impl RoundTrip {
 
     /// Ends the measurement and returns the round-trip time in nanoseconds; `None` after a warning
     /// if no connect succeeded.
-    pub(super) fn finish(self, interrupt: &Interrupt, files: &mut ArtifactSet) -> Option<f64> {
+    pub(crate) fn finish(self, interrupt: &Interrupt, files: &mut ArtifactSet) -> Option<f64> {
         let prober = match self {
             Self::Given(mean) => return Some(mean.0 as f64),
             Self::Probed(prober) => prober,

@@ -11,19 +11,19 @@ use crate::units::Nanos;
 
 /// Reads the energy counters at the start and the end of the profiling phase.
 #[derive(Debug, Default)]
-pub(super) struct ClientEnergy {
+pub(crate) struct ClientEnergy {
     before: Mutex<Vec<Counter>>,
     joules: Mutex<Option<f64>>,
 }
 
 impl ClientEnergy {
     /// Creates a listener; `None` if there are no counters that can be read.
-    pub(super) fn start() -> Option<Arc<Self>> {
+    pub(crate) fn start() -> Option<Arc<Self>> {
         (!energy::packages().is_empty()).then(Arc::default)
     }
 
     /// Returns the energy of the processors in the profiling phase, in joules.
-    pub(super) fn joules(&self) -> Option<f64> {
+    pub(crate) fn joules(&self) -> Option<f64> {
         *self.joules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,7 +18,7 @@ use crate::telemetry::Telemetry;
 use crate::units::{Clock, Nanos};
 
 /// The metrics endpoints of a run while they are being scraped.
-pub(super) struct Collection {
+pub(crate) struct ServerCollection {
     collector: Collector<Sink>,
     /// Whether there is a file of scrapes.
     has_lines: bool,
@@ -29,7 +29,8 @@ pub(super) struct Collection {
 
 /// Passes scrapes on to the telemetry exporter, to the file and to the followers of the run.
 struct Sink {
-    /// The exporter, which ends with the run even if the last scrape was not written.
+    /// Weak, since a scrape that is still being fetched must not keep the exporter from ending with the
+    /// run.
     telemetry: Weak<Telemetry>,
     lines: Option<ScrapeLines>,
     followers: Followers,
@@ -53,10 +54,10 @@ impl ScrapeSink for Sink {
     }
 }
 
-impl Collection {
+impl ServerCollection {
     /// Starts scraping the endpoints of `config`; `None` if there are none, or if nothing will be
     /// sent.
-    pub(super) fn start(
+    pub(crate) fn start(
         config: &RunConfig,
         clock: Clock,
         telemetry: &Arc<Telemetry>,
@@ -79,7 +80,7 @@ impl Collection {
         Ok(Some(Self { collector, has_lines, slice_duration, has_others }))
     }
 
-    pub(super) fn listener(&self) -> Arc<dyn PhaseListener> {
+    pub(crate) fn listener(&self) -> Arc<dyn PhaseListener> {
         Arc::new(self.collector.handle())
     }
 
@@ -88,7 +89,7 @@ impl Collection {
     /// metrics. `client` and `limits` are absent if the client's own counts are incomplete. With other
     /// shards, the server's counters include their requests: the full wait is used, and the
     /// counts are compared when the shards are combined.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         self,
         client: Option<ClientCounts>,
         limits: Option<ClientLimits>,
