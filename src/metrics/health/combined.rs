@@ -1,9 +1,10 @@
 //! Client health of the combined shards of a run.
 
-use super::{
-    ClientHealth, Cpu, LoadReport, OfRecords, Queue, Reads, Reason, TimeStatistics, Verdict,
-    verdict,
+use super::client_health::{
+    ClientHealth, Cpu, OfRecords, Queue, Reads, Reason, TimeStatistics, Verdict,
 };
+use super::load::LoadReport;
+use super::verdict;
 
 /// Maximum number of reasons listed; there may be a thousand shards.
 const MAX_REASONS: usize = 20;

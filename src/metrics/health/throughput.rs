@@ -15,9 +15,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::LoadReport;
 use super::errors::ClientErrors;
 use super::likely::NORMAL_QUANTILE;
+use super::load::LoadReport;
 use crate::record::RequestRecord;
 use crate::units::Nanos;
 

@@ -1,6 +1,7 @@
 //! The rules for the verdict, with advice. `docs/decisions/client-health.md` explains them.
 
-use super::{Bound, ClientHealth, Cpu, Queue, Reason, TimeStatistics, Verdict};
+use super::bounds::Bound;
+use super::client_health::{ClientHealth, Cpu, Queue, Reason, TimeStatistics, Verdict};
 
 /// Lower limit for the statistics that errors are compared with, in milliseconds. Below it, the
 /// clocks and the noise of any machine would raise doubt.

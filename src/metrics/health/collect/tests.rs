@@ -2,6 +2,7 @@ use super::*;
 use crate::endpoint::{ContentPiece, ParsedResponse};
 use crate::metrics::MetricTag;
 use crate::metrics::fixture::{self, START};
+use crate::metrics::health::{Bound, MetricBounds, OfRecords, Reason};
 use crate::metrics::metric::{Observation, RecordValues, Value};
 use crate::metrics::tag;
 use crate::record::{Arrival, RequestError, ResponseBody, SseEvent};
