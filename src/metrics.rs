@@ -10,6 +10,7 @@
 use thiserror::Error;
 
 pub(crate) mod accumulate;
+pub(crate) mod accuracy;
 pub mod breakdown;
 pub(crate) mod catalogue;
 pub mod gpu;

@@ -5,7 +5,6 @@
 //! and their results are compared with that log.
 
 mod cores;
-mod errors;
 mod report;
 mod server;
 
@@ -23,12 +22,12 @@ use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
 use crate::follow::{Follower, Followers};
 use crate::interrupt::Interrupt;
+use crate::metrics::accuracy::{Errors, Sample, Served};
 use crate::metrics::health::{Limits, SelfCheck};
 use crate::metrics::metric::MeasuredRecord;
 use crate::platform::cores::keep_to;
 use crate::platform::replace::replace;
 use cores::Cores;
-use errors::{Errors, Sample, Served};
 use report::{Level, Report, Step};
 use server::Server;
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde::{Serialize, Serializer};
 
 use super::cores::Cores;
-use super::errors::{ErrorDistribution, Errors, METRICS};
 use crate::console::{self, Style};
+use crate::metrics::accuracy::{ErrorDistribution, Errors, METRICS};
 use crate::metrics::health::{Limits, SelfCheck};
 
 /// A level of load to try.

@@ -1,4 +1,4 @@
-//! Compares the client's results with the server's log.
+//! Accuracy: compares the client's results with the log of the mock server's writes.
 //!
 //! A byte was sent between the timestamps just before and just after its write, so each true
 //! value is known as an interval. The error of a reported value is its distance from that
@@ -10,13 +10,13 @@ use std::io::BufRead;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::metric::{MeasuredRecord, Value};
-use crate::metrics::percentile;
-use crate::metrics::tag::{self, MetricTag};
+use super::metric::{MeasuredRecord, Value};
+use super::percentile;
+use super::tag::{self, MetricTag};
 use crate::units::Nanos;
 
 /// The metrics that are compared.
-pub(super) const METRICS: [(MetricTag, &str); 5] = [
+pub(crate) const METRICS: [(MetricTag, &str); 5] = [
     (tag::TIME_TO_FIRST_TOKEN, "TTFT"),
     (tag::TIME_TO_SECOND_TOKEN, "TTST"),
     (tag::INTER_TOKEN_LATENCY, "ITL"),
@@ -32,22 +32,23 @@ const ICL: usize = 4;
 
 /// The client's results for one request.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Sample {
-    pub(super) request_id: String,
-    pub(super) start: Nanos,
-    pub(super) due: Option<Nanos>,
-    pub(super) failed: bool,
+pub(crate) struct Sample {
+    pub(crate) request_id: String,
+    pub(crate) start: Nanos,
+    pub(crate) due: Option<Nanos>,
+    pub(crate) failed: bool,
     /// Values in nanoseconds, in the order of [`METRICS`].
-    pub(super) values: [Vec<f64>; METRICS.len()],
-    pub(super) output_tokens: Option<f64>,
+    pub(crate) values: [Vec<f64>; METRICS.len()],
+    pub(crate) output_tokens: Option<f64>,
     /// Delay between the arrival and the read of each event, in nanoseconds.
-    pub(super) read_lags: Vec<u32>,
-    pub(super) socket_reads: u64,
-    pub(super) kernel_stamps: u64,
+    pub(crate) read_lags: Vec<u32>,
+    pub(crate) socket_reads: u64,
+    pub(crate) kernel_stamps: u64,
 }
 
 impl Sample {
-    pub(super) fn of(measured: &MeasuredRecord) -> Self {
+    /// Returns the results of a request.
+    pub(crate) fn of(measured: &MeasuredRecord) -> Self {
         let MeasuredRecord { record, observation, .. } = measured;
         let values = |tag| match observation.values.get(tag) {
             Some(Value::Scalar(value)) => vec![*value],
@@ -70,7 +71,7 @@ impl Sample {
 
 /// The server's log of one request: a line of its write log.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Served {
+pub(crate) struct Served {
     #[serde(default)]
     request_id: String,
     #[serde(rename = "arrival_ns")]
@@ -88,8 +89,11 @@ struct Written {
 }
 
 impl Served {
-    /// Parses a write log.
-    pub(super) fn read(log: impl BufRead) -> anyhow::Result<HashMap<String, Self>> {
+    /// Parses a write log, and returns its lines by the ID of the request.
+    ///
+    /// # Errors
+    /// If a line cannot be read, or is not JSON of the log.
+    pub(crate) fn read(log: impl BufRead) -> anyhow::Result<HashMap<String, Self>> {
         let parse = |line: std::io::Result<String>| {
             let served: Self =
                 serde_json::from_str(&line?).context("the write log is not valid JSON")?;
@@ -106,25 +110,25 @@ impl Served {
 
 /// Absolute errors in nanoseconds, unordered.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Errors {
+pub(crate) struct Errors {
     /// Errors by arrival time, in the order of [`METRICS`].
-    pub(super) by_arrival: [Vec<f64>; METRICS.len()],
+    pub(crate) by_arrival: [Vec<f64>; METRICS.len()],
     /// Errors as if the time of the read had been used.
-    pub(super) by_read: [Vec<f64>; METRICS.len()],
+    pub(crate) by_read: [Vec<f64>; METRICS.len()],
     /// From the due time to the hand-over to the transport.
-    pub(super) slip: Vec<f64>,
+    pub(crate) slip: Vec<f64>,
     /// From the due time to the request's arrival at the server.
-    pub(super) slip_at_server: Vec<f64>,
+    pub(crate) slip_at_server: Vec<f64>,
     /// Number of requests with a wrong output token count.
-    pub(super) miscounted: u64,
+    pub(crate) miscounted: u64,
     /// Number of failed requests.
-    pub(super) failed: u64,
+    pub(crate) failed: u64,
     /// Number of requests missing from the server's log.
-    pub(super) unknown: u64,
+    pub(crate) unknown: u64,
     /// Highest concurrency at the server, by its own log.
-    pub(super) reached_concurrency: u64,
+    pub(crate) reached_concurrency: u64,
     /// Fraction of reads with a kernel timestamp.
-    pub(super) kernel_share: f64,
+    pub(crate) kernel_share: f64,
 }
 
 /// The interval of a metric from one content event to another, divided by `divisor`.
@@ -150,7 +154,7 @@ fn spans(pieces: usize, tokens: u64) -> Vec<Span> {
 
 impl Errors {
     /// Compares each sample with the server's log of its request.
-    pub(super) fn of(samples: &[Sample], served: &HashMap<String, Served>) -> Self {
+    pub(crate) fn of(samples: &[Sample], served: &HashMap<String, Served>) -> Self {
         let mut errors = Self { reached_concurrency: most_at_once(served), ..Self::default() };
         let (mut reads, mut stamps) = (0, 0);
         for sample in samples {
@@ -222,18 +226,18 @@ fn most_at_once(served: &HashMap<String, Served>) -> u64 {
 
 /// Distribution of errors, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct ErrorDistribution {
+pub(crate) struct ErrorDistribution {
     #[serde(rename = "p50_ms")]
-    pub(super) p50: f64,
+    pub(crate) p50: f64,
     #[serde(rename = "p99_ms")]
-    pub(super) p99: f64,
+    pub(crate) p99: f64,
     #[serde(rename = "max_ms")]
-    pub(super) max: f64,
+    pub(crate) max: f64,
 }
 
 impl ErrorDistribution {
-    /// The distribution of `errors` in nanoseconds; `None` if there are none.
-    pub(super) fn of(errors: &[f64]) -> Option<Self> {
+    /// Returns the distribution of `errors` in nanoseconds; `None` if there are none.
+    pub(crate) fn of(errors: &[f64]) -> Option<Self> {
         let spread = percentile::distribution(|| errors.iter().copied())?;
         Some(Self { p50: spread.p50 / 1e6, p99: spread.p99 / 1e6, max: spread.max / 1e6 })
     }
