@@ -231,14 +231,14 @@ impl ArtifactSet {
     ) -> Result<Self, ArtifactError> {
         let layout = claim.layout().clone();
         let layout = if config.compress_jsonl { layout.compressed() } else { layout };
-        let is_sliced = run.slice_duration().is_some();
+        let is_sliced = run.setup.slice_duration.is_some();
         let slices = layout.timeslices().map(|path| (path, is_sliced));
         let statistics = config.server_metrics.statistics(&layout);
         let optional = slices.into_iter().chain(statistics).filter(|(_, is_wanted)| *is_wanted);
         for path in layout.summaries().into_iter().chain(optional.map(|(path, _)| path)) {
             replace::check(path)?;
         }
-        let redacted = redacted_extras(&run.input_config);
+        let redacted = redacted_extras(&run.setup.extra_inputs);
         let of_records = record_files(&layout, config, run, registry, &redacted)?;
         Manifest::running(run, config.prefix.clone(), &config.server_metrics)
             .write(&layout.manifest)
@@ -434,10 +434,11 @@ fn remove(path: &Path) -> Result<(), WriteFailure> {
 }
 
 /// Returns the `--extra-inputs` that are partly redacted; bodies have the same members.
-fn redacted_extras(input_config: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
-    let extras = input_config.pointer("/endpoint/extra").and_then(serde_json::Value::as_object);
+fn redacted_extras(
+    extra_inputs: &serde_json::Map<String, serde_json::Value>,
+) -> Vec<(String, serde_json::Value)> {
     let is_redacted = |value: &serde_json::Value| value.to_string().contains(redact::MARK);
-    let all = extras.into_iter().flatten().filter(|(_, value)| is_redacted(value));
+    let all = extra_inputs.iter().filter(|(_, value)| is_redacted(value));
     all.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

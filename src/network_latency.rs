@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::{io, thread};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::interrupt::Interrupt;
@@ -25,7 +25,7 @@ const TOP_UP_INTERVAL: Nanos = Nanos(100_000_000);
 const SLACK: Nanos = Nanos(1_000_000_000);
 
 /// How the round-trip time is known.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Config {
     /// It is given (`--network-latency-mean`).
@@ -35,7 +35,7 @@ pub enum Config {
 }
 
 /// When the servers are connected to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Probing {
     /// Time between the starts of two probes of a server (`--network-latency-ping-interval`, 1 s).
     pub interval: Nanos,

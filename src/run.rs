@@ -3,6 +3,7 @@
 
 mod endpoint_type;
 pub(crate) mod provenance;
+pub mod setup;
 
 use std::path::PathBuf;
 
@@ -29,9 +30,9 @@ use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::setting::named;
 use crate::telemetry::TelemetryReport;
-use crate::units::Nanos;
 
 pub(crate) use provenance::Provenance;
+use setup::Setup;
 
 /// The description of a run, known before its first request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -74,6 +75,9 @@ pub struct RunDescription {
     /// The limits that the results must keep.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub gates: Vec<Gate>,
+    /// The settings that depend neither on the metrics nor on the tables; read from `config`.
+    #[serde(skip)]
+    pub setup: Setup,
     /// The configuration as in the JSON summary, without secrets.
     pub input_config: Value,
     /// All settings, without secrets: the serialized configuration of the program.
@@ -126,25 +130,10 @@ impl RunDescription {
             settings: Settings::default(),
             dataset: None,
             gates: Vec::new(),
+            setup: Setup::default(),
             input_config: Value::Object(serde_json::Map::new()),
             config: Value::Null,
         }
-    }
-
-    /// Returns the names of the models.
-    #[must_use]
-    pub(crate) fn models(&self) -> Vec<&str> {
-        let items = self.input_config.pointer("/models/items").and_then(Value::as_array);
-        items.into_iter().flatten().filter_map(|item| item.get("name")?.as_str()).collect()
-    }
-
-    /// Returns the names that requests have as their model: the LoRA adapters, or else the models.
-    #[must_use]
-    pub(crate) fn requested_models(&self) -> Vec<&str> {
-        let adapters = self.config.pointer("/dataset/lora_modules").and_then(Value::as_array);
-        let adapters: Vec<&str> =
-            adapters.into_iter().flatten().filter_map(Value::as_str).collect();
-        if adapters.is_empty() { self.models() } else { adapters }
     }
 
     /// Returns each server that responded as its URL, name and version; before any has, the
@@ -153,9 +142,7 @@ impl RunDescription {
     pub(crate) fn servers(&self) -> Vec<String> {
         let responded = &self.provenance.servers;
         if responded.is_empty() {
-            let urls = self.input_config.pointer("/endpoint/urls").and_then(Value::as_array);
-            let urls = urls.into_iter().flatten().filter_map(Value::as_str);
-            return urls.map(str::to_owned).collect();
+            return self.setup.urls.clone();
         }
         let described = responded.iter().map(|server| {
             let about = [Some(&*server.url), server.name.as_deref(), server.version.as_deref()];
@@ -178,20 +165,6 @@ impl RunDescription {
             HeldLoad::Concurrency(whole) => HeldLoad::Concurrency(shard.share(whole)),
             other => other,
         })
-    }
-
-    /// Returns the round-trip time of the network if it is given (`--network-latency-mean`).
-    #[must_use]
-    pub(crate) fn given_round_trip(&self) -> Option<Nanos> {
-        let mean = self.input_config.pointer("/network_latency/mean_ms")?.as_f64()?;
-        Some(Nanos::from_millis(mean))
-    }
-
-    /// Returns the length of time slices (`--slice-duration`).
-    #[must_use]
-    pub(crate) fn slice_duration(&self) -> Option<Nanos> {
-        let seconds = self.input_config.pointer("/artifacts/slice_duration")?.as_f64()?;
-        Some(Nanos::from_seconds(seconds)).filter(|duration| *duration > Nanos::ZERO)
     }
 }
 

@@ -171,7 +171,7 @@ impl Status {
 
 impl Follower for Status {
     fn began(&self, run: &Began<'_>) {
-        let (models, servers) = (run.run.models(), run.run.servers());
+        let (models, servers) = (&run.run.setup.models, run.run.servers());
         let title = format!("{} at {}", models.join(", "), servers.join(", "));
         let current = CurrentRun {
             description: Arc::new(run.run.clone()),

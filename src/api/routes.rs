@@ -156,13 +156,11 @@ impl Service {
         members.insert("aiperf_version".to_owned(), env!("CARGO_PKG_VERSION").into());
         if let Some(run) = run {
             let of = &run.description;
-            let phase = profiling_phase(run);
             members.insert("benchmark_id".to_owned(), of.benchmark_id.to_string().into());
             members.insert("model".to_owned(), models(run).into());
             members.insert("endpoint_type".to_owned(), of.endpoint.name.into());
             members.insert("streaming".to_owned(), of.streaming.into());
-            for (name, key) in [("concurrency", "concurrency"), ("request_rate", "rate")] {
-                let value = phase.and_then(|phase| phase.get(key)).cloned();
+            for (name, value) in load(run) {
                 members.insert(name.to_owned(), value.unwrap_or_default());
             }
         }
@@ -386,13 +384,15 @@ fn run_info(run: Option<&CurrentRun>) -> Value {
 }
 
 fn models(run: &CurrentRun) -> String {
-    run.description.models().join(",")
+    run.description.setup.models.join(",")
 }
 
-/// Returns the settings of the measured phase in AIPerf's layout.
-fn profiling_phase(run: &CurrentRun) -> Option<&Value> {
-    let phases = run.description.input_config.get("phases")?.as_array()?;
-    phases.iter().find(|phase| phase.get("exclude_from_results") != Some(&Value::Bool(true)))
+/// Returns the configured load of the measured phase.
+fn load(run: &CurrentRun) -> [(&'static str, Option<Value>); 2] {
+    let phase = run.description.setup.measured_phase();
+    let concurrency = phase.and_then(|phase| Some(phase.concurrency?.most.into()));
+    let rate = phase.and_then(|phase| Some(phase.rate()?.into()));
+    [("concurrency", concurrency), ("request_rate", rate)]
 }
 
 /// Returns the labels that tell runs apart.
@@ -405,9 +405,8 @@ fn labels(run: Option<&CurrentRun>) -> Vec<(&'static str, String)> {
         ("endpoint_type", of.endpoint.name.to_owned()),
         ("streaming", of.streaming.to_string()),
     ];
-    let load = [("concurrency", "concurrency"), ("request_rate", "rate")];
-    let of_phase = |(name, key)| Some((name, profiling_phase(run)?.get(key)?.to_string()));
-    labels.extend(load.into_iter().filter_map(of_phase));
+    let load = load(run).into_iter();
+    labels.extend(load.filter_map(|(name, value)| Some((name, value?.to_string()))));
     labels
 }
 

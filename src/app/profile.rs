@@ -29,6 +29,7 @@ use crate::metrics::Registry;
 use crate::metrics::health::SelfCheck;
 use crate::platform::limits;
 use crate::run::provenance::Provenance;
+use crate::run::setup::Setup;
 use crate::run::{EndedBy, RunDescription, RunOutcome, RunReport};
 use crate::runner::{RequestBuilder, RunnerError, Targets, Workload};
 use crate::schedule;
@@ -249,6 +250,7 @@ impl Run {
         // The directory may get a number, which the description contains.
         let claim = claim(&mut config)?;
         let counts = traits.tokenizes_input || traits.produces_tokens;
+        let serialized = serde_json::to_value(&config)?;
         let description = RunDescription {
             benchmark_id: config.benchmark_id(seed),
             endpoint: traits,
@@ -257,7 +259,8 @@ impl Run {
             dataset: account,
             gates: config.judge.gates.clone(),
             input_config: config.input_config(),
-            config: serde_json::to_value(&config)?,
+            setup: Setup::read(&serialized)?,
+            config: serialized,
             cli_command: config.cli_command.clone(),
             provenance: Provenance::here(counts.then_some(&counter)),
             random_seed: Some(seed.0),
@@ -366,7 +369,7 @@ impl Run {
             None => None,
         };
         let (start_wall_ns, end_wall_ns) = (self.clock.wall_ns(start), self.clock.wall_ns(end));
-        let slices = self.description.slice_duration().and_then(|duration| {
+        let slices = self.description.setup.slice_duration.and_then(|duration| {
             let slices = processed.profiling.slices(&(start_wall_ns..end_wall_ns), duration);
             slices.map_err(|error| tracing::warn!("{error}")).ok()?
         });

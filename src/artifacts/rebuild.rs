@@ -4,6 +4,7 @@
 //! `run_manifest.json`, or else from an earlier summary, or else from what the records imply.
 
 mod combine;
+mod foreign;
 mod group;
 mod line_file;
 mod lines;
@@ -410,7 +411,7 @@ struct Gathered {
 impl Gathered {
     fn new(registry: &Arc<Registry>, run: &RunDescription, store: &Store) -> Self {
         let accumulator = || Accumulator::keeping_in(store.clone(), Arc::clone(registry));
-        let is_sliced = run.slice_duration().is_some();
+        let is_sliced = run.setup.slice_duration.is_some();
         Self {
             profiling: if is_sliced { accumulator().sliced() } else { accumulator() },
             breakdowns: breakdowns(registry, store, run),
@@ -490,7 +491,7 @@ impl Gathered {
         notes: &mut Vec<String>,
     ) -> RunReport {
         let window = outcome.start_wall_ns..outcome.end_wall_ns;
-        let slices = run.slice_duration().and_then(|duration| {
+        let slices = run.setup.slice_duration.and_then(|duration| {
             let slices = self.profiling.slices(&window, duration);
             slices.map_err(|error| notes.push(error.to_string())).ok()?
         });
@@ -544,11 +545,8 @@ impl Gathered {
 
 /// Returns the breakdowns of `run` by the models and URLs in its description.
 fn breakdowns(registry: &Arc<Registry>, store: &Store, run: &RunDescription) -> Breakdowns {
-    let count = |at: &str| {
-        let found = run.input_config.pointer(at).and_then(serde_json::Value::as_array);
-        found.map_or(0, Vec::len)
-    };
-    Breakdowns::new(registry, store, run.requested_models().len(), count("/endpoint/urls"))
+    let setup = &run.setup;
+    Breakdowns::new(registry, store, setup.requested_models().len(), setup.urls.len())
 }
 
 /// Returns the maximum number of spans that overlap at any time.

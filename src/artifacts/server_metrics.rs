@@ -88,7 +88,10 @@ impl ServerMetricsFiles {
     /// Returns the settings of a run, as far as its configuration is known.
     pub(super) fn of_run(run: &RunDescription) -> Self {
         let known = Self::deserialize(&run.config["artifacts"]["server_metrics"]);
-        known.unwrap_or_else(|_| Self { slice_duration: run.slice_duration(), ..Self::default() })
+        known.unwrap_or_else(|_| Self {
+            slice_duration: run.setup.slice_duration,
+            ..Self::default()
+        })
     }
 
     /// Returns the files that are replaced as a whole, with whether each is to be written.

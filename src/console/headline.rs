@@ -42,7 +42,7 @@ const COLUMNS: [&str; 6] = ["avg", "p50", "p90", "p95", "p99", "max"];
 /// not sent as it is.
 pub(super) fn header(report: &RunReport, style: Style) -> String {
     let RunReport { run, outcome, .. } = report;
-    let models = run.models().join(", ");
+    let models = run.setup.models.join(", ");
     let title = if models.is_empty() { run.endpoint.name } else { &models };
     let mut lines = vec![format!("  {}", run.servers().join(", "))];
     let streaming = if run.streaming { "streaming, " } else { "" };
@@ -68,8 +68,7 @@ fn tokenizer(report: &RunReport) -> Option<String> {
     let run = &report.run;
     let counted = run.endpoint.tokenizes_input || run.endpoint.produces_tokens;
     let tokenizer = run.provenance.tokenizer.as_ref().filter(|_| counted)?;
-    let by_server = run.input_config.pointer("/endpoint/use_server_token_count");
-    if by_server.and_then(serde_json::Value::as_bool) == Some(true) {
+    if run.settings.use_server_token_count {
         return Some("  tokens as counted by the server".to_owned());
     }
     Some(match tokenizer.name.as_str() {

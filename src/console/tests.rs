@@ -7,6 +7,8 @@ use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
+use crate::run::provenance::Tokenizer;
+use crate::run::setup::Setup;
 use crate::run::{ErrorCount, RunDescription, RunOutcome};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::family::Quantity;
@@ -100,10 +102,11 @@ fn the_first_screen_has_the_metrics_that_people_name_in_80_columns() {
         single(tag::REQUEST_COUNT, 1033.0),
         single(tag::ERROR_REQUEST_COUNT, 3.0),
     ]);
-    report.run.input_config = serde_json::json!({
-        "models": {"items": [{"name": "org/model"}]},
-        "endpoint": {"urls": ["http://localhost:8000"]},
-    });
+    report.run.setup = Setup {
+        models: vec!["org/model".to_owned()],
+        urls: vec!["http://localhost:8000".to_owned()],
+        ..Setup::default()
+    };
     report.outcome.end_wall_ns = 61_500_000_000;
     report.outcome.load =
         LoadReport { requested_concurrency: Some(8), reached_concurrency: 8, ..Default::default() };
@@ -309,7 +312,7 @@ fn advice_does_not_name_what_is_given() {
     let flags = [
         "--extra-inputs ignore_eos:true",
         "--extra-inputs min_tokens",
-        "--use-server-token-count",
+        "with --use-server-token-count",
         "--wait-for-model-timeout",
         "Set --tokenizer",
     ];
@@ -322,14 +325,15 @@ fn advice_does_not_name_what_is_given() {
     assert!(flags.iter().all(|flag| without.contains(flag)), "{without}");
     // Without a limit of the concurrency, nothing is said of it.
     assert!(!without.contains("--concurrency"), "{without}");
-    report.run.input_config = serde_json::json!({
-        "endpoint": {
-            "extra": {"ignore_eos": true, "min_tokens": 20},
-            "use_server_token_count": true,
-            "wait_for_model_timeout": 5.0,
-        },
-        "tokenizer": {"name": "org/model"},
-    });
+    let extra_inputs = serde_json::json!({"ignore_eos": true, "min_tokens": 20});
+    report.run.setup = Setup {
+        extra_inputs: extra_inputs.as_object().unwrap().clone(),
+        waits_for_model: true,
+        ..Setup::default()
+    };
+    report.run.settings.use_server_token_count = true;
+    let (name, sha256) = ("org/model".to_owned(), String::new());
+    report.run.provenance.tokenizer = Some(Tokenizer { name, sha256 });
     report.outcome.load.requested_concurrency = Some(8);
     let with = advice(&report);
     assert!(flags.iter().all(|flag| !with.contains(flag)), "{with}");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{count, printable, server_metrics};
 use crate::metrics::tag::{self, MetricTag};
-use crate::run::{ErrorCount, RunReport};
+use crate::run::{ErrorCount, RunDescription, RunReport};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::family::Quantity;
 use crate::telemetry::{ScrapesReport, TracesReport};
@@ -37,18 +37,18 @@ impl Given {
     /// Returns the settings of a run.
     #[must_use]
     pub(crate) fn of(report: &RunReport) -> Self {
-        let input = |path: &str| report.run.input_config.pointer(path);
-        let is_set = |path: &str| input(path).is_some_and(|value| *value != Value::Bool(false));
-        let name = input("/tokenizer/name").and_then(Value::as_str);
+        let RunDescription { setup, settings, provenance, .. } = &report.run;
+        let is_set = |name: &str| {
+            setup.extra_inputs.get(name).is_some_and(|value| *value != Value::Bool(false))
+        };
+        let tokenizer = provenance.tokenizer.as_ref().map(|tokenizer| tokenizer.name.as_str());
         Self {
-            ignores_eos: is_set("/endpoint/extra/ignore_eos"),
-            has_min_tokens: is_set("/endpoint/extra/min_tokens"),
-            uses_server_count: is_set("/endpoint/use_server_token_count"),
+            ignores_eos: is_set("ignore_eos"),
+            has_min_tokens: is_set("min_tokens"),
+            uses_server_count: settings.use_server_token_count,
             has_concurrency: report.outcome.load.requested_concurrency.is_some(),
-            waits_for_model: input("/endpoint/wait_for_model_timeout")
-                .and_then(Value::as_f64)
-                .is_some_and(|seconds| seconds > 0.0),
-            tokenizer: name.filter(|name| *name != "builtin").map(printable),
+            waits_for_model: setup.waits_for_model,
+            tokenizer: tokenizer.filter(|name| *name != "builtin").map(printable),
         }
     }
 
@@ -567,14 +567,7 @@ fn not_authorized(report: &RunReport) -> Option<Warning> {
     let is_refusal = |error: &&ErrorCount| matches!(error.error_details.code, Some(401 | 403));
     let requests = report.errors.iter().filter(is_refusal).map(|error| error.count).sum();
     let of = counted(report, tag::REQUEST_COUNT) + counted(report, tag::ERROR_REQUEST_COUNT);
-    let input = &report.run.input_config;
-    let has_header = |name: &str| {
-        let headers = input.pointer("/endpoint/headers").and_then(serde_json::Value::as_object);
-        headers.is_some_and(|headers| headers.keys().any(|key| key.eq_ignore_ascii_case(name)))
-    };
-    let had_key = input.pointer("/endpoint/api_key").is_some()
-        || has_header("authorization")
-        || has_header("x-api-key");
+    let had_key = report.run.setup.has_credentials;
     (requests > 0).then_some(Warning::NotAuthorized { requests, of, had_key })
 }
 

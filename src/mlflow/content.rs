@@ -9,6 +9,7 @@ use super::Config;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::run::{RunDescription, RunReport};
 use crate::schedule::PhaseKind;
+use crate::schedule::config::PhaseConfig;
 
 /// Maximum length of a parameter's value, in characters. Older servers reject longer ones.
 const MAX_PARAM: usize = 500;
@@ -138,39 +139,27 @@ pub(super) fn metrics(results: &[MetricResult]) -> BTreeMap<String, f64> {
 
 /// Returns the settings that tell runs apart.
 fn params(run: &RunDescription) -> BTreeMap<String, String> {
-    let settings = &run.input_config;
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let items = items
-                .iter()
-                .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
-            items.collect::<Vec<_>>().join(",")
-        }
-        other => other.to_string(),
-    };
-    let phases = settings.get("phases").and_then(Value::as_array);
-    let is_measured =
-        |phase: &&Value| phase.get("exclude_from_results") != Some(&Value::Bool(true));
-    let phase = phases.into_iter().flatten().find(is_measured);
-    let of_phase = [
-        ("timing.mode", "type"),
-        ("loadgen.concurrency", "concurrency"),
-        ("loadgen.request_rate", "rate"),
-        ("loadgen.request_count", "requests"),
-        ("loadgen.benchmark_duration", "duration"),
-    ];
-    let of_phase =
-        of_phase.into_iter().filter_map(|(name, key)| Some((name, text(phase?.get(key)?))));
-    let of_run =
-        [("output.artifact_directory", "/artifacts/dir"), ("endpoint.urls", "/endpoint/urls")];
-    let of_run =
-        of_run.into_iter().filter_map(|(name, at)| Some((name, text(settings.pointer(at)?))));
-    let own = [
+    let setup = &run.setup;
+    let of_run = [
         ("endpoint.type", run.endpoint.name.to_owned()),
-        ("endpoint.models", run.models().join(",")),
+        ("endpoint.models", setup.models.join(",")),
+        ("endpoint.urls", setup.urls.join(",")),
+        ("output.artifact_directory", setup.directory.display().to_string()),
         ("aiperf.cli_command", run.cli_command.clone()),
     ];
-    let all = own.into_iter().chain(of_run).chain(of_phase);
+    let number = |number: f64| Value::from(number).to_string();
+    let of_phase = setup.measured_phase().map(|phase| {
+        let PhaseConfig { load, concurrency, stop, .. } = phase;
+        [
+            ("timing.mode", Some(load.name().to_owned())),
+            ("loadgen.concurrency", concurrency.map(|limit| limit.most.to_string())),
+            ("loadgen.request_rate", phase.rate().map(number)),
+            ("loadgen.request_count", stop.requests.map(|requests| requests.to_string())),
+            ("loadgen.benchmark_duration", stop.duration.map(|it| number(it.as_seconds()))),
+        ]
+    });
+    let of_phase = of_phase.into_iter().flatten();
+    let of_phase = of_phase.filter_map(|(name, value)| Some((name, value?)));
+    let all = of_run.into_iter().filter(|(_, value)| !value.is_empty()).chain(of_phase);
     all.map(|(name, value)| (name.to_owned(), value.chars().take(MAX_PARAM).collect())).collect()
 }

@@ -35,7 +35,7 @@ impl Config {
 }
 
 /// Configuration of one phase.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseConfig {
     /// Purpose of the phase.
     pub kind: PhaseKind,
@@ -60,18 +60,25 @@ pub struct PhaseConfig {
 }
 
 impl PhaseConfig {
-    /// Returns the configured rate in requests per second if it is the same from start to end;
-    /// absent if the rate changes or none is configured.
+    /// Returns the configured rate in requests per second, after a ramp if there is one; absent if
+    /// the rate changes or none is configured.
     #[must_use]
-    pub fn steady_rate(&self) -> Option<f64> {
+    pub(crate) fn rate(&self) -> Option<f64> {
         match &self.load {
-            LoadPattern::Rate(Rate { points, ramp: None, .. }) => match points.as_slice() {
+            LoadPattern::Rate(Rate { points, .. }) => match points.as_slice() {
                 [only] => Some(only.rate),
                 _ => None,
             },
             LoadPattern::UserCentric { rate, .. } => Some(*rate),
-            _ => None,
+            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule => None,
         }
+    }
+
+    /// Returns the configured rate in requests per second if it is the same from start to end.
+    #[must_use]
+    pub fn steady_rate(&self) -> Option<f64> {
+        let has_ramp = matches!(&self.load, LoadPattern::Rate(Rate { ramp: Some(_), .. }));
+        self.rate().filter(|_| !has_ramp)
     }
 
     /// Describes the load in a few words, such as `concurrency 16` or `25 req/s`.
@@ -196,7 +203,7 @@ pub enum HeldLoad {
 }
 
 /// How requests become due.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadPattern {
     /// As soon as a slot is free.
@@ -215,8 +222,23 @@ pub enum LoadPattern {
     },
 }
 
+impl LoadPattern {
+    /// Returns the name of the type of a phase with this load in AIPerf's files.
+    #[must_use]
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::ClosedLoop => "concurrency",
+            Self::Rate(Rate { pattern: ArrivalPattern::Constant, .. }) => "constant",
+            Self::Rate(Rate { pattern: ArrivalPattern::Poisson, .. }) => "poisson",
+            Self::Rate(Rate { pattern: ArrivalPattern::Gamma { .. }, .. }) => "gamma",
+            Self::FixedSchedule => "fixed_schedule",
+            Self::UserCentric { .. } => "user_centric",
+        }
+    }
+}
+
 /// Arrivals at a rate.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// The rate over time, interpolated linearly between the points. It is constant before the
     /// first and after the last point, so one point gives a constant rate.
@@ -243,7 +265,7 @@ impl Rate {
 }
 
 /// A rate at a point in time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RatePoint {
     /// Time since the phase's start, or since the end of the ramp if there is one.
     pub at: Nanos,
@@ -252,7 +274,7 @@ pub struct RatePoint {
 }
 
 /// Distribution of arrivals around a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrivalPattern {
     /// At equal intervals.
@@ -268,7 +290,7 @@ pub enum ArrivalPattern {
 }
 
 /// A limit on a number of concurrent things.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// The limit.
     pub most: u64,
@@ -285,7 +307,7 @@ impl Limit {
 }
 
 /// Requests that are cancelled on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Cancellation {
     /// Percentage of the requests that are cancelled; greater than 0.
     pub percent: f64,
@@ -296,7 +318,7 @@ pub struct Cancellation {
 /// When a phase stops sending: at the first limit that is reached.
 ///
 /// Without any limit it sends one session for each conversation of the dataset.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopCondition {
     /// Number of requests.
     pub requests: Option<u64>,

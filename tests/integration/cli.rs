@@ -13,6 +13,7 @@ use aiperf::multi_run::space::Direction;
 use aiperf::multi_run::sweep::Choice;
 use aiperf::multi_run::{Dimension, Filter, Load};
 use aiperf::report::plot::AutoPlot;
+use aiperf::run::setup::Setup;
 use aiperf::schedule::PhaseKind;
 use aiperf::schedule::config::{
     ArrivalPattern, Cancellation, Limit, LoadPattern, Rate, StopCondition, UseOfTimestamps, Zero,
@@ -1129,6 +1130,51 @@ fn a_tokenizer_that_cannot_be_had_stops_nobody() {
     assert_eq!(source("org/other"), tokenizer::Source::Builtin);
     let path = snapshot.to_str().unwrap();
     assert_eq!(source(path), tokenizer::Source::Path(snapshot.clone()));
+}
+
+#[test]
+fn what_results_depend_on_is_read_from_the_serialized_configuration() {
+    let config = profile(
+        "--url http://u:p@h/v1/,g:81 --lora-modules a --extra-inputs api_key:k --header X-Api-Key:k \
+         --wait-for-model-timeout 3 --request-rate 10 --warmup-request-count 3 --artifact-dir out \
+         --slice-duration 2 --network-latency-mean 0.5 --num-profile-runs 2",
+    );
+    let serialized = json!(config);
+    let setup = Setup::read(&serialized).unwrap();
+    assert_eq!(
+        (setup.models.as_slice(), setup.lora_modules.as_slice()),
+        (&["m".into()][..], &["a".into()][..])
+    );
+    assert_eq!(setup.urls, ["http://redacted@h/v1", "http://g:81"]);
+    assert_eq!(json!(setup.extra_inputs), json!({"api_key": "<redacted>"}));
+    assert!(setup.has_credentials && setup.waits_for_model);
+    assert_eq!(setup.phases, config.schedule.phases);
+    assert_eq!(setup.directory, config.artifacts.directory);
+    assert_eq!(setup.slice_duration, Some(Nanos(2_000_000_000)));
+    assert_eq!(setup.round_trip, Some(Nanos(500_000)));
+    assert_eq!(setup.multi_run, config.multi_run);
+    // A setting with another name is not one that was not given.
+    for path in [
+        "/dataset/models",
+        "/dataset/lora_modules",
+        "/endpoint/extra_inputs",
+        "/schedule/phases",
+        "/server/urls",
+        "/server/headers",
+        "/server/api_key",
+        "/server/wait_for_model/timeout",
+        "/artifacts/directory",
+        "/artifacts/server_metrics/slice_duration",
+        "/network_latency",
+        "/multi_run",
+    ] {
+        let mut renamed = serialized.clone();
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        let members = renamed.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        let value = members.remove(name).unwrap();
+        members.insert(format!("{name}_"), value);
+        assert!(Setup::read(&renamed).is_err(), "{path}");
+    }
 }
 
 /// The command of AIPerf's sample, without unsupported flags, and its `input_config`.

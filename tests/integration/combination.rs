@@ -135,10 +135,38 @@ fn manifest(index: u64, count: u64) -> Value {
             "use_server_token_count": false,
             "developer_mode": false,
         },
-        "input_config": {
-            "models": ["m"],
-            "endpoint": {"type": "chat", "urls": ["http://localhost:8000"], "streaming": true},
-            "phases": [{"name": "profiling", "concurrency": 4}],
+        "input_config": {"endpoint": {"urls": ["http://localhost:8000"]}},
+        "config": config("http://localhost:8000/", &json!({"concurrency": {"most": 4}})),
+    })
+}
+
+/// Returns the serialized configuration of a run against `url` whose measurement has this load.
+fn config(url: &str, load: &Value) -> Value {
+    let mut phase = json!({
+        "kind": "profiling",
+        "load": "closed_loop",
+        "stop": {},
+        "end_failed_sessions": false,
+    });
+    phase.as_object_mut().unwrap().extend(load.as_object().unwrap().clone());
+    json!({
+        "dataset": {"models": ["m"], "lora_modules": [], "random_seed": 7, "cache_bust": "none"},
+        "endpoint": {"extra_inputs": {}},
+        "schedule": {"phases": [phase]},
+        "server": {
+            "urls": [url],
+            "headers": {},
+            "api_key": null,
+            "wait_for_model": {"timeout": 0},
+        },
+        "artifacts": {"directory": "out", "server_metrics": {"slice_duration": null}},
+        "network_latency": null,
+        "multi_run": {
+            "runs": 1,
+            "cooldown": 0,
+            "confidence_level": 0.95,
+            "repeats_warmup": false,
+            "varies_seed": false,
         },
     })
 }
@@ -485,12 +513,11 @@ fn parts_of_other_runs_are_refused() {
         other["random_seed"] = 8.into();
         other["start_at_ns"] = 5.into();
         other["streaming"] = false.into();
-        other["input_config"] = json!({
-            "models": ["other"],
-            "endpoint": {"type": "completions", "urls": ["http://elsewhere"]},
-            "phases": [{"name": "profiling", "rate": 7.5}],
-            "datasets": texts,
-        });
+        other["endpoint_type"] = "completions".into();
+        let rate = json!({"rate": {"points": [{"at": 0, "rate": 7.5}], "pattern": "poisson"}});
+        other["config"] = config("http://elsewhere/", &json!({"load": rate}));
+        other["config"]["dataset"]["models"] = json!(["other"]);
+        other["config"]["dataset"]["source"] = json!(texts);
     });
     let differences =
         ["models", "servers", "endpoint type", "load", "dataset", "--random-seed", "--start-at"];

@@ -107,7 +107,7 @@ impl Run {
             store: store.clone(),
             telemetry: Arc::clone(&telemetry),
             progress: Arc::clone(&progress),
-            is_sliced: self.description.slice_duration().is_some(),
+            is_sliced: self.description.setup.slice_duration.is_some(),
             breakdowns: self.breakdowns(&store),
             followers: followers.clone(),
             clock: self.clock,

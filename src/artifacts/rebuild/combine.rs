@@ -10,8 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::lines::Seen;
 use super::network_latency;
 use super::server_metrics::{self, Known};
@@ -25,6 +23,7 @@ use crate::column::{Column, Store};
 use crate::judge::Gate;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::run::{Combination, Part, RunDescription, RunOutcome};
+use crate::schedule::config::PhaseConfig;
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
@@ -94,7 +93,7 @@ pub fn combine(
     let times = || ends.iter().copied().chain(unknown);
     let start_wall_ns = times().map(|end| end.start_wall_ns).min().unwrap_or(0);
     let end_wall_ns = times().map(|end| end.end_wall_ns).max().unwrap_or(0);
-    let load = load(&run.input_config, &ends, &gathered.spans, start_wall_ns);
+    let load = load(run.setup.measured_phase(), &ends, &gathered.spans, start_wall_ns);
     let combination = combination(first.shard.count(), parts);
     let mut files = ServerMetricsFiles::default();
     let counts = ClientCounts::of([&gathered.warmup, &gathered.profiling]);
@@ -203,9 +202,12 @@ fn round_trip_ns(
 
 /// Returns the load that was configured for all shards together, and the load reached according to
 /// their records.
-fn load(config: &Value, ends: &[&RunOutcome], spans: &Column<Span>, start: u64) -> LoadReport {
-    let phase = config.get("phases").and_then(Value::as_array).and_then(|phases| phases.last());
-    let asked = |name: &str| phase.and_then(|phase| phase.get(name));
+fn load(
+    phase: Option<&PhaseConfig>,
+    ends: &[&RunOutcome],
+    spans: &Column<Span>,
+    start: u64,
+) -> LoadReport {
     let has = |of: &dyn Fn(&LoadReport) -> bool| ends.iter().any(|end| of(&end.load));
     let last = spans.iter().map(|span| span.start).max().unwrap_or(0);
     let seconds = last.saturating_sub(start) as f64 / 1e9;
@@ -213,12 +215,12 @@ fn load(config: &Value, ends: &[&RunOutcome], spans: &Column<Span>, start: u64) 
     LoadReport {
         slot_seconds: ends.iter().map(|end| end.load.slot_seconds).sum(),
         sends_held_back: ends.iter().map(|end| end.load.sends_held_back).sum(),
-        requested_concurrency: asked("concurrency")
-            .and_then(Value::as_u64)
+        requested_concurrency: phase
+            .and_then(|phase| Some(phase.concurrency?.most))
             .filter(|_| has(&|load| load.requested_concurrency.is_some())),
         reached_concurrency: most_at_once(spans),
-        requested_rate: asked("rate")
-            .and_then(Value::as_f64)
+        requested_rate: phase
+            .and_then(PhaseConfig::rate)
             .filter(|_| has(&|load| load.requested_rate.is_some())),
         reached_rate: Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0),
     }

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize as _;
 use uuid::Uuid;
 
 use super::origin::Origin;
@@ -78,7 +77,7 @@ impl Group {
             let Some((member, config)) = origin.member() else { continue };
             let Ok(sweep_id) = Uuid::parse_str(&member.sweep_id) else { continue };
             let group = group.get_or_insert_with(|| Self {
-                config: Config::deserialize(&config["multi_run"]).unwrap_or_default(),
+                config: config.clone(),
                 sweep_id,
                 cells: vec![None],
                 runs: Vec::new(),

@@ -16,7 +16,7 @@ pub(super) fn round_trip_ns<'a>(
     notes: &mut Vec<String>,
     mut take: impl FnMut(&[u8]),
 ) -> Option<f64> {
-    if let Some(given) = run.given_round_trip() {
+    if let Some(given) = run.setup.round_trip {
         return Some(given.0 as f64);
     }
     let mut round_trips = RoundTrips::default();

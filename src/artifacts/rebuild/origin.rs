@@ -9,6 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::ReportError;
+use super::foreign::{self, InputConfig};
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{End, Manifest};
@@ -16,12 +17,11 @@ use crate::artifacts::open;
 use crate::artifacts::server_metrics::{ServerMetricsFiles, ServerMetricsSection};
 use crate::dataset::Account;
 use crate::endpoint::EndpointType;
-use crate::metrics::metric::{Objective, Settings};
-use crate::metrics::{ClientHealth, LoadReport, MetricTag};
-use crate::multi_run::Member;
+use crate::metrics::metric::Settings;
+use crate::metrics::{ClientHealth, LoadReport};
+use crate::multi_run::{self, Member};
 use crate::run::{RunDescription, RunOutcome, Tables};
 use crate::schedule::BranchStats;
-use crate::setting::Named as _;
 use crate::telemetry::TelemetryReport;
 
 /// The manifest, if there is one.
@@ -31,7 +31,11 @@ pub(super) struct Origin {
 
 impl Origin {
     pub(super) fn find(directory: &Path) -> Result<Self, ReportError> {
-        Ok(Self { manifest: read_json(&Layout::new(directory, None).manifest)? })
+        let mut manifest: Option<Manifest> = read_json(&Layout::new(directory, None).manifest)?;
+        if let Some(Manifest { run, .. }) = &mut manifest {
+            run.setup = foreign::setup(&run.config, &run.input_config);
+        }
+        Ok(Self { manifest })
     }
 
     pub(super) const fn has_manifest(&self) -> bool {
@@ -48,10 +52,10 @@ impl Origin {
         self.manifest.as_ref().map_or("", |manifest| &manifest.aiperf_version)
     }
 
-    /// Returns its position among several runs and their configuration, if it was one of them.
-    pub(super) fn member(&self) -> Option<(&Member, &Value)> {
+    /// Returns its position among several runs and their settings, if it was one of them.
+    pub(super) fn member(&self) -> Option<(&Member, &multi_run::Config)> {
         let run = &self.manifest.as_ref()?.run;
-        Some((run.member.as_ref()?, &run.config))
+        Some((run.member.as_ref()?, &run.setup.multi_run))
     }
 
     pub(super) fn prefix(&self) -> Option<&str> {
@@ -114,23 +118,16 @@ struct Summary {
 
 impl Summary {
     fn describe(self) -> (RunDescription, Option<End>) {
-        let endpoint = self.input_config.pointer("/endpoint/type").and_then(Value::as_str);
-        let endpoint = endpoint.and_then(EndpointType::named).unwrap_or(EndpointType::CHAT);
-        let streaming = self.input_config.pointer("/endpoint/streaming").and_then(Value::as_bool);
-        let show_trace_timing =
-            self.input_config.pointer("/artifacts/show_trace_timing").and_then(Value::as_bool);
-        let slos = self.input_config.get("slos").and_then(Value::as_object);
-        let objectives = slos
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, bound)| {
-                Some(Objective { tag: MetricTag::find(name)?, threshold: bound.as_f64()? })
-            })
-            .collect();
+        let known = InputConfig::of(&self.input_config);
         let run = RunDescription {
             benchmark_id: Uuid::parse_str(&self.run_info.benchmark_id).unwrap_or_default(),
-            streaming: streaming.unwrap_or(false),
-            settings: Settings { objectives, ..Settings::default() },
+            streaming: known.endpoint.streaming,
+            settings: Settings {
+                objectives: known.objectives(),
+                use_server_token_count: known.endpoint.use_server_token_count,
+                ..Settings::default()
+            },
+            setup: foreign::setup(&self.run_info.config, &self.input_config),
             input_config: self.input_config,
             random_seed: self.run_info.random_seed,
             dataset: self.run_info.dataset.clone().map(Account::before),
@@ -138,11 +135,8 @@ impl Summary {
             config: self.run_info.config,
             cli_command: self.run_info.cli_command,
             provenance: self.run_info.provenance,
-            tables: Tables {
-                trace_timing: show_trace_timing.unwrap_or(false),
-                ..Tables::default()
-            },
-            ..RunDescription::of(endpoint)
+            tables: Tables { trace_timing: known.artifacts.show_trace_timing, ..Tables::default() },
+            ..RunDescription::of(known.endpoint_type())
         };
         let times = wall_time(&self.start_time).zip(wall_time(&self.end_time));
         let end = times.map(|(start_wall_ns, end_wall_ns)| RunOutcome {

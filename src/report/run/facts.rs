@@ -23,7 +23,7 @@ const FIGURES: [MetricTag; 7] = [
 
 impl Run<'_> {
     pub(super) fn title(&self) -> String {
-        match self.report.run.models().as_slice() {
+        match self.report.run.setup.models.as_slice() {
             [] => "aiperf".to_owned(),
             names => format!("{} | aiperf", names.join(", ")),
         }
@@ -35,7 +35,7 @@ impl Run<'_> {
         let start = crate::artifacts::local_time(outcome.start_wall_ns);
         let second = start.split('.').next().unwrap_or_default().replace('T', " ");
         let program = &run.provenance.program;
-        let models = run.models().join(", ");
+        let models = run.setup.models.join(", ");
         let parts = [models, run.endpoint.name.to_owned(), outcome.load.to_string(), second];
         let parts = parts.into_iter().filter(|part| !part.is_empty());
         let parts = parts.chain([format!("{} {}", program.name, program.version)]);

@@ -16,6 +16,7 @@ use aiperf::metrics::{
 };
 use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
 use aiperf::record::{SseEvent, TurnId};
+use aiperf::run::setup::Setup;
 use aiperf::run::{RunDescription, RunOutcome, RunReport};
 use aiperf::runner::{CpuShares, QueueStats};
 use aiperf::schedule::PhaseKind;
@@ -187,6 +188,11 @@ fn description(settings: Settings) -> RunDescription {
         benchmark_id: Uuid::from_u128(0x1234_5678),
         streaming: true,
         settings,
+        setup: Setup {
+            models: vec!["m".to_owned()],
+            urls: vec!["http://127.0.0.1".to_owned()],
+            ..Setup::default()
+        },
         input_config: serde_json::json!({
             "models": {"items": [{"name": "m"}]},
             "endpoint": {"urls": ["http://127.0.0.1"], "type": "chat", "streaming": true},

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::lines::RecordReader;
 use super::super::origin::Origin;
@@ -113,37 +113,30 @@ impl Source {
     /// the ID is omitted if anything else differs.
     fn differences(&self, other: &Self) -> Vec<String> {
         let (a, b) = (&self.run, &other.run);
-        let of = |run: &RunDescription, at: &str| run.input_config.pointer(at).cloned();
+        let (a_set, b_set) = (&a.setup, &b.setup);
         let mut all = Vec::new();
-        let mut hold = |what: &str, one: Option<Value>, other: Option<Value>| {
+        let mut hold = |what: &str, one: Value, other: Value| {
             if one != other {
-                let shown =
-                    |value: Option<Value>| value.map_or("none".to_owned(), |v| v.to_string());
-                let [one, other] = around_the_difference(&shown(one), &shown(other));
+                let shown = |value: &Value| match value {
+                    Value::Null => "none".to_owned(),
+                    value => value.to_string(),
+                };
+                let [one, other] = around_the_difference(&shown(&one), &shown(&other));
                 all.push(format!("{what} ({one} and {other})"));
             }
         };
-        let number = |number: Option<u64>| number.map(Value::from);
-        hold(
-            "the aiperf version",
-            Some(self.version.as_str().into()),
-            Some(other.version.as_str().into()),
-        );
-        hold(
-            "the number of shards",
-            number(Some(self.shard.count())),
-            number(Some(other.shard.count())),
-        );
-        hold("the models", of(a, "/models"), of(b, "/models"));
-        hold("the endpoint type", of(a, "/endpoint/type"), of(b, "/endpoint/type"));
-        hold("the servers", of(a, "/endpoint/urls"), of(b, "/endpoint/urls"));
-        hold("streaming", Some(a.streaming.into()), Some(b.streaming.into()));
-        hold("the load", of(a, "/phases"), of(b, "/phases"));
-        hold("the dataset", of(a, "/datasets"), of(b, "/datasets"));
-        hold("--random-seed", number(a.random_seed), number(b.random_seed));
-        hold("--start-at", number(a.start_at_ns), number(b.start_at_ns));
+        hold("the aiperf version", json!(self.version), json!(other.version));
+        hold("the number of shards", json!(self.shard.count()), json!(other.shard.count()));
+        hold("the models", json!(a_set.models), json!(b_set.models));
+        hold("the endpoint type", json!(a.endpoint.name), json!(b.endpoint.name));
+        hold("the servers", json!(a_set.urls), json!(b_set.urls));
+        hold("streaming", json!(a.streaming), json!(b.streaming));
+        hold("the load", json!(a_set.phases), json!(b_set.phases));
+        hold("the dataset", json!(a_set.dataset), json!(b_set.dataset));
+        hold("--random-seed", json!(a.random_seed), json!(b.random_seed));
+        hold("--start-at", json!(a.start_at_ns), json!(b.start_at_ns));
         if a.settings.objectives != b.settings.objectives {
-            hold("--goodput", of(a, "/slos"), of(b, "/slos"));
+            hold("--goodput", json!(a.settings.objectives), json!(b.settings.objectives));
         } else if a.settings != b.settings {
             all.push("the metric thresholds".to_owned());
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::members::exported_kind;
 use super::LabelColumns;
@@ -119,10 +119,6 @@ pub(super) fn of(
     let exported = metrics.report.metrics.iter().filter(|metric| metric.kind != Kind::Summary);
     let of_type =
         |kind| exported.clone().filter(|metric| exported_kind(metric.kind) == kind).count();
-    let config = &run.run.input_config;
-    let models = config.pointer("/models/items").and_then(Value::as_array);
-    let models: Vec<_> =
-        models.into_iter().flatten().filter_map(|model| model["name"].as_str()).collect();
     let mut all = vec![
         ("aiperf.schema_version", SCHEMA_VERSION.to_owned()),
         ("aiperf.version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -139,8 +135,8 @@ pub(super) fn of(
         all.push(("aiperf.profiling_duration_ns", duration.to_string()));
         all.push(("aiperf.profiling_duration_seconds", (duration as f64 / 1e9).to_string()));
     }
-    all.push(("aiperf.input_config", config.to_string()));
-    all.push(("aiperf.model_names", json!(models).to_string()));
+    all.push(("aiperf.input_config", run.run.input_config.to_string()));
+    all.push(("aiperf.model_names", json!(run.run.setup.models).to_string()));
     if let Some(concurrency) = run.outcome.load.requested_concurrency {
         all.push(("aiperf.concurrency", concurrency.to_string()));
     }

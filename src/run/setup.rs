@@ -1,0 +1,160 @@
+//! The settings of a run that its results and those who read them depend on.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::multi_run;
+use crate::network_latency;
+use crate::redact::ShownUrl;
+use crate::schedule::PhaseKind;
+use crate::schedule::config::PhaseConfig;
+use crate::units::Nanos;
+
+/// The settings of a run that files, the console and other programs depend on.
+///
+/// They are read from the serialized configuration of the program, at the start of a run as well as
+/// by `aiperf report`. A setting that is renamed in the configuration alone makes every run fail.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "Serialized")]
+pub struct Setup {
+    /// Names of the models.
+    pub models: Vec<String>,
+    /// LoRA adapters that requests name instead of the model.
+    pub lora_modules: Vec<String>,
+    /// Base URLs of the servers, without credentials and without a slash at the end.
+    pub urls: Vec<String>,
+    /// The other settings of the dataset, without its seed.
+    pub dataset: Map<String, Value>,
+    /// Fields of every request body, without secrets.
+    pub extra_inputs: Map<String, Value>,
+    /// Whether requests have an API key, or a header for one.
+    pub has_credentials: bool,
+    /// Whether the first request waits for the model.
+    pub waits_for_model: bool,
+    /// The phases of all shards together, in order.
+    pub phases: Vec<PhaseConfig>,
+    /// The directory of the files.
+    pub directory: PathBuf,
+    /// Length of time slices (`--slice-duration`).
+    pub slice_duration: Option<Nanos>,
+    /// Round-trip time of the network, if it is given (`--network-latency-mean`).
+    pub round_trip: Option<Nanos>,
+    /// The number of runs, and how they differ.
+    pub multi_run: multi_run::Config,
+}
+
+impl Setup {
+    /// Reads the settings from `config`, the serialized configuration of the program.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a setting is missing or has another form.
+    pub fn read(config: &Value) -> serde_json::Result<Self> {
+        Self::deserialize(config)
+    }
+
+    /// Returns the names that requests have as their model: the LoRA adapters, or else the models.
+    #[must_use]
+    pub(crate) fn requested_models(&self) -> &[String] {
+        if self.lora_modules.is_empty() { &self.models } else { &self.lora_modules }
+    }
+
+    /// Returns the phase that is measured; `None` if the settings are not known.
+    #[must_use]
+    pub(crate) fn measured_phase(&self) -> Option<&PhaseConfig> {
+        self.phases.iter().rfind(|phase| phase.kind == PhaseKind::Profiling)
+    }
+}
+
+/// Returns whether the value of the header `name` authorizes requests.
+#[must_use]
+pub(crate) fn is_credential(name: &str) -> bool {
+    ["authorization", "x-api-key"].iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// The members of the serialized configuration. Serde accepts that an option is missing unless a
+/// function reads it.
+#[derive(Deserialize)]
+struct Serialized {
+    dataset: Dataset,
+    endpoint: Endpoint,
+    schedule: Schedule,
+    server: Server,
+    artifacts: Artifacts,
+    #[serde(deserialize_with = "Option::deserialize")]
+    network_latency: Option<network_latency::Config>,
+    multi_run: multi_run::Config,
+}
+
+#[derive(Deserialize)]
+struct Dataset {
+    models: Vec<String>,
+    lora_modules: Vec<String>,
+    #[serde(rename = "random_seed", deserialize_with = "Option::deserialize")]
+    _random_seed: Option<u64>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    extra_inputs: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Schedule {
+    phases: Vec<PhaseConfig>,
+}
+
+#[derive(Deserialize)]
+struct Server {
+    urls: Vec<ShownUrl>,
+    headers: Map<String, Value>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    api_key: Option<String>,
+    wait_for_model: WaitForModel,
+}
+
+#[derive(Deserialize)]
+struct WaitForModel {
+    timeout: Nanos,
+}
+
+#[derive(Deserialize)]
+struct Artifacts {
+    directory: PathBuf,
+    server_metrics: ServerMetricsFiles,
+}
+
+#[derive(Deserialize)]
+struct ServerMetricsFiles {
+    #[serde(deserialize_with = "Option::deserialize")]
+    slice_duration: Option<Nanos>,
+}
+
+impl From<Serialized> for Setup {
+    fn from(config: Serialized) -> Self {
+        let Serialized { dataset, endpoint, schedule, server, artifacts, .. } = config;
+        let has_header = server.headers.keys().any(|name| is_credential(name));
+        let round_trip = match config.network_latency {
+            Some(network_latency::Config::Mean(mean)) => Some(mean),
+            Some(network_latency::Config::Automatic(_)) | None => None,
+        };
+        Self {
+            models: dataset.models,
+            lora_modules: dataset.lora_modules,
+            urls: server.urls.iter().map(|url| url.trim_end_matches('/').to_owned()).collect(),
+            dataset: dataset.others,
+            extra_inputs: endpoint.extra_inputs,
+            has_credentials: server.api_key.is_some() || has_header,
+            waits_for_model: server.wait_for_model.timeout > Nanos::ZERO,
+            phases: schedule.phases,
+            directory: artifacts.directory,
+            slice_duration: artifacts.server_metrics.slice_duration,
+            round_trip,
+            multi_run: config.multi_run,
+        }
+    }
+}
