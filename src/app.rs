@@ -150,10 +150,10 @@ fn execute(
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     match command {
-        Command::Profile(config) => {
-            profile::check_place(&config)?;
-            rehearsal::hold(&config, arguments)?;
-            profile::profile(*config, out)
+        Command::Profile(benchmark) => {
+            profile::check_place(&benchmark.config)?;
+            rehearsal::hold(&benchmark, arguments)?;
+            profile::profile(*benchmark, out)
         }
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
@@ -198,7 +198,7 @@ fn write_man_pages(pages: &[ManPage], directory: &Path) -> anyhow::Result<Outcom
 fn run_demo(demo: &Demo, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let server = MockServer::start(demo.server()).context("cannot start the mock server")?;
     match cli::parse(demo.profile_arguments(&server.url()))? {
-        Command::Profile(config) => profile::profile(*config, out),
+        Command::Profile(benchmark) => profile::profile(*benchmark, out),
         _ => anyhow::bail!("the demo's command line is not a profile command"),
     }
 }

@@ -49,10 +49,10 @@ use std::sync::Arc;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::{Cell, ConfigError, Environment, Maker, RunConfig};
+use crate::config::{Benchmark, Cell, ConfigError, Environment, RunConfig, Space};
 use crate::multi_run::Variation;
 use crate::multi_run::space::Range;
-use crate::multi_run::sweep::Choice;
+use crate::multi_run::sweep::{Choice, Parameter};
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
 use crate::run::ClientTables;
@@ -75,7 +75,7 @@ pub use validate::Validate;
 #[derive(Debug)]
 pub enum Command {
     /// Benchmark a server.
-    Profile(Box<RunConfig>),
+    Profile(Box<Benchmark>),
     /// Start a mock server and benchmark it.
     Demo(Demo),
     /// Serve scripted responses until interrupted.
@@ -321,7 +321,7 @@ pub fn parse_with(
             let first = sweep::lower_bounds(&merged, &command)?;
             let first: Vec<OsString> = merged.iter().cloned().chain(first).collect();
             parse_one(&first, command.clone(), &arguments, environment, None)
-                .and_then(|parsed| with_maker(parsed, &merged, &command, &arguments))
+                .and_then(|parsed| with_space(parsed, &merged, &command, &arguments))
         }
         Some(sweep) => parse_sweep(&sweep, &command, &arguments, environment),
     };
@@ -343,8 +343,8 @@ fn parse_sweep(
         match parsed
             .map_err(|error| if cells.is_empty() { error } else { error.in_cell(variation) })?
         {
-            Command::Profile(config) => {
-                cells.push(Cell { variation: variation.clone(), config: *config });
+            Command::Profile(benchmark) => {
+                cells.push(Cell { variation: variation.clone(), config: benchmark.config });
             }
             other => return Ok(other),
         }
@@ -357,42 +357,64 @@ fn parse_sweep(
             "error: the sweep is empty; give each list at least one value".to_owned(),
         ));
     };
-    let config = RunConfig { cells: cells.clone(), ..first.config.clone() };
-    Ok(Command::Profile(Box::new(config)))
+    let config = first.config.clone();
+    Ok(Command::Profile(Box::new(Benchmark { config, cells, space: None })))
 }
 
-/// Adds what makes the cells of a search over several settings, whose common arguments are
-/// `merged`; `shown` are those of the command. The bounds are checked.
-fn with_maker(
+/// Adds the cells of a search over several settings, if `parsed` is one; `merged` are the arguments
+/// that they have in common, and `shown` those of the command. The bounds are checked.
+fn with_space(
     parsed: Command,
     merged: &[OsString],
     command: &clap::Command,
     shown: &[OsString],
 ) -> Result<Command, CliError> {
-    let Command::Profile(mut config) = parsed else { return Ok(parsed) };
-    let Some(sweep) = config.multi_run.sweep.clone() else { return Ok(Command::Profile(config)) };
-    let Choice::Space(space) = sweep.choice.clone() else { return Ok(Command::Profile(config)) };
-    let (merged, shown) = (merged.to_vec(), shown.to_vec());
-    let command = command.clone().mut_subcommand("profile", |it| it.args_override_self(true));
-    let names = sweep.parameters.iter().map(|parameter| parameter.name.replace('_', "-"));
-    let flags: Vec<String> = names.collect();
-    let make = move |index: u64, values: &[serde_json::Value]| {
-        let set = flags.iter().zip(values).map(|(flag, value)| format!("--{flag}={value}").into());
-        let arguments: Vec<OsString> = merged.iter().cloned().chain(set).collect();
-        let cell = CellOf { index, parameters: &sweep.parameters, chosen: Some(&sweep) };
+    let Command::Profile(mut benchmark) = parsed else { return Ok(parsed) };
+    if let Some(sweep) = &benchmark.config.multi_run.sweep
+        && let Choice::Space(searched) = &sweep.choice
+    {
+        let space = ParsedSpace {
+            arguments: merged.to_vec(),
+            shown: shown.to_vec(),
+            command: command
+                .clone()
+                .mut_subcommand("profile", |profile| profile.args_override_self(true)),
+            sweep: sweep.clone(),
+        };
+        for end in [|range: &Range| range.lo, |range: &Range| range.hi] {
+            let values: Vec<_> = searched.ranges.iter().map(|it| it.json(end(it))).collect();
+            space.config(0, &values).map_err(CliError::Usage)?;
+        }
+        benchmark.space = Some(Arc::new(space));
+    }
+    Ok(Command::Profile(benchmark))
+}
+
+/// The cells of a search over several settings: its command line with further flags.
+#[derive(Debug)]
+struct ParsedSpace {
+    arguments: Vec<OsString>,
+    shown: Vec<OsString>,
+    command: clap::Command,
+    sweep: crate::multi_run::sweep::Config,
+}
+
+impl Space for ParsedSpace {
+    fn config(&self, index: u64, values: &[serde_json::Value]) -> Result<RunConfig, String> {
+        let parameters = &self.sweep.parameters;
+        let flag = |(parameter, value): (&Parameter, &serde_json::Value)| {
+            format!("--{}={value}", parameter.name.replace('_', "-")).into()
+        };
+        let flags = parameters.iter().zip(values).map(flag);
+        let arguments: Vec<OsString> = self.arguments.iter().cloned().chain(flags).collect();
+        let cell = CellOf { index, parameters, chosen: Some(&self.sweep) };
         let environment = Environment::process();
-        match parse_one(&arguments, command.clone(), &shown, environment, Some(cell)) {
-            Ok(Command::Profile(config)) => Ok(*config),
+        match parse_one(&arguments, self.command.clone(), &self.shown, environment, Some(cell)) {
+            Ok(Command::Profile(benchmark)) => Ok(benchmark.config),
             Ok(_) => Err("not a benchmark".to_owned()),
             Err(error) => Err(error.to_string()),
         }
-    };
-    for end in [|range: &Range| range.lo, |range: &Range| range.hi] {
-        let values: Vec<_> = space.ranges.iter().map(|it| it.json(end(it))).collect();
-        make(0, &values).map_err(CliError::Usage)?;
     }
-    config.maker = Maker(Arc::new(make));
-    Ok(Command::Profile(config))
 }
 
 /// Parses the arguments of a single command, or of a cell of a sweep, including those of a
@@ -412,7 +434,7 @@ fn parse_one(
         Action::Profile(flags) => {
             let shown: Vec<_> = shown.iter().map(|a| a.to_string_lossy()).collect();
             let config = resolve::run_config(&flags, given, cell, &shown, environment)?;
-            Command::Profile(Box::new(config))
+            Command::Profile(Box::new(Benchmark::of(config)))
         }
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
@@ -444,7 +466,7 @@ fn parse_one(
         Action::Synthesize(asked) => Command::Synthesize(asked),
         Action::Validate(asked) => Command::Validate(asked),
         Action::Chat(flags) => match parse_with(flags.profile_arguments()?, environment)? {
-            Command::Profile(config) => Command::Chat(flags.into_chat(config)),
+            Command::Profile(benchmark) => Command::Chat(flags.into_chat(benchmark.config)),
             other => other,
         },
         Action::Plugins(asked) => Command::Show(asked.listing()?),

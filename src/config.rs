@@ -107,13 +107,6 @@ pub struct RunConfig {
     pub log_level: LogLevel,
     /// The number of runs, and what they search for.
     pub multi_run: multi_run::Config,
-    /// The cells of a sweep, each with its own configuration; empty without a sweep. This
-    /// configuration is that of the first.
-    #[serde(skip)]
-    pub cells: Vec<Cell>,
-    /// Makes the cells of a search over several settings.
-    #[serde(skip)]
-    pub maker: Maker,
     /// This run's position, if it is one of several.
     #[serde(skip)]
     pub member: Option<Member>,
@@ -125,25 +118,38 @@ pub struct RunConfig {
     pub warnings: Vec<String>,
 }
 
-/// Returns the configuration of a cell with an index and values of the parameters of the sweep, or
-/// why it is not valid.
-pub(crate) type MakeCell =
-    dyn Fn(u64, &[serde_json::Value]) -> Result<RunConfig, String> + Send + Sync;
-
-/// Makes the cells of a search over several settings.
-#[derive(Clone)]
-pub struct Maker(pub(crate) Arc<MakeCell>);
-
-impl Default for Maker {
-    /// Returns one for commands that do not have such cells.
-    fn default() -> Self {
-        Self(Arc::new(|_, _| Err("the command does not choose its cells".to_owned())))
-    }
+/// What `aiperf profile` performs: one run, or the runs of several cells.
+#[derive(Debug, Clone)]
+pub struct Benchmark {
+    /// The configuration of the run, or of the first cell.
+    pub config: RunConfig,
+    /// The cells of a sweep that are known before the first run; empty without any.
+    pub cells: Vec<Cell>,
+    /// The configurations of a search over several settings (`--search-space`).
+    pub space: Option<Arc<dyn Space>>,
 }
 
-impl fmt::Debug for Maker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Maker")
+/// The configurations of a search over several settings.
+pub trait Space: fmt::Debug + Send + Sync {
+    /// Returns the configuration of the cell with the index `index` and these values of the
+    /// settings.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the settings do not go with each other; the text says why.
+    fn config(&self, index: u64, values: &[serde_json::Value]) -> Result<RunConfig, String>;
+}
+
+impl Benchmark {
+    /// Creates a benchmark of one run, or of runs with the same settings.
+    #[must_use]
+    pub const fn of(config: RunConfig) -> Self {
+        Self { config, cells: Vec::new(), space: None }
+    }
+
+    /// Returns the configuration of each cell that is known before the first run.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &RunConfig> {
+        std::iter::once(&self.config).chain(self.cells.iter().skip(1).map(|cell| &cell.config))
     }
 }
 
@@ -157,11 +163,6 @@ pub struct Cell {
 }
 
 impl RunConfig {
-    /// The configuration of each cell of a sweep, or else this one.
-    pub(crate) fn each(&self) -> impl Iterator<Item = &Self> {
-        std::iter::once(self).chain(self.cells.iter().skip(1).map(|cell| &cell.config))
-    }
-
     /// The settings in AIPerf's layout: `input_config` of the JSON export.
     #[must_use]
     pub fn input_config(&self) -> serde_json::Value {

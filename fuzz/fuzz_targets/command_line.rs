@@ -21,7 +21,8 @@ fuzz_target!(|lines: &str| {
     }
     match cli::parse_with(arguments, Environment::new(&|_| None)) {
         Err(error) => assert!(!error.to_string().is_empty()),
-        Ok(Command::Profile(config)) => {
+        Ok(Command::Profile(benchmark)) => {
+            let config = &benchmark.config;
             let headers = &config.server.headers;
             let endpoint = config.endpoint.endpoint_type.traits();
             if let Ok(builder) = RequestBuilder::new(endpoint, true, Some("s3cret-key"), headers) {

@@ -19,7 +19,7 @@ use super::{Outcome, datasets, explained, gates, interrupt, page};
 use crate::api::Listener;
 use crate::artifacts::Claim;
 use crate::artifacts::rebuild::error_counts;
-use crate::config::{Environment, RunConfig, Ui, selfcheck, url as urls};
+use crate::config::{Benchmark, Environment, RunConfig, Ui, selfcheck, url as urls};
 use crate::console;
 use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
@@ -42,20 +42,21 @@ use crate::units::{Clock, Nanos};
 /// Delay of the first request above which a warning is printed.
 const LATE_START: Nanos = Nanos(60_000_000_000);
 
-/// Runs the benchmark that `config` describes, and writes the results to `out`.
-pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
+/// Performs the benchmark, and writes the results to `out`.
+pub(super) fn profile(benchmark: Benchmark, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let config = &benchmark.config;
     if let Some(form) = config.dry_run {
-        return dry_run::show(config, form, out);
+        return dry_run::show(benchmark.config, form, out);
     }
     raise_file_limit()?;
     gates::check(config.judge.junit.as_deref())?;
     page::check(config.page.as_ref())?;
     let listener = Listener::bind(&config.api)?;
     if config.multi_run.is_many() {
-        return many::profile(config, listener, out);
+        return many::profile(benchmark, listener, out);
     }
-    let start = Start::of(&config)?;
-    let mut run = Run::prepare(config)?;
+    let start = Start::of(config)?;
+    let mut run = Run::prepare(benchmark.config)?;
     // Until here there is nothing to drain or write, so a signal ends the process.
     let interrupter = interrupt::listen()?;
     let interrupt = interrupter.interrupt();

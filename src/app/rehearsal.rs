@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 
 use super::{Outcome, profile};
 use crate::cli;
-use crate::config::{Environment, RunConfig};
+use crate::config::{Benchmark, Environment, RunConfig};
 use crate::dataset::{Conversation, Dataset, Source, Turn};
 use crate::endpoint::{self, Endpoint, EndpointType};
 use crate::hub::Hub;
@@ -39,12 +39,12 @@ const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 /// Exit code of the process after a panic, as Rust's own.
 const PANICKED: i32 = 101;
 
-/// Tries the tokenizer and template of `config`, which was made from `arguments`.
-pub(super) fn hold(config: &RunConfig, arguments: &[OsString]) -> anyhow::Result<()> {
+/// Tries the tokenizer and the templates of `benchmark`, which was made from `arguments`.
+pub(super) fn hold(benchmark: &Benchmark, arguments: &[OsString]) -> anyhow::Result<()> {
     let needs_none = |config: &RunConfig| {
         config.tokenizer == tokenizer::Source::Builtin && !has_template(config)
     };
-    if config.each().all(needs_none) {
+    if benchmark.each().all(needs_none) {
         return Ok(());
     }
     let mut process = Command::new(process::own_program())
@@ -72,7 +72,7 @@ pub(super) fn hold(config: &RunConfig, arguments: &[OsString]) -> anyhow::Result
     }
     let what = match stage.lines().last() {
         Some("template") => "the template".to_owned(),
-        _ => format!("the tokenizer {}", config.tokenizer),
+        _ => format!("the tokenizer {}", benchmark.config.tokenizer),
     };
     bail!(
         "{what} cannot be used: in a trial process it {}; use one that you trust",
@@ -109,12 +109,12 @@ fn has_template(config: &RunConfig) -> bool {
 
 /// Runs in the trial process.
 pub(super) fn rehearse(arguments: Vec<OsString>) -> anyhow::Result<Outcome> {
-    let cli::Command::Profile(config) = cli::parse(arguments)? else { return Ok(Outcome::Done) };
+    let cli::Command::Profile(benchmark) = cli::parse(arguments)? else { return Ok(Outcome::Done) };
     limits::without_core_dump();
     // The cells of a sweep have the same tokenizer, but may have different templates.
     let try_all = move || {
-        let others = config.each().skip(1).filter(|config| has_template(config));
-        std::iter::once(&*config).chain(others).try_for_each(try_out)
+        let others = benchmark.each().skip(1).filter(|config| has_template(config));
+        std::iter::once(&benchmark.config).chain(others).try_for_each(try_out)
     };
     let work = thread::Builder::new().stack_size(STACK_BYTES).spawn(try_all)?;
     // A panic has printed its message.

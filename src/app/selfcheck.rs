@@ -186,13 +186,15 @@ impl Check<'_> {
             name.starts_with("AIPERF_HTTP_").then(|| Environment::process().get(name)).flatten()
         };
         let flags = flags.iter().map(Into::into);
-        let Command::Profile(config) = cli::parse_with(flags, Environment::new(&transport))? else {
+        let Command::Profile(benchmark) = cli::parse_with(flags, Environment::new(&transport))?
+        else {
             anyhow::bail!("the self-check's command line is not a profile command");
         };
         let samples = Arc::new(Samples::default());
         let mut followers = Followers::default();
         followers.add(Arc::<Samples>::clone(&samples));
-        let outcome = profile::followed(*config, &self.interrupt, followers, &mut io::sink())?;
+        let outcome =
+            profile::followed(benchmark.config, &self.interrupt, followers, &mut io::sink())?;
         self.interrupted = outcome == Outcome::Interrupted;
         Ok(std::mem::take(&mut *samples.lock()))
     }

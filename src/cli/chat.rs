@@ -108,9 +108,9 @@ impl ChatArgs {
     }
 
     /// The chat with the server of `config`.
-    pub(super) fn into_chat(self, config: Box<RunConfig>) -> Chat {
+    pub(super) fn into_chat(self, config: RunConfig) -> Chat {
         Chat {
-            config,
+            config: Box::new(config),
             system_prompt: self.system_prompt,
             message: self.message,
             has_history: !self.no_history,

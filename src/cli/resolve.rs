@@ -15,7 +15,7 @@ use super::{
 };
 use crate::artifacts::layout::Layout;
 use crate::config::{
-    ConfigError, Environment, IpVersion, LogLevel, Maker, RunConfig, RunnerConfig, ServerConfig,
+    ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, ServerConfig,
     WaitForModel, selfcheck, tokenizer, url,
 };
 use crate::console::Ui;
@@ -87,8 +87,6 @@ pub(super) fn run_config(
         judge: judge(flags, given)?,
         log_level: log_level(flags),
         multi_run,
-        cells: Vec::new(),
-        maker: Maker::default(),
         member: None,
         cli_command: redact::command_line(arguments),
         warnings: gpu_warnings,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Cell, RunConfig};
+use super::{Cell, RunConfig, Space};
 use crate::dataset::Seed;
 use crate::multi_run::{Dimension, Load, Member};
 use crate::schedule::PhaseKind;
@@ -70,13 +70,24 @@ impl RunConfig {
         Cell { variation: self.multi_run.cell(index, &[load.value()]), config }
     }
 
-    /// The cell with the index `index` and these values of the parameters, if it is valid.
-    pub(crate) fn cell_of(&self, index: u64, values: &[Value]) -> Result<Cell, String> {
+    /// The cell with the index `index` and these values of the parameters: this configuration with
+    /// another load, or one of `space`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the settings of a cell of `space` do not go with each other.
+    pub(crate) fn cell_of(
+        &self,
+        space: Option<&dyn Space>,
+        index: u64,
+        values: &[Value],
+    ) -> Result<Cell, String> {
         let load = self.multi_run.range().zip(values.first().and_then(Value::as_f64));
         if let Some((range, amount)) = load {
             return Ok(self.cell_at(index, range.dimension.load(amount)));
         }
-        let mut config = (self.maker.0)(index, values)?;
+        let space = space.ok_or("the command does not choose its cells")?;
+        let mut config = space.config(index, values)?;
         let variation = self.multi_run.cell(index, values);
         let dimensions = [Dimension::Concurrency, Dimension::RequestRate];
         let loads = dimensions.into_iter().filter_map(|dimension| {

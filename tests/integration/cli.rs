@@ -5,7 +5,7 @@ use std::fs;
 
 use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
 use aiperf::config::{
-    Cell, ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode,
+    Benchmark, Cell, ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode,
 };
 use aiperf::dataset::{NormalDistribution, Source};
 use aiperf::endpoint::EndpointType;
@@ -40,14 +40,19 @@ fn parse_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, C
     parse_with(arguments, Environment::new(&lookup))
 }
 
-/// Returns the configuration of `aiperf profile --model m <flags>`; flags are separated by spaces.
-fn profile(flags: &str) -> RunConfig {
+/// Returns what `aiperf profile --model m <flags>` performs; flags are separated by spaces.
+fn benchmark(flags: &str) -> Benchmark {
     let arguments: Vec<&str> =
         "profile --model m".split(' ').chain(flags.split_whitespace()).collect();
     match parse_in(&arguments, &[]) {
-        Ok(Command::Profile(config)) => *config,
+        Ok(Command::Profile(benchmark)) => *benchmark,
         other => panic!("{flags}: {other:?}"),
     }
+}
+
+/// Returns the configuration of `aiperf profile --model m <flags>`, or of its first cell.
+fn profile(flags: &str) -> RunConfig {
+    benchmark(flags).config
 }
 
 /// Returns the error of `aiperf profile --model m <flags>`.
@@ -167,20 +172,21 @@ fn many_runs_and_what_is_the_same_in_them() {
 
 #[test]
 fn a_sweep_has_a_configuration_for_each_cell() {
-    let config = profile("--concurrency 1,2,4 --request-rate 5,inf --num-profile-runs 2");
+    let Benchmark { config, cells, .. } =
+        benchmark("--concurrency 1,2,4 --request-rate 5,inf --num-profile-runs 2");
     let sweep = config.multi_run.sweep.as_ref().unwrap();
     assert_eq!(sweep.parameters[1].path, "phases.profiling.rate");
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-sweep-concurrency-request_rate");
-    assert_eq!(config.cells.len(), 6);
-    let phase = |cell: usize| &config.cells[cell].config.schedule.phases[0];
+    assert_eq!(cells.len(), 6);
+    let phase = |cell: usize| &cells[cell].config.schedule.phases[0];
     assert_eq!(phase(5).concurrency, Some(Limit::constant(4)));
     assert_eq!(
-        (&phase(5).load, config.cells[5].variation.directory()),
+        (&phase(5).load, cells[5].variation.directory()),
         (&LoadPattern::ClosedLoop, "concurrency_4__rate_inf")
     );
     let seeds = |flags: &str| -> Vec<Option<u64>> {
-        profile(flags).cells.iter().map(|cell| cell.config.dataset.random_seed).collect()
+        benchmark(flags).cells.iter().map(|cell| cell.config.dataset.random_seed).collect()
     };
     assert_eq!(seeds("--isl 1,2,3"), [Some(42), Some(43), Some(44)]);
     assert_eq!(seeds("--isl 1,2 --random-seed 7 --parameter-sweep-same-seed"), [Some(7); 2]);
@@ -308,7 +314,7 @@ fn recipes_and_what_they_need() {
     );
     let cells = |flags: &str| -> Vec<String> {
         let name = |cell: &Cell| cell.variation.directory().to_owned();
-        profile(flags).cells.iter().map(name).collect()
+        benchmark(flags).cells.iter().map(name).collect()
     };
     let ramp = cells("--search-recipe concurrency-ramp");
     assert_eq!((ramp.len(), &*ramp[0], &*ramp[7]), (8, "concurrency_1", "concurrency_1000"));
@@ -847,7 +853,8 @@ fn lists_by_blank_by_comma_and_repeated() {
         expected.map(|(name, value)| (name.to_owned(), value))
     );
     let arguments = ["profile", "-m", "m", "-H", "A: b, c", "--header", "X-Y:z"];
-    let Ok(Command::Profile(config)) = parse_in(&arguments, &[]) else { panic!() };
+    let Ok(Command::Profile(benchmark)) = parse_in(&arguments, &[]) else { panic!() };
+    let config = benchmark.config;
     let expected = [("A", "b, c"), ("X-Y", "z")];
     assert_eq!(config.server.headers, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
 }
@@ -922,10 +929,10 @@ fn the_environment_says_how_connections_are_made() {
         ("AIPERF_HTTP_TCP_KEEPCNT", "3"),
         ("AIPERF_HTTP_TCP_USER_TIMEOUT", "250"),
     ];
-    let Ok(Command::Profile(config)) = parse_in(&["profile", "-m", "m"], &variables) else {
+    let Ok(Command::Profile(benchmark)) = parse_in(&["profile", "-m", "m"], &variables) else {
         panic!("it is a run")
     };
-    let connections = config.transport.connections;
+    let connections = benchmark.config.transport.connections;
     assert_eq!((connections.limit, connections.dns_cache_ttl), (7, None));
     assert_eq!(connections.keepalive_timeout, Nanos::from_seconds(1.5));
     let expected = SocketOptions {
@@ -1013,7 +1020,9 @@ fn files_for_tls_are_read_and_what_is_none_is_told() {
     assert!(!verify("--no-ssl-verify") && verify("--no-ssl-verify --ssl-verify"));
     let unset = [("AIPERF_HTTP_SSL_VERIFY", "0")];
     match parse_in(&["profile", "-m", "m", "--ssl-verify"], &unset) {
-        Ok(Command::Profile(config)) => assert!(config.transport.connections.tls.verify),
+        Ok(Command::Profile(benchmark)) => {
+            assert!(benchmark.config.transport.connections.tls.verify);
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -1024,7 +1033,7 @@ fn proxies_are_used_when_the_environment_is_trusted_and_missed_when_not() {
         parse_in(&["profile", "-m", "m", "--tokenizer", "builtin", "--url", url], variables)
     };
     let config = |url: &str, variables: &[(&str, &str)]| match run(url, variables) {
-        Ok(Command::Profile(config)) => *config,
+        Ok(Command::Profile(benchmark)) => benchmark.config,
         other => panic!("{other:?}"),
     };
     let (model, proxy) =
@@ -1061,7 +1070,7 @@ fn the_environment_gives_thresholds_and_flags_win() {
         ("AIPERF_API_KEY", "of-environment"),
     ];
     let run = |arguments: &[&str]| match parse_in(arguments, &variables) {
-        Ok(Command::Profile(config)) => *config,
+        Ok(Command::Profile(benchmark)) => benchmark.config,
         other => panic!("{other:?}"),
     };
     let config = run(&["profile", "-m", "m"]);
@@ -1102,7 +1111,8 @@ fn streams_and_histograms() {
 fn objectives_are_read_by_the_catalogue() {
     let arguments =
         ["profile", "-m", "m", "--goodput", "time_to_first_token:50 request_latency:9.5"];
-    let Ok(Command::Profile(config)) = parse_in(&arguments, &[]) else { panic!() };
+    let Ok(Command::Profile(benchmark)) = parse_in(&arguments, &[]) else { panic!() };
+    let config = benchmark.config;
     let found: Vec<_> =
         config.metrics.objectives.iter().map(|o| (o.tag.name(), o.threshold)).collect();
     assert_eq!(found, [("time_to_first_token", 50.0), ("request_latency", 9.5)]);
@@ -1121,7 +1131,7 @@ fn a_tokenizer_that_cannot_be_had_stops_nobody() {
     let source = |model: &str| {
         let variables = [("HF_HUB_CACHE", cache.path().to_str().unwrap())];
         match parse_in(&["profile", "-m", model], &variables) {
-            Ok(Command::Profile(config)) => config.tokenizer,
+            Ok(Command::Profile(benchmark)) => benchmark.config.tokenizer,
             other => panic!("{other:?}"),
         }
     };
@@ -1266,7 +1276,8 @@ fn no_secret_is_shown() {
         "{collector}"
     );
     once.retain(|argument| !argument.starts_with("--otel-url"));
-    let Ok(Command::Profile(config)) = parse_in(&once, &[]) else { panic!() };
+    let Ok(Command::Profile(benchmark)) = parse_in(&once, &[]) else { panic!() };
+    let config = benchmark.config;
     for shown in
         [config.cli_command.clone(), config.input_config().to_string(), format!("{config:?}")]
     {

@@ -25,7 +25,7 @@ use crate::artifacts::rebuild::Rebuilt;
 use crate::artifacts::search::SearchFile;
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::artifacts::{Claim, newest};
-use crate::config::{self, RunConfig};
+use crate::config::{self, Benchmark, RunConfig, Space};
 use crate::console;
 use crate::interrupt::Interrupt;
 use crate::multi_run::search::History;
@@ -35,27 +35,26 @@ use crate::multi_run::{
 };
 use crate::units::{Clock, Nanos};
 
-/// Performs the runs that `config` describes, and writes the results to `out`.
+/// Performs the runs of `benchmark`, and writes the results to `out`.
 pub(super) fn profile(
-    mut config: RunConfig,
+    benchmark: Benchmark,
     listener: Option<Listener>,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
-    let cells = std::mem::take(&mut config.cells);
-    match config.multi_run.sweep.clone() {
-        Some(sweep) => perform_sweep(config, &sweep, cells, listener, out),
-        None => Group::prepare(config, Uuid::new_v4(), listener)?.repeat(out),
+    match benchmark.config.multi_run.sweep.clone() {
+        Some(sweep) => perform_sweep(benchmark, &sweep, listener, out),
+        None => Group::prepare(benchmark.config, None, Uuid::new_v4(), listener)?.repeat(out),
     }
 }
 
-/// Performs the runs of the sweep over `cells`, or those that an earlier command did not finish.
+/// Performs the runs of the sweep, or those that an earlier command did not finish.
 fn perform_sweep(
-    mut config: RunConfig,
+    benchmark: Benchmark,
     sweep: &sweep::Config,
-    mut cells: Vec<config::Cell>,
     listener: Option<Listener>,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
+    let Benchmark { mut config, mut cells, space } = benchmark;
     if sweep.resumes && config.artifacts.has_default_directory {
         config.artifacts.directory = newest(&config.artifacts.directory);
     }
@@ -68,7 +67,8 @@ fn perform_sweep(
         for (index, cell) in (0..).zip(known) {
             let value = |it: &sweep::Parameter| cell.variation.values.get(&it.path).cloned();
             let values: Vec<_> = sweep.parameters.iter().filter_map(value).collect();
-            cells.push(config.cell_of(index, &values).map_err(anyhow::Error::msg)?);
+            let cell = config.cell_of(space.as_deref(), index, &values);
+            cells.push(cell.map_err(anyhow::Error::msg)?);
         }
     }
     let mut plan = Plan::new(sweep_id, &config.cli_command, &config.multi_run, &config)?;
@@ -82,7 +82,7 @@ fn perform_sweep(
             differences.join("; ")
         );
     }
-    Group::prepare(config, sweep_id, listener)?.sweep(sweep, cells, plan, out)
+    Group::prepare(config, space, sweep_id, listener)?.sweep(sweep, cells, plan, out)
 }
 
 /// Returns the plan of the sweep to continue.
@@ -162,6 +162,7 @@ impl Progress<'_, '_> {
 /// State shared by the runs.
 struct Group {
     config: RunConfig,
+    space: Option<Arc<dyn Space>>,
     sweep_id: Uuid,
     inputs: RunInputs,
     interrupt: Interrupt,
@@ -180,6 +181,7 @@ impl Group {
     /// Loads the data for the first run.
     fn prepare(
         config: RunConfig,
+        space: Option<Arc<dyn Space>>,
         sweep_id: Uuid,
         listener: Option<Listener>,
     ) -> anyhow::Result<Self> {
@@ -196,6 +198,7 @@ impl Group {
         let (last, deadline, runs) = (None, None, Runs::default());
         Ok(Self {
             config,
+            space,
             sweep_id,
             inputs,
             interrupt,
@@ -356,7 +359,8 @@ impl Group {
             } else {
                 progress.complete(cells, &asked)?;
                 let Some(values) = planner.values(varied(cells)) else { return Ok(true) };
-                let cell = self.config.cell_of(cells.len() as u64, &values);
+                let space = self.space.as_deref();
+                let cell = self.config.cell_of(space, cells.len() as u64, &values);
                 let cell = cell.map_err(anyhow::Error::msg)?;
                 let step = Step { cell: cells.len(), trial: 0 };
                 (step, Some(self.known(Some(cell.variation), cell.config)))

@@ -52,7 +52,8 @@ fn a_follower_exports_each_record_and_its_file_is_listed() {
                  --request-count 7 --warmup-request-count 2 --no-gpu-telemetry --url";
     let url = server.url();
     let flags = flags.split_whitespace().chain([&*url, "--artifact-dir", &directory]);
-    let Command::Profile(config) = cli::parse(flags.map(Into::into).collect::<Vec<_>>()).unwrap()
+    let Command::Profile(benchmark) =
+        cli::parse(flags.map(Into::into).collect::<Vec<_>>()).unwrap()
     else {
         panic!("another command")
     };
@@ -60,7 +61,7 @@ fn a_follower_exports_each_record_and_its_file_is_listed() {
     let mut followers = Followers::default();
     followers.add(Arc::<Lengths>::clone(&exporter));
     let mut out = Vec::new();
-    let outcome = followed(*config, &Interrupt::never(), followers, &mut out).unwrap();
+    let outcome = followed(benchmark.config, &Interrupt::never(), followers, &mut out).unwrap();
     assert_eq!(outcome, Outcome::Done);
     let counts = [&exporter.began, &exporter.delivered].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(counts, [1, 1]);

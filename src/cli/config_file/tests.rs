@@ -30,7 +30,7 @@ fn variables(name: &str) -> Option<String> {
 fn parsed(text: &str, flags: &str) -> Result<RunConfig, CliError> {
     let file = in_file(text);
     match parse_with(arguments(flags, file.path()), Environment::new(&variables))? {
-        Parsed::Profile(config) => Ok(*config),
+        Parsed::Profile(benchmark) => Ok(benchmark.config),
         other => panic!("{other:?}"),
     }
 }

@@ -15,7 +15,7 @@ fn exporters(config: &RunConfig) -> Vec<String> {
 
 fn with_variable(name: &str, value: &str) -> Result<RunConfig, String> {
     match parse_in(&["profile", "-m", "m"], &[(name, value)]) {
-        Ok(Command::Profile(config)) => Ok(*config),
+        Ok(Command::Profile(benchmark)) => Ok(benchmark.config),
         Ok(other) => panic!("{other:?}"),
         Err(error) => Err(error.to_string()),
     }
