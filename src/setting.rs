@@ -1,4 +1,4 @@
-//! Settings: the names of their values, and what makes one invalid.
+//! Settings: the names of their values, names that are similar, and what makes a setting invalid.
 
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,35 @@ pub(crate) fn optional_path<S: Serializer>(
     path.as_ref().map(|path| path.display().to_string()).serialize(serializer)
 }
 
+/// Maximum number of characters of a name that are compared with others.
+const MAX_COMPARED: usize = 64;
+
+/// Returns those of `names` that `name` may have been meant to be, nearest first: at most half of
+/// their characters differ.
+pub(crate) fn similar<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let name: Vec<char> = name.chars().take(MAX_COMPARED).collect();
+    let near = names.map(|other| (edits(&name, other), other));
+    let mut near: Vec<_> = near.filter(|(edits, other)| edits * 2 <= other.len()).collect();
+    near.sort_unstable();
+    near.into_iter().map(|(_, other)| other).collect()
+}
+
+/// Returns the Levenshtein distance: the number of character insertions, deletions and
+/// replacements.
+fn edits(a: &[char], b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=a.len()).collect();
+    for (i, b_char) in b.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, a_char) in a.iter().enumerate() {
+            let replaced = diagonal + usize::from(*a_char != b_char);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[a.len()]
+}
+
 /// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{flag}: {why}")]
@@ -91,6 +120,22 @@ mod tests {
         High,
     }
     named! { Level { "low" => Low, "very_high" => High, "extreme" => High } }
+
+    #[test]
+    fn edits_are_counted() {
+        let edits_between = |a: &str, b| edits(&a.chars().collect::<Vec<_>>(), b);
+        assert_eq!(edits_between("kitten", "sitting"), 3);
+        assert_eq!(edits_between("", "abc"), 3);
+        assert_eq!(edits_between("abc", "abc"), 0);
+    }
+
+    #[test]
+    fn similar_names_are_in_the_order_of_their_distance() {
+        let names = ["isl", "osl", "url", "concurrency"];
+        assert_eq!(similar("isl", names.into_iter()), ["isl", "osl"]);
+        assert_eq!(similar("concurency", names.into_iter()), ["concurrency"]);
+        assert!(similar("zzz", names.into_iter()).is_empty());
+    }
 
     #[test]
     fn files_use_the_first_name_of_a_value() {

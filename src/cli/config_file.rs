@@ -1,8 +1,9 @@
 //! Settings from a file: `--config`, and the commands of `aiperf config`.
 //!
 //! Each setting of the file becomes a flag in front of those of the command line, unless the
-//! command line or the environment has the setting too. The flags are then parsed and checked as if
-//! had been given. A file of AIPerf, whose settings have other names, is mapped to flags first.
+//! command line or the environment has the setting too. These flags are parsed and checked together
+//! with those of the command line. A file of AIPerf, whose settings have other names, is mapped to
+//! flags first.
 
 mod of_aiperf;
 mod shown;
@@ -308,18 +309,11 @@ fn unknown(key: &str, profile: &Command) -> String {
         return refusal;
     }
     let names = profile.get_arguments().filter(|flag| !flag.is_hide_set());
-    let names = names.filter_map(Arg::get_long).map(|long| (edits(key, long), long));
-    let nearest = names.filter(|(edits, long)| *edits * 2 <= long.len()).min();
-    let hint = nearest.map_or_else(
-        || "`aiperf config init` prints all settings".to_owned(),
-        |(_, long)| format!("did you mean {long}?"),
-    );
+    let hint = match crate::setting::similar(key, names.filter_map(Arg::get_long)).first() {
+        Some(long) => format!("did you mean {long}?"),
+        None => "`aiperf config init` prints all settings".to_owned(),
+    };
     format!("{key} is not a setting; {hint}")
-}
-
-fn edits(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(64).collect();
-    crate::metrics::objective::edits(&a, b)
 }
 
 /// The flag that turns a switch on or off.

@@ -3,6 +3,7 @@
 use super::metric::{Kind, Metric, Objective};
 use super::{MetricTag, MetricsError, Registry};
 use crate::metrics::tag;
+use crate::setting;
 
 /// Maximum number of suggestions for an unknown metric.
 const MAX_SUGGESTIONS: usize = 3;
@@ -71,31 +72,9 @@ fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
 /// Returns the tags of the metrics that `is_candidate` accepts and that are similar to `name`,
 /// nearest first.
 pub(crate) fn names_like(name: &str, is_candidate: fn(&Metric) -> bool) -> Vec<MetricTag> {
-    let name: Vec<char> = name.chars().take(64).collect();
-    let mut near: Vec<(usize, MetricTag)> = Registry::catalogue()
-        .iter()
-        .filter(|metric| is_candidate(metric))
-        .map(|metric| (edits(&name, metric.tag.name()), metric.tag))
-        .filter(|(edits, tag)| *edits * 2 <= tag.name().len())
-        .collect();
-    near.sort_unstable_by_key(|(edits, tag)| (*edits, tag.name()));
-    near.into_iter().take(MAX_SUGGESTIONS).map(|(_, tag)| tag).collect()
-}
-
-/// Returns the Levenshtein distance: the number of character insertions, deletions and
-/// replacements.
-pub(crate) fn edits(a: &[char], b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=a.len()).collect();
-    for (i, b_char) in b.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, a_char) in a.iter().enumerate() {
-            let replaced = diagonal + usize::from(*a_char != b_char);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[a.len()]
+    let candidates = Registry::catalogue().iter().filter(|metric| is_candidate(metric));
+    let near = setting::similar(name, candidates.map(|metric| metric.tag.name()));
+    near.into_iter().take(MAX_SUGGESTIONS).filter_map(MetricTag::find).collect()
 }
 
 #[cfg(test)]

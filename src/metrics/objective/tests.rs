@@ -48,14 +48,6 @@ fn a_name_that_is_not_there_gets_those_near_it() {
     assert!(unlike.contains("aiperf metrics"), "{unlike}");
 }
 
-#[test]
-fn edits_are_counted() {
-    let edits_between = |a: &str, b| edits(&a.chars().collect::<Vec<_>>(), b);
-    assert_eq!(edits_between("kitten", "sitting"), 3);
-    assert_eq!(edits_between("", "abc"), 3);
-    assert_eq!(edits_between("abc", "abc"), 0);
-}
-
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in ".{0,80}") {
