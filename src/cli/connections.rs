@@ -5,16 +5,17 @@ use std::path::Path;
 
 use url::{Host, Url};
 
-use super::profile::{ProfileArgs, TlsArgs};
-use crate::config::{ConfigError, Connections, Environment, RunConfig};
+use super::profile::TlsArgs;
+use crate::config::{ConfigError, ConnectionReuse, Connections, Environment, RunConfig};
 use crate::redact::Secret;
 use crate::transport::tls::{self, Identity};
 use crate::transport::{Proxies, SocketOptions, TlsError, TlsOptions};
 use crate::units::Nanos;
 
-/// The connection settings of `flags` and `environment`.
+/// The connection settings of the flags and of `environment`.
 pub(super) fn connections(
-    flags: &ProfileArgs,
+    reuse: ConnectionReuse,
+    tls: &TlsArgs,
     environment: Environment<'_>,
 ) -> Result<Connections, ConfigError> {
     let defaults = Connections::default();
@@ -23,11 +24,11 @@ pub(super) fn connections(
     let trusts = environment.switch("AIPERF_HTTP_TRUST_ENV", false)?;
     Ok(Connections {
         limit: environment.count("AIPERF_HTTP_CONNECTION_LIMIT", defaults.limit)?,
-        reuse: flags.endpoint.connection_reuse_strategy,
+        reuse,
         keepalive_timeout: seconds(environment, "AIPERF_HTTP_KEEPALIVE_TIMEOUT", 300.0)?,
         dns_cache_ttl: caches.then_some(ttl),
         sockets: sockets(environment)?,
-        tls: tls_options(&flags.tls, environment)?,
+        tls: tls_options(tls, environment)?,
         proxies: if trusts { proxies(environment)? } else { Proxies::default() },
     })
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::profile::ProfileArgs;
 use super::value::seconds;
 use crate::config::{ConfigError, Environment, metrics_url};
 use crate::gpu::Config;
 use crate::gpu::fields::Fields;
 use crate::gpu::local::Local;
 use crate::redact::{Secret, ShownUrl};
+use crate::schedule::Shard;
 use crate::server_metrics::EndpointConfig;
 use crate::units::Nanos;
 
@@ -52,12 +52,12 @@ struct Asked {
 
 /// The settings for GPU telemetry, without exporters if it is off, and warnings about them.
 pub(super) fn config(
-    flags: &ProfileArgs,
+    flags: &GpuArgs,
+    shard: Option<Shard>,
     environment: Environment<'_>,
 ) -> Result<(Config, Vec<String>), ConfigError> {
     // All processes would scrape the same exporters, so only the first one does.
-    let is_another = flags.distributed.shard.is_some_and(|shard| shard.index() > 0);
-    let flags = &flags.gpu;
+    let is_another = shard.is_some_and(|shard| shard.index() > 0);
     let asked = asked(flags.gpu_telemetry.as_deref().unwrap_or_default(), environment)?;
     let is_off = flags.no_gpu_telemetry || is_another && asked.endpoints.is_empty();
     let defaults = Config::default();

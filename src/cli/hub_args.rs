@@ -3,9 +3,8 @@
 use clap::Args;
 
 use super::given::Given;
-use super::profile::ProfileArgs;
 use crate::config::ConfigError;
-use crate::dataset::{HubDataset, Public};
+use crate::dataset::{HubDataset, Public, TraceSettings};
 use crate::schedule;
 
 /// Datasets from the Hugging Face hub.
@@ -41,14 +40,15 @@ pub(super) struct HubArgs {
     dataset_filter: Vec<(String, String)>,
 }
 
-/// Returns the dataset that `flags` name, if they name one. It is read as far as the phases of
-/// `schedule` need it.
+/// Returns the dataset that `hub` names, if it names one: as many as `entries` conversations, or
+/// else as many as the phases of `schedule` need.
 pub(super) fn dataset(
-    flags: &ProfileArgs,
+    hub: &HubArgs,
+    traces: TraceSettings,
+    entries: Option<u64>,
     given: Given<'_>,
     schedule: &schedule::config::Config,
 ) -> Result<Option<HubDataset>, ConfigError> {
-    let hub = &flags.hub;
     let named = hub.hf_dataset.as_ref().or(hub.hf_weka_dataset.as_ref());
     let (repository, revision) = match (&hub.public_dataset, named) {
         (Some(public), _) => (public.repository, None),
@@ -73,13 +73,9 @@ pub(super) fn dataset(
         split: hub.hf_split.clone().or_else(|| owned(public?.split())),
         column: hub.hf_column.clone(),
         has_agents,
-        traces: flags.synthesis.traces(flags.prompt.isl_block_size, flags.prompt.prompt_corpus),
+        traces,
         filters: hub.dataset_filter.clone(),
-        entries: flags
-            .conversation
-            .num_dataset_entries
-            .or_else(|| needed(schedule))
-            .map(|n| n as usize),
+        entries: entries.or_else(|| needed(schedule)).map(|n| n as usize),
     }))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::given::Given;
-use super::load_args::{Pattern, ReplayArgs, WarmupArgs};
+use super::load_args::{LoadArgs, Pattern, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::profile::ProfileArgs;
 use crate::config::ConfigError;
 use crate::schedule::config::{
@@ -18,7 +18,7 @@ pub(super) fn schedule(flags: &ProfileArgs, given: Given<'_>) -> Result<Config, 
     let profiling = profiling_phase(flags)?;
     let warmup = warmup_phase(&flags.warmup, given, &profiling)?;
     Ok(Config {
-        replay: replay(flags, &profiling),
+        replay: replay(&flags.replay, uses_timestamps(flags, &profiling)),
         phases: warmup.into_iter().chain([profiling]).collect(),
         shard: flags.distributed.shard,
         start_at: flags.distributed.start_at,
@@ -27,8 +27,9 @@ pub(super) fn schedule(flags: &ProfileArgs, given: Given<'_>) -> Result<Config, 
 
 fn profiling_phase(flags: &ProfileArgs) -> Result<PhaseConfig, ConfigError> {
     let load = &flags.load;
-    let pattern = load_pattern(flags)?;
-    let is_unbounded = flags.request_rate().is_some();
+    let rate = flags.request_rate();
+    let pattern = load_pattern(load, &flags.users, &flags.replay, rate)?;
+    let is_unbounded = rate.is_some();
     let default = (pattern == LoadPattern::ClosedLoop && !is_unbounded).then_some(1);
     let concurrency = limit(load.concurrency.or(default), load.concurrency_ramp_duration);
     let mut stop = StopCondition {
@@ -78,15 +79,19 @@ fn default_stop(pattern: &LoadPattern, concurrency: Option<Limit>) -> StopCondit
     }
 }
 
-fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
-    let load = &flags.load;
-    if let (Some(rate), Some(users)) = (flags.users.user_centric_rate, flags.users.num_users) {
+fn load_pattern(
+    load: &LoadArgs,
+    users: &UserCentricArgs,
+    replay: &ReplayArgs,
+    rate: Option<f64>,
+) -> Result<LoadPattern, ConfigError> {
+    if let (Some(rate), Some(users)) = (users.user_centric_rate, users.num_users) {
         return Ok(LoadPattern::UserCentric { rate, users });
     }
-    if wants_schedule(&flags.replay) {
+    if wants_schedule(replay) {
         return Ok(LoadPattern::FixedSchedule);
     }
-    let points = match (&load.request_rate_series, flags.request_rate()) {
+    let points = match (&load.request_rate_series, rate) {
         (Some(path), _) => read_series(path)?,
         (None, Some(rate)) if rate.is_infinite() => {
             return infinite_rate("--request-rate-ramp-duration", load.request_rate_ramp_duration);
@@ -115,8 +120,8 @@ fn infinite_rate(flag: &'static str, ramp: Option<f64>) -> Result<LoadPattern, C
 }
 
 /// The warning for a flag without effect.
-pub(super) fn warning(flags: &ProfileArgs, schedule: &Config) -> Option<String> {
-    let pattern = flags.load.arrival_pattern?;
+pub(super) fn warning(flags: &LoadArgs, schedule: &Config) -> Option<String> {
+    let pattern = flags.arrival_pattern?;
     let has_rate = schedule.phases.iter().any(|phase| matches!(phase.load, LoadPattern::Rate(_)));
     (pattern != Pattern::ConcurrencyBurst && !has_rate).then(|| {
         "--arrival-pattern is ignored without --request-rate: each request follows a response"
@@ -173,22 +178,27 @@ const fn wants_schedule(replay: &ReplayArgs) -> bool {
         || replay.open_loop_strict
 }
 
-fn replay(flags: &ProfileArgs, profiling: &PhaseConfig) -> Replay {
-    let replay = &flags.replay;
-    let millis = |time: Option<f64>| time.map(Nanos::from_millis);
+/// Whether the timestamps of a dataset are the schedule of the measurement: if it has any, unless
+/// flags say when requests are sent.
+fn uses_timestamps(flags: &ProfileArgs, profiling: &PhaseConfig) -> UseOfTimestamps {
     let is_unpaced = profiling.load == LoadPattern::ClosedLoop
         && flags.request_rate().is_none()
-        && !replay.no_fixed_schedule
-        && !replay.ignore_trace_delays
+        && !flags.replay.no_fixed_schedule
+        && !flags.replay.ignore_trace_delays
         && flags.input.input_file.is_some();
+    match profiling.load {
+        LoadPattern::FixedSchedule => UseOfTimestamps::Always,
+        _ if is_unpaced => UseOfTimestamps::IfPresent(
+            profiling.concurrency.filter(|_| flags.load.concurrency.is_some()),
+        ),
+        _ => UseOfTimestamps::Never,
+    }
+}
+
+fn replay(replay: &ReplayArgs, schedule: UseOfTimestamps) -> Replay {
+    let millis = |time: Option<f64>| time.map(Nanos::from_millis);
     Replay {
-        schedule: match profiling.load {
-            LoadPattern::FixedSchedule => UseOfTimestamps::Always,
-            _ if is_unpaced => UseOfTimestamps::IfPresent(
-                profiling.concurrency.filter(|_| flags.load.concurrency.is_some()),
-            ),
-            _ => UseOfTimestamps::Never,
-        },
+        schedule,
         zero: match millis(replay.fixed_schedule_start_offset) {
             _ if replay.fixed_schedule_auto_offset => Zero::First,
             start => Zero::At(start.unwrap_or_default()),

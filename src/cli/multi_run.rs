@@ -4,12 +4,12 @@ use clap::{ArgGroup, Args};
 
 use super::given::Given;
 use super::profile::ProfileArgs;
-use super::search;
+use super::search::{self, Searched};
 use super::sweep::{self, CellOf};
 use super::value::{above_zero, choice, positive, seconds};
 use crate::artifacts::ExportLevel;
 use crate::config::ConfigError;
-use crate::metrics::metric::{Kind, Statistic};
+use crate::metrics::metric::{Kind, Objective, Statistic};
 use crate::metrics::objective::find;
 use crate::metrics::{MetricTag, Registry};
 use crate::multi_run::Config;
@@ -92,13 +92,22 @@ pub(super) fn level(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The settings of `flags` for several runs.
+/// The settings of `flags` for several runs, whose requests have these `objectives`.
 pub(super) fn config(
     flags: &ProfileArgs,
+    objectives: &[Objective],
     given: Given<'_>,
     cell: Option<CellOf<'_>>,
 ) -> Result<Config, ConfigError> {
-    let args = &flags.multi_run;
+    let (args, search) = (&flags.multi_run, &flags.search);
+    let searched = Searched {
+        search,
+        is_auto: flags.sweep.sweep_auto,
+        load: &flags.load,
+        warmup: &flags.warmup,
+        is_streaming: flags.endpoint.streaming,
+        objectives,
+    };
     let defaults = Config::default();
     let config = Config {
         runs: args.num_profile_runs,
@@ -109,8 +118,8 @@ pub(super) fn config(
         convergence: args.convergence_metric.map(|metric| convergence(args, metric)).transpose()?,
         sweep: match cell {
             Some(CellOf { chosen: Some(chosen), .. }) => Some(chosen.clone()),
-            Some(_) if flags.sweep.sweep_auto || search::chooses(flags) => {
-                let flag = match (flags.sweep.sweep_auto, flags.search.search_recipe) {
+            Some(_) if flags.sweep.sweep_auto || search::chooses(search) => {
+                let flag = match (flags.sweep.sweep_auto, search.search_recipe) {
                     (true, _) => "--sweep-auto",
                     (false, Some(_)) => "--search-recipe",
                     (false, None) => "--search-space",
@@ -119,14 +128,14 @@ pub(super) fn config(
                     "cannot be combined with a list of values or --variant; remove one of the two";
                 return Err(ConfigError::flag(flag, why));
             }
-            Some(cell) => Some(sweep::config(flags, cell.parameters)?),
+            Some(cell) => Some(sweep::config(&flags.sweep, search, cell.parameters)?),
             None => {
-                let choice = search::choice(flags)?;
-                choice.map(|choice| sweep::chosen(flags, choice)).transpose()?
+                let choice = search::choice(searched)?;
+                choice.map(|choice| sweep::chosen(&flags.sweep, search, choice)).transpose()?
             }
         },
     };
-    search::check(flags, given)?;
+    search::check(searched, given)?;
     match &config.sweep {
         None => {
             let why =
@@ -187,10 +196,16 @@ fn metric(name: &str) -> Result<MetricTag, String> {
     found.ok_or_else(|| "unknown metric; aiperf metrics lists them".to_owned())
 }
 
-/// The seed that all runs share, or all runs of `cell`.
-pub(super) fn seed(flags: &ProfileArgs, config: &Config, cell: Option<CellOf<'_>>) -> Option<u64> {
-    let is_common = config.is_many() && !flags.multi_run.no_set_consistent_seed;
-    let seed = flags.input.random_seed.or_else(|| is_common.then_some(COMMON_SEED))?;
+/// The seed that all runs share, or all runs of `cell`: the one `given` by `--random-seed`, or else
+/// the same one always, unless the runs of `flags` are to differ.
+pub(super) fn seed(
+    given: Option<u64>,
+    flags: &MultiRunArgs,
+    config: &Config,
+    cell: Option<CellOf<'_>>,
+) -> Option<u64> {
+    let is_common = config.is_many() && !flags.no_set_consistent_seed;
+    let seed = given.or_else(|| is_common.then_some(COMMON_SEED))?;
     let differs = config.sweep.as_ref().is_some_and(|sweep| !sweep.same_seed);
     let index = cell.filter(|_| differs).map_or(0, |cell| cell.index);
     Some(seed.wrapping_add(index))

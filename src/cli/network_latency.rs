@@ -2,7 +2,6 @@
 
 use clap::Args;
 
-use super::profile::ProfileArgs;
 use super::value::{millis_above_zero, seconds};
 use crate::config::{ConfigError, Environment, ServerConfig};
 use crate::network_latency::{Config, Probing};
@@ -34,12 +33,11 @@ pub(super) struct NetworkLatencyArgs {
 
 /// How the round-trip time of the network is known, if it is asked for.
 pub(super) fn config(
-    flags: &ProfileArgs,
+    flags: &NetworkLatencyArgs,
     server: &ServerConfig,
     transport: &transport::Config,
     environment: Environment<'_>,
 ) -> Result<Option<Config>, ConfigError> {
-    let flags = &flags.network_latency;
     let probing = probing(flags, environment)?;
     if let Some(mean) = flags.network_latency_mean {
         return Ok(Some(Config::Mean(Nanos::from_millis(mean))));

@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::given::Given;
-use super::profile::ProfileArgs;
+use super::profile::ConversationArgs;
 use super::value::{number, positive_number};
 use crate::config::ConfigError;
-use crate::dataset::{NormalDistribution, Rankings};
+use crate::dataset::{Corpus, NormalDistribution, Rankings};
 
 /// Shape of generated rankings.
 #[derive(Args)]
@@ -41,15 +41,17 @@ pub(super) fn refuse_flags(given: Given<'_>) -> Result<(), ConfigError> {
 
 /// The rankings to generate.
 pub(super) fn generated(
-    flags: &ProfileArgs,
+    args: &RankingsArgs,
+    conversation: &ConversationArgs,
+    corpus: Corpus,
     given: Given<'_>,
     entries: usize,
 ) -> Result<Rankings, ConfigError> {
     let why = "a generated ranking request has a query and passages instead of a prompt; use the \
                --rankings-* flags";
     given.refuse(&["text", "batch", "output_lengths", "MediaArgs", "VideoArgs"], why)?;
-    if flags.conversation.session_turns_mean.is_some_and(|turns| turns != 1.0)
-        || flags.conversation.session_turns_stddev.is_some_and(|turns| turns > 0.0)
+    if conversation.session_turns_mean.is_some_and(|turns| turns != 1.0)
+        || conversation.session_turns_stddev.is_some_and(|turns| turns > 0.0)
     {
         let why = "a ranking request has only one turn; remove the flag";
         return Err(ConfigError::flag("--session-turns-mean", why));
@@ -58,7 +60,6 @@ pub(super) fn generated(
         mean: mean.unwrap_or(default),
         stddev: stddev.unwrap_or(0.0),
     };
-    let args = &flags.rankings;
     Ok(Rankings {
         entries,
         passages: spread(args.passages_mean, 10.0, args.passages_stddev),
@@ -68,6 +69,6 @@ pub(super) fn generated(
             args.passages_prompt_token_stddev,
         ),
         query_tokens: spread(args.query_prompt_token_mean, 32.0, args.query_prompt_token_stddev),
-        corpus: flags.prompt.prompt_corpus.unwrap_or_default(),
+        corpus,
     })
 }

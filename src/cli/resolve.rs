@@ -4,9 +4,13 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::Path;
 
+use super::control_args::ControlArgs;
+use super::gates::GateArgs;
 use super::given::Given;
+use super::load_args::{LoadArgs, WarmupArgs};
 use super::profile::{
-    Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, ServiceArgs, Stream,
+    ConversationArgs, EndpointArgs, Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs,
+    ServiceArgs, Stream, TlsArgs, TokenizerArgs,
 };
 use super::sweep::CellOf;
 use super::{
@@ -14,6 +18,7 @@ use super::{
     value,
 };
 use crate::artifacts::layout::Layout;
+use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, ServerConfig,
     WaitForModel, selfcheck, tokenizer, url,
@@ -22,14 +27,15 @@ use crate::console::Ui;
 use crate::dataset::{
     FileFormat, ModelSelection, NormalDistribution, RandomRange, Sampling, Source, Synthetic,
 };
-use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
+use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::metrics::metric::Settings;
 use crate::multi_run::recipe::Recipe;
 use crate::redact::Secret;
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
 use crate::run::Tables;
+use crate::schedule::Shard;
 use crate::setting::{InvalidSetting, Named};
 use crate::units::Nanos;
 use crate::{api, artifacts, dataset, endpoint, judge, redact, schedule, telemetry, transport};
@@ -46,17 +52,26 @@ pub(super) fn run_config(
     arguments: &[Cow<'_, str>],
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
-    let endpoint = endpoint(flags, environment)?;
-    let tokenizer = tokenizer(flags, environment);
-    let transport = transport(flags, environment)?;
-    let server = server(flags, environment)?;
-    let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
-    let server_metrics = server_metrics::config(flags, &server.urls, &path, environment)?;
-    let (gpu, gpu_warnings) = gpu::config(flags, environment)?;
-    let network_latency = network_latency::config(flags, &server, &transport, environment)?;
-    let multi_run = multi_run::config(flags, given, cell)?;
+    let shard = flags.distributed.shard;
+    let model = flags.endpoint.models.first().map_or("", String::as_str);
+    let endpoint = endpoint(&flags.endpoint, &flags.input.extra_inputs, environment)?;
+    let tokenizer = tokenizer(&flags.tokenizer, model, environment);
+    let transport = transport(&flags.endpoint, &flags.tls, &flags.output, environment)?;
+    let server = server(&flags.endpoint, &flags.control, &flags.input.header, environment)?;
+    let server_metrics = server_metrics::config(
+        &flags.server_metrics,
+        shard,
+        &server.urls,
+        &endpoint.path(model),
+        environment,
+    )?;
+    let (gpu, gpu_warnings) = gpu::config(&flags.gpu, shard, environment)?;
+    let network_latency =
+        network_latency::config(&flags.network_latency, &server, &transport, environment)?;
+    let objectives = search::objectives(&flags.input.goodput, &flags.search)?;
+    let multi_run = multi_run::config(flags, &objectives, given, cell)?;
     let schedule = load::schedule(flags, given)?;
-    let seed = multi_run::seed(flags, &multi_run, cell);
+    let seed = multi_run::seed(flags.input.random_seed, &flags.multi_run, &multi_run, cell);
     let mut config = RunConfig {
         dataset: dataset(flags, given, &schedule, seed)?,
         tokenizer,
@@ -66,11 +81,17 @@ pub(super) fn run_config(
             processors: flags.service.record_processors.map(|count| count as usize),
             rejection_limit: flags.load.rejected_request_limit,
         },
-        metrics: settings(flags, environment)?,
+        metrics: Settings {
+            objectives,
+            ..settings(&flags.endpoint, flags.output.steady_state_fraction, environment)?
+        },
         telemetry: telemetry(&flags.output, environment)?,
-        artifacts: artifacts(flags, &server_metrics, environment)?,
+        artifacts: artifacts(
+            &flags.output,
+            server_metrics::files(&flags.server_metrics, &server_metrics, environment)?,
+        )?,
         page: page(&flags.output)?,
-        auto_plot: auto_plot(flags)?,
+        auto_plot: auto_plot(&flags.output, flags.search.search_recipe)?,
         dry_run: flags.output.dry_run,
         ui: flags.service.ui,
         stats_interval: flags.service.stats_interval.map(Nanos::from_seconds),
@@ -84,8 +105,8 @@ pub(super) fn run_config(
         server_metrics,
         gpu,
         network_latency,
-        judge: judge(flags, given)?,
-        log_level: log_level(flags),
+        judge: judge(&flags.gates, search::chooses(&flags.search), shard, given)?,
+        log_level: log_level(&flags.service),
         multi_run,
         member: None,
         cli_command: redact::command_line(arguments),
@@ -102,26 +123,27 @@ pub(super) fn run_config(
         config.artifacts.has_default_directory = config.schedule.shard.is_none();
     }
     config.check()?;
-    config.warnings.extend(load::warning(flags, &config.schedule));
-    config.warnings.extend(search::warning(flags));
+    config.warnings.extend(load::warning(&flags.load, &config.schedule));
+    config.warnings.extend(search::warning(&flags.search));
     config.warnings.extend(config.schedule.warning());
     config.warnings.extend(connections::warning(&config, environment));
     Ok(config)
 }
 
 fn endpoint(
-    flags: &ProfileArgs,
+    flags: &EndpointArgs,
+    extras: &[String],
     environment: Environment<'_>,
 ) -> Result<endpoint::Config, ConfigError> {
     let mut extra_inputs: Vec<(String, serde_json::Value)> = Vec::new();
-    for text in &flags.input.extra_inputs {
+    for text in extras {
         let wrong = || {
             let why = "expected name:value, name=value or a JSON object";
             ConfigError::flag("--extra-inputs", why)
         };
         for (name, value) in value::members(text).ok_or_else(wrong)? {
             let is_template =
-                flags.endpoint.endpoint_type == EndpointType::TEMPLATE && name == PAYLOAD_TEMPLATE;
+                flags.endpoint_type == EndpointType::TEMPLATE && name == PAYLOAD_TEMPLATE;
             let value = if is_template { template(value)? } else { value };
             extra_inputs.retain(|(earlier, _)| *earlier != name);
             extra_inputs.push((name, value));
@@ -130,16 +152,16 @@ fn endpoint(
     content_type(flags)?;
     let poll_interval = positive_seconds(environment, "AIPERF_HTTP_VIDEO_POLL_INTERVAL", 0.1)?;
     Ok(endpoint::Config {
-        endpoint_type: flags.endpoint.endpoint_type,
-        streaming: flags.endpoint.streaming,
-        path: flags.endpoint.endpoint.clone().map(Secret::new),
+        endpoint_type: flags.endpoint_type,
+        streaming: flags.streaming,
+        path: flags.endpoint.clone().map(Secret::new),
         extra_inputs,
-        use_legacy_max_tokens: flags.endpoint.use_legacy_max_tokens,
-        use_server_token_count: flags.endpoint.use_server_token_count,
-        per_chunk_usage: flags.endpoint.per_chunk_usage,
+        use_legacy_max_tokens: flags.use_legacy_max_tokens,
+        use_server_token_count: flags.use_server_token_count,
+        per_chunk_usage: flags.per_chunk_usage,
         video: endpoint::VideoJobs {
             poll_interval: Nanos::from_seconds(poll_interval),
-            download: flags.endpoint.download_video_content,
+            download: flags.download_video_content,
         },
     })
 }
@@ -167,9 +189,9 @@ fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> 
 }
 
 /// Returns an error if `--request-content-type` is not the endpoint type's own.
-fn content_type(flags: &ProfileArgs) -> Result<(), ConfigError> {
-    let traits = flags.endpoint.endpoint_type.traits();
-    match flags.endpoint.request_content_type {
+fn content_type(flags: &EndpointArgs) -> Result<(), ConfigError> {
+    let traits = flags.endpoint_type.traits();
+    match flags.request_content_type {
         Some(asked) if !traits.content_type.starts_with(asked.name()) => {
             let own = traits.content_type.split(';').next().unwrap_or_default();
             let why = format!("{} requests are always {own}; remove the flag", traits.name);
@@ -195,13 +217,16 @@ fn positive_seconds(
     }
 }
 
-fn tokenizer(flags: &ProfileArgs, environment: Environment<'_>) -> crate::tokenizer::Source {
-    let revision = &flags.tokenizer.tokenizer_revision;
-    if let Some(name) = &flags.tokenizer.tokenizer {
-        return crate::tokenizer::Source::parse(name).at_revision(revision);
+fn tokenizer(
+    flags: &TokenizerArgs,
+    model: &str,
+    environment: Environment<'_>,
+) -> crate::tokenizer::Source {
+    let revision = &flags.tokenizer_revision;
+    match &flags.tokenizer {
+        Some(name) => crate::tokenizer::Source::parse(name).at_revision(revision),
+        None => tokenizer::default_for(model, revision, environment),
     }
-    let model = flags.endpoint.models.first().map_or("", String::as_str);
-    tokenizer::default_for(model, revision, environment)
 }
 
 fn dataset(
@@ -210,27 +235,43 @@ fn dataset(
     schedule: &schedule::config::Config,
     random_seed: Option<u64>,
 ) -> Result<dataset::Config, ConfigError> {
-    let source = match (&flags.input.input_file, hub_args::dataset(flags, given, schedule)?) {
+    let ProfileArgs { prompt, conversation, .. } = flags;
+    let traces = flags.synthesis.traces(prompt.isl_block_size, prompt.prompt_corpus);
+    let entries = entries(conversation, &flags.load, &flags.warmup);
+    let hub = hub_args::dataset(
+        &flags.hub,
+        traces.clone(),
+        conversation.num_dataset_entries,
+        given,
+        schedule,
+    )?;
+    let source = match (&flags.input.input_file, hub) {
         (_, Some(dataset)) => Source::Hub(dataset),
         (Some(path), None) => {
-            refuse_generated(flags, given)?;
+            refuse_generated(&flags.input, prompt, given)?;
             Source::File {
                 path: path.clone(),
                 format: flags.input.custom_dataset_type,
-                traces: flags
-                    .synthesis
-                    .traces(flags.prompt.isl_block_size, flags.prompt.prompt_corpus),
-                entries: entries(flags),
-                batch_size: flags.prompt.batch_size.unwrap_or(1) as usize,
+                traces,
+                entries,
+                batch_size: prompt.batch_size.unwrap_or(1) as usize,
             }
         }
         (None, None) if flags.endpoint.endpoint_type.traits().ranks => {
-            Source::Rankings(rankings::generated(flags, given, entries(flags))?)
+            let corpus = prompt.prompt_corpus.unwrap_or_default();
+            let args = &flags.rankings;
+            Source::Rankings(rankings::generated(args, conversation, corpus, given, entries)?)
         }
         (None, None) => {
             rankings::refuse_flags(given)?;
-            refuse_text_flags(flags, given)?;
-            Source::Synthetic(synthetic(flags)?)
+            refuse_text_flags(flags.endpoint.endpoint_type.traits(), given)?;
+            Source::Synthetic(Synthetic {
+                images: flags.media.images()?,
+                pictures: flags.media.pictures()?.map(Box::new),
+                audio: flags.media.audio(),
+                video: flags.video.video(),
+                ..prompts(prompt, conversation, entries)?
+            })
         }
     };
     let stddev = flags.prompt.osl_stddev.unwrap_or(0.0);
@@ -258,17 +299,20 @@ fn dataset(
 
 /// The number of conversations to generate: by default one for each request, since the
 /// server would answer a repeated prompt from its cache.
-fn entries(flags: &ProfileArgs) -> usize {
-    let conversation = &flags.conversation;
+fn entries(conversation: &ConversationArgs, load: &LoadArgs, warmup: &WarmupArgs) -> usize {
     // The warmup draws first, and the measurement must not repeat its conversations.
-    let warmup = flags.warmup.warmup_request_count.unwrap_or(0);
-    let requests = flags.load.request_count.map(|count| count.saturating_add(warmup));
+    let warmup = warmup.warmup_request_count.unwrap_or(0);
+    let requests = load.request_count.map(|count| count.saturating_add(warmup));
     let asked = conversation.num_dataset_entries.or(conversation.num_sessions);
     asked.or(requests.map(|count| count.min(MAX_DEFAULT_ENTRIES))).unwrap_or(100) as usize
 }
 
-fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
-    let (conversation, prompt) = (&flags.conversation, &flags.prompt);
+/// The generated conversations, without media.
+fn prompts(
+    prompt: &PromptArgs,
+    conversation: &ConversationArgs,
+    entries: usize,
+) -> Result<Synthetic, ConfigError> {
     let spread = |mean: Option<f64>, default, stddev: Option<f64>| NormalDistribution {
         mean: mean.unwrap_or(default),
         stddev: stddev.unwrap_or(0.0),
@@ -276,7 +320,7 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
     let (mean, stddev) =
         (conversation.session_turn_delay_mean, conversation.session_turn_delay_stddev);
     Ok(Synthetic {
-        entries: entries(flags),
+        entries,
         input_tokens: spread(prompt.isl, 550.0, prompt.isl_stddev),
         sequence_distribution: prompt.seq_dist.clone(),
         range: random_range(prompt)?,
@@ -290,10 +334,10 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         shared_system_prompt_length: prompt.shared_system_prompt_length.map(|n| n as usize),
         user_context_prompt_length: prompt.user_context_prompt_length.map(|n| n as usize),
         system_prompt: system_prompt(prompt)?,
-        images: flags.media.images()?,
-        pictures: flags.media.pictures()?.map(Box::new),
-        audio: flags.media.audio(),
-        video: flags.video.video(),
+        images: None,
+        pictures: None,
+        audio: None,
+        video: None,
     })
 }
 
@@ -324,9 +368,13 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
 }
 
 /// Returns an error for a flag about generated prompts if there is a file.
-fn refuse_generated(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigError> {
-    let is_directory = flags.input.input_file.as_ref().is_some_and(|path| path.is_dir());
-    let is_pool = flags.input.custom_dataset_type == Some(FileFormat::RandomPool) && !is_directory;
+fn refuse_generated(
+    input: &InputArgs,
+    prompt: &PromptArgs,
+    given: Given<'_>,
+) -> Result<(), ConfigError> {
+    let is_directory = input.input_file.as_ref().is_some_and(|path| path.is_dir());
+    let is_pool = input.custom_dataset_type == Some(FileFormat::RandomPool) && !is_directory;
     if !is_pool {
         let why = "applies to generated prompts and to a file of --custom-dataset-type \
                    random-pool; remove the flag";
@@ -334,7 +382,7 @@ fn refuse_generated(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigE
     }
     // Requests are drawn from a directory of pools, or in batches, as many as --num-dataset-entries
     // says.
-    let draws = is_directory || flags.prompt.batch_size.is_some_and(|size| size > 1);
+    let draws = is_directory || prompt.batch_size.is_some_and(|size| size > 1);
     let entries = if draws { None } else { Some("entries") };
     let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
     let groups: Vec<&str> = entries.into_iter().chain(groups).collect();
@@ -344,8 +392,7 @@ fn refuse_generated(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigE
 }
 
 /// Returns an error for a flag about text if requests do not have text.
-fn refuse_text_flags(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigError> {
-    let traits = flags.endpoint.endpoint_type.traits();
+fn refuse_text_flags(traits: &EndpointTraits, given: Given<'_>) -> Result<(), ConfigError> {
     let takes_text = traits.tokenizes_input || traits.path.is_empty();
     if takes_text {
         return Ok(());
@@ -356,34 +403,40 @@ fn refuse_text_flags(flags: &ProfileArgs, given: Given<'_>) -> Result<(), Config
     )
 }
 
-fn server(flags: &ProfileArgs, environment: Environment<'_>) -> Result<ServerConfig, ConfigError> {
-    let endpoint_flags = &flags.endpoint;
+fn server(
+    flags: &EndpointArgs,
+    control: &ControlArgs,
+    header: &[String],
+    environment: Environment<'_>,
+) -> Result<ServerConfig, ConfigError> {
     Ok(ServerConfig {
-        urls: endpoint_flags.url.iter().map(|text| url::parse(text)).collect::<Result<_, _>>()?,
-        headers: headers(&flags.input)?,
-        api_key: endpoint_flags
+        urls: flags.url.iter().map(|text| url::parse(text)).collect::<Result<_, _>>()?,
+        headers: headers(header)?,
+        api_key: flags
             .api_key
             .clone()
             .or_else(|| environment.get("AIPERF_API_KEY"))
             .map(Secret::new),
-        session_header: endpoint_flags.session_header.clone(),
-        control: flags.control.config(),
+        session_header: flags.session_header.clone(),
+        control: control.config(),
         wait_for_model: WaitForModel {
-            timeout: Nanos::from_seconds(endpoint_flags.wait_for_model_timeout),
-            mode: endpoint_flags.wait_for_model_mode,
-            interval: Nanos::from_seconds(endpoint_flags.wait_for_model_interval),
+            timeout: Nanos::from_seconds(flags.wait_for_model_timeout),
+            mode: flags.wait_for_model_mode,
+            interval: Nanos::from_seconds(flags.wait_for_model_interval),
         },
     })
 }
 
 fn transport(
-    flags: &ProfileArgs,
+    endpoint: &EndpointArgs,
+    tls: &TlsArgs,
+    output: &OutputArgs,
     environment: Environment<'_>,
 ) -> Result<transport::Config, ConfigError> {
-    let output = &flags.output;
+    let reuse = endpoint.connection_reuse_strategy;
     Ok(transport::Config {
-        request_timeout: Nanos::from_seconds(flags.endpoint.request_timeout_seconds),
-        connections: connections::connections(flags, environment)?,
+        request_timeout: Nanos::from_seconds(endpoint.request_timeout_seconds),
+        connections: connections::connections(reuse, tls, environment)?,
         quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
         kernel_timestamps: environment.switch("AIPERF_HTTP_KERNEL_TIMESTAMPS", true)?,
         ip_version: ip_version(environment)?,
@@ -399,9 +452,8 @@ fn ip_version(environment: Environment<'_>) -> Result<IpVersion, ConfigError> {
     Ok(found.unwrap_or(IpVersion::V4))
 }
 
-fn headers(flags: &InputArgs) -> Result<Vec<(String, String)>, ConfigError> {
-    flags
-        .header
+fn headers(given: &[String]) -> Result<Vec<(String, String)>, ConfigError> {
+    given
         .iter()
         .map(|text| {
             // The text may contain a secret, so the message does not repeat it.
@@ -413,11 +465,16 @@ fn headers(flags: &InputArgs) -> Result<Vec<(String, String)>, ConfigError> {
         .collect()
 }
 
-fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Settings, ConfigError> {
+/// The settings of metrics, without objectives.
+fn settings(
+    endpoint: &EndpointArgs,
+    steady_state_fraction: Option<f64>,
+    environment: Environment<'_>,
+) -> Result<Settings, ConfigError> {
     let defaults = Settings::default();
     let number = |name, default| environment.number(name, default);
     Ok(Settings {
-        objectives: search::objectives(flags)?,
+        objectives: Vec::new(),
         usage_diff_threshold_percent: number(
             "AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD",
             defaults.usage_diff_threshold_percent,
@@ -430,12 +487,9 @@ fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Setting
             "AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD",
             defaults.osl_mismatch_threshold_tokens,
         )?,
-        steady_state_fraction: flags
-            .output
-            .steady_state_fraction
-            .unwrap_or(defaults.steady_state_fraction),
-        use_server_token_count: flags.endpoint.use_server_token_count,
-        per_chunk_usage: flags.endpoint.per_chunk_usage,
+        steady_state_fraction: steady_state_fraction.unwrap_or(defaults.steady_state_fraction),
+        use_server_token_count: endpoint.use_server_token_count,
+        per_chunk_usage: endpoint.per_chunk_usage,
         fixed_schedule: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })
@@ -476,11 +530,9 @@ fn telemetry(
 }
 
 fn artifacts(
-    flags: &ProfileArgs,
-    scraped: &crate::server_metrics::Config,
-    environment: Environment<'_>,
+    output: &OutputArgs,
+    server_metrics: ServerMetricsFiles,
 ) -> Result<artifacts::Config, ConfigError> {
-    let output = &flags.output;
     let layout = Layout::new(Path::new(""), output.profile_export_prefix.as_deref());
     if output.export_outputs_json && layout.outputs == layout.summary_json {
         let why = "with this prefix the summary is outputs.json too; choose another prefix, or \
@@ -496,7 +548,7 @@ fn artifacts(
         outputs: output.export_outputs_json,
         compress_jsonl: output.compress_jsonl,
         http_trace: output.export_http_trace,
-        server_metrics: server_metrics::files(&flags.server_metrics, scraped, environment)?,
+        server_metrics,
     })
 }
 
@@ -510,10 +562,9 @@ fn page(output: &OutputArgs) -> Result<Option<PageFile>, ConfigError> {
 }
 
 /// Whether charts are drawn after the run: as the flags say, or else as the recipe has it.
-fn auto_plot(flags: &ProfileArgs) -> Result<AutoPlot, ConfigError> {
-    let output = &flags.output;
+fn auto_plot(output: &OutputArgs, recipe: Option<Recipe>) -> Result<AutoPlot, ConfigError> {
     let is_asked = match (output.auto_plot, output.no_auto_plot) {
-        (false, false) => flags.search.search_recipe.is_some_and(Recipe::draws_charts),
+        (false, false) => recipe.is_some_and(Recipe::draws_charts),
         (is_asked, _) => is_asked,
     };
     if !is_asked && output.plot_required {
@@ -529,17 +580,22 @@ fn auto_plot(flags: &ProfileArgs) -> Result<AutoPlot, ConfigError> {
 }
 
 /// The gates; neither a search, which judges loads by objectives, nor a shard can have any.
-fn judge(flags: &ProfileArgs, given: Given<'_>) -> Result<judge::Config, ConfigError> {
-    if search::chooses(flags) {
+fn judge(
+    gates: &GateArgs,
+    is_search: bool,
+    shard: Option<Shard>,
+    given: Given<'_>,
+) -> Result<judge::Config, ConfigError> {
+    if is_search {
         let why = "a search judges each load by its objectives; use --goodput instead";
         given.refuse(&["GateArgs"], why)?;
     }
-    if flags.distributed.shard.is_some() {
+    if shard.is_some() {
         let why = "applies to a whole run and not to a shard; use it with aiperf report, which \
                    combines the shards";
         given.refuse(&["GateArgs"], why)?;
     }
-    Ok(flags.gates.config())
+    Ok(gates.config())
 }
 
 /// Minimum length of the API's token, so that it cannot be guessed.
@@ -573,8 +629,7 @@ fn api(flags: &ServiceArgs, environment: Environment<'_>) -> Result<api::Config,
     })
 }
 
-fn log_level(flags: &ProfileArgs) -> LogLevel {
-    let service = &flags.service;
+fn log_level(service: &ServiceArgs) -> LogLevel {
     match (service.extra_verbose, service.verbose) {
         (true, _) | (false, 2..) => LogLevel::Trace,
         (false, 1) => LogLevel::Debug,

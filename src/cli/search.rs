@@ -3,7 +3,7 @@
 use clap::{ArgAction, ArgGroup, Args};
 
 use super::given::Given;
-use super::profile::ProfileArgs;
+use super::load_args::{LoadArgs, WarmupArgs};
 use super::sweep::{MAX_CELLS, parameter, swept};
 use super::value::{
     self, above_zero, concurrency, count, millis_above_zero, number, positive, rate, share,
@@ -11,23 +11,14 @@ use super::value::{
 use crate::config::ConfigError;
 use crate::metrics::metric::{MetricFlags, Objective};
 use crate::metrics::{MetricTag, Registry, parse_objectives, tag};
-use crate::multi_run::curve::{Evaluation, logarithmic};
+use crate::multi_run::curve::Evaluation;
 use crate::multi_run::filter::{Comparison, statistic_of};
-use crate::multi_run::recipe::Recipe;
+use crate::multi_run::recipe::{ATTAINMENT, BOUNDS, Recipe, Series};
 use crate::multi_run::search::Config;
 use crate::multi_run::space::Direction;
 use crate::multi_run::sweep::{Choice, Parameter};
 use crate::multi_run::{Dimension, Filter, Range, space};
 use crate::setting::{Named as _, named};
-
-/// Default bounds of a load that is varied, as in AIPerf.
-const BOUNDS: (f64, f64) = (1.0, 1000.0);
-
-/// Default fraction of good requests that a load must reach, as in AIPerf.
-const ATTAINMENT: f64 = 0.95;
-
-/// The concurrencies of `pareto-sweep`, as in AIPerf.
-const PARETO_CONCURRENCIES: [u64; 5] = [1, 4, 16, 64, 256];
 
 /// AIPerf's values of `--search-style` that are not supported.
 const OTHER_STYLES: [&str; 2] = ["smooth-isotonic", "optuna"];
@@ -47,8 +38,8 @@ pub(super) enum Style {
 named! { Style { "monotonic" => Monotonic, "grid" => Grid, "bo" => Bo } }
 
 /// The warning for a style that stands for another one.
-pub(super) fn warning(flags: &ProfileArgs) -> Option<String> {
-    let asked = flags.search.search_style?;
+pub(super) fn warning(flags: &SearchArgs) -> Option<String> {
+    let asked = flags.search_style?;
     (asked == Style::Bo).then(|| {
         "--search-style bo: aiperf finds the highest concurrency by doubling and bisection \
          (monotonic), which needs fewer runs for a single load"
@@ -282,70 +273,71 @@ pub(super) fn lists(
     // What cannot be parsed is an error of its flag, which is parsed once more with its cell.
     let recipe = given("search-recipe").and_then(|name| Recipe::named(&name));
     let is_grid = given("search-style").and_then(|name| Style::named(&name)) == Some(Style::Grid);
-    let list = |name: &'static str, min: u64, max: u64, number: u64| {
-        let flag = |end: &str| format!("{name}-{end}");
-        let bound = |end: &str, default| {
-            given(&flag(end)).and_then(|text| positive(&text).ok()).unwrap_or(default)
+    let list = |series: &Series| {
+        let flag = |end: &str| format!("{}-{end}", series.flag);
+        let number = |end: &str, parse: fn(&str) -> Result<u64, String>| {
+            given(&flag(end)).and_then(|text| parse(&text).ok())
         };
-        let (min, max) = (bound("min", min), bound("max", max));
+        let min = number("min", positive).unwrap_or(series.min);
+        let max = number("max", positive).unwrap_or(series.max);
         if min >= max {
             let why = format!("must be less than --{} ({max}), got {min}", flag("max"));
             return Err(ConfigError::flag(format!("--{}", flag("min")), why));
         }
-        let number = given(&flag("steps")).and_then(|text| steps(&text).ok()).unwrap_or(number);
-        Ok((name, logarithmic(min, max, number)))
+        let steps = number("steps", steps).unwrap_or(series.steps);
+        Ok((series.flag, Series { min, max, steps, ..*series }.values()))
     };
-    Ok(match recipe {
-        Some(Recipe::ConcurrencyRamp) => vec![list("concurrency", 1, 1000, 8)?],
-        Some(Recipe::MaxConcurrency) if is_grid => vec![list("concurrency", 1, 1000, 8)?],
-        Some(Recipe::PrefillCurve) => vec![list("isl", 256, 32768, 8)?],
-        Some(Recipe::DecodeCurve) => {
-            vec![list("concurrency", 1, 200, 6)?, list("osl", 64, 1024, 4)?]
-        }
+    match recipe {
         Some(Recipe::ParetoSweep) if !has_pairs => {
             let why = "pareto-sweep requires --isl-osl-pairs";
-            return Err(ConfigError::flag("--search-recipe", why));
+            Err(ConfigError::flag("--search-recipe", why))
         }
-        Some(Recipe::ParetoSweep) => vec![("concurrency", PARETO_CONCURRENCIES.to_vec())],
-        _ => Vec::new(),
-    })
+        Some(recipe) if is_grid || !recipe.is_search() => {
+            recipe.sweeps().iter().map(list).collect()
+        }
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Whether the flags ask for a search, which chooses its loads.
-pub(super) fn chooses(flags: &ProfileArgs) -> bool {
-    let given = &flags.search;
-    !given.search_space.is_empty()
-        || given.search_recipe.is_some_and(|recipe| match recipe {
-            Recipe::MaxGoodput | Recipe::MaxThroughputTtft | Recipe::MaxThroughputItl => true,
-            Recipe::MaxConcurrency => given.search_style != Some(Style::Grid),
-            Recipe::ConcurrencyRamp
-            | Recipe::PrefillCurve
-            | Recipe::DecodeCurve
-            | Recipe::ParetoSweep => false,
-        })
+pub(super) fn chooses(flags: &SearchArgs) -> bool {
+    let is_grid =
+        |recipe| recipe == Recipe::MaxConcurrency && flags.search_style == Some(Style::Grid);
+    let is_search = |recipe: Recipe| recipe.is_search() && !is_grid(recipe);
+    !flags.search_space.is_empty() || flags.search_recipe.is_some_and(is_search)
+}
+
+/// The flags that a search depends on.
+#[derive(Clone, Copy)]
+pub(super) struct Searched<'a> {
+    pub(super) search: &'a SearchArgs,
+    /// Whether the loads of a sweep are chosen (`--sweep-auto`).
+    pub(super) is_auto: bool,
+    pub(super) load: &'a LoadArgs,
+    pub(super) warmup: &'a WarmupArgs,
+    pub(super) is_streaming: bool,
+    /// The objectives of a request.
+    pub(super) objectives: &'a [Objective],
 }
 
 /// How the loads are chosen, if they are not known before the first run.
-pub(super) fn choice(flags: &ProfileArgs) -> Result<Option<Choice>, ConfigError> {
-    match flags.search.search_recipe.filter(|_| chooses(flags)) {
+pub(super) fn choice(flags: Searched<'_>) -> Result<Option<Choice>, ConfigError> {
+    match flags.search.search_recipe.filter(|_| chooses(flags.search)) {
         Some(recipe) => Ok(Some(Choice::Search(Config {
             recipe,
             range: range(flags)?,
-            objective: match recipe {
-                Recipe::MaxGoodput => tag::GOODPUT,
-                _ => tag::OUTPUT_TOKEN_THROUGHPUT,
-            },
-            slos: objectives(flags)?,
+            objective: recipe.objective(),
+            slos: flags.objectives.to_vec(),
         }))),
         None if !flags.search.search_space.is_empty() => combinations(flags).map(Some),
-        None if flags.sweep.sweep_auto => Ok(Some(Choice::Knee(range(flags)?))),
+        None if flags.is_auto => Ok(Some(Choice::Knee(range(flags)?))),
         None => Ok(None),
     }
 }
 
 /// The search for the best combination of values.
-fn combinations(flags: &ProfileArgs) -> Result<Choice, ConfigError> {
-    let given = &flags.search;
+fn combinations(flags: Searched<'_>) -> Result<Choice, ConfigError> {
+    let given = flags.search;
     let names = &given.search_metric;
     let refuse = |flag: &str, why: String| Err(ConfigError::flag(flag, why));
     for (flag, number) in [
@@ -362,7 +354,7 @@ fn combinations(flags: &ProfileArgs) -> Result<Choice, ConfigError> {
         let statistic = statistic.map_or("avg", String::as_str).trim().to_ascii_lowercase();
         let metric = statistic_of(name, &statistic)
             .map_err(|why| ConfigError::flag("--search-metric", why))?;
-        if metric.flags.contains(MetricFlags::GOODPUT) && self::objectives(flags)?.is_empty() {
+        if metric.flags.contains(MetricFlags::GOODPUT) && flags.objectives.is_empty() {
             return refuse("--search-metric", format!("{} requires --goodput", metric.tag));
         }
         let by_metric = if metric.flags.contains(MetricFlags::LARGER_IS_BETTER) {
@@ -374,7 +366,7 @@ fn combinations(flags: &ProfileArgs) -> Result<Choice, ConfigError> {
         let direction = direction.copied().unwrap_or(by_metric);
         objectives.push(space::Objective { metric: metric.tag, statistic, direction });
     }
-    check_streaming(flags, "--search-metric", objectives.iter().map(|it| it.metric))?;
+    check_streaming(flags.is_streaming, "--search-metric", objectives.iter().map(|it| it.metric))?;
     let variables = &given.search_space;
     for (at, variable) in variables.iter().enumerate() {
         if variables[..at].iter().any(|other| other.flag == variable.flag) {
@@ -397,13 +389,13 @@ fn combinations(flags: &ProfileArgs) -> Result<Choice, ConfigError> {
 }
 
 /// Checks what the recipe requires, and that it uses each flag that was given.
-pub(super) fn check(flags: &ProfileArgs, command_line: Given<'_>) -> Result<(), ConfigError> {
-    let given = &flags.search;
+pub(super) fn check(flags: Searched<'_>, command_line: Given<'_>) -> Result<(), ConfigError> {
+    let given = flags.search;
     let Some(recipe) = given.search_recipe else { return Ok(()) };
     let name = recipe.name();
-    let has_sla = !filters(flags).is_empty();
+    let has_sla = !filters(given).is_empty();
     let missing = match recipe {
-        Recipe::MaxGoodput if objectives(flags)?.is_empty() => {
+        Recipe::MaxGoodput if flags.objectives.is_empty() => {
             Some("--goodput, --ttft-sla-ms, --tpot-sla-ms or --e2e-sla-ms")
         }
         Recipe::MaxThroughputTtft if given.ttft_sla_ms.is_none() => Some("--ttft-sla-ms"),
@@ -439,22 +431,22 @@ pub(super) fn check(flags: &ProfileArgs, command_line: Given<'_>) -> Result<(), 
     ];
     let unused: Vec<&str> = groups.into_iter().filter(|group| !used.contains(group)).collect();
     command_line.refuse(&unused, format!("{name} does not use it; remove the flag"))?;
-    let evaluated = evaluation(flags)?;
+    let evaluated = evaluation(given)?;
     let evaluated = evaluated.iter().filter_map(|it| Some(it.subject()?.0));
-    let limited = filters(flags).into_iter().map(|filter| filter.metric);
-    check_streaming(flags, "--search-recipe", limited.chain(evaluated))
+    let limited = filters(given).into_iter().map(|filter| filter.metric);
+    check_streaming(flags.is_streaming, "--search-recipe", limited.chain(evaluated))
 }
 
 /// Returns an error if one of the `metrics` requires streaming, and there is none.
 fn check_streaming(
-    flags: &ProfileArgs,
+    is_streaming: bool,
     flag: &str,
     mut metrics: impl Iterator<Item = MetricTag>,
 ) -> Result<(), ConfigError> {
     let is_streamed = |metric: MetricTag| {
         Registry::row(metric).is_some_and(|row| row.flags.contains(MetricFlags::STREAMING_ONLY))
     };
-    match metrics.find(|metric| is_streamed(*metric)).filter(|_| !flags.endpoint.streaming) {
+    match metrics.find(|metric| is_streamed(*metric)).filter(|_| !is_streaming) {
         Some(metric) => {
             let why = format!("{metric} requires --streaming; add it");
             Err(ConfigError::flag(flag, why))
@@ -464,8 +456,7 @@ fn check_streaming(
 }
 
 /// The conditions that a cell must meet.
-pub(super) fn filters(flags: &ProfileArgs) -> Vec<Filter> {
-    let given = &flags.search;
+pub(super) fn filters(given: &SearchArgs) -> Vec<Filter> {
     let of_goodput = given.search_recipe == Some(Recipe::MaxGoodput);
     let attainment = given.slo_attainment_fraction.unwrap_or(ATTAINMENT);
     let good = of_goodput
@@ -484,8 +475,7 @@ pub(super) fn filters(flags: &ProfileArgs) -> Vec<Filter> {
 }
 
 /// What the recipe computes from the cells of its sweep.
-pub(super) fn evaluation(flags: &ProfileArgs) -> Result<Option<Evaluation>, ConfigError> {
-    let given = &flags.search;
+pub(super) fn evaluation(given: &SearchArgs) -> Result<Option<Evaluation>, ConfigError> {
     Ok(match given.search_recipe {
         Some(Recipe::ConcurrencyRamp) => {
             let name = given.degradation_metric_tag.as_deref().unwrap_or("latency");
@@ -501,14 +491,14 @@ pub(super) fn evaluation(flags: &ProfileArgs) -> Result<Option<Evaluation>, Conf
         Some(Recipe::PrefillCurve) => Some(Evaluation::Prefill),
         Some(Recipe::DecodeCurve) => Some(Evaluation::Decode),
         Some(Recipe::ParetoSweep) => Some(Evaluation::Pareto),
-        Some(Recipe::MaxConcurrency) if !chooses(flags) => Some(Evaluation::Breach),
+        Some(Recipe::MaxConcurrency) if !chooses(given) => Some(Evaluation::Breach),
         _ => None,
     })
 }
 
 /// The loads that a search or `--sweep-auto` may choose.
-fn range(flags: &ProfileArgs) -> Result<Range, ConfigError> {
-    let (given, load, warmup) = (&flags.search, &flags.load, &flags.warmup);
+fn range(flags: Searched<'_>) -> Result<Range, ConfigError> {
+    let Searched { search: given, load, warmup, .. } = flags;
     let dimension = given.dimension();
     let varied = [
         ("--concurrency", Dimension::Concurrency, load.concurrency.is_some()),
@@ -519,7 +509,7 @@ fn range(flags: &ProfileArgs) -> Result<Range, ConfigError> {
         varied.into_iter().find(|(_, of, is_given)| *of == dimension && *is_given)
     {
         let [min, max] = dimension.flags();
-        let by = if flags.sweep.sweep_auto { "--sweep-auto" } else { "the search" };
+        let by = if flags.is_auto { "--sweep-auto" } else { "the search" };
         let why = format!("{by} sets it; use {min} and {max} instead");
         return Err(ConfigError::flag(flag, why));
     }
@@ -544,10 +534,12 @@ fn range(flags: &ProfileArgs) -> Result<Range, ConfigError> {
 }
 
 /// The objectives of a request, of `--goodput` and of the flags of `max-goodput-under-slo`.
-pub(super) fn objectives(flags: &ProfileArgs) -> Result<Vec<Objective>, ConfigError> {
-    let mut objectives = parse_objectives(&flags.input.goodput.join(" "))
+pub(super) fn objectives(
+    goodput: &[String],
+    given: &SearchArgs,
+) -> Result<Vec<Objective>, ConfigError> {
+    let mut objectives = parse_objectives(&goodput.join(" "))
         .map_err(|error| ConfigError::flag("--goodput", error.to_string()))?;
-    let given = &flags.search;
     let of_requests = [
         ("--ttft-sla-ms", tag::TIME_TO_FIRST_TOKEN, given.ttft_sla_ms),
         ("--tpot-sla-ms", tag::INTER_TOKEN_LATENCY, given.tpot_sla_ms),

@@ -3,11 +3,11 @@
 use clap::Args;
 use url::Url;
 
-use super::profile::ProfileArgs;
 use super::value::{choice, seconds, seconds_above_zero};
 use crate::artifacts::server_metrics::{Formats, JsonLayout, ServerMetricsFiles};
 use crate::config::{ConfigError, Environment, metrics_url};
 use crate::redact::Secret;
+use crate::schedule::Shard;
 use crate::server_metrics::{Config, EndpointConfig};
 use crate::setting::named;
 use crate::units::Nanos;
@@ -58,14 +58,14 @@ pub(super) struct ServerMetricsArgs {
 
 /// The settings for scraping server metrics; without endpoints if scraping is off.
 pub(super) fn config(
-    flags: &ProfileArgs,
+    flags: &ServerMetricsArgs,
+    shard: Option<Shard>,
     servers: &[Secret<Url>],
     path: &str,
     environment: Environment<'_>,
 ) -> Result<Config, ConfigError> {
     // All processes would scrape the same metrics, so only the first one does.
-    let is_another = flags.distributed.shard.is_some_and(|shard| shard.index() > 0);
-    let flags = &flags.server_metrics;
+    let is_another = shard.is_some_and(|shard| shard.index() > 0);
     let is_off = flags.no_server_metrics || is_another && flags.server_metrics.is_empty();
     let defaults = Config::default();
     let seconds = |name, default| environment.seconds(&variable(name), default);

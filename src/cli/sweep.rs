@@ -9,8 +9,7 @@ use std::ffi::OsString;
 use clap::{ArgAction, ArgGroup, Args, Command};
 use serde_json::{Map, Value};
 
-use super::profile::ProfileArgs;
-use super::search;
+use super::search::{self, SearchArgs};
 use super::value::{choice, count, members, number, seconds, seconds_above_zero};
 use crate::config::ConfigError;
 use crate::multi_run::Variation;
@@ -549,8 +548,11 @@ fn take(
 }
 
 /// The settings of the sweep over these parameters.
-pub(super) fn config(flags: &ProfileArgs, parameters: &[Parameter]) -> Result<Config, ConfigError> {
-    let given = &flags.sweep;
+pub(super) fn config(
+    given: &SweepArgs,
+    search: &SearchArgs,
+    parameters: &[Parameter],
+) -> Result<Config, ConfigError> {
     Ok(Config {
         parameters: parameters.to_vec(),
         mode: given.parameter_sweep_mode.unwrap_or_default(),
@@ -559,15 +561,18 @@ pub(super) fn config(flags: &ProfileArgs, parameters: &[Parameter]) -> Result<Co
         max_duration: given.sweep_max_duration.map(Nanos::from_seconds),
         shows_table: !given.no_sweep_table,
         resumes: given.resume,
-        filters: search::filters(flags),
+        filters: search::filters(search),
         choice: Choice::Known,
-        evaluation: search::evaluation(flags)?,
+        evaluation: search::evaluation(search)?,
     })
 }
 
 /// The settings of a sweep that chooses its loads.
-pub(super) fn chosen(flags: &ProfileArgs, choice: Choice) -> Result<Config, ConfigError> {
-    let given = &flags.sweep;
+pub(super) fn chosen(
+    given: &SweepArgs,
+    search: &SearchArgs,
+    choice: Choice,
+) -> Result<Config, ConfigError> {
     if given.parameter_sweep_mode == Some(Mode::Repeated) {
         let why = "a cell is chosen once those before it are complete; use independent";
         return Err(ConfigError::flag("--parameter-sweep-mode", why));
@@ -581,9 +586,9 @@ pub(super) fn chosen(flags: &ProfileArgs, choice: Choice) -> Result<Config, Conf
         let known = LISTS.iter().filter(|(_, it, _)| *it == path);
         known.map(|(flag, path, _)| parameter(flag, path)).collect()
     } else {
-        flags.search.search_space.iter().map(|variable| variable.parameter.clone()).collect()
+        search.search_space.iter().map(|variable| variable.parameter.clone()).collect()
     };
-    let common = config(flags, &parameters)?;
+    let common = config(given, search, &parameters)?;
     let is_search = matches!(choice, Choice::Search(_) | Choice::Space(_));
     // Loads are compared with the same prompts.
     let same_seed = common.same_seed || is_search;

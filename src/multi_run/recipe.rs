@@ -1,6 +1,14 @@
 //! The ready-made searches and sweeps of `--search-recipe`.
 
+use super::curve::logarithmic;
+use crate::metrics::{MetricTag, tag};
 use crate::setting::named;
+
+/// Bounds of a load that is searched for if none are given, as in AIPerf.
+pub(crate) const BOUNDS: (f64, f64) = (1.0, 1000.0);
+
+/// Fraction of good requests that a load must reach if none is given, as in AIPerf.
+pub(crate) const ATTAINMENT: f64 = 0.95;
 
 /// A ready-made search or sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +32,73 @@ pub enum Recipe {
     ParetoSweep,
 }
 
+/// The values of a flag that a recipe sweeps over, unless other flags change the bounds or the
+/// number of values. They are spread evenly on a logarithmic scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Series {
+    /// The flag, without dashes.
+    pub(crate) flag: &'static str,
+    /// The lowest value.
+    pub(crate) min: u64,
+    /// The highest value.
+    pub(crate) max: u64,
+    /// The number of values.
+    pub(crate) steps: u64,
+}
+
+impl Series {
+    const fn new(flag: &'static str, min: u64, max: u64, steps: u64) -> Self {
+        Self { flag, min, max, steps }
+    }
+
+    /// Returns the values.
+    #[must_use]
+    pub(crate) fn values(&self) -> Vec<u64> {
+        logarithmic(self.min, self.max, self.steps)
+    }
+}
+
 impl Recipe {
+    /// Returns whether it searches for a load. A search for the highest concurrency can be made as
+    /// a sweep instead.
+    #[must_use]
+    pub(crate) const fn is_search(self) -> bool {
+        match self {
+            Self::MaxGoodput
+            | Self::MaxThroughputTtft
+            | Self::MaxThroughputItl
+            | Self::MaxConcurrency => true,
+            Self::ConcurrencyRamp | Self::PrefillCurve | Self::DecodeCurve | Self::ParetoSweep => {
+                false
+            }
+        }
+    }
+
+    /// Returns the metric that a search maximizes.
+    #[must_use]
+    pub(crate) const fn objective(self) -> MetricTag {
+        match self {
+            Self::MaxGoodput => tag::GOODPUT,
+            _ => tag::OUTPUT_TOKEN_THROUGHPUT,
+        }
+    }
+
+    /// Returns what a sweep varies; the values are those of AIPerf.
+    #[must_use]
+    pub(crate) const fn sweeps(self) -> &'static [Series] {
+        match self {
+            Self::MaxGoodput | Self::MaxThroughputTtft | Self::MaxThroughputItl => &[],
+            Self::MaxConcurrency | Self::ConcurrencyRamp => {
+                const { &[Series::new("concurrency", 1, 1000, 8)] }
+            }
+            Self::PrefillCurve => const { &[Series::new("isl", 256, 32768, 8)] },
+            Self::DecodeCurve => {
+                const { &[Series::new("concurrency", 1, 200, 6), Series::new("osl", 64, 1024, 4)] }
+            }
+            Self::ParetoSweep => const { &[Series::new("concurrency", 1, 256, 5)] },
+        }
+    }
+
     /// Returns whether charts of its results are drawn unless the user decides otherwise.
     #[must_use]
     pub(crate) const fn draws_charts(self) -> bool {
@@ -42,5 +116,21 @@ named! {
         "prefill-ttft-curve" => PrefillCurve,
         "decode-itl-curve" => DecodeCurve,
         "pareto-sweep" => ParetoSweep,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_sweeps_are_those_of_aiperf() {
+        let values = |recipe: Recipe| -> Vec<_> {
+            recipe.sweeps().iter().map(|series| (series.flag, series.values())).collect()
+        };
+        assert_eq!(values(Recipe::ParetoSweep), [("concurrency", vec![1, 4, 16, 64, 256])]);
+        let lengths = vec![256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
+        assert_eq!(values(Recipe::PrefillCurve), [("isl", lengths)]);
+        assert_eq!(values(Recipe::MaxGoodput), []);
     }
 }
