@@ -3,8 +3,7 @@
 //! The only module that uses clap. It parses the arguments and the environment into a
 //! [`Command`], whose parts are plain configuration.
 
-pub mod aiperf_commands;
-pub mod aiperf_flags;
+mod accepted;
 mod analyze_trace;
 mod chat;
 mod compare;
@@ -49,7 +48,7 @@ use std::sync::Arc;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::{Benchmark, Cell, ConfigError, Environment, RunConfig, Space};
+use crate::config::{Benchmark, Cell, ConfigError, Environment, RunConfig, Space, aiperf};
 use crate::multi_run::Variation;
 use crate::multi_run::space::Range;
 use crate::multi_run::sweep::{Choice, Parameter};
@@ -509,8 +508,7 @@ fn configure(action: ConfigAction, environment: Environment<'_>) -> Result<Comma
 /// The definition of the command line, including the flags accepted without effect.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command()
-        .mut_subcommand("profile", |profile| short_help::limit(aiperf_flags::accept(profile)))
+    Cli::command().mut_subcommand("profile", |profile| short_help::limit(accepted::accept(profile)))
 }
 
 /// Converts an error of clap's; an unknown flag or command that AIPerf has gets advice.
@@ -528,10 +526,10 @@ fn explain(error: &clap::Error) -> CliError {
     }
     let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
-            aiperf_flags::refusal(flag).or_else(|| aiperf_commands::refusal(flag))
+            aiperf::flags::refusal(flag).or_else(|| aiperf::commands::refusal(flag))
         }
         (ErrorKind::InvalidSubcommand, _) => match error.get(ContextKind::InvalidSubcommand) {
-            Some(ContextValue::String(name)) => aiperf_commands::refusal(name),
+            Some(ContextValue::String(name)) => aiperf::commands::refusal(name),
             _ => None,
         },
         _ => None,

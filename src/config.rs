@@ -3,10 +3,10 @@
 //! Flags take precedence over the environment, and the environment over defaults. The
 //! command line builds a [`RunConfig`], and [`RunConfig::check`] checks it once, module by module.
 
+pub mod aiperf;
 mod check;
 mod control;
 mod env;
-mod input_config;
 mod many;
 pub(crate) mod metrics_url;
 pub mod selfcheck;
@@ -166,7 +166,7 @@ impl RunConfig {
     /// The settings in AIPerf's layout: `input_config` of the JSON export.
     #[must_use]
     pub fn input_config(&self) -> serde_json::Value {
-        input_config::build(self)
+        aiperf::input_config(self)
     }
 
     /// The default artifact directory: `artifacts/<model>-openai-<endpoint type>-<load>`, as in

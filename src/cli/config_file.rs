@@ -5,7 +5,6 @@
 //! with those of the command line. A file of AIPerf, whose settings have other names, is mapped to
 //! flags first.
 
-mod of_aiperf;
 mod shown;
 mod substitution;
 
@@ -23,6 +22,8 @@ use serde_norway::{Mapping, Value};
 
 use self::substitution::Substitution;
 use super::switches;
+use super::value::members as fields;
+use crate::config::aiperf::{self, scalar};
 use crate::config::{ConfigError, Environment};
 
 pub(super) use shown::{Origin, effective, template};
@@ -263,9 +264,9 @@ fn of_aiperf(
 ) -> Result<Vec<Setting>, String> {
     let document = Substitution::new(environment).of(document)?;
     let mut settings = Vec::new();
-    for of_aiperf::Mapped { flag, path, value } in of_aiperf::mapped(document)? {
+    for aiperf::Mapped { flag, path, value } in aiperf::mapped(document)? {
         // A feature that aiperf does not have is off anyway.
-        if find(profile, flag).is_none() && of_aiperf::is_off(&value) {
+        if find(profile, flag).is_none() && aiperf::is_off(&value) {
             continue;
         }
         settings.push(setting(flag, value, profile).map_err(|why| format!("{path}: {why}"))?);
@@ -304,7 +305,7 @@ fn setting(key: &str, value: Value, profile: &Command) -> Result<Setting, String
 
 /// Why there is no setting `key`, and which might have been meant.
 fn unknown(key: &str, profile: &Command) -> String {
-    let refused = super::aiperf_flags::refusal(&format!("--{key}"));
+    let refused = aiperf::flags::refusal(&format!("--{key}"));
     if let Some(refusal) = refused {
         return refusal;
     }
@@ -361,11 +362,18 @@ fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
             };
             let pair = |(name, value): (Value, Value)| {
                 let name = scalar(&name).ok_or("the name of a member must be a text")?;
-                let value = match scalar(&value) {
-                    Some(text) => text,
-                    None => serde_json::to_string(&value).map_err(|error| error.to_string())?,
-                };
-                Ok(format!("{name}{separator}{value}"))
+                let json = serde_json::to_value(&value).map_err(|error| error.to_string())?;
+                let text = scalar(&value).unwrap_or_else(|| json.to_string());
+                let text = format!("{name}{separator}{text}");
+                let is_field = flag.get_id() == "extra_inputs";
+                let as_given =
+                    || fields(&text).is_some_and(|read| read == [(name.clone(), json.clone())]);
+                // A text that would be read as something else, such as "5", is a JSON string.
+                Ok(if is_field && !as_given() {
+                    serde_json::json!({ name: json }).to_string()
+                } else {
+                    text
+                })
             };
             members.into_iter().map(pair).collect()
         }
@@ -373,15 +381,6 @@ fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
             Some(text) => Ok(vec![text]),
             None => Err("expected a value or a list".to_owned()),
         },
-    }
-}
-
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(is_on) => Some(is_on.to_string()),
-        _ => None,
     }
 }
 

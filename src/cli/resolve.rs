@@ -238,13 +238,8 @@ fn dataset(
     let ProfileArgs { prompt, conversation, .. } = flags;
     let traces = flags.synthesis.traces(prompt.isl_block_size, prompt.prompt_corpus);
     let entries = entries(conversation, &flags.load, &flags.warmup);
-    let hub = hub_args::dataset(
-        &flags.hub,
-        traces.clone(),
-        conversation.num_dataset_entries,
-        given,
-        schedule,
-    )?;
+    let hub =
+        hub_args::dataset(&flags.hub, traces, conversation.num_dataset_entries, given, schedule)?;
     let source = match (&flags.input.input_file, hub) {
         (_, Some(dataset)) => Source::Hub(dataset),
         (Some(path), None) => {

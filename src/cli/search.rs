@@ -9,6 +9,7 @@ use super::value::{
     self, above_zero, concurrency, count, millis_above_zero, number, positive, rate, share,
 };
 use crate::config::ConfigError;
+use crate::config::aiperf::{Number, Varied};
 use crate::metrics::metric::{MetricFlags, Objective};
 use crate::metrics::{MetricTag, Registry, parse_objectives, tag};
 use crate::multi_run::curve::Evaluation;
@@ -207,7 +208,8 @@ pub(super) fn variable(text: &str) -> Result<Variable, String> {
         [name, bounds, kind] => (name, bounds, Some(kind)),
         _ => return Err(wrong().to_owned()),
     };
-    let (flag, path, takes_whole) = swept(name)?;
+    let Varied { flag, path, number: kind_of_value } = swept(name)?;
+    let takes_whole = *kind_of_value == Number::Whole;
     let is_whole = match kind {
         None => takes_whole,
         Some("int") => true,

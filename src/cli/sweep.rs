@@ -10,8 +10,9 @@ use clap::{ArgAction, ArgGroup, Args, Command};
 use serde_json::{Map, Value};
 
 use super::search::{self, SearchArgs};
-use super::value::{choice, count, members, number, seconds, seconds_above_zero};
+use super::value::{self, choice, count, members, seconds, seconds_above_zero};
 use crate::config::ConfigError;
+use crate::config::aiperf::{Number, Varied, varied};
 use crate::multi_run::Variation;
 use crate::multi_run::sweep::{Choice, Config, Mode, Parameter, plain};
 use crate::redact;
@@ -44,40 +45,16 @@ const COMMON: [&str; 10] = [
     "ui",
 ];
 
-/// The flags that take lists, with the paths of their settings in AIPerf's files.
-const LISTS: [(&str, &str, Kind); 12] = [
-    ("benchmark-duration", "phases.profiling.duration", Kind::Seconds),
-    ("concurrency", "phases.profiling.concurrency", Kind::Whole),
-    ("isl", "datasets.main.prompts.isl.mean", Kind::Whole),
-    ("isl-stddev", "datasets.main.prompts.isl.stddev", Kind::Real),
-    ("num-sessions", "phases.profiling.sessions", Kind::Whole),
-    ("num-users", "phases.profiling.users", Kind::Whole),
-    ("osl", "datasets.main.prompts.osl.mean", Kind::Whole),
-    ("osl-stddev", "datasets.main.prompts.osl.stddev", Kind::Real),
-    ("prefill-concurrency", "phases.profiling.prefill_concurrency", Kind::Whole),
-    ("request-count", "phases.profiling.requests", Kind::Whole),
-    ("request-rate", "phases.profiling.rate", Kind::Real),
-    ("session-turns-mean", "datasets.main.turns.mean", Kind::Whole),
-];
-
-/// How a value appears in the files.
-#[derive(Clone, Copy)]
-enum Kind {
-    Whole,
-    Real,
-    Seconds,
-}
-
-impl Kind {
-    /// The value of `text`, which is itself the value if it cannot be parsed.
-    fn value(self, text: &str) -> Value {
-        let value = match self {
-            Self::Whole => count(text).map(Value::from).or_else(|_| number(text).map(Value::from)),
-            Self::Real => number(text).map(Value::from),
-            Self::Seconds => seconds(text).map(Value::from),
-        };
-        value.unwrap_or_else(|_| text.trim().into())
-    }
+/// Returns the value of `text` in the files, which is the text itself if it cannot be parsed.
+fn in_files(number: Number, text: &str) -> Value {
+    let value = match number {
+        Number::Whole => {
+            count(text).map(Value::from).or_else(|_| value::number(text).map(Value::from))
+        }
+        Number::Real => value::number(text).map(Value::from),
+        Number::Seconds => seconds(text).map(Value::from),
+    };
+    value.unwrap_or_else(|_| text.trim().into())
 }
 
 /// A value of `--sweep-type`.
@@ -253,10 +230,11 @@ impl Sweep {
                     let why = format!("--{} has a secret; give it outside of --variant", flag.name);
                     return Err(refuse(why));
                 }
-                let known = LISTS.iter().find(|(name, ..)| *name == flag.name);
-                let path = known
-                    .map_or_else(|| flag.name.replace('-', "_"), |(_, path, _)| (*path).to_owned());
-                values.insert(path.clone(), known.map_or(value, |(.., kind)| kind.value(&text)));
+                let known = varied().iter().find(|it| it.flag == flag.name);
+                let path =
+                    known.map_or_else(|| flag.name.replace('-', "_"), |known| known.path.clone());
+                let value = known.map_or(value, |known| in_files(known.number, &text));
+                values.insert(path.clone(), value);
                 let parameter = parameter(&flag.name, &path);
                 if !parameters.contains(&parameter) {
                     parameters.push(parameter);
@@ -310,20 +288,19 @@ pub(super) fn parameter(flag: &str, path: &str) -> Parameter {
     Parameter { name: flag.replace('-', "_"), path: path.to_owned() }
 }
 
-/// Returns the flag, the path and whether it takes whole numbers, of the setting that `name`
-/// denotes: a flag, or a path in AIPerf's files.
-pub(super) fn swept(name: &str) -> Result<(&'static str, &'static str, bool), String> {
+/// Returns the setting that `name` denotes, if a sweep can vary it: a flag, or a path in AIPerf's
+/// files.
+pub(super) fn swept(name: &str) -> Result<&'static Varied, String> {
     let wanted = name.trim_start_matches('-').replace('-', "_");
-    let is_it = |(flag, path, _): &&(&'static str, &'static str, Kind)| {
-        let names = [*path, path.trim_end_matches(".mean")];
+    let is_it = |Varied { flag, path, .. }: &&Varied| {
+        let names = [path.as_str(), path.trim_end_matches(".mean")];
         flag.replace('-', "_") == wanted
             || names.contains(&&*wanted)
             || path.strip_prefix("phases.profiling.") == Some(&*wanted)
             || wanted.strip_prefix("phases.profiling.") == Some(&*flag.replace('-', "_"))
     };
-    let found = LISTS.iter().find(is_it);
-    found.map(|(flag, path, kind)| (*flag, *path, matches!(kind, Kind::Whole))).ok_or_else(|| {
-        let flags: Vec<&str> = LISTS.iter().map(|(flag, ..)| *flag).collect();
+    varied().iter().find(is_it).ok_or_else(|| {
+        let flags: Vec<&str> = varied().iter().map(|it| it.flag).collect();
         format!("{name:?} cannot be varied; use one of {}", flags.join(", "))
     })
 }
@@ -363,7 +340,7 @@ fn varied_flag(key: &str, profile: &Command) -> Result<VariedFlag, String> {
 /// Takes the lists out of `arguments`; in the order of the paths.
 fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, ConfigError> {
     let mut axes = Vec::new();
-    for (name, path, kind) in LISTS {
+    for Varied { flag: name, path, number } in varied() {
         let lists = take(arguments, profile, name, |value| value.contains(','));
         let flag = format!("--{name}");
         let [list] = lists.as_slice() else {
@@ -372,9 +349,9 @@ fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, C
             }
             return Err(ConfigError::flag(flag, "has two lists; give one"));
         };
-        let value = |text: &str| vec![(text.to_owned(), kind.value(text))];
+        let value = |text: &str| vec![(text.to_owned(), in_files(*number, text))];
         let values = list.split(',').map(|text| value(text.trim())).collect();
-        axes.push(Axis { flag: name, parameters: vec![(name, path)], values });
+        axes.push(Axis { flag: name, parameters: vec![(name, path.as_str())], values });
     }
     if let Some(list) = take(arguments, profile, "isl-osl-pairs", |_| true).pop() {
         let flag = "--isl-osl-pairs";
@@ -408,10 +385,10 @@ fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, C
             let why = format!("--search-recipe sets --{flag}; remove one of the two");
             return Err(ConfigError::flag("--isl-osl-pairs", why));
         }
-        let known = LISTS.iter().filter(|(name, ..)| *name == flag);
-        axes.extend(known.map(|(name, path, _)| Axis {
-            flag: name,
-            parameters: vec![(*name, *path)],
+        let known = varied().iter().filter(|it| it.flag == flag);
+        axes.extend(known.map(|known| Axis {
+            flag: known.flag,
+            parameters: vec![(known.flag, known.path.as_str())],
             values: numbers.iter().map(|it| vec![(it.to_string(), (*it).into())]).collect(),
         }));
     }
@@ -421,18 +398,15 @@ fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, C
 
 /// Parses pairs of input and output lengths, separated by `:`, or by `/` as in AIPerf.
 fn pairs(list: &str) -> Option<Axis> {
-    let of = |name: &str| LISTS.iter().find(|(flag, ..)| *flag == name);
-    let ((isl, isl_path, kind), (osl, osl_path, _)) = (of("isl")?, of("osl")?);
+    let of = |name: &str| varied().iter().find(|it| it.flag == name);
+    let (isl, osl) = (of("isl")?, of("osl")?);
+    let parameters = vec![(isl.flag, isl.path.as_str()), (osl.flag, osl.path.as_str())];
     let values = list.split(',').map(|pair| {
-        let (isl, osl) = pair.split_once([':', '/'])?;
-        let value = |text: &str| (text.trim().to_owned(), kind.value(text));
-        Some(vec![value(isl), value(osl)])
+        let (input, output) = pair.split_once([':', '/'])?;
+        let value = |of: &Varied, text: &str| (text.trim().to_owned(), in_files(of.number, text));
+        Some(vec![value(isl, input), value(osl, output)])
     });
-    Some(Axis {
-        flag: "isl-osl-pairs",
-        parameters: vec![(*isl, *isl_path), (*osl, *osl_path)],
-        values: values.collect::<Option<_>>()?,
-    })
+    Some(Axis { flag: "isl-osl-pairs", parameters, values: values.collect::<Option<_>>()? })
 }
 
 /// Every combination, the last axis varying fastest.
@@ -583,8 +557,8 @@ pub(super) fn chosen(
     }
     let parameters: Vec<Parameter> = if let Some(range) = choice.range() {
         let path = range.dimension.path();
-        let known = LISTS.iter().filter(|(_, it, _)| *it == path);
-        known.map(|(flag, path, _)| parameter(flag, path)).collect()
+        let known = varied().iter().filter(|it| it.path == path);
+        known.map(|known| parameter(known.flag, &known.path)).collect()
     } else {
         search.search_space.iter().map(|variable| variable.parameter.clone()).collect()
     };

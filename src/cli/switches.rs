@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{ArgAction, Command};
 
-use super::aiperf_flags;
+use crate::config::aiperf::flags;
 
 /// Switches that have a `--no-` form. Any other switch that is turned off is dropped.
 const PAIRS: &[&str] = &[
@@ -55,7 +55,7 @@ fn switch<'a>(argument: &'a OsString, profile: &Command) -> Option<(&'a str, boo
         matches!(argument.get_action(), ArgAction::SetTrue | ArgAction::Count)
             && argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&long))
     };
-    let is_one = profile.get_arguments().any(is_switch) || aiperf_flags::is_refused_switch(name);
+    let is_one = profile.get_arguments().any(is_switch) || flags::is_refused_switch(name);
     is_one.then_some((name, is_on))
 }
 

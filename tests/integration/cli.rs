@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::fs;
 
-use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
+use aiperf::cli::{CliError, Command, command, parse_with};
+use aiperf::config::aiperf::flags;
 use aiperf::config::{
     Benchmark, Cell, ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode,
 };
@@ -89,14 +90,14 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
     };
     // `-vv` is the same as `-v` twice.
     for flag in aiperf_flags().filter(|flag| *flag != "-vv") {
-        let is_refused = aiperf_flags::refused().any(|(refused, _)| refused == flag);
+        let is_refused = flags::refused().any(|(refused, _)| refused == flag);
         assert!(
             is_ours(flag) != is_refused,
             "{flag}: ours {}, refused {is_refused}",
             is_ours(flag)
         );
     }
-    for (flag, _) in aiperf_flags::refused() {
+    for (flag, _) in flags::refused() {
         assert!(aiperf_flags().any(|known| known == flag), "{flag} is not AIPerf's");
     }
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use aiperf::cli::{aiperf_flags, command};
+use aiperf::cli::command;
+use aiperf::config::aiperf::flags as aiperf_flags;
 use tempfile::TempDir;
 
 use crate::support::run::aiperf;

@@ -1,3 +1,6 @@
+mod input_config;
+mod of_aiperf;
+
 use proptest::prelude::*;
 
 use super::*;

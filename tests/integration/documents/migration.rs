@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use aiperf::artifacts::layout::Layout;
-use aiperf::cli::{aiperf_commands, aiperf_flags, command, parse_with};
+use aiperf::cli::{command, parse_with};
 use aiperf::config::Environment;
+use aiperf::config::aiperf::{commands as aiperf_commands, flags as aiperf_flags};
 
 use crate::support::python::run_python;
 

@@ -19,7 +19,7 @@ pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The error for the subcommand `name`, if it is one of AIPerf's.
-pub(super) fn refusal(name: &str) -> Option<String> {
+pub(crate) fn refusal(name: &str) -> Option<String> {
     let (_, advice) = refused().find(|(refused, _)| *refused == name)?;
     let kind = if name.starts_with('-') { "flag" } else { "command" };
     Some(format!("{name} is an AIPerf {kind} that aiperf does not support: {advice}"))

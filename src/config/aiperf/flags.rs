@@ -4,8 +4,6 @@
 //! to do instead. Flags are accepted without effect only if they ask for what this program
 //! does anyway.
 
-use clap::{Arg, ArgAction, Command};
-
 /// Flags that are rejected, separated by spaces, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
     // Input
@@ -114,7 +112,7 @@ const GENAI_PERF: &[(&str, &str)] = &[
 ];
 
 /// The rejected flags that are switches and off by default: turning one off is accepted.
-const REFUSED_SWITCHES: &str = "\
+pub(crate) const REFUSED_SWITCHES: &str = "\
     --tokenizer-trust-remote-code --burst-phase-starts \
     --unsafe-override \
     --accuracy-enable-cot \
@@ -137,27 +135,6 @@ pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
     ("--transport-type", "http", "AIPerf does not support others either"),
 ];
 
-/// Adds the flags that are accepted without effect, hidden from `--help`.
-pub(super) fn accept(command: Command) -> Command {
-    let name = |flag: &'static str| flag.trim_start_matches('-');
-    // `--request-rate -1` is an invalid value, not an unknown flag.
-    let command = command.allow_negative_numbers(true);
-    let command = OFF_SWITCHES.iter().fold(command, |command, flag| {
-        command.arg(Arg::new(*flag).long(name(flag)).action(ArgAction::SetTrue).hide(true))
-    });
-    ONLY_VALUE.iter().fold(command, |command, &(flag, value, advice)| {
-        let only = move |text: &str| only(text, value, advice);
-        command
-            .arg(Arg::new(flag).long(name(flag)).value_name("VALUE").value_parser(only).hide(true))
-    })
-}
-
-/// Accepts `text` if it is `value`, ignoring case and treating `_` as `-`.
-fn only(text: &str, value: &'static str, advice: &str) -> Result<&'static str, String> {
-    let is_it = text.trim().to_ascii_lowercase().replace('_', "-") == value;
-    is_it.then_some(value).ok_or_else(|| format!("{value} is the only supported value; {advice}"))
-}
-
 /// Every flag of AIPerf that is rejected, and what to do instead.
 pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
     each_of(REFUSED)
@@ -175,49 +152,15 @@ fn each_of(
 }
 
 /// Whether `flag` is a rejected flag that takes no value.
-pub(super) fn is_refused_switch(flag: &str) -> bool {
+pub(crate) fn is_refused_switch(flag: &str) -> bool {
     REFUSED_SWITCHES.split(' ').any(|switch| switch == flag)
 }
 
 /// The error for `flag`, if it is one of the rejected ones.
-pub(super) fn refusal(flag: &str) -> Option<String> {
+pub(crate) fn refusal(flag: &str) -> Option<String> {
     let flag = flag.split('=').next().unwrap_or(flag);
     let aiperf = refused().map(|(refused, advice)| ("an AIPerf", refused, advice));
     let genai_perf = of_genai_perf().map(|(refused, advice)| ("a GenAI-Perf", refused, advice));
     let (whose, _, advice) = aiperf.chain(genai_perf).find(|(_, refused, _)| *refused == flag)?;
     Some(format!("{flag} is {whose} flag that aiperf does not support: {advice}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flags_of_genai_perf_get_advice_that_names_flags_of_ours() {
-        let profile = crate::cli::command();
-        let profile = profile.find_subcommand("profile").unwrap();
-        let names: Vec<&str> = profile
-            .get_arguments()
-            .flat_map(|one| one.get_long_and_visible_aliases().unwrap_or_default())
-            .collect();
-        for (flag, advice) in of_genai_perf() {
-            assert!(!names.contains(&flag.trim_start_matches('-')), "{flag} is a flag of ours");
-            let words = advice.split([' ', ',', ';', '.', ')']);
-            for named in words.filter_map(|word| word.strip_prefix("--")) {
-                assert!(names.contains(&named), "--{named} is not a flag: {advice}");
-            }
-        }
-        let told = refusal("--service-kind=openai").unwrap();
-        assert!(told.starts_with("--service-kind is a GenAI-Perf flag"), "{told}");
-        let told = refusal("--measurement-interval").unwrap();
-        assert!(told.contains("use --benchmark-duration SECONDS"), "{told}");
-        assert!(refusal("--wandb-tag").unwrap().starts_with("--wandb-tag is an AIPerf flag"));
-    }
-
-    #[test]
-    fn refused_switches_are_refused() {
-        for switch in REFUSED_SWITCHES.split(' ') {
-            assert!(refusal(switch).is_some(), "{switch} is not among the refused");
-        }
-    }
 }

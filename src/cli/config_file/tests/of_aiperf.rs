@@ -1,9 +1,10 @@
+//! AIPerf's files.
+
 use std::collections::BTreeSet;
 
-use super::*;
-use crate::cli::aiperf_flags;
 use crate::cli::config_file::{find, settings};
 use crate::config::Environment;
+use crate::config::aiperf::{self, flags::refusal};
 
 /// The flags of a file in alphabetical order.
 fn flags(text: &str) -> Result<Vec<String>, String> {
@@ -278,35 +279,17 @@ fn what_is_not_supported_is_named() {
 }
 
 #[test]
-fn the_table_names_flags_once_and_each_exists() {
+fn each_setting_is_there_once_and_names_flags_that_exist() {
     let command = crate::cli::command();
     let profile = command.find_subcommand("profile").unwrap();
     let mut paths = BTreeSet::new();
-    for (path, rule) in TABLE {
-        assert!(paths.insert(path), "{path} is there twice");
-        let names = match rule {
-            Flag(flag) | Time(flag) | Pairs(flag) | Records(flag) | Off(flag) => vec![*flag],
-            Normal(mean, stddev) => [*mean].into_iter().chain(*stddev).collect(),
-            Only(_) | Refused(_) => Vec::new(),
-        };
-        for flag in names {
-            let is_known = find(profile, flag).is_some();
-            let is_refused = aiperf_flags::refusal(&format!("--{flag}")).is_some();
-            assert!(is_known || is_refused, "{path}: --{flag} is not a flag");
+    for (path, flags) in aiperf::known_flags() {
+        for flag in flags {
+            let is_known = find(profile, flag).is_some() || refusal(&format!("--{flag}")).is_some();
+            assert!(is_known, "{path}: --{flag} is not a flag");
         }
+        assert!(paths.insert(path.clone()), "{path} is there twice");
     }
-}
-
-#[test]
-fn times_have_units() {
-    let text = |time: &str| scalar(&seconds(time.into()).unwrap()).unwrap();
-    for (time, expected) in
-        [("30s", "30"), ("5m", "300"), ("2h", "7200"), ("1.5 h", "5400"), ("7", "7")]
-    {
-        assert_eq!(text(time), expected, "{time}");
-    }
-    assert_eq!(snake_name("prefixLenMultiplier"), "prefix_len_multiplier");
-    assert_eq!(snake_name("datasets.main.prompts.isl"), "datasets.main.prompts.isl");
 }
 
 #[test]

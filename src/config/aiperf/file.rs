@@ -1,249 +1,18 @@
-//! AIPerf's own configuration files: each path of its schema as a flag.
+//! AIPerf's own configuration files: each setting as a flag.
 //!
 //! A file is brought into one form first: names in snake case, one dataset, and the phases `warmup`
-//! and `profiling`. Each value is then looked up in [`TABLE`] by its path. What is not in the table
-//! is rejected, so that no setting is lost.
-
-mod mixture;
+//! and `profiling`. Each value is then looked up by its path among the settings. What is not one of
+//! them is rejected, so that no setting is lost.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_norway::{Mapping, Value};
 
-use super::super::sweep;
-use super::{name, scalar};
-use mixture::Lengths;
-
-/// How a value of AIPerf's becomes flags.
-#[derive(Debug, Clone, Copy)]
-enum Rule {
-    /// The value of this flag. The flags that aiperf rejects have their own advice.
-    Flag(&'static str),
-    /// A time in seconds, or with a unit: `30s`, `5m`, `2h`.
-    Time(&'static str),
-    /// A fixed value, or a mean with a standard deviation.
-    Normal(&'static str, Option<&'static str>),
-    /// Pairs of lengths with their probabilities.
-    Pairs(&'static str),
-    /// The lines of a file, as a data URL.
-    Records(&'static str),
-    /// A switch that this flag turns off.
-    Off(&'static str),
-    /// Accepted with one of these values, which is what aiperf does anyway.
-    Only(&'static [&'static str]),
-    /// Not possible, and what to do instead.
-    Refused(&'static str),
-}
-
-use Rule::{Flag, Normal, Off, Only, Pairs, Records, Refused, Time};
-
-/// What to do instead of raising the load within a run until an objective fails.
-const ADAPTIVE: &str = "adaptive scale raises the load within a run; use --search-recipe \
-                        max-concurrency-under-sla with --ttft-sla-ms and others, or --sweep-auto, \
-                        which raise it from run to run";
-
-/// The paths of AIPerf's schema.
-const TABLE: &[(&str, Rule)] = &[
-    ("schema_version", Only(&["2.0"])),
-    ("random_seed", Flag("random-seed")),
-    ("no_sweep_table", Flag("no-sweep-table")),
-    ("variables", Refused("templates are not supported; write the values")),
-    ("multi_run.num_runs", Flag("num-profile-runs")),
-    ("multi_run.cooldown_seconds", Flag("profile-run-cooldown-seconds")),
-    ("multi_run.confidence_level", Flag("confidence-level")),
-    ("multi_run.set_consistent_seed", Flag("set-consistent-seed")),
-    ("multi_run.vary_seed_per_trial", Flag("vary-seed-per-trial")),
-    ("multi_run.disable_warmup_after_first", Flag("profile-run-disable-warmup-after-first")),
-    ("multi_run.convergence", Flag("convergence-metric")),
-    ("model", Flag("model")),
-    ("models.strategy", Flag("model-selection-strategy")),
-    ("models.weights", Flag("model-weights")),
-    ("endpoint.url", Flag("url")),
-    ("endpoint.urls", Flag("url")),
-    ("endpoint.url_strategy", Only(&["round_robin"])),
-    ("endpoint.type", Flag("endpoint-type")),
-    ("endpoint.path", Flag("endpoint")),
-    ("endpoint.api_key", Flag("api-key")),
-    ("endpoint.timeout", Time("request-timeout-seconds")),
-    ("endpoint.streaming", Flag("streaming")),
-    ("endpoint.transport", Flag("transport")),
-    ("endpoint.connection_reuse", Flag("connection-reuse-strategy")),
-    ("endpoint.use_legacy_max_tokens", Flag("use-legacy-max-tokens")),
-    ("endpoint.use_server_token_count", Flag("use-server-token-count")),
-    ("endpoint.per_chunk_usage", Flag("per-chunk-usage")),
-    ("endpoint.template", Refused("use extra with payload_template")),
-    ("endpoint.headers", Flag("header")),
-    ("endpoint.extra", Flag("extra-inputs")),
-    ("endpoint.download_video_content", Flag("download-video-content")),
-    ("endpoint.request_content_type", Flag("request-content-type")),
-    ("endpoint.session_header", Flag("session-header")),
-    ("endpoint.uuid_and_strip", Flag("uuid-and-strip")),
-    ("endpoint.wait_for_model_timeout", Time("wait-for-model-timeout")),
-    ("endpoint.wait_for_model_interval", Time("wait-for-model-interval")),
-    ("endpoint.wait_for_model_mode", Flag("wait-for-model-mode")),
-    ("endpoint.reset_kv_cache.enabled", Flag("reset-kv-cache")),
-    ("endpoint.reset_kv_cache.path", Flag("reset-kv-cache-path")),
-    ("endpoint.reset_kv_cache.timeout_seconds", Time("reset-kv-cache-timeout-seconds")),
-    ("endpoint.reset_kv_cache.max_retry_seconds", Refused("it is 60 seconds")),
-    ("endpoint.server_profiler.enabled", Flag("server-profiler")),
-    ("endpoint.server_profiler.start_path", Flag("server-profiler-start-path")),
-    ("endpoint.server_profiler.stop_path", Flag("server-profiler-stop-path")),
-    ("endpoint.server_profiler.timeout_seconds", Time("server-profiler-timeout-seconds")),
-    ("dataset.dataset", Flag("public-dataset")),
-    ("dataset.hf_subset", Flag("hf-subset")),
-    ("dataset.path", Flag("input-file")),
-    ("dataset.records", Records("input-file")),
-    ("dataset.format", Flag("custom-dataset-type")),
-    ("dataset.entries", Flag("num-dataset-entries")),
-    ("dataset.random_seed", Refused("use the random seed of the run")),
-    ("dataset.sampling", Flag("dataset-sampling-strategy")),
-    ("dataset.system_prompt", Flag("system-prompt")),
-    ("dataset.system_prompt_file", Flag("system-prompt-file")),
-    ("dataset.isl", Normal("isl", Some("isl-stddev"))),
-    ("dataset.osl", Normal("osl", Some("osl-stddev"))),
-    ("dataset.prompts.isl", Normal("isl", Some("isl-stddev"))),
-    ("dataset.prompts.osl", Normal("osl", Some("osl-stddev"))),
-    ("dataset.prompts.block_size", Flag("isl-block-size")),
-    ("dataset.prompts.batch_size", Flag("batch-size")),
-    ("dataset.prompts.sequence_distribution", Pairs("seq-dist")),
-    ("dataset.prompts.random_range_ratio", Flag("random-range-ratio")),
-    ("dataset.prompts.random_corpus_style", Flag("random-corpus-style")),
-    ("dataset.prompts.corpus", Flag("prompt-corpus")),
-    ("dataset.block_size", Flag("isl-block-size")),
-    ("dataset.prompt_batch_size", Flag("batch-size")),
-    ("dataset.prefix_prompts.pool_size", Flag("num-prefix-prompts")),
-    ("dataset.prefix_prompts.length", Flag("prefix-prompt-length")),
-    ("dataset.prefix_prompts.shared_system_length", Flag("shared-system-prompt-length")),
-    ("dataset.prefix_prompts.user_context_length", Flag("user-context-prompt-length")),
-    ("dataset.turns", Normal("session-turns-mean", Some("session-turns-stddev"))),
-    ("dataset.turn_delay", Normal("session-turn-delay-mean", Some("session-turn-delay-stddev"))),
-    ("dataset.turn_delay_ratio", Flag("session-delay-ratio")),
-    ("dataset.images.batch_size", Flag("image-batch-size")),
-    ("dataset.images.width", Normal("image-width-mean", Some("image-width-stddev"))),
-    ("dataset.images.height", Normal("image-height-mean", Some("image-height-stddev"))),
-    ("dataset.images.format", Flag("image-format")),
-    ("dataset.images.source", Flag("image-source")),
-    ("dataset.images.source_sampling", Flag("image-source-sampling")),
-    ("dataset.audio.batch_size", Flag("audio-batch-size")),
-    ("dataset.audio.length", Normal("audio-length-mean", Some("audio-length-stddev"))),
-    ("dataset.audio.format", Flag("audio-format")),
-    ("dataset.audio.depths", Flag("audio-depths")),
-    ("dataset.audio.sample_rates", Flag("audio-sample-rates")),
-    ("dataset.audio.channels", Flag("audio-num-channels")),
-    ("dataset.video.batch_size", Flag("video-batch-size")),
-    ("dataset.video.duration", Normal("video-duration", None)),
-    ("dataset.video.fps", Flag("video-fps")),
-    ("dataset.video.width", Normal("video-width", None)),
-    ("dataset.video.height", Normal("video-height", None)),
-    ("dataset.video.synth_type", Flag("video-synth-type")),
-    ("dataset.video.format", Flag("video-format")),
-    ("dataset.video.codec", Flag("video-codec")),
-    ("dataset.synthesis.speedup_ratio", Flag("synthesis-speedup-ratio")),
-    ("dataset.synthesis.prefix_len_multiplier", Flag("synthesis-prefix-len-multiplier")),
-    ("dataset.synthesis.prefix_root_multiplier", Flag("synthesis-prefix-root-multiplier")),
-    ("dataset.synthesis.prompt_len_multiplier", Flag("synthesis-prompt-len-multiplier")),
-    ("dataset.synthesis.output_len_multiplier", Flag("synthesis-output-len-multiplier")),
-    ("dataset.synthesis.max_isl", Flag("synthesis-max-isl")),
-    ("dataset.synthesis.max_osl", Flag("synthesis-max-osl")),
-    ("dataset.replay_speedup", Flag("replay-speedup")),
-    ("dataset.ignore_trace_delays", Flag("ignore-trace-delays")),
-    ("dataset.inter_turn_delay_cap_seconds", Time("inter-turn-delay-cap-seconds")),
-    ("dataset.open_loop_strict", Flag("open-loop-strict")),
-    ("dataset.use_think_time_only", Flag("use-think-time-only")),
-    ("dataset.max_context_length", Flag("max-context-length")),
-    ("dataset.trace_session_sample_ratio", Flag("trace-session-sample-ratio")),
-    ("profiling.requests", Flag("request-count")),
-    ("profiling.sessions", Flag("num-sessions")),
-    ("profiling.duration", Time("benchmark-duration")),
-    ("profiling.grace_period", Time("benchmark-grace-period")),
-    ("profiling.concurrency", Flag("concurrency")),
-    ("profiling.concurrency_ramp", Time("concurrency-ramp-duration")),
-    ("profiling.prefill_concurrency", Flag("prefill-concurrency")),
-    ("profiling.prefill_ramp", Time("prefill-concurrency-ramp-duration")),
-    ("profiling.rate", Flag("request-rate")),
-    ("profiling.rate_ramp", Time("request-rate-ramp-duration")),
-    ("profiling.rate_series.path", Flag("request-rate-series")),
-    ("profiling.smoothness", Flag("arrival-smoothness")),
-    ("profiling.arrivals", Flag("arrival-pattern")),
-    ("profiling.users", Flag("num-users")),
-    ("profiling.user_rate", Flag("user-centric-rate")),
-    ("profiling.fixed_schedule", Flag("fixed-schedule")),
-    ("profiling.auto_offset", Flag("fixed-schedule-auto-offset")),
-    ("profiling.start_offset", Flag("fixed-schedule-start-offset")),
-    ("profiling.end_offset", Flag("fixed-schedule-end-offset")),
-    ("profiling.cancellation.rate", Flag("request-cancellation-rate")),
-    ("profiling.cancellation.delay", Time("request-cancellation-delay")),
-    ("profiling.failed_request_threshold", Flag("failed-request-threshold")),
-    ("profiling.adaptive_scale", Refused(ADAPTIVE)),
-    ("profiling.sla", Refused(ADAPTIVE)),
-    ("profiling.exclude_from_results", Only(&["false"])),
-    ("warmup.requests", Flag("warmup-request-count")),
-    ("warmup.sessions", Flag("num-warmup-sessions")),
-    ("warmup.duration", Time("warmup-duration")),
-    ("warmup.grace_period", Time("warmup-grace-period")),
-    ("warmup.concurrency", Flag("warmup-concurrency")),
-    ("warmup.concurrency_ramp", Time("warmup-concurrency-ramp-duration")),
-    ("warmup.prefill_concurrency", Flag("warmup-prefill-concurrency")),
-    ("warmup.prefill_ramp", Time("warmup-prefill-concurrency-ramp-duration")),
-    ("warmup.rate", Flag("warmup-request-rate")),
-    ("warmup.rate_ramp", Time("warmup-request-rate-ramp-duration")),
-    ("warmup.arrivals", Flag("warmup-arrival-pattern")),
-    ("warmup.users", Flag("warmup-num-users")),
-    ("warmup.user_rate", Flag("warmup-user-centric-rate")),
-    ("warmup.fixed_schedule", Refused("a warmup cannot have a schedule; use a concurrency")),
-    ("warmup.exclude_from_results", Only(&["true"])),
-    ("artifacts.dir", Flag("artifact-dir")),
-    ("artifacts.prefix", Flag("profile-export-prefix")),
-    ("artifacts.summary", Only(&["json", "csv", "json,csv", "csv,json", "true"])),
-    ("artifacts.records", Only(&["jsonl", "true"])),
-    ("artifacts.export_level", Flag("export-level")),
-    ("artifacts.trace", Flag("export-http-trace")),
-    ("artifacts.slice_duration", Time("slice-duration")),
-    ("artifacts.show_trace_timing", Flag("show-trace-timing")),
-    ("artifacts.user_files", Refused("write the files beside the run's directory")),
-    ("artifacts.auto_plot", Flag("auto-plot")),
-    ("artifacts.plot_required", Flag("plot-required")),
-    ("artifacts.export_outputs_json", Flag("export-outputs-json")),
-    ("slos", Flag("goodput")),
-    ("tokenizer.name", Flag("tokenizer")),
-    ("tokenizer.revision", Flag("tokenizer-revision")),
-    ("tokenizer.trust_remote_code", Flag("tokenizer-trust-remote-code")),
-    ("tokenizer.apply_chat_template", Flag("apply-chat-template")),
-    ("gpu_telemetry.enabled", Off("no-gpu-telemetry")),
-    ("gpu_telemetry.urls", Flag("gpu-telemetry")),
-    ("gpu_telemetry.metrics_file", Refused("name the file in --gpu-telemetry")),
-    ("gpu_telemetry.collector", Only(&["dcgm"])),
-    ("gpu_telemetry.mode", Only(&["summary"])),
-    ("server_metrics.enabled", Off("no-server-metrics")),
-    ("server_metrics.urls", Flag("server-metrics")),
-    ("server_metrics.formats", Flag("server-metrics-formats")),
-    ("network_latency.enabled", Flag("network-latency-automatic")),
-    ("network_latency.ping_interval", Time("network-latency-ping-interval")),
-    ("network_latency.mean_ms", Flag("network-latency-mean")),
-    ("otel.metrics_url", Flag("otel-url")),
-    ("otel.custom_resource_attributes", Flag("otel-resource-attributes")),
-    ("otel.gen_ai_provider", Flag("gen-ai-provider")),
-    ("mlflow.tracking_uri", Flag("mlflow-tracking-uri")),
-    ("mlflow.experiment", Flag("mlflow-experiment")),
-    ("mlflow.run_name", Flag("mlflow-run-name")),
-    ("mlflow.tags", Flag("mlflow-tag")),
-    ("mlflow.parent_run_id", Flag("mlflow-parent-run-id")),
-    ("mlflow.artifact_globs", Flag("mlflow-artifact-glob")),
-    ("wandb", Flag("wandb-project")),
-    ("accuracy", Refused("aiperf does not judge the content of responses")),
-    ("scenario", Refused("set what the scenario stands for")),
-    ("runtime.ui", Flag("ui")),
-    ("runtime.api_port", Flag("api-port")),
-    ("runtime.api_host", Flag("api-host")),
-    ("runtime.stats_interval", Flag("stats-interval")),
-    ("runtime.workers", Flag("workers-max")),
-    ("runtime.record_processors", Flag("record-processors")),
-    ("logging.level", Flag("log-level")),
-    ("sweep.type", Flag("sweep-type")),
-    ("sweep.cooldown_seconds", Flag("parameter-sweep-cooldown-seconds")),
-    ("sweep.iteration_order", Flag("parameter-sweep-mode")),
-    ("sweep.same_seed", Flag("parameter-sweep-same-seed")),
-    ("sweep.sla_filters", Refused("use --gate")),
-];
+use super::mixture::{self, Lengths};
+use super::schema::{
+    self,
+    Rule::{self, Flag, Implied, Json, Normal, Off, Only, Pairs, Records, Refused, Time},
+};
+use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
 
 /// Names that stand for those of the profiling phase in the parameters of a sweep.
 const OF_PROFILING: [&str; 13] = [
@@ -264,14 +33,14 @@ const OF_PROFILING: [&str; 13] = [
 
 /// A flag of aiperf, or one of AIPerf's that aiperf rejects, and the path and value in the file.
 #[derive(Debug)]
-pub(super) struct Mapped {
-    pub(super) flag: &'static str,
-    pub(super) path: String,
-    pub(super) value: Value,
+pub(crate) struct Mapped {
+    pub(crate) flag: &'static str,
+    pub(crate) path: String,
+    pub(crate) value: Value,
 }
 
 /// Maps a file with the key `benchmark`, in whose values variables are replaced already.
-pub(super) fn mapped(document: Value) -> Result<Vec<Mapped>, String> {
+pub(crate) fn mapped(document: Value) -> Result<Vec<Mapped>, String> {
     let mut document = snake(document)?;
     let benchmark = document.remove("benchmark");
     let sweep = document.remove("sweep");
@@ -303,7 +72,7 @@ struct File {
 }
 
 impl File {
-    /// Brings `benchmark` into the form whose paths [`TABLE`] has.
+    /// Brings `benchmark` into the form whose paths the settings have.
     fn normalize(&mut self, mut benchmark: Mapping) -> Result<Mapping, String> {
         let put = |key: &str, value: Value, of: &mut Mapping| {
             of.insert(key.into(), value);
@@ -320,8 +89,13 @@ impl File {
             put("dataset", only(datasets, "datasets")?, &mut benchmark);
         }
         if let Some(Value::Mapping(dataset)) = benchmark.get_mut("dataset") {
-            dataset.remove("name");
-            dataset.remove("type");
+            if let Some(Value::Mapping(prompts)) = dataset.get_mut("prompts") {
+                without_zeros(prompts);
+            }
+            if dataset.contains_key("hf_weka_dataset") {
+                // AIPerf's name for every repository of that kind.
+                dataset.remove("dataset");
+            }
             if let Some(lengths) = &mut self.lengths
                 && let Some(text) = lengths.of(dataset)?
             {
@@ -336,6 +110,7 @@ impl File {
                 put(key, Value::Mapping(phase), &mut benchmark);
             }
         }
+        share(&mut benchmark);
         for key in ["warmup", "profiling"] {
             if let Some(Value::Mapping(phase)) = benchmark.get_mut(key) {
                 let load = phase.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -347,8 +122,8 @@ impl File {
         }
         if let Some(Value::Mapping(artifacts)) = benchmark.get_mut("artifacts") {
             let has_records = artifacts.get("records") != Some(&Value::Bool(false));
-            let raw = artifacts.remove("raw");
-            if raw.as_ref().is_some_and(|raw| !is_off(raw)) {
+            let is_raw = artifacts.get("raw").is_some_and(|raw| !is_off(raw));
+            if is_raw {
                 put("export_level", "raw".into(), artifacts);
             } else if !has_records {
                 artifacts.remove("records");
@@ -359,6 +134,10 @@ impl File {
             for key in ["reset_kv_cache", "server_profiler"] {
                 switched(endpoint, key);
             }
+            template(endpoint);
+        }
+        if let Some(Value::Mapping(otel)) = benchmark.get_mut("otel") {
+            streams(otel)?;
         }
         if let Some(Value::Mapping(latency)) = benchmark.get_mut("network_latency") {
             let is_on = latency.get("enabled").is_none_or(|enabled| !is_off(enabled));
@@ -413,16 +192,13 @@ impl File {
         if value.is_null() {
             return Ok(());
         }
-        if let Some((_, rule)) = TABLE.iter().find(|(known, _)| *known == path) {
-            return self.apply(path, *rule, value);
+        if let Some(rule) = schema::rule(path) {
+            return self.apply(path, rule, value);
         }
-        let inside = format!("{path}.");
         match value {
-            Value::Mapping(members)
-                if TABLE.iter().any(|(known, _)| known.starts_with(&inside)) =>
-            {
+            Value::Mapping(members) if schema::is_group(path) => {
                 members.into_iter().try_for_each(|(key, value)| {
-                    self.add(&format!("{inside}{}", name_of(&key)?), value)
+                    self.add(&format!("{path}.{}", name_of(&key)?), value)
                 })
             }
             _ => Err(format!("aiperf does not support {path} of AIPerf's files; remove it")),
@@ -437,6 +213,14 @@ impl File {
         }
         match rule {
             Flag(flag) => self.put(flag, path, value)?,
+            Implied => {}
+            Json(flag) => match value {
+                Value::Mapping(_) => match serde_json::to_string(&value) {
+                    Ok(text) => self.put(flag, path, Value::String(text))?,
+                    Err(_) => return wrong("a number, or numbers by name"),
+                },
+                value => self.put(flag, path, value)?,
+            },
             Time(flag) => match seconds(value) {
                 Some(value) => self.put(flag, path, value)?,
                 None => return wrong("seconds, or a time such as 30s, 5m or 2h"),
@@ -552,8 +336,9 @@ impl File {
             return Ok(None);
         };
         let path = self.parameter(&name_of(key)?);
-        let flag = match TABLE.iter().find(|(known, _)| *known == path) {
-            Some((_, Flag(flag))) if sweep::swept(flag).is_err() => flag,
+        let is_varied = |flag: &str| schema::varied().iter().any(|varied| varied.flag == flag);
+        let flag = match schema::rule(&path) {
+            Some(Flag(flag)) if !is_varied(flag) => flag,
             _ => return Ok(None),
         };
         let scenario = |value: &Value| {
@@ -563,7 +348,7 @@ impl File {
         values.iter().map(scenario).collect::<Result<_, String>>().map(Some)
     }
 
-    /// Returns the path in [`TABLE`] of a parameter of a sweep.
+    /// Returns the path of the setting that a parameter of a sweep names.
     fn parameter(&self, path: &str) -> String {
         let path = path.strip_prefix("phases.").unwrap_or(path);
         let mut parts: Vec<&str> = path.split('.').collect();
@@ -633,7 +418,7 @@ fn phases_in(benchmark: &mut Mapping) -> Vec<&mut Mapping> {
     }
 }
 
-/// Returns the phases by the name that they have in [`TABLE`].
+/// Returns the phases by the names `warmup` and `profiling`.
 fn phases_of(phases: Value) -> Result<Vec<(&'static str, Mapping)>, String> {
     let phases = match phases {
         Value::Sequence(phases) => phases,
@@ -652,6 +437,72 @@ fn phases_of(phases: Value) -> Result<Vec<(&'static str, Mapping)>, String> {
         found.push((key, phase));
     }
     Ok(found)
+}
+
+/// Removes standard deviations of zero from lengths that are drawn from ranges, which exclude them.
+fn without_zeros(prompts: &mut Mapping) {
+    if !prompts.contains_key("random_range_ratio") {
+        return;
+    }
+    for key in ["isl", "osl"] {
+        if let Some(Value::Mapping(length)) = prompts.get_mut(key)
+            && length.get("stddev").and_then(Value::as_f64) == Some(0.0)
+        {
+            length.remove("stddev");
+        }
+    }
+}
+
+/// Removes the settings of a warmup that can only be those of the measurement, if they are.
+fn share(benchmark: &mut Mapping) {
+    let measured = match benchmark.get("profiling") {
+        Some(Value::Mapping(measured)) => measured.clone(),
+        _ => return,
+    };
+    if let Some(Value::Mapping(warmup)) = benchmark.get_mut("warmup") {
+        // Gamma arrivals have the shape of the measurement, or else 1.
+        let shape = measured.get("smoothness").and_then(Value::as_f64).unwrap_or(1.0);
+        if warmup.get("smoothness").and_then(Value::as_f64) == Some(shape) {
+            warmup.remove("smoothness");
+        }
+        if warmup.get("end_failed_sessions") == measured.get("end_failed_sessions") {
+            warmup.remove("end_failed_sessions");
+        }
+    }
+}
+
+/// Moves the template of an endpoint to the fields of bodies, which aiperf has it in.
+fn template(endpoint: &mut Mapping) {
+    let Some(Value::Mapping(mut template)) = endpoint.remove("template") else { return };
+    let extra = endpoint.entry("extra".into()).or_insert_with(|| Value::Mapping(Mapping::new()));
+    if let Value::Mapping(extra) = extra {
+        for (of_aiperf, name) in [("body", PAYLOAD_TEMPLATE), ("response_field", RESPONSE_FIELD)] {
+            if let Some(value) = template.remove(of_aiperf) {
+                extra.insert(name.into(), value);
+            }
+        }
+    }
+    if !template.is_empty() {
+        endpoint.insert("template".into(), Value::Mapping(template));
+    }
+}
+
+/// Brings the switches of exported streams into a list, unless both are on.
+fn streams(otel: &mut Mapping) -> Result<(), String> {
+    let is_on = |name: &str| otel.get(name).is_none_or(|value| !is_off(value));
+    let on = [("metrics", "stream_metrics_enabled"), ("timing", "stream_timing_enabled")]
+        .into_iter()
+        .filter(|(_, name)| is_on(name))
+        .map(|(stream, _)| Value::from(stream));
+    let on: Vec<Value> = on.collect();
+    match on.len() {
+        0 => Err("otel: no stream is enabled; remove metrics_url to export nothing".to_owned()),
+        1 => {
+            otel.insert("streams".into(), Value::Sequence(on));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Replaces the type of a phase by the settings that it stands for.
@@ -748,15 +599,35 @@ fn members(value: Option<Value>, path: &str) -> Result<Mapping, String> {
 }
 
 fn name_of(key: &Value) -> Result<String, String> {
-    Ok(name(key)?.replace('-', "_"))
+    match key.as_str() {
+        Some(key) => Ok(key.trim().replace('-', "_")),
+        None => Err("the name of a setting must be a text".to_owned()),
+    }
+}
+
+/// Returns a value that is neither a list nor a mapping as the command line has it.
+pub(crate) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(is_on) => Some(is_on.to_string()),
+        _ => None,
+    }
 }
 
 /// Brings the names of settings into snake case. What users name themselves stays: headers, bodies,
 /// objectives, and the parameters of sweeps.
 fn snake(value: Value) -> Result<Mapping, String> {
     fn inside(value: Value) -> Value {
-        const NAMED_BY_USERS: [&str; 6] =
-            ["headers", "extra", "slos", "custom_resource_attributes", "variables", "tags"];
+        const NAMED_BY_USERS: &[&str] = &[
+            "headers",
+            "extra",
+            "filters",
+            "slos",
+            "custom_resource_attributes",
+            "variables",
+            "tags",
+        ];
         match value {
             Value::Sequence(items) => Value::Sequence(items.into_iter().map(inside).collect()),
             Value::Mapping(members) => {
@@ -786,7 +657,7 @@ fn snake_name(name: &str) -> String {
 }
 
 /// Returns whether `value` turns off what it is a setting of.
-pub(super) fn is_off(value: &Value) -> bool {
+pub(crate) fn is_off(value: &Value) -> bool {
     let off = Value::Bool(false);
     *value == off || value.get("enabled") == Some(&off)
 }
@@ -801,9 +672,10 @@ fn has_template(value: &Value) -> bool {
     }
 }
 
-/// Returns a time, or a list of times, in seconds.
+/// Returns a time, or a list of times, in seconds. The time of a ramp may be its only member.
 fn seconds(value: Value) -> Option<Value> {
     match value {
+        Value::Mapping(mut ramp) if ramp.len() == 1 => seconds(ramp.remove("duration")?),
         Value::Sequence(items) => {
             items.into_iter().map(seconds).collect::<Option<_>>().map(Value::Sequence)
         }
@@ -833,6 +705,9 @@ fn pairs(list: &Value) -> Option<String> {
     let pair = |item: &Value| {
         let of = |key: &str| item.get(key).and_then(scalar);
         let length = |key: &str, stddev: &str| {
+            if let Some(length @ Value::Mapping(_)) = item.get(key) {
+                return mixture::component(length, key).ok();
+            }
             let length = of(key)?;
             Some(of(stddev).map_or(length.clone(), |stddev| format!("{length}|{stddev}")))
         };
@@ -844,4 +719,18 @@ fn pairs(list: &Value) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let text = |time: &str| scalar(&seconds(time.into()).unwrap()).unwrap();
+        for (time, expected) in
+            [("30s", "30"), ("5m", "300"), ("2h", "7200"), ("1.5 h", "5400"), ("7", "7")]
+        {
+            assert_eq!(text(time), expected, "{time}");
+        }
+        assert_eq!(snake_name("prefixLenMultiplier"), "prefix_len_multiplier");
+        assert_eq!(snake_name("datasets.main.prompts.isl"), "datasets.main.prompts.isl");
+    }
+}

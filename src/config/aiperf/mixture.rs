@@ -4,7 +4,7 @@
 
 use serde_norway::{Mapping, Value};
 
-use super::scalar;
+use super::file::scalar;
 
 /// Members of a distribution that only `--seq-dist` can express.
 const MEMBERS: [&str; 3] = ["peaks", "points", "median"];
@@ -89,7 +89,7 @@ fn components(length: &Value, key: &str) -> Result<Vec<(String, f64)>, String> {
 }
 
 /// Returns a number, a normal or a log-normal distribution as in `--seq-dist`.
-fn component(length: &Value, key: &str) -> Result<String, String> {
+pub(super) fn component(length: &Value, key: &str) -> Result<String, String> {
     let Value::Mapping(members) = length else {
         let value =
             scalar(length).ok_or_else(|| format!("dataset.prompts.{key}: expected a length"))?;

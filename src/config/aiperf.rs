@@ -1,0 +1,19 @@
+//! The Python AIPerf, as far as this program reads and writes what is AIPerf's: the settings of its
+//! configuration files, and which of its flags and commands there are.
+//!
+//! Each setting is a row of [`schema`]. A row is walked in two directions: a file's value becomes
+//! flags, and the configuration of a run becomes the value in `input_config` of the JSON export. So
+//! a file whose `benchmark` is the `input_config` of a run has the settings of that run.
+
+pub mod commands;
+mod file;
+pub mod flags;
+mod input_config;
+mod mixture;
+mod schema;
+
+pub(crate) use file::{Mapped, is_off, mapped, scalar};
+pub(super) use input_config::input_config;
+#[cfg(test)]
+pub(crate) use schema::flags as known_flags;
+pub(crate) use schema::{Number, Varied, varied};
