@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::accumulate::Accumulator;
 use super::metric::{MetricResult, Observation};
-use super::{Accumulator, Registry};
+use super::registry::Registry;
 use crate::column::Store;
 use crate::redact::ShownUrl;
 

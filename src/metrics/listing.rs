@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::Registry;
 use super::metric::{Metric, MetricFlags};
+use super::registry::Registry;
 use crate::semconv::MetricSpec;
 
 /// Renders a table with one line per metric below a header.

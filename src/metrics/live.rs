@@ -6,9 +6,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Registry;
 use super::histogram::Histogram;
 use super::metric::{Kind, Metric, MetricResult, Observation};
+use super::registry::Registry;
 use super::tag::{self, MetricTag};
 use crate::units::Unit;
 

@@ -1,7 +1,9 @@
 //! Parsing of service level objectives.
 
+use super::error::MetricsError;
 use super::metric::{Kind, Metric, Objective};
-use super::{MetricTag, MetricsError, Registry};
+use super::registry::Registry;
+use super::tag::MetricTag;
 use crate::metrics::tag;
 use crate::setting;
 

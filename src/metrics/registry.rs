@@ -3,9 +3,10 @@
 
 use std::sync::LazyLock;
 
+use super::catalogue;
+use super::error::MetricsError;
 use super::metric::{Facts, Kind, Metric, MetricFlags, Observation, RecordValues, Settings, Value};
 use super::tag::{MetricTag, TagMap};
-use super::{MetricsError, catalogue};
 use crate::dataset::MediaKinds;
 use crate::endpoint::EndpointTraits;
 
