@@ -10,6 +10,7 @@ mod client;
 mod combined;
 mod config;
 mod connection;
+mod early_export;
 mod error;
 mod instruments;
 mod protobuf;
@@ -27,7 +28,7 @@ mod traces;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
@@ -60,6 +61,7 @@ pub use self::traces::TracesReport;
 
 use self::client::Client;
 use self::connection::Connection;
+use self::early_export::EarlyExport;
 use self::instruments::Instruments;
 use self::reconcile::Expected;
 use self::scrape_forwarder::ScrapeForwarder;
@@ -122,6 +124,8 @@ pub struct Telemetry {
     provider: Mutex<Option<SdkMeterProvider>>,
     /// Whether the first record still has to trigger an export ahead of the interval.
     is_early: AtomicBool,
+    /// That export.
+    early_export: Mutex<Option<EarlyExport>>,
 }
 
 impl Telemetry {
@@ -181,8 +185,6 @@ impl Telemetry {
         let instruments =
             config.streams.metrics.then(|| Instruments::new(meter, catalogue, describe));
         let provider = Mutex::new(Some(provider));
-        // Exports soon after the first record, so that a short run is visible while it is in
-        // progress.
         let is_early = AtomicBool::new(endpoint.is_some() && interval > FIRST_EXPORT);
         let tee = state;
         Ok(Self {
@@ -196,6 +198,7 @@ impl Telemetry {
             endpoint,
             provider,
             is_early,
+            early_export: Mutex::default(),
         })
     }
 
@@ -218,13 +221,10 @@ impl Telemetry {
     /// Schedules an export of what is recorded in the next moment, on a separate thread.
     fn export_soon(&self) {
         let Some(provider) = lock(&self.provider).clone() else { return };
-        let export = move || {
-            thread::sleep(FIRST_EXPORT);
-            // The tee records the outcome. After the end there is nothing to flush.
-            let _ = provider.force_flush();
-        };
+        // The tee records the outcome.
+        let export = EarlyExport::after(FIRST_EXPORT, move || drop(provider.force_flush()));
         // Without the thread, the first export takes place after the interval.
-        let _ = thread::Builder::new().name("aiperf-otlp-first".into()).spawn(export);
+        *lock(&self.early_export) = export.ok();
     }
 
     /// Exports the progress of a phase. Instruments are incremented by the difference from the
@@ -363,7 +363,7 @@ impl Telemetry {
     }
 
     /// Flushes and shuts down on a helper thread, since the SDK's functions do not support
-    /// deadlines. The thread ends by itself soon after the caller has stopped waiting.
+    /// deadlines. If the caller has stopped waiting, the thread ends by itself soon after.
     fn flush_and_shut_down(
         &self,
         began: Nanos,
@@ -371,6 +371,7 @@ impl Telemetry {
         interrupt: &Interrupt,
     ) -> Flushed {
         let Some(provider) = lock(&self.provider).take() else { return Flushed::Not };
+        let early = lock(&self.early_export).take().map(EarlyExport::cancel);
         let (done, mut flushed) = oneshot::channel();
         let tee = Arc::clone(&self.tee);
         let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {
@@ -387,10 +388,9 @@ impl Telemetry {
             tee.close();
             let _ = done.send(());
             let _ = provider.shutdown();
+            early.map(JoinHandle::join)
         });
-        if helper.is_err() {
-            return Flushed::Not;
-        }
+        let Ok(helper) = helper else { return Flushed::Not };
         let mut taken = self.tee.last_taken();
         let is_flushed = loop {
             let until = began + self.patience(deadline).into();
@@ -408,6 +408,8 @@ impl Telemetry {
             }
         };
         if is_flushed == Some(true) {
+            // It does not wait for the collector any more.
+            let _ = helper.join();
             return Flushed::Exported;
         }
         tracing::warn!(
