@@ -472,19 +472,21 @@ fn fetches_that_all_hang_fail_by_a_bound_of_their_own() {
 
 #[test]
 fn a_scrape_that_straddles_the_start_of_a_phase_is_its_reference() {
-    // The response to the final scrape of the warmup arrives within the phase.
+    // The response to the final scrape of the warmup arrives within the next phase.
     let gate = Gate::default();
     let held = Reply::number().held_by(&gate);
     let endpoint = MetricsEndpoint::with([Reply::number(), held, Reply::number()]);
     let limits = Limits { pause: Nanos::from_millis(100.0), ..LONG_LIMITS };
     let run = start(Config { limits, ..hourly(&endpoint) });
     run.begin(WARMUP);
-    // The warmup is longer than the part of the phase that the scrape may include.
-    std::thread::sleep(Duration::from_secs(3));
     run.end(WARMUP);
-    run.begin(PROFILING);
     gate.open();
     wait_until("the held response", || run.notes.all().len() == 2);
+    // The phase began a nanosecond before it came, so the scrape includes less of the phase than the
+    // first one lacks of the warmup.
+    let arrived_ns = run.notes.all()[1].times.first_byte_ns;
+    let began = Nanos(arrived_ns - 1 - run.clock.wall_ns(Nanos::ZERO));
+    run.collector.handle().phase_started(PROFILING.index, PROFILING.kind, began);
     run.end(PROFILING);
     let Collected { store, windows, .. } = run.finish();
     assert_eq!(values(&store, 0, "served"), [1.0, 2.0, 3.0]);

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
 
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::mock_server::{self, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord};
+use aiperf::runner::Progress;
 use aiperf::schedule::config::{
     Cancellation, Config, Limit, LoadPattern, PhaseConfig, Replay, StopCondition, UseOfTimestamps,
     Zero,
@@ -19,6 +19,7 @@ use aiperf::transport::{self, Connections};
 use aiperf::units::Nanos;
 
 use crate::support::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
+use crate::support::metrics_endpoint::wait_until;
 use crate::support::raw_server;
 use crate::support::run::{Run, profile};
 
@@ -41,6 +42,11 @@ fn overlaps(intervals: &[(Nanos, Nanos)]) -> Vec<(Nanos, u64)> {
         intervals.iter().filter(|(from, until)| (*from..*until).contains(&instant)).count() as u64
     };
     intervals.iter().map(|(from, _)| (*from, at(*from))).collect()
+}
+
+/// Returns the number of requests of a load that have ended.
+fn returned(progress: &OnceLock<Arc<Progress>>) -> u64 {
+    progress.wait().snapshots().first().map_or(0, |phase| phase.requests_returned)
 }
 
 /// Returns when the server last started to write to a response.
@@ -276,14 +282,9 @@ fn cancelled_requests_are_sent_whole_and_give_everything_back() {
         assert_eq!(record.trace.reused, None);
     }
     assert_eq!(outcome.phases[0].requests_cancelled, 12);
-    let closed = || counts.each_ref().map(|count| count.load(Ordering::SeqCst));
-    for _ in 0..2000 {
-        if closed() == [12, 12] {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(closed(), [12, 12], "requests read whole, connections closed");
+    wait_until("12 requests read whole and 12 connections closed", || {
+        counts.each_ref().map(|count| count.load(Ordering::SeqCst)) == [12, 12]
+    });
 }
 
 #[test]
@@ -349,13 +350,9 @@ fn whatever_ends_a_request_gives_back_its_slot_and_its_connection() {
     assert_eq!(cancelled + timed_out, 400);
     assert!(cancelled > 100 && timed_out > 50, "{cancelled} {timed_out}");
     assert_eq!(outcome.peak_in_flight, 20);
-    for _ in 0..2000 {
-        if counts[1].load(Ordering::SeqCst) == counts[0].load(Ordering::SeqCst) {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("a connection is still open");
+    wait_until("as many closed connections as requests", || {
+        counts[1].load(Ordering::SeqCst) == counts[0].load(Ordering::SeqCst)
+    });
 }
 
 #[test]
@@ -371,9 +368,9 @@ fn failures_that_come_at_once_do_not_hold_up_the_end() {
     let outcome = Load { phases: vec![endless], ..Load::on(&refusing) }.run();
     assert!(outcome.records.iter().all(RequestRecord::has_failed));
     let load = Load { phases: vec![closed_loop(50, u64::MAX)], ..Load::on(&refusing) };
-    let interrupter = load.interrupter.clone();
+    let (interrupter, progress) = (load.interrupter.clone(), Arc::clone(&load.progress));
     thread::spawn(move || {
-        thread::sleep(Duration::from_millis(50));
+        wait_until("failures of all 50", || returned(&progress) >= 50);
         interrupter.signal();
     });
     let outcome = load.run();
@@ -540,22 +537,23 @@ fn a_closed_loop_goes_on_when_the_server_is_back() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
+    let load = Load { phases: vec![closed_loop(2, 60)], ..Load::on(&format!("http://{address}")) };
+    let progress = Arc::clone(&load.progress);
     let returns = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(300));
+        wait_until("two rounds of failures", || returned(&progress) >= 4);
         mock_server::MockServer::start(mock_server::Config {
             address,
             ..mock_server::Config::default()
         })
         .unwrap()
     });
-    let phases = vec![closed_loop(2, 60)];
-    let outcome = Load { phases, ..Load::on(&format!("http://{address}")) }.run();
+    let outcome = load.run();
     drop(returns.join().unwrap());
     let failed = outcome.records.iter().filter(|record| record.error.is_some()).count();
     assert_eq!(outcome.records.len(), 60);
-    // 5, 10, 20, 40, 80 and 160 ms add up to more than the 300: at most seven rounds of two, and
-    // the start of the next.
-    assert!((1..30).contains(&failed), "{failed}");
+    // The server starts after two rounds of two, in less time than the pauses of a second take that
+    // the rounds after the eighth have.
+    assert!((4..30).contains(&failed), "{failed}");
 }
 
 #[test]

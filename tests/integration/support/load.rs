@@ -1,6 +1,6 @@
 //! A load on a server, run without the command line.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aiperf::dataset::seed::Seed;
@@ -41,6 +41,8 @@ pub(crate) struct Load {
     /// Sent by the test while the load runs.
     pub(crate) interrupter: Interrupter,
     pub(crate) listener: Option<Arc<dyn PhaseListener>>,
+    /// Set when the load starts, for a thread that follows it.
+    pub(crate) progress: Arc<OnceLock<Arc<Progress>>>,
 }
 
 /// Records in the order in which they were queued, and the phases' counters.
@@ -67,6 +69,7 @@ impl Load {
             dialect: Box::new(|chat| chat),
             interrupter: Interrupter::default(),
             listener: None,
+            progress: Arc::default(),
         }
     }
 
@@ -110,6 +113,7 @@ impl Load {
             .spilling_to(std::env::temp_dir(), Arc::clone(workload.first_bodies()));
         let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&self.phases));
+        let _ = self.progress.set(Arc::clone(&progress));
         let last = self.phases.len() - 1;
         let config = Config {
             workers: self.workers,
