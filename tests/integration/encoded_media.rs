@@ -10,6 +10,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::support::left_out::left_out;
 use crate::support::load::mock;
 use crate::support::run::{Run, aiperf, profile, profile_command, signal, with_signal};
 
@@ -17,7 +18,7 @@ use crate::support::run::{Run, aiperf, profile, profile_command, signal, with_si
 fn has_ffmpeg() -> bool {
     let is_there = Command::new("ffmpeg").arg("-version").output().is_ok();
     if !is_there {
-        eprintln!("not looked at: ffmpeg is missing");
+        left_out("ffmpeg");
     }
     is_there
 }

@@ -10,6 +10,7 @@ use aiperf::mock_server::Script;
 use aiperf::units::Nanos;
 use serde_json::Value;
 
+use crate::support::left_out::left_out;
 use crate::support::load::mock;
 use crate::support::otlp_receiver::{OtlpReceiver, Received};
 use crate::support::python::run_python;
@@ -318,7 +319,8 @@ fn run_without_exporter(source: &str, name: &str, value: &Path) -> Run {
 #[test]
 fn gpus_of_nvidia_need_no_exporter() {
     if given_program().is_some() {
-        eprintln!("NVML was not loaded: the given program may be static");
+        // A static program cannot load NVML.
+        left_out("the program that Cargo builds");
         return;
     }
     let libraries = tempfile::tempdir().unwrap();
@@ -328,7 +330,7 @@ fn gpus_of_nvidia_need_no_exporter() {
     assert!(said.contains("cannot use libnvidia-ml.so.1"), "{said}");
     assert!(said.contains("install NVIDIA's driver, or start dcgm-exporter"), "{said}");
     if !built_nvml(libraries.path()) {
-        eprintln!("NVML was not loaded: there is no compiler called cc");
+        left_out("a compiler called cc");
         return;
     }
     let run = run_without_exporter("nvml", "LD_LIBRARY_PATH", libraries.path());

@@ -11,6 +11,8 @@ use aiperf::server_metrics::histogram_estimate::{LearnedBuckets, linear_percenti
 use serde::Deserialize;
 use simulated::{CASES, Listed, errors};
 
+use crate::support::left_out::python;
+
 /// Number of runs of each case.
 const RUNS: u64 = 20;
 
@@ -91,10 +93,7 @@ fn summary(mut errors: Vec<f64>) -> [f64; 3] {
 /// prints the table in `docs/server-metrics.md`.
 #[test]
 fn histograms_out_of_sample_are_estimated_better_than_as_listed() {
-    let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
-        eprintln!("no histograms were drawn: AIPERF_TEST_PYTHON names no interpreter");
-        return;
-    };
+    let Some(python) = python() else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histogram_cases.py");
     let number = std::env::var("AIPERF_HISTOGRAM_CASES").unwrap_or_else(|_| "300".into());
     let output = Command::new(python).arg(script).args(["9000000", &number]).output().unwrap();

@@ -19,6 +19,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
+use crate::support::left_out::python;
 use crate::support::metrics_endpoint::recorded;
 
 /// Name, labels, value and timestamp.
@@ -140,10 +141,7 @@ fn odd_body() -> impl Strategy<Value = String> {
 #[test]
 fn odd_bodies_are_read_as_prometheus_client_reads_them() {
     type Theirs = Option<Vec<(String, Vec<(String, String)>, String, Option<String>)>>;
-    let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
-        eprintln!("prometheus_client was not asked: AIPERF_TEST_PYTHON names no interpreter");
-        return;
-    };
+    let Some(python) = python() else { return };
     let mut runner = TestRunner::deterministic();
     let strategy = odd_body();
     let bodies: Vec<String> =
@@ -213,12 +211,9 @@ fn odd_bodies_are_read_as_prometheus_client_reads_them() {
     assert!(accepted > 2000, "only {accepted} samples were compared");
 }
 
-/// Returns the output of the checker; `None`, with a message, without an interpreter.
+/// Returns the output of the checker; `None` without an interpreter.
 fn checker(arguments: &[&Path]) -> Option<String> {
-    let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
-        eprintln!("prometheus_client was not asked: AIPERF_TEST_PYTHON names no interpreter");
-        return None;
-    };
+    let python = python()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check_server_metrics.py");
     let output = Command::new(python).arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

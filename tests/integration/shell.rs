@@ -8,6 +8,7 @@ use aiperf::cli::command;
 use aiperf::config::aiperf::flags as aiperf_flags;
 use tempfile::TempDir;
 
+use crate::support::left_out::left_out;
 use crate::support::run::aiperf;
 
 const SHELLS: &[&str] = &["bash", "elvish", "fish", "powershell", "zsh"];
@@ -30,7 +31,7 @@ fn by(program: &str, arguments: &[&str], directory: &Path) -> Option<String> {
     command.env("HOME", directory).env("LANG", "C.UTF-8").env("MANPAGER", "cat");
     command.env("MANWIDTH", "100").env("MANOPT", "--no-hyphenation --no-justification");
     let Ok(output) = command.output() else {
-        eprintln!("not looked at: {program} is missing");
+        left_out(program);
         return None;
     };
     assert!(output.status.success() && output.stderr.is_empty(), "{program}: {output:?}");

@@ -1,6 +1,7 @@
 //! Code that several tests share: servers, receivers, runs and external readers.
 
 pub(crate) mod hub;
+pub(crate) mod left_out;
 pub(crate) mod load;
 pub(crate) mod metrics_endpoint;
 pub(crate) mod otlp_receiver;

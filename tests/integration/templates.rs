@@ -10,6 +10,7 @@ use aiperf::mock_server::Script;
 use aiperf::tokenizer::{Source, TokenCounter};
 use serde_json::{Value, json};
 
+use crate::support::left_out::python;
 use crate::support::load::mock;
 use crate::support::run::{Run, aiperf};
 
@@ -50,10 +51,7 @@ fn chat_templates_make_what_jinja2_makes() {
             assert_eq!(made.as_deref(), Ok(text.as_str().unwrap()), "{template}: {name}");
         }
     }
-    let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
-        eprintln!("Jinja2 was not asked: AIPERF_TEST_PYTHON names no interpreter");
-        return;
-    };
+    let Some(python) = python() else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/render_chat_templates.py");
     let output = Command::new(python).arg(script).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

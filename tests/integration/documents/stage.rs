@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::page::Block;
 use crate::support::hub::{CONVERTED, Hub, golden};
+use crate::support::left_out::{left_out, python};
 use crate::support::otlp_receiver::OtlpReceiver;
 use crate::support::run::search_path;
 
@@ -68,18 +69,18 @@ impl Stage {
         }
         let text = self.addressed(&block.text);
         match block.language.as_str() {
-            "sh" if needs_ffmpeg(block) && !is_on_path("ffmpeg") => not_run("ffmpeg"),
-            "sh" if block.text.contains("jq ") && !is_on_path("jq") => not_run("jq"),
             "sh" => {
+                if let Some(program) = missing_program(block) {
+                    left_out(program);
+                    return Ok(());
+                }
                 let mut bash = Command::new("bash");
                 bash.args(["-euo", "pipefail", "-c", &text]);
                 self.run(bash, block.note("exit").unwrap_or("0"))?;
                 if starts_server(block) { self.wait_for_server() } else { Ok(()) }
             }
             "python" | "sql" => {
-                let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
-                    return not_run("AIPERF_TEST_PYTHON");
-                };
+                let Some(python) = python() else { return Ok(()) };
                 let script = self.directory.path().join(".script");
                 fs::write(&script, text).unwrap();
                 let mut command = Command::new(python);
@@ -187,15 +188,12 @@ fn starts_server(block: &Block) -> bool {
     block.language == "sh" && block.commands().iter().any(is_start)
 }
 
-fn needs_ffmpeg(block: &Block) -> bool {
-    ["--video-width", "--audio-format mp3"].iter().any(|flag| block.text.contains(flag))
-}
-
-/// Reports a missing program; `.ci/run` requires it.
-#[expect(clippy::unnecessary_wraps, reason = "it ends a block")]
-fn not_run(what: &str) -> Result<(), String> {
-    eprintln!("a block was not run: {what} is missing");
-    Ok(())
+/// Returns a program that the block needs and that is not installed.
+fn missing_program(block: &Block) -> Option<&'static str> {
+    const NEEDED: &[(&str, &str)] =
+        &[("--video-width", "ffmpeg"), ("--audio-format mp3", "ffmpeg"), ("jq ", "jq")];
+    let needed = NEEDED.iter().filter(|(text, _)| block.text.contains(text));
+    needed.map(|(_, program)| *program).find(|program| !is_on_path(program))
 }
 
 fn wait(child: &mut Child) -> Option<ExitStatus> {
