@@ -24,6 +24,8 @@ mod raw;
 pub mod rebuild;
 mod record_file;
 mod replace;
+#[cfg(test)]
+mod schema;
 pub(crate) mod search;
 pub mod server_metrics;
 mod sink;

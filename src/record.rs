@@ -234,6 +234,7 @@ impl SseEvent {
 
 /// Error of a failed request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RequestError {
     /// HTTP status; absent without a response.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -281,6 +282,7 @@ impl RequestError {
 
 /// Classes of failure: the values of the OpenTelemetry attribute `error.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum ErrorKind {
     /// A timeout at any stage.
     #[serde(rename = "timeout")]

@@ -248,6 +248,7 @@ pub struct RunReport {
 
 /// The combined shards of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Combination {
     /// Configured number of shards.
     pub(crate) count: u64,
@@ -264,6 +265,7 @@ pub struct Combination {
 
 /// A shard: one process's share of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Part {
     /// Its index, from 0.
     pub(crate) index: u64,
@@ -402,6 +404,7 @@ fn is_of_load(error: &RequestError) -> bool {
 
 /// One kind of failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorCount {
     pub(crate) error_details: RequestError,
     /// The number of occurrences.

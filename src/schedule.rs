@@ -112,6 +112,7 @@ pub struct PhaseStats {
 /// What became of the conversations that others started, in a phase with trees of conversations; the
 /// names are those of AIPerf's files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BranchStats {
     /// Conversations that were started and sent a request.
     pub children_spawned: u64,

@@ -48,6 +48,20 @@ macro_rules! named {
                     .ok_or_else(|| ::serde::de::Error::custom(format!("unknown value {text:?}")))
             }
         }
+
+        #[cfg(test)]
+        impl ::schemars::JsonSchema for $type {
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                use $crate::setting::Named as _;
+                let mut names: Vec<_> = Self::NAMES.iter().map(|(_, value)| value.name()).collect();
+                names.dedup();
+                ::schemars::json_schema!({ "type": "string", "enum": names })
+            }
+        }
     };
 }
 pub(crate) use named;

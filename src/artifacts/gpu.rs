@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::Number;
 
 use super::csv::{Sections, number};
-use super::json::local_time;
+use super::json::{Average, Entry, local_time};
 use super::server_metrics::csv::text;
 use super::sink::LineSink;
 use super::{ArtifactError, FLUSH_INTERVAL, WriteFailure};
@@ -118,54 +117,40 @@ fn line(sample: &GpuSample, scrape: &Scrape<'_>) -> io::Result<Vec<u8>> {
 }
 
 /// `telemetry_data` of the summary.
-pub(super) struct Section<'a>(pub(super) &'a GpuReport);
-
-impl Serialize for Section<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(report) = self;
-        let successful: Vec<&ShownUrl> = report.exporters.iter().map(|one| &one.url).collect();
-        let summary = serde_json::json!({
-            "endpoints_configured": report.configured,
-            "endpoints_successful": successful,
-            "start_time": local_time(report.window.start_ns),
-            "end_time": local_time(report.window.end_ns),
-        });
-        let endpoints: BTreeMap<String, OfExporter<'_>> =
-            report.exporters.iter().map(|one| (display(&one.url), OfExporter(one))).collect();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("summary", &summary)?;
-        map.serialize_entry("endpoints", &endpoints)?;
-        map.serialize_entry("error_summary", &[(); 0])?;
-        map.end()
-    }
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Section<'a> {
+    summary: Summary<'a>,
+    /// By host, or by URL if the host is not enough.
+    endpoints: BTreeMap<String, OfExporter<'a>>,
+    /// Always empty, as AIPerf's is without errors.
+    error_summary: [(); 0],
 }
 
-struct OfExporter<'a>(&'a Exporter);
-
-impl Serialize for OfExporter<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut keyed: Vec<(String, OfGpu<'_>)> = Vec::new();
-        for entry in &self.0.gpus {
-            let key = format!("gpu_{}", entry.gpu.gpu_index);
-            let is_taken = keyed.iter().any(|(known, _)| *known == key);
-            // An exporter may report the GPUs of several hosts.
-            let key = if is_taken { format!("{key}_{}", entry.gpu.gpu_uuid) } else { key };
-            keyed.push((key, OfGpu(entry)));
-        }
-        let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("gpus", &keyed.into_iter().collect::<Keyed<'_>>())?;
-        map.end()
-    }
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "GpuSummary"))]
+struct Summary<'a> {
+    endpoints_configured: &'a [ShownUrl],
+    endpoints_successful: Vec<&'a ShownUrl>,
+    /// Start of the profiling phase in local time.
+    start_time: String,
+    /// End of the profiling phase in local time.
+    end_time: String,
 }
 
-/// Members in their order.
-struct Keyed<'a>(Vec<(String, OfGpu<'a>)>);
-
-impl<'a> FromIterator<(String, OfGpu<'a>)> for Keyed<'a> {
-    fn from_iter<I: IntoIterator<Item = (String, OfGpu<'a>)>>(members: I) -> Self {
-        Self(members.into_iter().collect())
-    }
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "GpuExporter"))]
+struct OfExporter<'a> {
+    gpus: Keyed<'a>,
 }
+
+/// GPUs by name, in their order.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Keyed<'a>(
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, OfGpu<'a>>"))] Vec<(String, OfGpu<'a>)>,
+);
 
 impl Serialize for Keyed<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -173,30 +158,76 @@ impl Serialize for Keyed<'_> {
     }
 }
 
-struct OfGpu<'a>(&'a GpuEntry);
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Gpu"))]
+struct OfGpu<'a> {
+    /// Its index on its host.
+    gpu_index: u64,
+    /// Its model.
+    gpu_name: &'a str,
+    gpu_uuid: &'a str,
+    platform: &'static str,
+    hostname: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod_name: Option<&'a str>,
+    metrics: Metrics<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    energy: Option<&'a Energy>,
+    /// Its power before the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_watts: Option<f64>,
+}
 
-impl Serialize for OfGpu<'_> {
+/// The fields of a GPU, by name.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "GpuMetrics"))]
+struct Metrics<'a>(
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Entry<'a>>"))] &'a [GpuMetric],
+);
+
+impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Shown<'a> {
-            gpu_index: u64,
-            gpu_name: &'a str,
-            gpu_uuid: &'a str,
-            platform: &'static str,
-            hostname: Option<&'a str>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            namespace: Option<&'a str>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pod_name: Option<&'a str>,
-            metrics: Metrics<'a>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            energy: Option<&'a Energy>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            idle_watts: Option<f64>,
+        serializer.collect_map(self.0.iter().map(|metric| (&metric.tag, entry(metric))))
+    }
+}
+
+impl<'a> Section<'a> {
+    pub(super) fn of(report: &'a GpuReport) -> Self {
+        let exporters = report.exporters.iter();
+        Self {
+            summary: Summary {
+                endpoints_configured: &report.configured,
+                endpoints_successful: exporters.clone().map(|one| &one.url).collect(),
+                start_time: local_time(report.window.start_ns),
+                end_time: local_time(report.window.end_ns),
+            },
+            endpoints: exporters.map(|one| (display(&one.url), OfExporter::of(one))).collect(),
+            error_summary: [],
         }
-        let Self(entry) = self;
+    }
+}
+
+impl<'a> OfExporter<'a> {
+    fn of(exporter: &'a Exporter) -> Self {
+        let mut keyed: Vec<(String, OfGpu<'_>)> = Vec::new();
+        for entry in &exporter.gpus {
+            let key = format!("gpu_{}", entry.gpu.gpu_index);
+            let is_taken = keyed.iter().any(|(known, _)| *known == key);
+            // An exporter may report the GPUs of several hosts.
+            let key = if is_taken { format!("{key}_{}", entry.gpu.gpu_uuid) } else { key };
+            keyed.push((key, OfGpu::of(entry)));
+        }
+        Self { gpus: Keyed(keyed) }
+    }
+}
+
+impl<'a> OfGpu<'a> {
+    fn of(entry: &'a GpuEntry) -> Self {
         let gpu = &entry.gpu;
-        Shown {
+        Self {
             gpu_index: gpu.gpu_index,
             gpu_name: &gpu.gpu_model_name,
             gpu_uuid: &gpu.gpu_uuid,
@@ -208,41 +239,18 @@ impl Serialize for OfGpu<'_> {
             energy: entry.energy.as_ref(),
             idle_watts: entry.idle_watts,
         }
-        .serialize(serializer)
     }
 }
 
-struct Metrics<'a>(&'a [GpuMetric]);
-
-impl Serialize for Metrics<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|metric| (&metric.tag, Statistics(metric))))
-    }
-}
-
-struct Statistics<'a>(&'a GpuMetric);
-
-/// The names of [`Spread::percentiles`].
-const PERCENTILES: [&str; 9] = ["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"];
-
-impl Serialize for Statistics<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let GpuMetric { unit, avg, spread, .. } = self.0;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("unit", unit)?;
-        map.serialize_entry("avg", avg)?;
-        if let Some(Spread { min, max, std, percentiles, count, sum }) = spread {
-            for (name, value) in PERCENTILES.iter().zip(percentiles) {
-                map.serialize_entry(name, value)?;
-            }
-            map.serialize_entry("min", min)?;
-            map.serialize_entry("max", max)?;
-            map.serialize_entry("std", std)?;
-            map.serialize_entry("count", count)?;
-            map.serialize_entry("sum", sum)?;
-        }
-        map.end()
-    }
+/// Returns the statistics of a field.
+fn entry(metric: &GpuMetric) -> Entry<'_> {
+    let GpuMetric { unit, avg, spread, .. } = metric;
+    let known = Entry { unit, avg: Some(Average::Number(*avg)), ..Entry::default() };
+    let Some(Spread { min, max, std, percentiles, count, sum }) = *spread else { return known };
+    let [p1, p5, p10, p25, p50, p75, p90, p95, p99] = percentiles.map(Some);
+    let [min, max, std, sum] = [min, max, std, sum].map(Some);
+    let count = Some(count);
+    Entry { p1, p5, p10, p25, p50, p75, p90, p95, p99, min, max, std, count, sum, ..known }
 }
 
 /// The columns of the section of the CSV before the statistics.

@@ -4,131 +4,198 @@ use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::gpu;
 use crate::dataset::Account;
-use crate::metrics::breakdown::{BreakdownResults, GroupResult};
+use crate::judge::Judged;
+use crate::metrics::breakdown::GroupResult;
 use crate::metrics::metric::{MetricResult, Stats};
+use crate::metrics::time_breakdown::TimeBreakdown;
+use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{Member, Variation};
-use crate::run::{Provenance, RunReport};
+use crate::run::{Combination, ErrorCount, Provenance, RunReport};
+use crate::schedule::{BranchStats, Shard};
 use crate::server_metrics::conservation::Comparison;
+use crate::telemetry::TelemetryReport;
+use crate::units::Nanos;
 
 /// Version of the file layout.
 const SCHEMA_VERSION: &str = "1.4";
 
 /// Writes the summary, indented by two spaces.
 pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Summary(report))?;
+    serde_json::to_writer_pretty(&mut *out, &Summary::of(report))?;
     out.write_all(b"\n")
 }
 
-struct Summary<'a>(&'a RunReport);
+/// The file.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[expect(clippy::struct_field_names, reason = "the names in the file")]
+pub(super) struct Summary<'a> {
+    /// Version of the layout.
+    schema_version: &'static str,
+    /// Version of the program that wrote the file.
+    aiperf_version: &'static str,
+    /// ID of the run.
+    benchmark_id: String,
+    /// The metrics of the profiling phase.
+    #[serde(flatten)]
+    metrics: Metrics<'a>,
+    /// The metrics of each model, if there are several.
+    #[serde(skip_serializing_if = "Groups::is_empty")]
+    by_model: Groups<'a>,
+    /// The metrics of each URL, if there are several.
+    #[serde(skip_serializing_if = "Groups::is_empty")]
+    by_url: Groups<'a>,
+    steady_state: Steady<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_breakdown: Option<&'a TimeBreakdown>,
+    /// GPU telemetry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    telemetry_data: Option<gpu::Section<'a>>,
+    /// The settings that AIPerf has too.
+    input_config: &'a Value,
+    run_info: RunInfo,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<Shard>,
+    /// The configured start time in nanoseconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_at_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<&'a Combination>,
+    /// Whether the user cancelled the run.
+    was_cancelled: bool,
+    /// Whether the run completed as configured.
+    is_complete: bool,
+    /// Why the run is not complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incomplete_reason: Option<&'a str>,
+    /// Failures of the profiling phase, most frequent first.
+    error_summary: &'a [ErrorCount],
+    /// Start of the results in local time.
+    start_time: String,
+    /// End of the results in local time.
+    end_time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch_stats: Option<BranchStats>,
+    /// The metrics of the warmup phase.
+    #[serde(skip_serializing_if = "Metrics::is_empty")]
+    warmup_metrics: Metrics<'a>,
+    load: &'a LoadReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_health: Option<&'a ClientHealth>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    telemetry: Option<&'a TelemetryReport>,
+    /// The results of the gates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gates: Vec<Judged>,
+    #[serde(skip_serializing_if = "ServerSide::is_empty")]
+    server_metrics: ServerSide<'a>,
+}
 
-impl Serialize for Summary<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(report) = self;
-        let run = &report.run;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("schema_version", SCHEMA_VERSION)?;
-        map.serialize_entry("aiperf_version", env!("CARGO_PKG_VERSION"))?;
-        map.serialize_entry("benchmark_id", &run.benchmark_id.to_string())?;
-        for result in exported(report, &report.results) {
-            map.serialize_entry(&result.metric.tag, &Entry::of(result))?;
+impl<'a> Summary<'a> {
+    fn of(report: &'a RunReport) -> Self {
+        let RunReport { run, outcome, breakdowns, .. } = report;
+        let metrics = |results| Metrics { results, developer_mode: run.settings.developer_mode };
+        let groups = |groups: &'a [GroupResult]| {
+            Groups(groups.iter().map(|group| (&*group.name, metrics(&group.results))).collect())
+        };
+        Self {
+            schema_version: SCHEMA_VERSION,
+            aiperf_version: env!("CARGO_PKG_VERSION"),
+            benchmark_id: run.benchmark_id.to_string(),
+            metrics: metrics(&report.results),
+            by_model: groups(&breakdowns.by_model),
+            by_url: groups(&breakdowns.by_url),
+            steady_state: match &report.steady_state {
+                Err(reason) => Steady::None { found: false, reason: reason.to_string() },
+                Ok(steady) => Steady::Found {
+                    found: true,
+                    start_ns: steady.start_ns,
+                    end_ns: steady.end_ns,
+                    start_offset_ns: steady.start_ns.saturating_sub(outcome.start_wall_ns),
+                    end_offset_ns: steady.end_ns.saturating_sub(outcome.start_wall_ns),
+                    duration_ns: steady.duration(),
+                    request_count: steady.request_count,
+                    request_share: steady.request_share,
+                    metrics: metrics(&steady.results),
+                },
+            },
+            time_breakdown: outcome.time_breakdown.as_ref(),
+            telemetry_data: outcome.gpus.as_ref().map(gpu::Section::of),
+            input_config: &run.input_config,
+            run_info: RunInfo::of(report),
+            shard: run.shard,
+            start_at_ns: run.start_at_ns,
+            shards: outcome.shards.as_ref(),
+            was_cancelled: outcome.was_cancelled,
+            is_complete: report.is_complete(),
+            incomplete_reason: outcome.incomplete_reason.as_deref(),
+            error_summary: &report.errors,
+            start_time: local_time(outcome.start_wall_ns),
+            end_time: local_time(outcome.end_wall_ns),
+            branch_stats: outcome.branches,
+            warmup_metrics: metrics(&report.warmup_results),
+            load: &outcome.load,
+            client_health: outcome.client_health.as_ref(),
+            telemetry: outcome.telemetry.as_ref(),
+            gates: report.gates(),
+            server_metrics: ServerSide { conservation: report.conservation() },
         }
-        let BreakdownResults { by_model, by_url } = &report.breakdowns;
-        for (name, groups) in [("by_model", by_model), ("by_url", by_url)] {
-            if !groups.is_empty() {
-                map.serialize_entry(name, &Groups { report, groups })?;
-            }
-        }
-        map.serialize_entry("steady_state", &Steady(report))?;
-        if let Some(breakdown) = &report.outcome.time_breakdown {
-            map.serialize_entry("time_breakdown", breakdown)?;
-        }
-        if let Some(gpus) = &report.outcome.gpus {
-            map.serialize_entry("telemetry_data", &gpu::Section(gpus))?;
-        }
-        map.serialize_entry("input_config", &run.input_config)?;
-        map.serialize_entry("run_info", &RunInfo::of(report))?;
-        if let Some(shard) = &run.shard {
-            map.serialize_entry("shard", shard)?;
-        }
-        if let Some(at) = run.start_at_ns {
-            map.serialize_entry("start_at_ns", &at)?;
-        }
-        if let Some(shards) = &report.outcome.shards {
-            map.serialize_entry("shards", shards)?;
-        }
-        map.serialize_entry("was_cancelled", &report.outcome.was_cancelled)?;
-        map.serialize_entry("is_complete", &report.is_complete())?;
-        if let Some(reason) = &report.outcome.incomplete_reason {
-            map.serialize_entry("incomplete_reason", reason)?;
-        }
-        map.serialize_entry("error_summary", &report.errors)?;
-        map.serialize_entry("start_time", &local_time(report.outcome.start_wall_ns))?;
-        map.serialize_entry("end_time", &local_time(report.outcome.end_wall_ns))?;
-        if let Some(branches) = &report.outcome.branches {
-            map.serialize_entry("branch_stats", branches)?;
-        }
-        if !report.warmup_results.is_empty() {
-            map.serialize_entry("warmup_metrics", &Results(report, &report.warmup_results))?;
-        }
-        map.serialize_entry("load", &report.outcome.load)?;
-        if let Some(health) = &report.outcome.client_health {
-            map.serialize_entry("client_health", health)?;
-        }
-        if let Some(telemetry) = &report.outcome.telemetry {
-            map.serialize_entry("telemetry", telemetry)?;
-        }
-        let gates = report.gates();
-        if !gates.is_empty() {
-            map.serialize_entry("gates", &gates)?;
-        }
-        let conservation = report.conservation();
-        if !conservation.is_empty() {
-            map.serialize_entry("server_metrics", &ServerSide { conservation })?;
-        }
-        map.end()
     }
 }
 
-/// The steady state, or why there is none.
-struct Steady<'a>(&'a RunReport);
-
-impl Serialize for Steady<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(report) = self;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("found", &report.steady_state.is_ok())?;
-        match &report.steady_state {
-            Err(reason) => map.serialize_entry("reason", &reason.to_string())?,
-            Ok(steady) => {
-                let phase = report.outcome.start_wall_ns;
-                map.serialize_entry("start_ns", &steady.start_ns)?;
-                map.serialize_entry("end_ns", &steady.end_ns)?;
-                map.serialize_entry("start_offset_ns", &steady.start_ns.saturating_sub(phase))?;
-                map.serialize_entry("end_offset_ns", &steady.end_ns.saturating_sub(phase))?;
-                map.serialize_entry("duration_ns", &steady.duration())?;
-                map.serialize_entry("request_count", &steady.request_count)?;
-                map.serialize_entry("request_share", &steady.request_share)?;
-                map.serialize_entry("metrics", &Results(report, &steady.results))?;
-            }
-        }
-        map.end()
-    }
+/// The steady state of the profiling phase.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum Steady<'a> {
+    Found {
+        /// Always true.
+        found: bool,
+        /// Start in nanoseconds since the epoch.
+        start_ns: u64,
+        /// End in nanoseconds since the epoch.
+        end_ns: u64,
+        /// Start in nanoseconds since the start of the results.
+        start_offset_ns: u64,
+        /// End in nanoseconds since the start of the results.
+        end_offset_ns: u64,
+        duration_ns: Nanos,
+        /// Number of requests within it.
+        request_count: u64,
+        /// The requests within it, divided by all requests of the phase.
+        request_share: f64,
+        metrics: Metrics<'a>,
+    },
+    None {
+        /// Always false.
+        found: bool,
+        /// Why there is no steady state.
+        reason: String,
+    },
 }
 
 /// The server metrics in the summary; the metrics themselves have separate files.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ServerSide<'a> {
+    /// The server's counts compared with the client's.
     conservation: &'a [Comparison],
+}
+
+impl ServerSide<'_> {
+    const fn is_empty(&self) -> bool {
+        self.conservation.is_empty()
+    }
 }
 
 /// Identity of the run and the program.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct RunInfo {
     pub(super) benchmark_id: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -204,27 +271,53 @@ impl RunInfo {
     }
 }
 
-/// The statistics of each group by name.
-struct Groups<'a> {
-    report: &'a RunReport,
-    groups: &'a [GroupResult],
+/// The metrics of each group, by its name.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Groups<'a>(
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, Metrics<'a>>"))]
+    Vec<(&'a str, Metrics<'a>)>,
+);
+
+impl Groups<'_> {
+    const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl Serialize for Groups<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { report, groups } = self;
-        serializer
-            .collect_map(groups.iter().map(|group| (&group.name, Results(report, &group.results))))
+        serializer.collect_map(self.0.iter().map(|(name, metrics)| (name, metrics)))
     }
 }
 
-/// The statistics of each metric by tag.
-struct Results<'a>(&'a RunReport, &'a [MetricResult]);
+/// The statistics of each metric that is visible to users, by its tag.
+struct Metrics<'a> {
+    results: &'a [MetricResult],
+    developer_mode: bool,
+}
 
-impl Serialize for Results<'_> {
+impl Metrics<'_> {
+    const fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+}
+
+impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let results = exported(self.0, self.1);
-        serializer.collect_map(results.map(|result| (result.metric.tag.name(), Entry::of(result))))
+        let shown =
+            self.results.iter().filter(|result| result.metric.is_exported(self.developer_mode));
+        serializer.collect_map(shown.map(|result| (result.metric.tag.name(), Entry::of(result))))
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Metrics<'_> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Metrics".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        super::schema::by_tag::<Entry<'_>>(generator, |_| true)
     }
 }
 
@@ -240,38 +333,39 @@ pub(super) fn exported<'a>(
 /// The statistics of one metric. Values that are not finite are absent, since JSON cannot represent
 /// them.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Entry {
-    unit: &'static str,
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Entry<'a> {
+    pub(super) unit: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    avg: Option<Average>,
+    pub(super) avg: Option<Average>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p1: Option<f64>,
+    pub(super) p1: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p5: Option<f64>,
+    pub(super) p5: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p10: Option<f64>,
+    pub(super) p10: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p25: Option<f64>,
+    pub(super) p25: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p50: Option<f64>,
+    pub(super) p50: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p75: Option<f64>,
+    pub(super) p75: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p90: Option<f64>,
+    pub(super) p90: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p95: Option<f64>,
+    pub(super) p95: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    p99: Option<f64>,
+    pub(super) p99: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    min: Option<f64>,
+    pub(super) min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max: Option<f64>,
+    pub(super) max: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    std: Option<f64>,
+    pub(super) std: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    count: Option<u64>,
+    pub(super) count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sum: Option<f64>,
+    pub(super) sum: Option<f64>,
 }
 
 /// Returns the statistics of a metric as in the summary, with its title as `header`.
@@ -285,13 +379,14 @@ pub(crate) fn with_header(result: &MetricResult) -> Value {
 
 /// A mean, or a single value.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-enum Average {
+pub(super) enum Average {
     Instant(u64),
     Number(f64),
 }
 
-impl Entry {
+impl Entry<'_> {
     pub(super) fn of(result: &MetricResult) -> Self {
         let finite = |value: f64| Some(value).filter(|value| value.is_finite());
         let Stats { avg, instant, distribution } = result.stats;

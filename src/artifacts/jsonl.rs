@@ -117,7 +117,7 @@ impl RecordLines {
         self.metrics(&measured.observation.values);
         if self.http_trace {
             self.line.extend_from_slice(b",\"trace_data\":");
-            serde_json::to_writer(&mut self.line, &Trace::new(&measured.record, clock))?;
+            serde_json::to_writer(&mut self.line, &Trace::of(&measured.record, clock))?;
         }
         self.line.extend_from_slice(b",\"error\":");
         serde_json::to_writer(&mut self.line, &measured.observation.error)?;
@@ -163,53 +163,126 @@ pub(super) fn is_in_records(metric: &Metric) -> bool {
     !metric.flags.contains(MetricFlags::NO_INDIVIDUAL_RECORDS)
 }
 
-/// Identity, times and destination of a request.
+/// What became of one request.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "it describes what `RecordLines::format` writes")]
+pub(super) struct Record<'a> {
+    metadata: Metadata<'a>,
+    /// The metrics of the request, by tag.
+    metrics: Measurements,
+    /// The timing of the exchange (`--export-http-trace`).
+    #[schemars(skip_serializing_if = "Option::is_none")]
+    trace_data: Option<Trace<'a>>,
+    error: Option<crate::record::RequestError>,
+}
+
+#[cfg(test)]
+pub(super) struct Measurements;
+
+#[cfg(test)]
+impl schemars::JsonSchema for Measurements {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Measurements".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        super::schema::by_tag::<Measurement>(generator, is_in_records)
+    }
+}
+
+/// The value of a metric.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "it describes what `Fragment::write` writes")]
+struct Measurement {
+    value: Number,
+    unit: &'static str,
+}
+
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "it describes what `Fragment::write` writes")]
+enum Number {
+    Scalar(f64),
+    List(Vec<f64>),
+}
+
+/// Identity, times and destination of a request. Times are in nanoseconds since the epoch.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Metadata<'a> {
+    /// Number of the session over the whole run.
     session_num: u64,
+    /// The `X-Request-ID` header, a UUID.
     #[serde(serialize_with = "uuid")]
+    #[cfg_attr(test, schemars(with = "String"))]
     x_request_id: Uuid,
+    /// The `X-Correlation-ID` header, a UUID, the same for all turns of a session.
     #[serde(serialize_with = "uuid")]
+    #[cfg_attr(test, schemars(with = "String"))]
     x_correlation_id: Uuid,
+    /// ID of the conversation in the dataset.
     conversation_id: &'a str,
+    /// Index of the turn in the conversation, from 0.
     turn_index: usize,
     #[serde(flatten)]
     ancestry: Option<AncestryMembers>,
+    /// When the request was issued.
     credit_issued_ns: u64,
+    /// When the request was started: handed to the transport.
     request_start_ns: u64,
+    /// When the response headers were complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_ack_ns: Option<u64>,
+    /// When the request ended.
     request_end_ns: u64,
     worker_id: String,
     record_processor_id: &'static str,
     benchmark_phase: &'static str,
+    /// Index of the phase in the run, from 0.
     phase_index: u32,
+    /// Always 0: a run has one profiling phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     profiling_index: Option<u32>,
     phase_name: &'static str,
     phase_kind: &'static str,
     was_cancelled: bool,
+    /// When the request was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     cancellation_time_ns: Option<u64>,
+    /// When the schedule wanted the request to be sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_due_ns: Option<u64>,
+    /// Just before the first byte was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_sent_ns: Option<u64>,
+    /// Limit on the output that the request asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_output_tokens: Option<u64>,
+    /// Number of earlier responses of the session that the request lacks because their turns failed.
     #[serde(skip_serializing_if = "is_zero")]
     missing_answers: u32,
+    /// Number of retries because a reused connection was dead.
     #[serde(skip_serializing_if = "is_zero")]
     retry_count: u32,
+    /// How long after its start the client could have sent the request but did not.
     send_delay_ns: u64,
+    /// How long after it could have the client started the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     late_ns: Option<u64>,
+    /// How much earlier than its timestamp the first content event may have arrived because of the
+    /// client.
     #[serde(skip_serializing_if = "is_zero")]
     first_content_uncertainty_ns: u32,
+    /// The same for the last content event.
     #[serde(skip_serializing_if = "is_zero")]
     last_content_uncertainty_ns: u32,
+    /// The same for the end of the response.
     #[serde(skip_serializing_if = "is_zero")]
     end_uncertainty_ns: u32,
+    /// How long after the last content event the response's last event arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     end_gap_ns: Option<u32>,
     model: &'a str,
@@ -219,6 +292,7 @@ pub(super) struct Metadata<'a> {
 
 /// The place of a conversation in a tree.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AncestryMembers {
     agent_depth: u32,
     /// Absent for the root.
@@ -296,7 +370,11 @@ pub(super) fn metadata<'a>(
 
 /// Headers as an object, with secrets redacted.
 #[derive(Debug)]
-pub(super) struct Headers<'a>(pub(super) &'a [(String, String)]);
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Headers<'a>(
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, String>"))]
+    pub(super)  &'a [(String, String)],
+);
 
 impl Headers<'_> {
     pub(super) const fn is_empty(&self) -> bool {

@@ -20,8 +20,10 @@ use crate::record::{RequestError, ResponseBody};
 use crate::run::RunReport;
 use crate::units::Clock;
 
+/// A line.
 #[derive(Serialize)]
-struct RawRecord<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct RawRecord<'a> {
     metadata: Metadata<'a>,
     start_perf_ns: u64,
     request_headers: Headers<'a>,
@@ -34,28 +36,33 @@ struct RawRecord<'a> {
     response_read_lag_ns: Vec<u32>,
     /// How much earlier than recorded each response may have arrived.
     response_uncertainty_ns: Vec<u32>,
+    /// The body of the request.
+    #[cfg_attr(test, schemars(with = "Value"))]
     payload: Payload<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a RequestError>,
 }
 
-/// An event and its arrival.
-#[derive(Debug, Serialize)]
+/// An event and its arrival, or a body that is not a stream of events.
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Response<'a> {
+    /// When it arrived.
     perf_ns: u64,
-    #[serde(flatten)]
-    content: Content<'a>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Content<'a> {
-    Event { packets: Vec<Packet<'a>> },
-    Text { content_type: &'a str, text: Cow<'a, str> },
+    /// The fields of the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packets: Option<Vec<Packet<'a>>>,
+    /// The media type of the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    /// The body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
 }
 
 /// A field of a server-sent event.
 #[derive(Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Packet<'a> {
     name: Cow<'a, str>,
     value: Cow<'a, str>,
@@ -141,13 +148,13 @@ fn responses<'a>(body: &'a ResponseBody, headers: &'a [(String, String)]) -> Vec
     body.events
         .iter()
         .map(|event| {
-            let content = if body.is_event_stream {
-                Content::Event { packets: packets(body.raw(event)) }
+            let (raw, perf_ns) = (body.raw(event), event.arrival.at.0);
+            if body.is_event_stream {
+                Response { perf_ns, packets: Some(packets(raw)), ..Response::default() }
             } else {
-                let text = String::from_utf8_lossy(body.raw(event));
-                Content::Text { content_type, text }
-            };
-            Response { perf_ns: event.arrival.at.0, content }
+                let text = Some(String::from_utf8_lossy(raw));
+                Response { perf_ns, content_type: Some(content_type), text, packets: None }
+            }
         })
         .collect()
 }

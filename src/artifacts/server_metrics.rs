@@ -23,6 +23,10 @@ use crate::server_metrics::report::ServerMetrics;
 use crate::setting::named;
 use crate::units::Nanos;
 
+#[cfg(test)]
+pub(super) type Flat<'a> = flat::Export<flat::Metrics<'a>>;
+#[cfg(test)]
+pub(super) type Nested<'a> = json::Export<json::Metrics<'a>>;
 pub use jsonl::ScrapeLines;
 pub(crate) use jsonl::whole_line;
 pub(crate) use line::LineError;

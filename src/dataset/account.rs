@@ -86,6 +86,7 @@ impl LeftOut {
 /// What became of the requests of a dataset that was read. What was read is what was sent, or what
 /// is to be sent before the run, plus what was left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Account {
     /// Requests in the source, as far as it was read. An entry that cannot be used counts as one.
     read: u64,
@@ -108,6 +109,7 @@ pub struct Account {
 
 /// The lines that requests are drawn from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Pool {
     /// Number of lines.
     pub(super) lines: u64,

@@ -63,6 +63,7 @@ impl Facts<'_> {
 
 /// A number or a word.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Reading {
     Number(f64),
@@ -86,6 +87,7 @@ impl fmt::Display for Reading {
 
 /// A gate, compared with a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Judged {
     /// The gate as given.
     pub(crate) gate: String,

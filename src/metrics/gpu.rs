@@ -31,6 +31,7 @@ impl Vendor {
 
 /// How the energy of a phase is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum EnergySource {
     /// The increase of a counter of the GPU.
@@ -43,6 +44,7 @@ pub enum EnergySource {
 
 /// An amount of energy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Energy {
     /// The best estimate, in joules.
     pub(crate) joules: f64,

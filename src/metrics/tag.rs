@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 ///
 /// There is a constant for each: [`REQUEST_LATENCY`] is the tag of `request_latency`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MetricTag(u8);
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MetricTag(#[cfg_attr(test, schemars(with = "String"))] u8);
 
 impl MetricTag {
     /// Number of tags; all slots are below it.

@@ -6,6 +6,7 @@ use super::tag::MetricTag;
 
 /// The client's mean latencies by the server's times, or why they are not divided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum TimeBreakdown {
     /// Each latency as the sum of its parts.
@@ -19,6 +20,7 @@ pub enum TimeBreakdown {
 
 /// The client's mean latencies, each as the sum of its parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Division {
     /// Number of requests, the same for client and server.
     pub(crate) request_count: u64,
@@ -28,6 +30,7 @@ pub struct Division {
 
 /// A mean latency of the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Divided {
     /// Its tag.
     pub(crate) metric: MetricTag,
@@ -39,6 +42,7 @@ pub(crate) struct Divided {
 
 /// A part of a latency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Part {
     /// Its name.
     pub(crate) stage: Stage,
@@ -50,6 +54,7 @@ pub(crate) struct Part {
 
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stage {
     /// The client waits for an established connection.

@@ -16,6 +16,7 @@ use super::{MARK, is_secret_name, is_secret_value};
 /// It is only made by redaction, also when it is read from a file. A URL to which requests are sent
 /// is a [`Secret`](super::Secret), which cannot be displayed.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ShownUrl(Arc<str>);
 
 impl ShownUrl {

@@ -13,6 +13,7 @@ use crate::tokenizer::TokenCounter;
 
 /// The environment of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Provenance {
     pub(crate) program: Program,
@@ -27,6 +28,7 @@ pub struct Provenance {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) version: String,
@@ -37,6 +39,7 @@ pub(crate) struct Program {
 
 /// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Host {
     /// Its name in the network.
     pub(crate) name: String,
@@ -58,6 +61,7 @@ pub(crate) struct Host {
 
 /// A tokenizer's vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Tokenizer {
     /// `builtin`, a path, or a name on the hub.
     pub(crate) name: String,
@@ -67,6 +71,7 @@ pub(crate) struct Tokenizer {
 
 /// A server's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Server {
     /// URL of the requests, without credentials.
     pub(crate) url: ShownUrl,

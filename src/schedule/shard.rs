@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Every `count`th item of something, starting with `index`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "Parts")]
 pub struct Shard {
     index: u64,
@@ -15,6 +16,7 @@ pub struct Shard {
 
 /// A [`Shard`] as it is read, before validation.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Parts {
     index: u64,
     count: u64,

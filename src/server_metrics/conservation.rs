@@ -86,6 +86,7 @@ impl Comparison {
 
 /// The counts of one quantity on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     pub(crate) quantity: Quantity,
     /// The server's metric.

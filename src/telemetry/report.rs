@@ -6,6 +6,7 @@ use super::{ScrapesReport, TracesReport};
 
 /// The outcome of the export, as included in the JSON summary and shown on the console.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TelemetryReport {
     /// URL of the collector without credentials; absent without a collector.

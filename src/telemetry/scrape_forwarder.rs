@@ -36,6 +36,7 @@ use self::target::{GPU_EXPORTER, Run, SERVER};
 
 /// The outcome of forwarding server metrics to the collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ScrapesReport {
     /// Number of scrapes that the collector accepted.

@@ -58,6 +58,7 @@ const SPANS: u32 = 2;
 
 /// The outcome of exporting traces to the collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TracesReport {
     /// Number of requests that were selected: the sum of `sent` and `lost`.

@@ -8,3 +8,4 @@ pub(crate) mod otlp_receiver;
 pub(crate) mod python;
 pub(crate) mod raw_server;
 pub(crate) mod run;
+pub(crate) mod schema;

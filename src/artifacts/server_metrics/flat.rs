@@ -31,13 +31,15 @@ pub(super) fn write(out: &mut dyn Write, report: &ServerMetricsReport) -> io::Re
 
 /// The file; `M` is its metrics by name.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Export<M> {
+pub(in crate::artifacts) struct Export<M> {
     summary: Summary,
     metrics: M,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Summary {
     endpoints_configured: Vec<Arc<str>>,
     endpoints_successful: Vec<Arc<str>>,
@@ -86,9 +88,24 @@ impl EndpointInfo {
 }
 
 /// Metrics by name, including summaries.
-struct Metrics<'a> {
+pub(in crate::artifacts) struct Metrics<'a> {
     metrics: &'a [MetricReport],
     ids: &'a EndpointIds,
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Metrics<'_> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Metrics".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        std::collections::BTreeMap::<String, Metric<Vec<Series>>>::json_schema(generator)
+    }
 }
 
 impl Serialize for Metrics<'_> {

@@ -46,8 +46,9 @@ pub(super) fn write(
 
 /// The file; `M` is its metrics by name.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Export<M> {
+pub(in crate::artifacts) struct Export<M> {
     schema_version: String,
     aiperf_version: Option<String>,
     benchmark_id: Option<String>,
@@ -61,6 +62,7 @@ struct Export<M> {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Summary {
     endpoints_configured: Vec<ShownUrl>,
@@ -75,6 +77,7 @@ struct Summary {
 /// Start and end of the time that the statistics cover, in local time. Absent if the run ended
 /// before any phase.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Times {
     #[serde(skip_serializing_if = "Option::is_none")]
     start_time: Option<String>,
@@ -92,6 +95,7 @@ impl Times {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct EndpointInfo {
     total_fetches: u64,
@@ -117,6 +121,7 @@ struct EndpointInfo {
 members! { PhaseTimeRanges { profiling: TimeRange, warmup: TimeRange } }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct TimeRange {
     start_ns: u64,
@@ -165,7 +170,11 @@ impl EndpointInfo {
 
 /// Metrics by name. Summaries are left out, since their quantiles cover the server's whole
 /// lifetime.
-struct Metrics<'a>(&'a [MetricReport]);
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::artifacts) struct Metrics<'a>(
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, Metric<Vec<Series>>>"))]
+    &'a [MetricReport],
+);
 
 impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -184,6 +193,7 @@ impl Serialize for Metrics<'_> {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Series {
     endpoint_url: ShownUrl,
@@ -210,6 +220,7 @@ type Buckets = Pairs<u64>;
 
 /// The buckets of a series.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum BucketsMember {
     /// After a reset.
@@ -237,6 +248,7 @@ impl BucketsMember {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum Stats {
     Gauge(GaugeStats),
@@ -272,6 +284,7 @@ members! {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum Slice {
     Gauge(GaugeSlice),

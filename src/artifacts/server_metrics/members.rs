@@ -15,6 +15,7 @@ macro_rules! members {
     ($(#[$attribute:meta])* $name:ident { $($member:ident: $type:ty),+ $(,)? }) => {
         $(#[$attribute])*
         #[derive(Debug, Default, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
         struct $name {
             $(#[serde(skip_serializing_if = "Option::is_none")] $member: Option<$type>,)+
@@ -35,7 +36,11 @@ pub(super) fn whole(count: f64) -> u64 {
 
 /// The members of an object, in the order given.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Pairs<V>(pub(super) Vec<(Arc<str>, V)>);
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Pairs<V>(
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, V>"))]
+    pub(super)  Vec<(Arc<str>, V)>,
+);
 
 impl<V> Pairs<V> {
     /// Returns `None` for an object without members.
@@ -82,6 +87,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for PairsVisitor<V> {
 
 /// A metric with series of any kind.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Metric<S> {
     #[serde(rename = "type")]

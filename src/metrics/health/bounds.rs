@@ -18,6 +18,7 @@ const PERCENTS: [f64; 2] = [50.0, 99.0];
 
 /// Error bounds of each metric; absent if no request has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ErrorBounds {
     /// Bounds of the time to first token.
@@ -82,6 +83,7 @@ impl ErrorBounds {
 
 /// Error bounds of a metric's statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MetricBounds {
     /// Number of values.
     pub(crate) count: u64,
@@ -102,6 +104,7 @@ impl MetricBounds {
 
 /// Error bounds of a statistic, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Bound {
     /// The statistic.

@@ -14,6 +14,7 @@ use crate::runner::{CpuShares, QueueStats};
 
 /// Whether the results are reliable as far as the client is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The client did not affect the results.
@@ -44,6 +45,7 @@ impl Verdict {
 
 /// A reason for a verdict that is not [`Verdict::Valid`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
     /// The severity.
     pub(crate) verdict: Verdict,
@@ -55,6 +57,7 @@ pub struct Reason {
 
 /// The health of the client in a measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ClientHealth {
     /// Absent if no request succeeded or the run did not complete.
@@ -126,6 +129,7 @@ pub struct ClientHealth {
 
 /// Statistics of times, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TimeStatistics {
     pub(crate) count: u64,
     /// Mean.
@@ -173,6 +177,7 @@ impl TimeStatistics {
 
 /// Reads from the sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reads {
     /// Number of reads.
     pub(crate) total: u64,
@@ -184,6 +189,7 @@ pub struct Reads {
 
 /// The queue of records between workers and processors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Queue {
     /// Memory limit in bytes.
     pub(crate) budget_bytes: u64,
@@ -218,6 +224,7 @@ impl From<&QueueStats> for Queue {
 
 /// CPU time divided by wall time; 1 is one fully used core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cpu {
     /// Number of worker threads.
     pub workers: u64,

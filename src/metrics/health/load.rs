@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The configured load and the load reached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LoadReport {
     /// Configured concurrency; with a rate it is only a limit.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How much load this machine can measure within an error bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SelfCheck {
     /// The aiperf version that performed the check.
     pub(crate) aiperf_version: String,
@@ -19,6 +20,7 @@ pub struct SelfCheck {
 /// The highest loads at which every error stayed within the bound; absent if even the lowest
 /// load failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Limits {
     /// Number of concurrent streams.
     pub(crate) concurrency: Option<u64>,
@@ -28,6 +30,7 @@ pub(crate) struct Limits {
 
 /// Properties that identify a machine's performance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
     /// CPU model, if known.
     pub cpu: String,

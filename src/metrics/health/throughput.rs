@@ -23,6 +23,7 @@ use crate::units::Nanos;
 
 /// How much lower and higher the rates of a phase may be, in percent of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RateBounds {
     /// How much lower they may be.

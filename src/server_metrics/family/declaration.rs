@@ -130,6 +130,7 @@ impl Statistic {
 
 /// A quantity that the server and the client count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Quantity {
     /// Requests that succeeded.

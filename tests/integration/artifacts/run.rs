@@ -24,6 +24,8 @@ use aiperf::telemetry::TelemetryReport;
 use aiperf::units::{Clock, Nanos};
 use uuid::Uuid;
 
+use crate::support::schema::check_files;
+
 /// A secret that is only in headers, and must not be written to any file.
 pub(crate) const SECRET: &str = "hunter2-is-secret";
 
@@ -98,7 +100,9 @@ impl TestRun {
         }
         let report = self.report();
         let console = console::render(&report, Style::FILE);
-        set.finish(&report, &console).unwrap()
+        let written = set.finish(&report, &console).unwrap();
+        check_files(self.directory());
+        written
     }
 
     /// Returns the report that the program itself builds from the run.

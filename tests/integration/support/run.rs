@@ -9,6 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::schema::{self, RECORD, SUMMARY};
+
 /// Returns the path of the program under test: the one in `AIPERF_TEST_PROGRAM`, such as the static
 /// program of a release, or else the one that Cargo has built for the tests.
 pub(crate) fn program() -> PathBuf {
@@ -102,6 +104,9 @@ impl Run {
     /// which they were processed.
     pub(crate) fn records(&self) -> Vec<Value> {
         let mut records = json_lines(&self.path("profile_export.jsonl"));
+        for record in &records {
+            RECORD.check(record);
+        }
         records.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
         records
     }
@@ -120,6 +125,7 @@ impl Run {
 
     pub(crate) fn succeeded(self) -> Self {
         assert_eq!(self.exit_code(), Some(0), "{}\n{}", self.stdout(), self.stderr());
+        schema::check_files(self.directory.path());
         self
     }
 }
@@ -127,7 +133,9 @@ impl Run {
 /// Returns the JSON summary of the run in `directory`.
 pub(crate) fn summary(directory: &Path) -> Value {
     let text = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    let summary = serde_json::from_str(&text).unwrap();
+    SUMMARY.check(&summary);
+    summary
 }
 
 /// Returns the values of a file with one per line.
