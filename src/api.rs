@@ -11,8 +11,8 @@ mod token;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use self::socket::Socket;
 use self::token::Token;
 use crate::follow::{Delivered, Follower};
 use crate::interrupt::Interrupter;
+use crate::lock::Lock;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::redact::Secret;
@@ -133,7 +134,7 @@ impl Listener {
             drop(alive);
         };
         let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
-        let ended = Mutex::new(ended);
+        let ended = Lock::new(ended);
         let interrupter = signals;
         Ok(Api { address, generated, interrupter, grace, stop, ended, thread: Some(thread) })
     }
@@ -150,7 +151,7 @@ pub(crate) struct Api {
     grace: Nanos,
     stop: watch::Sender<bool>,
     /// Disconnected once the thread has ended; nothing is sent.
-    ended: Mutex<Receiver<()>>,
+    ended: Lock<Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -177,8 +178,7 @@ impl Follower for Api {
 impl Drop for Api {
     fn drop(&mut self) {
         self.stop.send_replace(true);
-        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let is_over = ended.recv_timeout(STOP_TIMEOUT);
+        let is_over = self.ended.lock().recv_timeout(STOP_TIMEOUT);
         if is_over == Err(RecvTimeoutError::Disconnected)
             && let Some(thread) = self.thread.take()
         {

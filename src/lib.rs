@@ -3,6 +3,8 @@
 //! The modules stand in the order in which data meets them; each imports only
 //! from those above it.
 
+mod lock;
+
 mod platform;
 
 pub mod environment;

@@ -13,8 +13,8 @@ mod glob;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ use self::content::{Content, Sample};
 use crate::artifacts::layout::Layout;
 use crate::follow::{Began, Ended, Follower};
 use crate::interrupt::Interrupt;
+use crate::lock::Lock;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::redact::{Secret, ShownUrl};
@@ -67,7 +68,7 @@ pub(crate) struct Tracker {
     /// Where the live metrics are read.
     status: Arc<Status>,
     /// The run that goes on.
-    current: Mutex<Option<Tracking>>,
+    current: Lock<Option<Tracking>>,
 }
 
 /// A run that is written to the server while it goes on.
@@ -121,11 +122,7 @@ struct Export {
 impl Tracker {
     /// Creates a follower that sends the results that `status` has while a run goes on.
     pub(crate) const fn new(config: Config, status: Arc<Status>) -> Self {
-        Self { config, status, current: Mutex::new(None) }
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<Tracking>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { config, status, current: Lock::new(None) }
     }
 }
 
@@ -145,13 +142,13 @@ impl Follower for Tracker {
         if let Err(error) = thread::Builder::new().name("mlflow".to_owned()).spawn(work) {
             tracing::warn!("no live metrics are sent to MLflow: {error}");
         }
-        *self.current() = Some(Tracking { running, created });
+        *self.current.lock() = Some(Tracking { running, created });
     }
 
     /// Sends the results and the files of the run, until a deadline or an interrupt, and adds the
     /// file with what was sent.
     fn ended(&self, run: &mut Ended<'_>) {
-        let Some(Tracking { running, created }) = self.current().take() else { return };
+        let Some(Tracking { running, created }) = self.current.lock().take() else { return };
         drop(running);
         let Config { timeout, .. } = self.config;
         let deadline = Instant::now() + Duration::from(timeout);

@@ -24,8 +24,8 @@ mod write_log;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -40,6 +40,7 @@ pub use self::script::{FaultRule, Jitter, Script, parse_duration};
 use self::service::{Connection, Service};
 pub use self::write_log::RequestLog;
 use self::write_log::WriteLog;
+use crate::lock::Lock;
 use crate::timer::Timer;
 
 const JSON: &str = "application/json";
@@ -141,7 +142,7 @@ pub struct MockServer {
     address: SocketAddr,
     service: Arc<Service>,
     stop: watch::Sender<bool>,
-    threads: Mutex<Option<Threads>>,
+    threads: Lock<Option<Threads>>,
 }
 
 #[derive(Debug)]
@@ -176,7 +177,7 @@ impl MockServer {
         ));
         let (stop, stopped) = watch::channel(false);
         let threads = spawn(runtimes, listener, &service, &stopped)?;
-        Ok(Self { address, service, stop, threads: Mutex::new(Some(threads)) })
+        Ok(Self { address, service, stop, threads: Lock::new(Some(threads)) })
     }
 
     /// Returns the address that it listens on.
@@ -226,7 +227,7 @@ impl MockServer {
     /// Counters and log can still be read afterwards.
     pub fn stop(&self) {
         self.stop.send_replace(true);
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let threads = self.threads.lock().take();
         let Some(Threads { handles, ended }) = threads else { return };
         // Nothing is ever sent: the wait ends by disconnection or by timeout.
         if ended.recv_timeout(STOP_TIMEOUT) == Err(std::sync::mpsc::RecvTimeoutError::Disconnected)

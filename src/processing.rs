@@ -5,8 +5,8 @@
 //! timestamp. Threads of normal priority replace them after the load, and while a closed loop is
 //! stuck because other programs leave the processors hardly any CPU time.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{io, iter};
@@ -17,6 +17,7 @@ use crate::artifacts::ArtifactSet;
 use crate::column::Store;
 use crate::dataset::{Sent, SentCounter};
 use crate::follow::{Follower, Followers};
+use crate::lock::{Condition, Lock};
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::{Accumulator, ClientHealth, Health, Measurer, MetricTag, Registry};
 use crate::platform::Background;
@@ -101,9 +102,9 @@ pub(crate) struct Processed {
 
 struct Shared {
     parts: ProcessingParts,
-    readers: Mutex<Readers>,
-    stage: Mutex<Stage>,
-    stage_changed: Condvar,
+    readers: Lock<Readers>,
+    stage: Lock<Stage>,
+    stage_changed: Condition,
 }
 
 /// Which threads process records.
@@ -152,9 +153,9 @@ impl Processing {
         };
         let shared = Arc::new(Shared {
             parts,
-            readers: Mutex::new(readers),
-            stage: Mutex::new(Stage::Background),
-            stage_changed: Condvar::new(),
+            readers: Lock::new(readers),
+            stage: Lock::new(Stage::Background),
+            stage_changed: Condition::default(),
         });
         let (running, ended) = mpsc::channel();
         let start = |name: String, work: fn(&Shared)| {
@@ -178,7 +179,7 @@ impl Processing {
 
     /// Returns client health in the measurement so far.
     pub(crate) fn health_so_far(&self) -> ClientHealth {
-        self.shared.lock().health.so_far(&self.shared.parts.queue.stats())
+        self.shared.readers.lock().health.so_far(&self.shared.parts.queue.stats())
     }
 
     /// Processes the records left in the queue, which must be closed, and returns the results.
@@ -206,7 +207,7 @@ impl Processing {
             thread.join().map_err(|_| ProcessingError::ProcessorLost)?;
         }
         let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
-        let readers = shared.readers.into_inner().map_err(|_| ProcessingError::ProcessorLost)?;
+        let readers = shared.readers.into_inner();
         let Readers { warmup, profiling, breakdowns, health, sent, responders, files } = readers;
         let sent = sent.sent();
         Ok(Processed { warmup, profiling, breakdowns, health, sent, responders, files })
@@ -218,10 +219,8 @@ impl Shared {
     fn process_in_background(&self) {
         yield_to_measurement(Background::Queued);
         let is_relieved = |stage: &mut Stage| *stage == Stage::Relief;
-        let goes_on = || {
-            let stage = self.stage_changed.wait_while(self.stage(), is_relieved);
-            *stage.unwrap_or_else(PoisonError::into_inner) == Stage::Background
-        };
+        let goes_on =
+            || *self.stage_changed.wait_while(self.stage.lock(), is_relieved) == Stage::Background;
         self.process(goes_on, || false);
     }
 
@@ -237,15 +236,11 @@ impl Shared {
 
     /// Nothing follows the last stage.
     fn set_stage(&self, next: Stage) {
-        let mut stage = self.stage();
+        let mut stage = self.stage.lock();
         if *stage != Stage::Finishing {
             *stage = next;
         }
         self.stage_changed.notify_all();
-    }
-
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Processes records until the queue is closed and empty, `goes_on` returns false, or this
@@ -258,7 +253,7 @@ impl Shared {
             if let Some(record) = next {
                 self.pass_on(record);
             }
-            self.lock().files.tick(Clock::now());
+            self.readers.lock().files.tick(Clock::now());
             if gives_up() {
                 self.parts.queue.discard();
             }
@@ -277,7 +272,7 @@ impl Shared {
             self.parts.registry.aggregates(observation).collect();
         self.parts.telemetry.record(&measured, &aggregates);
         self.parts.followers.record(&measured);
-        let mut readers = self.lock();
+        let mut readers = self.readers.lock();
         let turn = measured.record.turn;
         readers.sent.count(turn.conversation, turn.turn);
         match observation.phase {
@@ -291,10 +286,6 @@ impl Shared {
         }
         readers.responders.observe(&measured.record);
         readers.files.record(&measured, &self.parts.clock);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Readers> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use self::snapshot::{Silence, Snapshot, Stage};
 use crate::artifacts::server_metrics::whole_line;
@@ -15,6 +15,7 @@ use crate::follow::{Began, Delivered, Ended, Follower, Progress};
 use crate::gpu;
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
+use crate::lock::Lock;
 use crate::metrics::live::Live;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::run::RunDescription;
@@ -35,7 +36,7 @@ pub(crate) struct Status {
     interrupt: Interrupt,
     /// Whether the latest scrapes are kept.
     keeps_scrapes: bool,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Debug, Default)]
@@ -90,13 +91,13 @@ impl Status {
     /// Creates the status before the first run; with `keeps_scrapes`, it has the latest scrapes of
     /// server metrics.
     pub(crate) fn new(interrupt: Interrupt, keeps_scrapes: bool) -> Arc<Self> {
-        Arc::new(Self { interrupt, keeps_scrapes, state: Mutex::default() })
+        Arc::new(Self { interrupt, keeps_scrapes, state: Lock::default() })
     }
 
     /// Returns what the live view shows now, without the log.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (mut snapshot, run, responses) = {
-            let state = self.lock();
+            let state = self.state.lock();
             let mut snapshot = state.known.clone();
             snapshot.gauges = LiveGauge::combined(state.gauges.values());
             (snapshot, state.run.clone(), state.responses)
@@ -124,7 +125,7 @@ impl Status {
     /// ended.
     pub(crate) fn results(&self) -> Vec<MetricResult> {
         let (run, index, ending) = {
-            let state = self.lock();
+            let state = self.state.lock();
             (state.run.clone(), state.known.phase.map(|it| it.phase_index), state.ending.clone())
         };
         match (run, ending) {
@@ -136,36 +137,32 @@ impl Status {
 
     /// Returns the run that is measured; `None` before the first.
     pub(crate) fn run(&self) -> Option<CurrentRun> {
-        self.lock().run.clone()
+        self.state.lock().run.clone()
     }
 
     /// Returns what the program is doing.
     pub(crate) fn stage(&self) -> Stage {
-        self.lock().known.stage
+        self.state.lock().known.stage
     }
 
     /// Returns the phases of the run so far.
     pub(crate) fn phases(&self) -> Vec<PhaseStats> {
-        self.lock().phases.clone()
+        self.state.lock().phases.clone()
     }
 
     /// Returns the latest scrape of each endpoint as JSON.
     pub(crate) fn scrapes(&self) -> Vec<Arc<[u8]>> {
-        self.lock().scrapes.values().cloned().collect()
+        self.state.lock().scrapes.values().cloned().collect()
     }
 
     /// Returns how the run ended, once its files are written.
     pub(crate) fn ending(&self) -> Option<Ending> {
-        self.lock().ending.clone()
+        self.state.lock().ending.clone()
     }
 
     /// Returns the command's files, once all are written.
     pub(crate) fn files(&self) -> Option<Exported> {
-        self.lock().exported.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().exported.clone()
     }
 }
 
@@ -180,7 +177,7 @@ impl Follower for Status {
             clock: run.clock,
         };
         let member = run.name.map(str::to_owned);
-        *self.lock() = State {
+        *self.state.lock() = State {
             run: Some(current),
             known: Snapshot { title, member, ..Snapshot::default() },
             ..State::default()
@@ -188,7 +185,7 @@ impl Follower for Status {
     }
 
     fn record(&self, record: &MeasuredRecord) {
-        let live = self.lock().run.as_ref().map(|run| Arc::clone(&run.live));
+        let live = self.state.lock().run.as_ref().map(|run| Arc::clone(&run.live));
         if let Some(live) = live {
             live.observe(record.record.phase_index, &record.observation);
         }
@@ -197,7 +194,7 @@ impl Follower for Status {
     fn scraped(&self, scrape: &Scrape<'_>) {
         let gauges = LiveGauge::all(scrape.snapshot);
         let line = self.keeps_scrapes.then(|| whole_line(scrape).ok()).flatten();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.gauges.insert(scrape.index, gauges);
         if let Some(line) = line {
             state.scrapes.insert(scrape.index, line.into());
@@ -205,12 +202,12 @@ impl Follower for Status {
     }
 
     fn sampled(&self, endpoint: usize, samples: &[GpuSample]) {
-        self.lock().gauges.insert(endpoint, gpu::live::gauges(samples));
+        self.state.lock().gauges.insert(endpoint, gpu::live::gauges(samples));
     }
 
     fn progress(&self, progress: &Progress<'_>) {
         let Some(phase) = progress.phases.last() else { return };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_silent = state.responses.0 == phase.requests_returned
             && phase.requests_in_flight() > 0
             && state.known.phase.is_some_and(|last| last.phase_index == phase.phase_index);
@@ -229,16 +226,16 @@ impl Follower for Status {
         state.next_health = now + HEALTH_INTERVAL;
         drop(state);
         let health = (progress.health)();
-        self.lock().known.health = Some(health);
+        self.state.lock().known.health = Some(health);
     }
 
     fn load_ended(&self, _phase: &PhaseStats) {
-        self.lock().known.stage = Stage::Finishing;
+        self.state.lock().known.stage = Stage::Finishing;
     }
 
     fn ended(&self, run: &mut Ended<'_>) {
         let report = run.report;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.phases.clone_from(&report.phases);
         state.ending = Some(Ending {
             was_cancelled: report.outcome.was_cancelled,
@@ -249,7 +246,7 @@ impl Follower for Status {
     }
 
     fn delivered(&self, command: &Delivered<'_>) {
-        self.lock().exported = Some(Exported {
+        self.state.lock().exported = Some(Exported {
             directory: command.directory.to_owned(),
             files: command.files.clone(),
             is_partial: command.is_partial,

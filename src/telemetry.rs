@@ -26,8 +26,8 @@ mod timing;
 mod trace_sample;
 mod traces;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ use tokio::sync::oneshot;
 use crate::environment::Environment;
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
+use crate::lock::Lock;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::tag::MetricTag;
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -113,19 +114,19 @@ pub(crate) fn exports(config: &Config) -> bool {
 #[derive(Debug)]
 pub struct Telemetry {
     instruments: Option<Instruments>,
-    client: Option<Mutex<Client>>,
-    timing: Option<Mutex<Timing>>,
+    client: Option<Lock<Client>>,
+    timing: Option<Lock<Timing>>,
     scrapes: Option<ScrapeForwarder>,
     traces: Option<Traces>,
     tee: Arc<TeeState>,
     exponential: bool,
     endpoint: Option<String>,
     /// `None` after `finish` has taken it.
-    provider: Mutex<Option<SdkMeterProvider>>,
+    provider: Lock<Option<SdkMeterProvider>>,
     /// Whether the first record still has to trigger an export ahead of the interval.
     is_early: AtomicBool,
     /// That export.
-    early_export: Mutex<Option<EarlyExport>>,
+    early_export: Lock<Option<EarlyExport>>,
 }
 
 impl Telemetry {
@@ -176,15 +177,15 @@ impl Telemetry {
         let meter = provider.meter_with_scope(scope);
 
         let timing =
-            config.streams.timing.then(|| Mutex::new(Timing::new(&meter, describe.of_phases())));
+            config.streams.timing.then(|| Lock::new(Timing::new(&meter, describe.of_phases())));
         let client = config.streams.metrics.then(|| {
             let client = Client::new(&meter, describe.of_phases());
             client.run(identity);
-            Mutex::new(client)
+            Lock::new(client)
         });
         let instruments =
             config.streams.metrics.then(|| Instruments::new(meter, catalogue, describe));
-        let provider = Mutex::new(Some(provider));
+        let provider = Lock::new(Some(provider));
         let is_early = AtomicBool::new(endpoint.is_some() && interval > FIRST_EXPORT);
         let tee = state;
         Ok(Self {
@@ -198,7 +199,7 @@ impl Telemetry {
             endpoint,
             provider,
             is_early,
-            early_export: Mutex::default(),
+            early_export: Lock::default(),
         })
     }
 
@@ -220,25 +221,25 @@ impl Telemetry {
 
     /// Schedules an export of what is recorded in the next moment, on a separate thread.
     fn export_soon(&self) {
-        let Some(provider) = lock(&self.provider).clone() else { return };
+        let Some(provider) = self.provider.lock().clone() else { return };
         // The tee records the outcome.
         let export = EarlyExport::after(FIRST_EXPORT, move || drop(provider.force_flush()));
         // Without the thread, the first export takes place after the interval.
-        *lock(&self.early_export) = export.ok();
+        *self.early_export.lock() = export.ok();
     }
 
     /// Exports the progress of a phase. Instruments are incremented by the difference from the
     /// phase's previous snapshot, unless it is below 1e-9.
     pub fn phase(&self, stats: &PhaseStats) {
         if let Some(timing) = &self.timing {
-            lock(timing).snapshot(stats);
+            timing.lock().snapshot(stats);
         }
     }
 
     /// Exports the size of the record queue during `phase`, and the number of traces lost so far.
     pub fn queue(&self, phase: PhaseKind, stats: &QueueStats) {
         if let Some(client) = &self.client {
-            let mut client = lock(client);
+            let mut client = client.lock();
             client.queue(phase, stats);
             if let Some(traces) = &self.traces {
                 client.traces(phase, traces.lost());
@@ -249,7 +250,7 @@ impl Telemetry {
     /// Exports the health of the client in a phase.
     pub fn health(&self, phase: PhaseKind, health: &ClientHealth) {
         if let Some(client) = &self.client {
-            lock(client).health(phase, health);
+            client.lock().health(phase, health);
         }
     }
 
@@ -370,8 +371,8 @@ impl Telemetry {
         deadline: Duration,
         interrupt: &Interrupt,
     ) -> Flushed {
-        let Some(provider) = lock(&self.provider).take() else { return Flushed::Not };
-        let early = lock(&self.early_export).take().map(EarlyExport::cancel);
+        let Some(provider) = self.provider.lock().take() else { return Flushed::Not };
+        let early = self.early_export.lock().take().map(EarlyExport::cancel);
         let (done, mut flushed) = oneshot::channel();
         let tee = Arc::clone(&self.tee);
         let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {
@@ -473,9 +474,4 @@ fn view(instrument: &Instrument, limit: usize, exponential: bool) -> Option<Stre
         });
     }
     stream.build().ok()
-}
-
-/// Locks `mutex`. The counters remain valid even if a holder of the lock panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::lock::Lock;
 use crate::platform::alarm::Alarm;
 use crate::units::{Clock, Nanos};
 
@@ -18,7 +19,7 @@ pub(crate) struct Timer(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     alarm: Alarm,
-    waits: Mutex<Waits>,
+    waits: Lock<Waits>,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ type WaitId = (Nanos, u64);
 impl Timer {
     /// Creates a timer within the runtime of the thread. It works while [`Timer::run`] runs.
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(Shared { alarm: Alarm::new()?, waits: Mutex::default() })))
+        Ok(Self(Arc::new(Shared { alarm: Alarm::new()?, waits: Lock::default() })))
     }
 
     /// Creates a wait without a deadline yet.
@@ -66,7 +67,7 @@ impl Timer {
             if let Err(error) = self.0.alarm.rings().await {
                 return error;
             }
-            self.waits().alarm_set_to = None;
+            self.0.waits.lock().alarm_set_to = None;
             self.wake_due();
         }
     }
@@ -74,7 +75,7 @@ impl Timer {
     fn wake_due(&self) {
         let now = Clock::now();
         loop {
-            let mut waits = self.waits();
+            let mut waits = self.0.waits.lock();
             let Some(entry) = waits.wakers.first_entry() else { return };
             let (at, _) = *entry.key();
             if at > now {
@@ -91,10 +92,6 @@ impl Timer {
         if waits.alarm_set_to.replace(at) != Some(at) {
             self.0.alarm.set(at.0);
         }
-    }
-
-    fn waits(&self) -> MutexGuard<'_, Waits> {
-        self.0.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -116,7 +113,7 @@ impl Wait {
         if self.id.is_some_and(|(noted, _)| noted != at) {
             self.forget();
         }
-        let mut waits = self.timer.waits();
+        let mut waits = self.timer.0.waits.lock();
         let id = *self.id.get_or_insert_with(|| {
             waits.next_number += 1;
             (at, waits.next_number)
@@ -133,7 +130,7 @@ impl Wait {
 
     fn forget(&mut self) {
         if let Some(id) = self.id.take() {
-            let waker = self.timer.waits().wakers.remove(&id);
+            let waker = self.timer.0.waits.lock().wakers.remove(&id);
             drop(waker);
         }
     }
@@ -199,7 +196,7 @@ mod tests {
             }
             timer.until(later).await;
             assert!(Clock::now() >= later);
-            assert!(timer.waits().wakers.is_empty());
+            assert!(timer.0.waits.lock().wakers.is_empty());
         });
     }
 
@@ -218,7 +215,7 @@ mod tests {
                 poll_fn(|cx| wait.poll_until(at, cx)).await;
                 assert!(Clock::now() >= at);
             }
-            assert_eq!(timer.waits().wakers.len(), 1);
+            assert_eq!(timer.0.waits.lock().wakers.len(), 1);
         });
     }
 }

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer;
@@ -13,10 +12,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::stderr::Stderr;
 use crate::config::LogLevel;
+use crate::lock::{Guard, Lock};
 use crate::redact;
 
 /// The log file of the current run.
-static FILE: Mutex<Option<File>> = Mutex::new(None);
+static FILE: Lock<Option<File>> = Lock::new(None);
 
 /// Logs to `file`, and warnings to stderr too; with a `level` more verbose than the default,
 /// stderr gets all lines of that level. Lines of OpenTelemetry are dropped unless the run
@@ -43,8 +43,8 @@ pub(super) fn start(file: &Path, level: LogLevel, exports: bool) -> io::Result<(
     Ok(())
 }
 
-fn current() -> MutexGuard<'static, Option<File>> {
-    FILE.lock().unwrap_or_else(PoisonError::into_inner)
+fn current() -> Guard<'static, Option<File>> {
+    FILE.lock()
 }
 
 /// A writer to the current log file.

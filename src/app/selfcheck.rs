@@ -11,7 +11,7 @@ mod server;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context;
 use jiff::Zoned;
@@ -22,6 +22,7 @@ use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
 use crate::follow::{Follower, Followers};
 use crate::interrupt::Interrupt;
+use crate::lock::Lock;
 use crate::metrics::accuracy::{Errors, Sample, Served};
 use crate::metrics::health::{Limits, SelfCheck};
 use crate::metrics::metric::MeasuredRecord;
@@ -196,23 +197,17 @@ impl Check<'_> {
         let outcome =
             profile::followed(benchmark.config, &self.interrupt, followers, &mut io::sink())?;
         self.interrupted = outcome == Outcome::Interrupted;
-        Ok(std::mem::take(&mut *samples.lock()))
+        Ok(std::mem::take(&mut *samples.0.lock()))
     }
 }
 
 /// Collects a sample of each request.
 #[derive(Default)]
-struct Samples(Mutex<Vec<Sample>>);
-
-impl Samples {
-    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+struct Samples(Lock<Vec<Sample>>);
 
 impl Follower for Samples {
     fn record(&self, record: &MeasuredRecord) {
         let sample = Sample::of(record);
-        self.lock().push(sample);
+        self.0.lock().push(sample);
     }
 }

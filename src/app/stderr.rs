@@ -3,9 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
+
+use crate::lock::{Condition, Lock};
 
 /// Maximum number of buffered bytes; further output is dropped.
 const MAX_WAITING: usize = 1 << 20;
@@ -64,26 +66,22 @@ impl Held {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Mutex<Waiting>,
-    changed: Condvar,
+    waiting: Lock<Waiting>,
+    changed: Condition,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Writes queued output for the rest of the program's life.
     fn serve(&self) {
         loop {
-            let ready = self.changed.wait_while(self.lock(), |waiting| waiting.bytes.is_empty());
-            let mut waiting = ready.unwrap_or_else(PoisonError::into_inner);
+            let mut waiting =
+                self.changed.wait_while(self.waiting.lock(), |waiting| waiting.bytes.is_empty());
             let bytes = std::mem::take(&mut waiting.bytes);
             waiting.is_writing = true;
             drop(waiting);
             // An error means that the reader is gone; there is nowhere to report it.
             let _ = io::stderr().write_all(&bytes);
-            self.lock().is_writing = false;
+            self.waiting.lock().is_writing = false;
             self.changed.notify_all();
         }
     }
@@ -107,7 +105,7 @@ pub(super) fn start() {
 impl Write for Stderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(queue) = queue() else { return io::stderr().write(bytes) };
-        let mut waiting = queue.lock();
+        let mut waiting = queue.waiting.lock();
         if let Some(held) = &mut waiting.held {
             held.append(bytes, false);
         } else {
@@ -126,7 +124,7 @@ impl Write for Stderr {
 /// is not queued, so that it cannot be held back.
 pub(super) fn hold(enter: &[u8]) -> bool {
     let Some(queue) = queue() else { return false };
-    let mut waiting = queue.lock();
+    let mut waiting = queue.waiting.lock();
     waiting.append(enter);
     waiting.held = Some(Held::default());
     queue.changed.notify_all();
@@ -136,7 +134,7 @@ pub(super) fn hold(enter: &[u8]) -> bool {
 /// Writes `leave`, and then what was held back.
 pub(super) fn release(leave: &[u8]) {
     let Some(queue) = queue() else { return };
-    let mut waiting = queue.lock();
+    let mut waiting = queue.waiting.lock();
     let Some(held) = waiting.held.take() else { return };
     waiting.append(leave);
     for piece in held.pieces.iter().filter(|piece| !piece.is_note) {
@@ -148,7 +146,7 @@ pub(super) fn release(leave: &[u8]) {
 /// Adds text that only the live view shows.
 pub(super) fn note(text: &str) {
     let Some(queue) = queue() else { return };
-    if let Some(held) = &mut queue.lock().held {
+    if let Some(held) = &mut queue.waiting.lock().held {
         held.append(text.as_bytes(), true);
     }
 }
@@ -156,7 +154,7 @@ pub(super) fn note(text: &str) {
 /// Returns the lines that were held back, about the last `size` bytes of them; `None` unless output
 /// is held back and everything else has been written.
 pub(super) fn ready(size: usize) -> Option<Vec<String>> {
-    let waiting = queue()?.lock();
+    let waiting = queue()?.waiting.lock();
     let held = waiting.held.as_ref().filter(|_| waiting.is_idle())?;
     let mut left = size;
     let is_near = |piece: &&Piece| {
@@ -172,13 +170,13 @@ pub(super) fn ready(size: usize) -> Option<Vec<String>> {
 
 /// Returns whether output is held back.
 pub(super) fn is_held() -> bool {
-    queue().is_some_and(|queue| queue.lock().held.is_some())
+    queue().is_some_and(|queue| queue.waiting.lock().held.is_some())
 }
 
 /// Writes a frame of the live view; dropped once the view has ended.
 pub(super) fn frame(bytes: &[u8]) {
     let Some(queue) = queue() else { return };
-    let mut waiting = queue.lock();
+    let mut waiting = queue.waiting.lock();
     if waiting.held.is_some() {
         waiting.append(bytes);
         queue.changed.notify_all();
@@ -189,5 +187,5 @@ pub(super) fn frame(bytes: &[u8]) {
 pub(super) fn finish() {
     let Some(queue) = queue() else { return };
     let is_left = |waiting: &mut Waiting| !waiting.is_idle();
-    drop(queue.changed.wait_timeout_while(queue.lock(), FLUSH_TIMEOUT, is_left));
+    drop(queue.changed.wait_timeout_while(queue.waiting.lock(), FLUSH_TIMEOUT, is_left));
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 use std::{panic, thread};
 
@@ -19,6 +19,7 @@ use crate::console::live::draw::{Choice, Page, SMALLEST, draw};
 use crate::console::{ProgressLine, block};
 use crate::follow::{Follower, Progress};
 use crate::interrupt::{Interrupt, Interrupter};
+use crate::lock::Lock;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::platform::terminal::{Keyboard, Terminal};
@@ -40,7 +41,7 @@ const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
 const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// The keyboard while the live view has the terminal, to be given back.
-static TAKEN: Mutex<Option<Arc<Keyboard>>> = Mutex::new(None);
+static TAKEN: Lock<Option<Arc<Keyboard>>> = Lock::new(None);
 
 /// Shows the progress of the runs of a command, while it is open.
 pub(super) struct View {
@@ -49,7 +50,7 @@ pub(super) struct View {
     stats_interval: Option<Nanos>,
     interrupter: Interrupter,
     status: Arc<Status>,
-    shown: Mutex<Shown>,
+    shown: Lock<Shown>,
 }
 
 /// What a view shows, if anything.
@@ -65,7 +66,7 @@ pub(super) struct Screen {
     interrupter: Interrupter,
     interrupt: Interrupt,
     status: Arc<Status>,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
@@ -87,7 +88,7 @@ impl View {
         status: &Arc<Status>,
     ) -> Self {
         let (interrupter, status) = (interrupter.clone(), Arc::clone(status));
-        Self { ui, stats_interval, interrupter, status, shown: Mutex::default() }
+        Self { ui, stats_interval, interrupter, status, shown: Lock::default() }
     }
 
     /// Begins to show progress: in the live view if it is wanted, standard error is a terminal that
@@ -96,7 +97,7 @@ impl View {
     pub(super) fn open(&self) {
         let start = || Screen::start(&self.interrupter, &self.status);
         let screen = (self.ui == Ui::Dashboard).then(start).flatten();
-        *self.shown() = Shown { is_open: true, line: None, screen };
+        *self.shown.lock() = Shown { is_open: true, line: None, screen };
     }
 
     /// Returns whether the status is shown.
@@ -107,7 +108,7 @@ impl View {
 
     /// Returns the live view, if it is shown: a panic ends it.
     fn screen(&self) -> Option<Arc<Screen>> {
-        self.shown().screen.clone().filter(|_| stderr::is_held())
+        self.shown.lock().screen.clone().filter(|_| stderr::is_held())
     }
 
     /// Shows a line for standard output in the live view. Returns whether the caller need not
@@ -128,10 +129,10 @@ impl View {
 
     /// Gives the terminal back, after a last frame, and shows no more progress.
     pub(super) fn close(&self) {
-        let Shown { screen, .. } = std::mem::take(&mut *self.shown());
+        let Shown { screen, .. } = std::mem::take(&mut *self.shown.lock());
         if let Some(screen) = screen {
             {
-                let mut state = screen.lock();
+                let mut state = screen.state.lock();
                 state.frozen = None;
                 state.choice.is_paused = false;
             }
@@ -142,10 +143,6 @@ impl View {
             stderr::finish();
         }
     }
-
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Follower for View {
@@ -153,7 +150,7 @@ impl Follower for View {
         let Some(stats) = progress.phases.last().filter(|_| self.screen().is_none()) else {
             return;
         };
-        let mut shown = self.shown();
+        let mut shown = self.shown.lock();
         if !shown.is_open {
             return;
         }
@@ -168,7 +165,7 @@ impl Follower for View {
     }
 
     fn load_ended(&self, phase: &PhaseStats) {
-        if let Some(mut line) = self.shown().line.take() {
+        if let Some(mut line) = self.shown.lock().line.take() {
             line.finish(phase);
         }
     }
@@ -182,7 +179,7 @@ impl Drop for View {
 
 /// Gives the terminal back, if the live view has it.
 fn leave() {
-    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = TAKEN.lock().take();
     if let Some(keyboard) = taken {
         keyboard.give_back();
         stderr::release(LEAVE.as_bytes());
@@ -208,10 +205,10 @@ impl Screen {
             interrupter: interrupter.clone(),
             interrupt: interrupter.interrupt(),
             status: Arc::clone(status),
-            state: Mutex::new(State { choice, ..State::default() }),
+            state: Lock::new(State { choice, ..State::default() }),
         });
         let (drawing, keys) = (Arc::clone(&screen), Arc::clone(&keyboard));
-        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(keyboard);
+        *TAKEN.lock() = Some(keyboard);
         leave_before_panics();
         let is_held = stderr::hold(ENTER.as_bytes());
         let thread = thread::Builder::new().name("view".to_owned());
@@ -250,7 +247,7 @@ impl Screen {
     }
 
     fn press(&self, key: u8) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let choice = &mut state.choice;
         match key {
             b'q' if !self.interrupt.is_draining() => self.interrupter.signal(),
@@ -280,7 +277,7 @@ impl Screen {
     fn draw(&self) {
         let Some(log) = stderr::ready(LOG_BYTES) else { return };
         let Some(size) = io::stderr().size() else { return };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let snapshot = match state.frozen.take() {
             Some(frozen) => frozen,
             None => self.status.snapshot(),
@@ -291,10 +288,6 @@ impl Screen {
         let buffer = draw(&Snapshot { log, ..snapshot }, state.choice, size);
         let text = changes(&mut state.painted, buffer);
         stderr::frame(text.as_bytes());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

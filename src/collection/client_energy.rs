@@ -1,9 +1,10 @@
 //! The energy of the client's own processors, if it can be read.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::lock::Lock;
 use crate::platform::energy::{self, Counter};
 use crate::runner::PhaseListener;
 use crate::schedule::PhaseKind;
@@ -12,8 +13,8 @@ use crate::units::Nanos;
 /// Reads the energy counters at the start and the end of the profiling phase.
 #[derive(Debug, Default)]
 pub(crate) struct ClientEnergy {
-    before: Mutex<Vec<Counter>>,
-    joules: Mutex<Option<f64>>,
+    before: Lock<Vec<Counter>>,
+    joules: Lock<Option<f64>>,
 }
 
 impl ClientEnergy {
@@ -24,22 +25,22 @@ impl ClientEnergy {
 
     /// Returns the energy of the processors in the profiling phase, in joules.
     pub(crate) fn joules(&self) -> Option<f64> {
-        *self.joules.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.joules.lock()
     }
 }
 
 impl PhaseListener for ClientEnergy {
     fn phase_started(&self, _index: u32, kind: PhaseKind, _at: Nanos) {
         if kind == PhaseKind::Profiling {
-            *self.before.lock().unwrap_or_else(PoisonError::into_inner) = energy::packages();
+            *self.before.lock() = energy::packages();
         }
     }
 
     fn phase_ended(&self, _index: u32, kind: PhaseKind, _at: Nanos) -> oneshot::Receiver<()> {
         if kind == PhaseKind::Profiling {
-            let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = self.before.lock();
             let joules = energy::joules(&before, &energy::packages());
-            *self.joules.lock().unwrap_or_else(PoisonError::into_inner) = joules;
+            *self.joules.lock() = joules;
         }
         // The sender is dropped, so that nothing waits.
         oneshot::channel().1

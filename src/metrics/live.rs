@@ -4,12 +4,13 @@
 //! and are at most 0.8% too high. A request belongs to the second in which it ended.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::histogram::Histogram;
 use super::metric::{Kind, Metric, MetricResult, Observation};
 use super::registry::Registry;
 use super::tag::{self, MetricTag};
+use crate::lock::Lock;
 use crate::units::Unit;
 
 mod so_far;
@@ -49,8 +50,8 @@ pub(crate) struct Live {
     times: Vec<&'static Metric>,
     /// Those of [`RATES`] that the run has.
     rates: Vec<Rated>,
-    phase: Mutex<Phase>,
-    so_far: Mutex<SoFar>,
+    phase: Lock<Phase>,
+    so_far: Lock<SoFar>,
 }
 
 /// A metric with a rate.
@@ -155,13 +156,13 @@ impl Live {
         let times = TIMES.into_iter().filter_map(row).collect();
         let with_rows = |(metric, added)| Some(Rated { metric: row(metric)?, added: row(added)? });
         let rates = RATES.into_iter().filter_map(with_rows).collect();
-        Self { registry, times, rates, phase: Mutex::default(), so_far: Mutex::default() }
+        Self { registry, times, rates, phase: Lock::default(), so_far: Lock::default() }
     }
 
     /// Adds a finished request of phase number `phase`. A later phase replaces an earlier one.
     pub(crate) fn observe(&self, phase: u32, observation: &Observation) {
-        self.so_far().observe(&self.registry, phase, observation);
-        let mut current = self.lock();
+        self.so_far.lock().observe(&self.registry, phase, observation);
+        let mut current = self.phase.lock();
         if phase > current.index {
             *current = Phase { index: phase, ..Phase::default() };
         }
@@ -219,7 +220,7 @@ impl Live {
     #[must_use]
     pub(crate) fn statistics(&self, phase: u32, now: u64, has_ended: bool) -> LiveStatistics {
         // Percentiles take longer than threads that add requests should wait.
-        let copy = self.lock().clone();
+        let copy = self.phase.lock().clone();
         let current = if copy.index == phase { copy } else { Phase::default() };
         let (start, end) = current.bounds.unwrap_or((now, now));
         let now = if has_ended { end } else { now.max(end) };
@@ -278,16 +279,8 @@ impl Live {
     #[must_use]
     pub(crate) fn results(&self, phase: u32) -> Vec<MetricResult> {
         // Percentiles take longer than threads that add requests should wait.
-        let copy = self.so_far().clone();
+        let copy = self.so_far.lock().clone();
         copy.results(&self.registry, phase)
-    }
-
-    fn so_far(&self) -> MutexGuard<'_, SoFar> {
-        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,20 +5,21 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::write_log::{EventLog, RequestLog, WriteLog};
+use crate::lock::Lock;
 use crate::timer::{Timer, Wait};
 use crate::units::{Clock, Nanos};
 
 /// State shared by the socket and the responses on it. Pipelined requests are served, but their
 /// writes are not distinguished.
 #[derive(Debug, Default)]
-pub(super) struct Wire(Mutex<State>);
+pub(super) struct Wire(Lock<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -198,24 +199,24 @@ impl HeadEnd {
 impl Wire {
     /// Returns the instant just after the latest read.
     pub(super) fn last_read(&self) -> Nanos {
-        self.state().last_read
+        self.0.lock().last_read
     }
 
     /// Attributes everything written from now on to `answer`.
     pub(super) fn begin(&self, answer: Tracked) {
-        self.state().answer = Some(answer);
+        self.0.lock().answer = Some(answer);
     }
 
     /// Records when the request was admitted.
     pub(super) fn admit(&self, at: Nanos) {
-        if let Some(Tracked { log: Some((log, _)), .. }) = &mut self.state().answer {
+        if let Some(Tracked { log: Some((log, _)), .. }) = &mut self.0.lock().answer {
             log.admitted = at;
         }
     }
 
     /// Records the status and framing of the response that begins.
     pub(super) fn head(&self, status: u16, framing: Framing) {
-        if let Some(answer) = &mut self.state().answer {
+        if let Some(answer) = &mut self.0.lock().answer {
             answer.framing = framing;
             if let Some((log, _)) = &mut answer.log {
                 log.status = Some(status);
@@ -225,21 +226,21 @@ impl Wire {
 
     /// Announces an event that is about to be written.
     pub(super) fn hand(&self, event: Handed) {
-        if let Some(answer) = &mut self.state().answer {
+        if let Some(answer) = &mut self.0.lock().answer {
             answer.hand(event);
         }
     }
 
     /// Closes the connection once everything handed over so far is written.
     pub(super) fn close_after_this(&self) {
-        if let Some(answer) = &mut self.state().answer {
+        if let Some(answer) = &mut self.0.lock().answer {
             answer.cut_at = Some(answer.length);
         }
     }
 
     /// Returns how much of `buffer` may be written now, and the pause after it.
     fn plan(&self, buffer: &[u8]) -> (usize, Option<Nanos>) {
-        match &self.state().answer {
+        match &self.0.lock().answer {
             None => (buffer.len(), None),
             Some(answer) => {
                 let allowed = answer.allowed(buffer);
@@ -254,7 +255,7 @@ impl Wire {
     ///
     /// Fails if the connection must end here.
     fn wrote(&self, bytes: &[u8], start: Nanos, end: Nanos) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let Some(answer) = &mut state.answer else { return Ok(()) };
         answer.wrote(bytes, start, end);
         let cut = answer.is_cut();
@@ -262,10 +263,6 @@ impl Wire {
             state.answer = None;
         }
         if cut { Err(cut_error()) } else { Ok(()) }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -308,7 +305,7 @@ impl hyper::rt::Read for Socket {
         let size = READ_SIZE.min(into.remaining());
         let mut buffer = ReadBuf::new(&mut this.incoming[..size]);
         ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer))?;
-        this.wire.state().last_read = Clock::now();
+        this.wire.0.lock().last_read = Clock::now();
         into.put_slice(buffer.filled());
         Poll::Ready(Ok(()))
     }
@@ -348,7 +345,7 @@ impl hyper::rt::Write for Socket {
 impl Drop for Socket {
     /// Adds a truncated response to the log before its client can notice.
     fn drop(&mut self) {
-        self.wire.state().answer = None;
+        self.wire.0.lock().answer = None;
     }
 }
 

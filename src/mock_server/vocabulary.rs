@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
 
 use super::schedule::mix;
+use crate::lock::Lock;
 use crate::tokenizer::TokenCounter;
 
 /// Words that, with a preceding space, are one token each of the o200k vocabulary, alone and after
@@ -120,26 +120,22 @@ const CACHED_TEXTS: usize = 16_384;
 #[derive(Debug, Default)]
 pub(super) struct PromptCounter {
     hasher: RandomState,
-    counts: Mutex<HashMap<u64, u64>>,
+    counts: Lock<HashMap<u64, u64>>,
 }
 
 impl PromptCounter {
     pub(super) fn count(&self, text: &str) -> u64 {
         let key = self.hasher.hash_one(text);
-        if let Some(count) = self.counts().get(&key) {
+        if let Some(count) = self.counts.lock().get(&key) {
             return *count;
         }
         let count = TokenCounter::builtin().count(text);
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         if counts.len() >= CACHED_TEXTS {
             counts.clear();
         }
         counts.insert(key, count);
         count
-    }
-
-    fn counts(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

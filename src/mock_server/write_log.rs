@@ -5,12 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::lock::Lock;
 use crate::units::{Clock, Nanos};
 
 /// A request as the server observed it. Instants are those of [`Clock::now`].
@@ -64,11 +64,11 @@ pub struct EventLog {
 pub(super) struct WriteLog {
     /// Maximum number of events kept, where each request counts as one more.
     capacity: usize,
-    kept: Mutex<Kept>,
+    kept: Lock<Kept>,
     dropped: AtomicU64,
     /// Number of responses that have ended but whose last bytes are not yet written.
     settling: AtomicUsize,
-    file: Mutex<Option<LogFile>>,
+    file: Lock<Option<LogFile>>,
 }
 
 #[derive(Debug, Default)]
@@ -96,10 +96,10 @@ impl WriteLog {
         let file = path.map(LogFile::open).transpose()?;
         Ok(Self {
             capacity,
-            kept: Mutex::default(),
+            kept: Lock::default(),
             dropped: AtomicU64::new(0),
             settling: AtomicUsize::new(0),
-            file: Mutex::new(file),
+            file: Lock::new(file),
         })
     }
 
@@ -110,11 +110,11 @@ impl WriteLog {
 
     /// Adds a completed request; `settled` if [`Self::settle`] was called for it.
     pub(super) fn add(&self, request: RequestLog, settled: bool) {
-        let unwritten = match &*lock(&self.file) {
+        let unwritten = match &*self.file.lock() {
             Some(file) => file.sender.try_send(request.clone()).is_err(),
             None => false,
         };
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         let size = 1 + request.events.len();
         let fits = self.capacity == 0 || kept.events + size <= self.capacity;
         if self.capacity > 0 && fits {
@@ -137,7 +137,7 @@ impl WriteLog {
         while self.settling.load(Ordering::Acquire) > 0 && Clock::now() < bound {
             std::thread::sleep(Duration::from_micros(50));
         }
-        lock(&self.kept).requests.clone()
+        self.kept.lock().requests.clone()
     }
 
     /// Returns the number of requests that were not kept, or not written to the file, for lack of
@@ -148,7 +148,7 @@ impl WriteLog {
 
     /// Writes what waits for the disk and closes the file.
     pub(super) fn close(&self) {
-        let file = lock(&self.file).take();
+        let file = self.file.lock().take();
         if let Some(LogFile { sender, thread }) = file {
             drop(sender);
             let _ = thread.join();
@@ -188,10 +188,6 @@ fn write_lines(mut file: BufWriter<File>, requests: &Receiver<RequestLog>) {
     if let Err(error) = file.flush() {
         tracing::warn!("the write log's end is lost: {error}");
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

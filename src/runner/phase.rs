@@ -1,6 +1,6 @@
 //! The state of a phase that the workers share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
@@ -9,6 +9,7 @@ use super::reach::{Reach, Rejection};
 use super::slots::{Slot, Slots};
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
+use crate::lock::Lock;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::schedule::{Arrival, Cancellations, PhaseKind, Schedule, Shard, Users};
 use crate::timer::Timer;
@@ -55,7 +56,7 @@ pub(super) struct PhaseRun {
     /// Whether a failed turn ends its session.
     pub(super) ends_failed_sessions: bool,
     least_returned: u64,
-    schedule: Mutex<Schedule>,
+    schedule: Lock<Schedule>,
     cancellations: Option<Cancellations>,
     slots: Option<Arc<Slots>>,
     prefill_slots: Option<Arc<Slots>>,
@@ -109,14 +110,14 @@ impl PhaseRun {
             cancellations: schedule.cancellations,
             slots: schedule.concurrency.map(slots),
             prefill_slots: schedule.prefill_concurrency.map(slots),
-            schedule: Mutex::new(schedule),
+            schedule: Lock::new(schedule),
             stop: watch::Sender::new(Stop::No),
         }
     }
 
     /// Returns the next arrival; `None` after the last.
     pub(super) fn next_arrival(&self) -> Option<Arrival> {
-        let arrival = self.schedule().next_arrival()?;
+        let arrival = self.schedule.lock().next_arrival()?;
         Some(Arrival { due: self.at(arrival.due), ..arrival })
     }
 
@@ -175,7 +176,7 @@ impl PhaseRun {
 
     /// Returns whether another session may start: the `nth` of the phase, or the next one.
     pub(super) fn may_start(&self, nth: Option<u64>) -> bool {
-        self.stop() == Stop::No && self.schedule().budget.may_start(nth)
+        self.stop() == Stop::No && self.schedule.lock().budget.may_start(nth)
     }
 
     /// Starts a session, the `nth` of the phase or the next one, and returns its number.
@@ -183,17 +184,17 @@ impl PhaseRun {
         if self.stop() > Stop::No {
             return None;
         }
-        self.schedule().budget.start(nth)
+        self.schedule.lock().budget.start(nth)
     }
 
     /// Takes a request for a later turn; returns whether one was left.
     pub(super) fn next_turn(&self) -> bool {
-        self.stop() == Stop::No && self.schedule().budget.next_turn()
+        self.stop() == Stop::No && self.schedule.lock().budget.next_turn()
     }
 
     /// Returns the number of the next phase's first session.
     pub(super) fn next_session(&self) -> u64 {
-        self.schedule().budget.next_session()
+        self.schedule.lock().budget.next_session()
     }
 
     /// Returns how far the phase has been stopped.
@@ -274,11 +275,6 @@ impl PhaseRun {
             *stop = (*stop).max(level);
             rises
         });
-    }
-
-    /// Locks the schedule. A panic elsewhere leaves plain numbers that are still correct.
-    fn schedule(&self) -> std::sync::MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Counters of each phase, which can be read during the phase.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use crate::lock::Lock;
 use crate::record::{ErrorKind, RequestError, TurnId};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{BranchStats, PhaseKind, PhaseStats};
@@ -55,7 +56,7 @@ impl Progress {
         let counters = &self.phases[index];
         let _ = counters.end.set(now);
         let before = counters.cpu_at_start.get().copied().unwrap_or_default();
-        counters.cpu().process =
+        counters.cpu.lock().process =
             share(Clock::process_cpu().since(before), now.since(counters.start()));
     }
 }
@@ -92,7 +93,7 @@ pub struct Counters {
     /// Time for which slots of a closed loop were open, together, in nanoseconds.
     slot_time: AtomicU64,
     /// Only conversations of trees are counted here, each at its end.
-    branches: Mutex<BranchStats>,
+    branches: Lock<BranchStats>,
     sessions_sent: AtomicU64,
     sessions_completed: AtomicU64,
     sessions_failed: AtomicU64,
@@ -102,7 +103,7 @@ pub struct Counters {
     grace_timeout: AtomicBool,
     was_cancelled: AtomicBool,
     cpu_at_start: OnceLock<Nanos>,
-    cpu: Mutex<CpuShares>,
+    cpu: Lock<CpuShares>,
 }
 
 impl Counters {
@@ -146,18 +147,18 @@ impl Counters {
     /// Returns what became of the conversations that others started.
     #[must_use]
     pub(crate) fn branches(&self) -> BranchStats {
-        *self.branches.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.branches.lock()
     }
 
     /// Counts what happened to a conversation of a tree.
     pub(super) fn count_branch(&self, count: impl FnOnce(&mut BranchStats)) {
-        count(&mut self.branches.lock().unwrap_or_else(PoisonError::into_inner));
+        count(&mut self.branches.lock());
     }
 
     /// Returns the processor usage of the workers and the process.
     #[must_use]
     pub fn cpu_shares(&self) -> CpuShares {
-        self.cpu().clone()
+        self.cpu.lock().clone()
     }
 
     /// Returns a view of the counters; `None` before the phase has started.
@@ -204,11 +205,7 @@ impl Counters {
     /// Adds the processor time `used` of a worker since `begin`.
     pub(super) fn add_worker_cpu(&self, used: Nanos, begin: Nanos) {
         let share = share(used, Clock::now().since(begin));
-        self.cpu().workers.push(share);
-    }
-
-    fn cpu(&self) -> MutexGuard<'_, CpuShares> {
-        self.cpu.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cpu.lock().workers.push(share);
     }
 
     pub(super) fn start(&self) -> Nanos {

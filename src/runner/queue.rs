@@ -7,12 +7,13 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::lock::{Condition, Lock};
 use crate::record::{RequestRecord, SseEvent};
 use crate::units::Nanos;
 use spill::Spill;
@@ -30,11 +31,11 @@ use spill::Spill;
 /// and the rest is the system's copy.
 #[derive(Debug)]
 pub struct RecordQueue {
-    state: Mutex<State>,
-    filled: Condvar,
+    state: Lock<State>,
+    filled: Condition,
     drained: Notify,
     /// A closed loop began to wait, or the queue was closed.
-    stalled: Condvar,
+    stalled: Condition,
     budget_bytes: usize,
     /// First bodies by conversation, shared with the workload and never spilled.
     shared: Arc<[Bytes]>,
@@ -92,10 +93,10 @@ impl RecordQueue {
     #[must_use]
     pub fn new(budget_bytes: usize) -> Self {
         Self {
-            state: Mutex::default(),
-            filled: Condvar::new(),
+            state: Lock::default(),
+            filled: Condition::default(),
             drained: Notify::new(),
-            stalled: Condvar::new(),
+            stalled: Condition::default(),
             budget_bytes,
             shared: Arc::default(),
         }
@@ -105,7 +106,7 @@ impl RecordQueue {
     /// turns by conversation, which are not written.
     #[must_use]
     pub fn spilling_to(self, directory: PathBuf, shared: Arc<[Bytes]>) -> Self {
-        self.lock().spill = Some(Spill::new(directory));
+        self.state.lock().spill = Some(Spill::new(directory));
         Self { shared, ..self }
     }
 
@@ -113,7 +114,7 @@ impl RecordQueue {
     pub(crate) fn push(&self, record: RequestRecord) {
         let record = Box::new(record);
         let size = self.footprint(&record);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             return;
         }
@@ -122,7 +123,7 @@ impl RecordQueue {
             // Encoding takes time, so the other threads continue meanwhile.
             drop(state);
             let frame = codec::encode(&record, &self.shared);
-            state = self.lock();
+            state = self.state.lock();
             match frame {
                 Ok(frame) => state.spill(&frame),
                 Err(error) => {
@@ -153,7 +154,7 @@ impl RecordQueue {
         loop {
             let drained = self.drained.notified();
             {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if !state.is_full || state.is_closed {
                     break;
                 }
@@ -173,15 +174,13 @@ impl RecordQueue {
     /// Waits until a closed loop has waited for room for `patience`. Returns false once the queue is
     /// closed.
     pub(crate) fn is_stuck_for(&self, patience: Duration) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.is_closed {
             let waited = state.stalled_at.map(|at| at.elapsed());
             state = match waited.map(|waited| patience.checked_sub(waited)) {
-                None => self.stalled.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.stalled.wait(state),
                 Some(None | Some(Duration::ZERO)) => return true,
-                Some(Some(rest)) => {
-                    self.stalled.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0
-                }
+                Some(Some(rest)) => self.stalled.wait_timeout(state, rest),
             };
         }
         false
@@ -190,12 +189,11 @@ impl RecordQueue {
     /// Returns the next record; `None` once the queue is closed and empty. Waits at most `timeout`,
     /// and returns an empty `Some` if no record arrived.
     pub fn pop(&self, timeout: Duration) -> Option<Option<RequestRecord>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_empty() && !state.is_closed {
             state.waiting += 1;
             let is_idle = |state: &mut State| state.is_empty() && !state.is_closed;
-            let waited = self.filled.wait_timeout_while(state, timeout, is_idle);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.filled.wait_timeout_while(state, timeout, is_idle);
             state.waiting -= 1;
         }
         if state.records.is_empty()
@@ -203,7 +201,7 @@ impl RecordQueue {
         {
             drop(state);
             let (records, lost) = segment.read(&self.shared);
-            state = self.lock();
+            state = self.state.lock();
             state.stats.lost += lost;
             for record in records {
                 let size = self.footprint(&record);
@@ -230,7 +228,7 @@ impl RecordQueue {
 
     /// Closes the queue: no more records will be pushed.
     pub(crate) fn close(&self) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.filled.notify_all();
         self.drained.notify_waiters();
         self.stalled.notify_all();
@@ -239,7 +237,7 @@ impl RecordQueue {
     /// Closes the queue and drops the waiting records, which count as lost. A segment of the file
     /// that is being read is still delivered.
     pub(crate) fn discard(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let spilled = state.spill.as_mut().map_or(0, Spill::clear);
         state.stats.lost += state.records.len() as u64 + spilled;
         state.records.clear();
@@ -251,7 +249,7 @@ impl RecordQueue {
     /// Returns the current and the maximum fill level.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
-        let state = self.lock();
+        let state = self.state.lock();
         QueueStats { bytes: state.bytes, budget_bytes: self.budget_bytes, ..state.stats }
     }
 
@@ -266,10 +264,6 @@ impl RecordQueue {
     fn update_room(&self, state: &mut State) {
         let parts = if state.is_full { 15 } else { 16 };
         state.is_full = state.bytes > self.budget_bytes * parts / 32;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,11 +8,12 @@
 //! A server that rejects the first requests because of what all of them have, such as their key, their
 //! path or their model, would reject the others too.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::{Rng, RngExt};
 
+use crate::lock::Lock;
 use crate::record::{ErrorKind, RequestError};
 use crate::transport::{Connector, Exchange};
 use crate::units::{Clock, Nanos};
@@ -34,7 +35,7 @@ const REJECTED: [u16; 5] = [401, 403, 404, 405, 422];
 pub(super) struct Reach {
     servers: Vec<Server>,
     connector: Arc<Connector>,
-    last_failure: Mutex<Option<RequestError>>,
+    last_failure: Lock<Option<RequestError>>,
     rejections: Rejections,
 }
 
@@ -96,7 +97,7 @@ impl Reach {
         Self {
             servers: (0..servers).map(|_| Server::default()).collect(),
             connector,
-            last_failure: Mutex::default(),
+            last_failure: Lock::default(),
             rejections: Rejections {
                 limit: rejection_limit,
                 count: AtomicU64::default(),
@@ -140,7 +141,7 @@ impl Reach {
                 );
             }
         }
-        let mut last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_failure.lock();
         last.get_or_insert_with(|| error.clone());
     }
 
@@ -156,7 +157,7 @@ impl Reach {
     pub(super) fn hopeless(&self) -> Option<RequestError> {
         let is_hopeless = !self.connector.has_connected()
             && self.servers.iter().all(|server| server.rounds.load(Relaxed) >= HOPELESS);
-        let last = || self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = || self.last_failure.lock().clone();
         is_hopeless.then(last).flatten()
     }
 }

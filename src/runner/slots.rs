@@ -1,10 +1,11 @@
 //! Slots that limit a number of concurrent things.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::lock::Lock;
 use crate::schedule::Line;
 use crate::timer::Timer;
 use crate::units::{Clock, Nanos};
@@ -15,7 +16,7 @@ use crate::units::{Clock, Nanos};
 pub(super) struct Slots {
     line: Line,
     start: Nanos,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +65,7 @@ impl Drop for Slot {
 impl Slots {
     /// Creates the slots of a phase that starts at `start`.
     pub(super) fn new(line: Line, start: Nanos) -> Self {
-        Self { line, start, state: Mutex::default() }
+        Self { line, start, state: Lock::default() }
     }
 
     /// Returns how many of the slots belong to one of `workers`, so that together they have all.
@@ -94,7 +95,7 @@ impl Slots {
 
     /// Takes a free slot, or else joins those who wait.
     fn request(self: &Arc<Self>) -> Result<Slot, oneshot::Receiver<Slot>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.free > 0 {
             state.free -= 1;
             return Ok(Slot { slots: Some(Arc::clone(self)), ..Slot::default() });
@@ -111,7 +112,7 @@ impl Slots {
     /// Gives a slot that has been free since `free_from` to the next who waits.
     fn pass_on(self: &Arc<Self>, free_from: Nanos) {
         loop {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let Some(next) = state.waiting.pop_front() else {
                 state.free += 1;
                 return;
@@ -129,7 +130,7 @@ impl Slots {
         let opens = |slot| self.line.opens(slot).map(|opens| self.start + opens);
         let due = self.line.open_at(Clock::now().since(self.start));
         loop {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let opening = state.opened;
             if opening >= due {
                 return opens(opening);
@@ -143,11 +144,6 @@ impl Slots {
                 self.pass_on(opens(opening).unwrap_or(self.start));
             }
         }
-    }
-
-    /// Locks the state. A panic elsewhere leaves numbers that are still correct.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -175,7 +171,7 @@ mod tests {
         let got: Vec<Slot> = waiting.iter_mut().map(|next| next.try_recv().unwrap()).collect();
         assert_eq!([got[0].free_from, got[1].free_from], [Nanos(5), Nanos(7)]);
         drop(got);
-        assert_eq!(slots.state().free, 2);
+        assert_eq!(slots.state.lock().free, 2);
     }
 
     #[test]
@@ -186,7 +182,7 @@ mod tests {
         held.end(Nanos(3));
         // It has the slot, but never looks.
         drop(waiting);
-        assert_eq!(slots.state().free, 1);
+        assert_eq!(slots.state.lock().free, 1);
     }
 
     #[test]
@@ -196,6 +192,6 @@ mod tests {
         for _ in 0..1000 {
             drop(slots.request().unwrap_err());
         }
-        assert!(slots.state().waiting.len() <= 2);
+        assert!(slots.state.lock().waiting.len() <= 2);
     }
 }

@@ -1,6 +1,6 @@
 //! The profilers of the servers, which are started and stopped around the measurement.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
@@ -10,6 +10,7 @@ use super::request::block_on;
 use super::servers::Servers;
 use crate::config::ServerProfiler;
 use crate::interrupt::Interrupt;
+use crate::lock::Lock;
 use crate::redact::Secret;
 use crate::runner::PhaseListener;
 use crate::schedule::{PhaseKind, PhaseStats};
@@ -25,7 +26,7 @@ pub(crate) struct Profiler {
     /// The number of requests in flight at which the concurrency counts as full.
     full: u64,
     interrupt: Interrupt,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
@@ -46,7 +47,7 @@ impl Profiler {
         full: u64,
         interrupt: &Interrupt,
     ) -> Arc<Self> {
-        let state = Mutex::default();
+        let state = Lock::default();
         Arc::new(Self { servers, settings, full, interrupt: interrupt.clone(), state })
     }
 
@@ -54,7 +55,7 @@ impl Profiler {
     /// If that fails, it is a warning, since the measurement is going on.
     pub(crate) fn watch(self: &Arc<Self>, phase: &PhaseStats) {
         let Some(hold) = self.settings.at_full_concurrency else { return };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if phase.phase != PhaseKind::Profiling || state.starting.is_some() {
             return;
         }
@@ -85,10 +86,10 @@ impl Profiler {
             let client = client.map_err(|error| error.to_string())?;
             for (index, url) in self.servers.at(&self.settings.start_path).enumerate() {
                 // If there is no response, it may have been started.
-                self.state().started.push(index);
+                self.state.lock().started.push(index);
                 let Err(refusal) = self.servers.post(&client, &url).await else { continue };
                 if refusal.status.is_some() {
-                    self.state().started.pop();
+                    self.state.lock().started.pop();
                 }
                 return Err(format!(
                     "cannot start the server profiler with {}: {}; enable this endpoint of the \
@@ -105,13 +106,13 @@ impl Profiler {
     /// Stops the profilers that were started, the last one first. Failures are warnings, since the
     /// measurement is complete.
     pub(crate) fn stop(&self) {
-        let starting = self.state().starting.take();
+        let starting = self.state.lock().starting.take();
         if let Some(thread) = starting
             && thread.join().is_err()
         {
             tracing::warn!("starting the server profiler ended unexpectedly");
         }
-        let started = std::mem::take(&mut self.state().started);
+        let started = std::mem::take(&mut self.state.lock().started);
         if started.is_empty() {
             return;
         }
@@ -139,10 +140,6 @@ impl Profiler {
             Err(error) => error.to_string(),
         };
         tracing::warn!("cannot stop the server profiler, which may still be running: {why}");
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Records finished requests and the results of phases with the instruments.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{BoundCounter, BoundHistogram, Counter, Histogram, Meter};
 
 use super::attributes::{Interner, PhaseAttributes, SetKey};
-use super::lock;
+use crate::lock::Lock;
 use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
 use crate::metrics::otel::{Instrument, Scale};
@@ -54,8 +54,8 @@ pub(super) struct Instruments {
     /// The targets of increments of counts and sums.
     counters: TagMap<Vec<Target>>,
     phases: PhaseAttributes,
-    sets: Mutex<Sets>,
-    not_exported: Mutex<Vec<String>>,
+    sets: Lock<Sets>,
+    not_exported: Lock<Vec<String>>,
 }
 
 /// A target of a metric's values, with the factor for the instrument's unit.
@@ -92,7 +92,7 @@ struct Sets {
 #[derive(Debug)]
 struct Set {
     attributes: Vec<KeyValue>,
-    series: Mutex<Vec<Option<Bound>>>,
+    series: Lock<Vec<Option<Bound>>>,
 }
 
 #[derive(Debug)]
@@ -134,15 +134,15 @@ impl Instruments {
             distributions,
             counters,
             phases: interner.of_phases(),
-            sets: Mutex::new(Sets { interner, known: HashMap::new() }),
-            not_exported: Mutex::new(Vec::new()),
+            sets: Lock::new(Sets { interner, known: HashMap::new() }),
+            not_exported: Lock::new(Vec::new()),
         }
     }
 
     /// Records a finished request.
     pub(super) fn record(&self, measured: &MeasuredRecord, aggregates: &[(MetricTag, f64)]) {
         let set = self.set(measured);
-        let mut series = lock(&set.series);
+        let mut series = set.series.lock();
         let mut add = |column, value| self.add(&set.attributes, &mut series, column, value);
         let failed = measured.observation.error.is_some();
         for (tag, value) in measured.observation.values.iter() {
@@ -241,14 +241,14 @@ impl Instruments {
 
     /// Returns the gauges without a finite value.
     pub(super) fn not_exported(&self) -> Vec<String> {
-        lock(&self.not_exported).clone()
+        self.not_exported.lock().clone()
     }
 
     /// Records a gauge. OpenTelemetry silently drops values that are not finite, so these are noted
     /// here.
     fn gauge(&self, name: &str, spec: &MetricSpec, value: f64, attributes: &[KeyValue]) {
         if !value.is_finite() {
-            let mut not_exported = lock(&self.not_exported);
+            let mut not_exported = self.not_exported.lock();
             if !not_exported.iter().any(|have| have == name) {
                 not_exported.push(name.to_owned());
             }
@@ -259,14 +259,14 @@ impl Instruments {
     }
 
     fn set(&self, measured: &MeasuredRecord) -> Arc<Set> {
-        let mut sets = lock(&self.sets);
+        let mut sets = self.sets.lock();
         let key = sets.interner.key(measured);
         if let Some(set) = sets.known.get(&key) {
             return Arc::clone(set);
         }
         let series = self.columns.iter().map(|_| None).collect();
         let attributes = sets.interner.attributes(key);
-        let set = Arc::new(Set { attributes, series: Mutex::new(series) });
+        let set = Arc::new(Set { attributes, series: Lock::new(series) });
         sets.known.insert(key, Arc::clone(&set));
         set
     }

@@ -1,12 +1,11 @@
 //! A bounded queue of data that waits for the collector.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::lock;
+use crate::lock::Lock;
 
 /// An item of known size that is sent whole.
 pub(super) trait Parcel {
@@ -27,7 +26,7 @@ pub(super) struct Bounds {
 
 /// A bounded queue with one reader. If it is full, the oldest parcel is dropped.
 pub(super) struct Queue<P> {
-    state: Mutex<State<P>>,
+    state: Lock<State<P>>,
     changed: Notify,
     bounds: Bounds,
 }
@@ -41,13 +40,13 @@ struct State<P> {
 impl<P: Parcel> Queue<P> {
     pub(super) fn new(bounds: Bounds) -> Self {
         let state = State { parcels: VecDeque::new(), bytes: 0, is_closed: false };
-        Self { state: Mutex::new(state), changed: Notify::new(), bounds }
+        Self { state: Lock::new(state), changed: Notify::new(), bounds }
     }
 
     /// Appends a parcel, and drops the oldest ones if the queue is full. Returns the number
     /// dropped.
     pub(super) fn push(&self, parcel: P) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut gone = 0;
         state.bytes += parcel.bytes();
         state.parcels.push_back(parcel);
@@ -64,19 +63,19 @@ impl<P: Parcel> Queue<P> {
 
     /// Closes the queue to further parcels.
     pub(super) fn close(&self) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_one();
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().is_closed
+        self.state.lock().is_closed
     }
 
     /// Waits for parcels, and returns a batch. `None` once the queue is closed and empty.
     pub(super) async fn next(&self) -> Option<Vec<P>> {
         loop {
             let batch = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if state.parcels.is_empty() && state.is_closed {
                     return None;
                 }
@@ -100,17 +99,13 @@ impl<P: Parcel> Queue<P> {
     async fn wait_until(&self, is_so: impl Fn(&State<P>) -> bool) {
         loop {
             {
-                let state = self.lock();
+                let state = self.state.lock();
                 if state.is_closed || is_so(&state) {
                     return;
                 }
             }
             self.changed.notified().await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<P>> {
-        lock(&self.state)
     }
 }
 
@@ -156,7 +151,7 @@ mod tests {
         for (number, (bytes, gone)) in table.into_iter().enumerate() {
             assert_eq!(queue.push(Box(bytes)), gone, "{number}");
         }
-        let state = queue.lock();
+        let state = queue.state.lock();
         assert_eq!((state.bytes, state.parcels.len()), (2, 1));
     }
 }

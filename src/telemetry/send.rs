@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes};
@@ -23,9 +23,10 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::connection::{Client, Connection};
-use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
+use super::{FINAL_RETRIES, RETRY_PAUSE};
 use crate::causes::{described, find};
 use crate::interrupt::Interrupt;
+use crate::lock::Lock;
 use crate::units::Nanos;
 
 /// How long a request is retried if the collector may accept it later; other requests wait for it.
@@ -73,7 +74,7 @@ pub(super) struct SendTask {
     closing: watch::Sender<Option<Instant>>,
     task: AbortHandle,
     /// Closed when the task ends; nothing is sent.
-    ended: Mutex<mpsc::Receiver<()>>,
+    ended: Lock<mpsc::Receiver<()>>,
 }
 
 impl SendTask {
@@ -94,7 +95,7 @@ impl SendTask {
             let _running = running;
             work(courier).await;
         });
-        Self { closing, task: task.abort_handle(), ended: Mutex::new(ended) }
+        Self { closing, task: task.abort_handle(), ended: Lock::new(ended) }
     }
 
     /// Limits the retries of failed requests to a moment from now on.
@@ -105,7 +106,7 @@ impl SendTask {
     /// Waits until the task has ended, at most until `deadline` and until the user interrupts the
     /// run, and then aborts it.
     pub(super) fn end(&self, deadline: Nanos, interrupt: &Interrupt) {
-        interrupt.wait_for(lock(&self.ended).recv(), deadline);
+        interrupt.wait_for(self.ended.lock().recv(), deadline);
         self.task.abort();
     }
 }

@@ -1,7 +1,7 @@
 //! The tee: keeps the exported data and records the outcome of each export.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,9 +15,10 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use prost::Message as _;
 use tokio::sync::watch;
 
+use super::TelemetryReport;
 use super::connection::Connection;
 use super::send::Failure;
-use super::{TelemetryReport, lock};
+use crate::lock::Lock;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 
@@ -34,7 +35,7 @@ pub(super) struct Tee {
 
 #[derive(Debug)]
 pub(super) struct TeeState {
-    latest: Mutex<ExportMetricsServiceRequest>,
+    latest: Lock<ExportMetricsServiceRequest>,
     ok: AtomicU64,
     failed: AtomicU64,
     rejected: AtomicU64,
@@ -51,7 +52,7 @@ impl Tee {
     /// passes through it.
     pub(super) fn new(connection: Option<Arc<Connection>>) -> (Self, Arc<TeeState>) {
         let state = Arc::new(TeeState {
-            latest: Mutex::default(),
+            latest: Lock::default(),
             ok: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
@@ -89,7 +90,7 @@ impl PushMetricExporter for Tee {
         self.first.call_once(|| yield_to_measurement(Background::Timely));
         let message = ExportMetricsServiceRequest::from(metrics);
         let body = self.connection.as_ref().map(|_| message.encode_to_vec());
-        *lock(&self.state.latest) = message;
+        *self.state.latest.lock() = message;
         if let Some((connection, body)) = self.connection.as_ref().zip(body) {
             self.send(connection, body.into()).await;
         }
@@ -123,7 +124,7 @@ impl TeeState {
 
     /// Returns the message of the last export, whether or not it was sent.
     pub(super) fn latest(&self) -> ExportMetricsServiceRequest {
-        lock(&self.latest).clone()
+        self.latest.lock().clone()
     }
 
     /// Returns whether the collector accepted the last export.

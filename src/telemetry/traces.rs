@@ -10,7 +10,7 @@ mod spans;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,8 +28,9 @@ use super::protobuf::{self, FRAME, MAX_REQUEST_BYTES, append};
 use super::queue::{Bounds, Parcel, Queue};
 use super::send::{Courier, SendTask};
 use super::trace_sample::TraceSample;
-use super::{Config, Identity, lock};
+use super::{Config, Identity};
 use crate::interrupt::Interrupt;
+use crate::lock::Lock;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
 use crate::record::{ErrorKind, TraceShare};
@@ -78,9 +79,9 @@ pub struct TracesReport {
 pub(super) struct Traces {
     sample: TraceSample,
     share: TraceShare,
-    chooser: Mutex<Chooser>,
+    chooser: Lock<Chooser>,
     queue: Arc<Queue<Trace>>,
-    tally: Arc<Mutex<TracesReport>>,
+    tally: Arc<Lock<TracesReport>>,
     task: SendTask,
 }
 
@@ -124,7 +125,7 @@ impl Traces {
         let head = Head::new(resource);
         let batch = MAX_REQUEST_BYTES.saturating_sub(head.bytes());
         let queue = Queue::new(Bounds { bytes: MAX_BYTES, parcels: MAX_TRACES, batch });
-        let (queue, tally) = (Arc::new(queue), Arc::<Mutex<TracesReport>>::default());
+        let (queue, tally) = (Arc::new(queue), Arc::<Lock<TracesReport>>::default());
         let sender = (Arc::clone(&queue), Arc::clone(&tally));
         let task = SendTask::start(connection, "request traces", move |courier| {
             Sender { courier, head, queue: sender.0, tally: sender.1, interval }.run()
@@ -134,7 +135,7 @@ impl Traces {
             slowest: sample.slowest.map(|count| Slowest::new(count as usize)),
             errors: 0,
         };
-        let chooser = Mutex::new(chooser);
+        let chooser = Lock::new(chooser);
         Self { sample, share: sample.share(), chooser, queue, tally, task }
     }
 
@@ -142,7 +143,7 @@ impl Traces {
     pub(super) fn observe(&self, measured: &MeasuredRecord) {
         let record = &measured.record;
         let is_sampled = self.share.covers(record.request_id);
-        let mut chooser = lock(&self.chooser);
+        let mut chooser = self.chooser.lock();
         let is_told = is_sampled || self.is_told_as_error(measured, &mut chooser);
         let latency = latency(measured).filter(|latency| {
             chooser.slowest.as_ref().is_some_and(|slowest| slowest.has_place_for(*latency))
@@ -171,7 +172,7 @@ impl Traces {
             return false;
         }
         if chooser.errors == MAX_ERRORS {
-            lock(&self.tally).errors_left_out += 1;
+            self.tally.lock().errors_left_out += 1;
             return false;
         }
         chooser.errors += 1;
@@ -180,19 +181,19 @@ impl Traces {
 
     fn push(&self, trace: Trace) {
         let gone = self.queue.push(trace);
-        let mut tally = lock(&self.tally);
+        let mut tally = self.tally.lock();
         tally.sampled += 1;
         tally.lost += gone;
     }
 
     /// Returns the number of requests so far whose spans will not reach the collector.
     pub(super) fn lost(&self) -> u64 {
-        lock(&self.tally).lost
+        self.tally.lock().lost
     }
 
     /// Ends the input: the slowest requests are known, and waiting traces are sent.
     pub(super) fn close(&self) {
-        let slowest = lock(&self.chooser).slowest.take();
+        let slowest = self.chooser.lock().slowest.take();
         slowest.into_iter().flat_map(Slowest::untold).for_each(|trace| self.push(trace));
         self.task.hurry();
         self.queue.close();
@@ -203,7 +204,7 @@ impl Traces {
     pub(super) fn finish(&self, deadline: Nanos, interrupt: &Interrupt) -> TracesReport {
         self.close();
         self.task.end(deadline, interrupt);
-        let report = lock(&self.tally).clone();
+        let report = self.tally.lock().clone();
         // Traces that are still being sent count as lost, too.
         TracesReport { lost: report.sampled - report.sent, ..report }
     }
@@ -270,7 +271,7 @@ struct Sender {
     courier: Courier,
     head: Head,
     queue: Arc<Queue<Trace>>,
-    tally: Arc<Mutex<TracesReport>>,
+    tally: Arc<Lock<TracesReport>>,
     interval: Duration,
 }
 
@@ -282,12 +283,12 @@ impl Sender {
             let request = self.head.request(&batch);
             match self.courier.send::<ExportTraceServiceResponse>(&request).await {
                 Ok(rejected) => {
-                    let mut tally = lock(&self.tally);
+                    let mut tally = self.tally.lock();
                     tally.sent += batch.len() as u64;
                     tally.rejected += rejected;
                 }
                 Err(failure) => {
-                    lock(&self.tally).lost += batch.len() as u64;
+                    self.tally.lock().lost += batch.len() as u64;
                     if failure.is_passing && self.queue.is_closed() {
                         return;
                     }

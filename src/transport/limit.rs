@@ -2,9 +2,11 @@
 //! order of arrival.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit, oneshot, watch};
+
+use crate::lock::Lock;
 
 /// The limit, shared by all clients of a process.
 ///
@@ -14,7 +16,7 @@ use tokio::sync::{AcquireError, Semaphore, SemaphorePermit, oneshot, watch};
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
     turns: Semaphore,
-    slots: Mutex<Slots>,
+    slots: Lock<Slots>,
     /// Notified whenever a slot is requested and none is free.
     wanted: watch::Sender<()>,
 }
@@ -35,7 +37,7 @@ impl ConnectionLimit {
         let limit = limit.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             turns: Semaphore::new(limit),
-            slots: Mutex::new(Slots { free: limit, waiting: VecDeque::new() }),
+            slots: Lock::new(Slots { free: limit, waiting: VecDeque::new() }),
             wanted: watch::Sender::new(()),
         }
     }
@@ -51,7 +53,7 @@ impl ConnectionLimit {
 
     /// Takes a slot if one is free.
     pub(super) fn try_slot(self: &Arc<Self>) -> Option<Slot> {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         slots.free = slots.free.checked_sub(1)?;
         Some(Slot(Arc::clone(self)))
     }
@@ -59,7 +61,7 @@ impl ConnectionLimit {
     /// Waits for a slot, and asks all clients to close an idle connection.
     pub(super) async fn slot(self: &Arc<Self>) -> Slot {
         let promise = {
-            let mut slots = self.slots();
+            let mut slots = self.slots.lock();
             if slots.free > 0 {
                 slots.free -= 1;
                 return Slot(Arc::clone(self));
@@ -78,7 +80,7 @@ impl ConnectionLimit {
 
     /// Returns whether a request waits for a slot.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.slots().waiting.is_empty()
+        !self.slots.lock().waiting.is_empty()
     }
 
     /// Returns a receiver that is notified when a slot is requested.
@@ -88,17 +90,13 @@ impl ConnectionLimit {
 
     /// Passes a slot to the request that has waited longest.
     fn release(&self) {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         while let Some(next) = slots.waiting.pop_front() {
             if next.send(()).is_ok() {
                 return;
             }
         }
         slots.free += 1;
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use tokio::sync::watch;
 
 use super::IpVersion;
 use super::exhaustion;
+use crate::lock::Lock;
 use crate::platform::exhaustion::Exhausted;
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::units::{Clock, Nanos};
@@ -34,7 +35,7 @@ pub(super) struct Resolver {
     /// How long addresses are cached; `None` disables the cache.
     ttl: Option<Nanos>,
     timeout: Nanos,
-    known: Mutex<HashMap<Arc<str>, Entry>>,
+    known: Lock<HashMap<Arc<str>, Entry>>,
 }
 
 impl std::fmt::Debug for Resolver {
@@ -65,7 +66,7 @@ impl Resolver {
     }
 
     fn asking(look_up: Arc<LookUp>, ttl: Option<Nanos>) -> Self {
-        Self { look_up, ttl, timeout: LOOK_UP_TIMEOUT, known: Mutex::default() }
+        Self { look_up, ttl, timeout: LOOK_UP_TIMEOUT, known: Lock::default() }
     }
 
     /// Returns the addresses of `host`, at least one, and records the lookup in `trace`.
@@ -103,7 +104,7 @@ impl Resolver {
     /// Returns the cached addresses, or a lookup that is in progress or starts now. A lookup past
     /// its timeout is ignored.
     fn find(&self, host: &Arc<str>, now: Nanos) -> Result<Found, RequestError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(entry) = known.get(host) {
             match &*entry.outcome.borrow() {
                 None if now.since(entry.begun) < self.timeout => {

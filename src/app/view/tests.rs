@@ -55,7 +55,7 @@ fn panic_during_the_view() {
     let screen = view.screen().unwrap();
     let _ = io::Write::write_all(&mut Stderr, b"a warning\n");
     let thread = thread::spawn(move || {
-        let _state = screen.lock();
+        let _state = screen.state.lock();
         panic!("{MESSAGE}");
     });
     assert!(thread.join().is_err());

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -10,10 +9,11 @@ use super::Ui;
 use super::line::Screen;
 use crate::console::files::size;
 use crate::hub::Transfer;
+use crate::lock::Lock;
 
 /// Shows downloads, one after the other.
 pub(crate) struct DownloadLine {
-    output: Option<Mutex<Output>>,
+    output: Option<Lock<Output>>,
 }
 
 struct Output {
@@ -39,17 +39,16 @@ impl DownloadLine {
     pub(crate) fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
         let kind = match (ui, width) {
             (Ui::None, _) => return Self { output: None },
-            (_, Some(width)) => Kind::Bar(bar(Screen { width, out: Mutex::new(out) })),
+            (_, Some(width)) => Kind::Bar(bar(Screen { width, out: Lock::new(out) })),
             (_, None) => Kind::Lines(out),
         };
-        Self { output: Some(Mutex::new(Output { kind, file: String::new() })) }
+        Self { output: Some(Lock::new(Output { kind, file: String::new() })) }
     }
 
     /// Shows `transfer`; its bar is removed at the end of the file.
     pub(crate) fn update(&self, transfer: Transfer<'_>) {
         let Some(output) = &self.output else { return };
-        let mut output: MutexGuard<'_, Output> =
-            output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = output.lock();
         let Transfer { repository, file, bytes, total } = transfer;
         let is_new = output.file != file;
         if is_new {
@@ -94,11 +93,11 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct Shared(Arc<Lock<Vec<u8>>>);
 
     impl Write for Shared {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -114,7 +113,7 @@ mod tests {
             let total = Some(3_000_000);
             line.update(Transfer { repository: "org/name", file, bytes, total });
         }
-        String::from_utf8(shared.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(shared.0.lock().clone()).unwrap()
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::block::head;
 use super::{Ui, duration};
 use crate::console::count;
+use crate::lock::Lock;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::units::Nanos;
 
@@ -55,7 +55,7 @@ impl ProgressLine {
         let output = match (ui, width) {
             (Ui::None, _) => Output::Nothing,
             (Ui::Simple | Ui::Dashboard, Some(width)) => {
-                Output::Bar(bar(Screen { width, out: Mutex::new(out) }))
+                Output::Bar(bar(Screen { width, out: Lock::new(out) }))
             }
             (Ui::Simple | Ui::Dashboard, None) => Output::Lines(out),
         };
@@ -122,7 +122,7 @@ impl ProgressLine {
 /// A terminal, written to through `out`.
 pub(super) struct Screen {
     pub(super) width: u16,
-    pub(super) out: Mutex<Box<dyn Write + Send>>,
+    pub(super) out: Lock<Box<dyn Write + Send>>,
 }
 
 impl fmt::Debug for Screen {
@@ -133,7 +133,7 @@ impl fmt::Debug for Screen {
 
 impl Screen {
     fn put(&self, text: fmt::Arguments<'_>) -> io::Result<()> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).write_fmt(text)
+        self.out.lock().write_fmt(text)
     }
 
     /// An ECMA-48 control sequence with a count; empty if the count is 0.
@@ -176,7 +176,7 @@ impl TermLike for Screen {
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).flush()
+        self.out.lock().flush()
     }
 }
 

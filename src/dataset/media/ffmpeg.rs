@@ -4,13 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use super::{MAX_FILE_BYTES, MAX_TOTAL_BYTES};
+use crate::lock::Lock;
 use crate::platform::child;
 
 /// A file to encode.
@@ -60,7 +61,7 @@ impl Ffmpeg {
         job: impl Fn(usize) -> Job + Sync,
     ) -> Result<Vec<Vec<u8>>, String> {
         let (next, total) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let files = Mutex::new(Ok(vec![Vec::new(); count]));
+        let files = Lock::new(Ok(vec![Vec::new(); count]));
         let one = |index: usize| {
             let file = self.encode(job(index))?;
             let length = file.len() as u64;
@@ -76,7 +77,7 @@ impl Ffmpeg {
                 return;
             }
             let file = one(index);
-            let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut files = files.lock();
             match (&mut *files, file) {
                 (Ok(files), Ok(file)) => files[index] = file,
                 (Ok(_), Err(why)) => {
@@ -94,7 +95,7 @@ impl Ffmpeg {
             }
             work();
         });
-        files.into_inner().unwrap_or_else(PoisonError::into_inner)
+        files.into_inner()
     }
 
     /// Encodes a file; the error describes the failure.

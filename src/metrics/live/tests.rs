@@ -174,7 +174,7 @@ fn memory_is_bounded_and_late_records_count() {
     }
     live.observe(0, &request(0, 20));
     live.observe(0, &request(0, 10_000_000));
-    let phase = live.lock();
+    let phase = live.phase.lock();
     assert!(phase.seconds.totals.len() <= HISTORY);
     assert!(
         phase.seconds.totals.iter().filter(|second| !second.times.is_empty()).count() <= RECENT
@@ -230,9 +230,9 @@ fn a_copy_stays_as_it_is_and_shares_the_seconds_that_do_not_change() {
     for end in [500, 1_500] {
         live.observe(0, &request(end - 100, end));
     }
-    let copy = live.lock().clone();
+    let copy = live.phase.lock().clone();
     live.observe(0, &request(1_700, 1_900));
-    let current = live.lock();
+    let current = live.phase.lock();
     assert_eq!((copy.whole.succeeded, current.whole.succeeded), (2, 3));
     let is_shared = |(copy, current)| Arc::ptr_eq(copy, current);
     let seconds = copy.seconds.totals.iter().zip(&current.seconds.totals);

@@ -1,17 +1,18 @@
 //! The runtime's timer, with a resolution of one millisecond.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::clock::monotonic_ns;
 
+use crate::lock::Lock;
+
 /// A timer of the runtime.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
-    set_to: Mutex<Option<u64>>,
+    set_to: Lock<Option<u64>>,
     changed: Notify,
 }
 
@@ -23,26 +24,22 @@ impl Alarm {
 
     /// Sets the only time at which it rings, in nanoseconds of the monotonic clock.
     pub(crate) fn set(&self, at_ns: u64) {
-        *self.set_to() = Some(at_ns);
+        *self.set_to.lock() = Some(at_ns);
         self.changed.notify_one();
     }
 
     /// Waits until it has rung.
     pub(crate) async fn rings(&self) -> io::Result<()> {
         loop {
-            let at_ns = *self.set_to();
+            let at_ns = *self.set_to.lock();
             tokio::select! {
                 () = self.changed.notified() => {}
                 () = until(at_ns) => {
-                    *self.set_to() = None;
+                    *self.set_to.lock() = None;
                     return Ok(());
                 }
             }
         }
-    }
-
-    fn set_to(&self) -> MutexGuard<'_, Option<u64>> {
-        self.set_to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fs::{File, FileType, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::lock::Lock;
 
 /// Returns false: devices are not distinguished from pipes.
 #[must_use]
@@ -56,30 +57,26 @@ impl Write for InPlace {
 
 /// A temporary file, read and written by position, by one thread at a time.
 #[derive(Debug)]
-pub(crate) struct UnnamedFile(Mutex<File>);
+pub(crate) struct UnnamedFile(Lock<File>);
 
 impl UnnamedFile {
     /// Creates a file in `directory`, which is deleted when it is closed.
     pub(crate) fn in_directory(directory: &Path) -> io::Result<Self> {
-        tempfile::tempfile_in(directory).map(|file| Self(Mutex::new(file)))
+        tempfile::tempfile_in(directory).map(|file| Self(Lock::new(file)))
     }
 
     /// Writes all of `bytes` at the offset `at`.
     pub(crate) fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let mut file = self.file();
+        let mut file = self.0.lock();
         file.seek(SeekFrom::Start(at))?;
         file.write_all(bytes)
     }
 
     /// Fills `bytes` from the offset `at`; an error if the file ends before.
     pub(crate) fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
-        let mut file = self.file();
+        let mut file = self.0.lock();
         file.seek(SeekFrom::Start(at))?;
         file.read_exact(bytes)
-    }
-
-    fn file(&self) -> MutexGuard<'_, File> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,11 +84,11 @@ impl UnnamedFile {
 impl UnnamedFile {
     /// A file that has a name.
     pub(crate) fn of(file: File) -> Self {
-        Self(Mutex::new(file))
+        Self(Lock::new(file))
     }
 
     /// Removes the content.
     pub(crate) fn clear(&self) -> io::Result<()> {
-        self.file().set_len(0)
+        self.0.lock().set_len(0)
     }
 }

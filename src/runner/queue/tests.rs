@@ -166,7 +166,13 @@ fn a_disk_that_fills_up_loses_nothing() {
     // All further writes fail, because the file is open for reading only.
     let name = directory.path().join("full");
     File::create(&name).unwrap();
-    queue.lock().spill.as_mut().unwrap().set_file(UnnamedFile::of(File::open(&name).unwrap()));
+    queue
+        .state
+        .lock()
+        .spill
+        .as_mut()
+        .unwrap()
+        .set_file(UnnamedFile::of(File::open(&name).unwrap()));
     push_all(&queue, &records[100..]);
     let stats = queue.stats();
     assert!(stats.spilled_records > 50 && stats.spilled_records <= 100, "{stats:?}");
@@ -181,7 +187,7 @@ fn what_cannot_be_read_back_is_counted() {
     let payload = Bytes::from_static(b"{}");
     let queue = spilling(0, directory.path().to_owned(), &payload);
     push_all(&queue, &many(&payload));
-    queue.lock().spill.as_ref().unwrap().file().unwrap().clear().unwrap();
+    queue.state.lock().spill.as_ref().unwrap().file().unwrap().clear().unwrap();
     let back = drain(&queue);
     // The segment that was still open is complete.
     assert!(back.len() < 30, "{}", back.len());
@@ -262,7 +268,7 @@ fn sends_are_held_back_from_half_of_the_budget_until_a_sixteenth_is_processed() 
 fn a_loop_is_stuck_from_its_wait_for_room_until_there_is_some() {
     let payload = Bytes::new();
     let queue = RecordQueue::new(2 * footprint(&record(0, 9_000, &payload)));
-    let stalled = || queue.lock().stalled_at;
+    let stalled = || queue.state.lock().stalled_at;
     for number in 0..2 {
         queue.push(record(number, 9_000, &payload));
     }

@@ -1,9 +1,8 @@
 //! State shared by the threads of a collection.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use tokio::sync::watch;
 
+use crate::lock::{Guard, Lock};
 use crate::schedule::PhaseKind;
 use crate::server_metrics::report::{Window, Windows};
 use crate::server_metrics::scrape::PhaseMark;
@@ -13,7 +12,7 @@ use crate::units::{Clock, Nanos};
 /// The state shared by the threads.
 #[derive(Debug)]
 pub(super) struct Shared {
-    store: Mutex<Store>,
+    store: Lock<Store>,
     /// Also wakes what waits for a change of the store.
     state: watch::Sender<State>,
     clock: Clock,
@@ -37,12 +36,12 @@ struct State {
 impl Shared {
     /// Creates the state before the first phase.
     pub(super) fn new(store: Store, clock: Clock) -> Self {
-        Self { store: Mutex::new(store), state: watch::Sender::default(), clock }
+        Self { store: Lock::new(store), state: watch::Sender::default(), clock }
     }
 
     /// Returns the locked store.
-    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn store(&self) -> Guard<'_, Store> {
+        self.store.lock()
     }
 
     fn state(&self) -> watch::Ref<'_, State> {

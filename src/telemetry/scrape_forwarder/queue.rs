@@ -1,13 +1,13 @@
 //! The queue of scrapes for the collector, and their outcomes.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
 
-use super::super::lock;
 use super::super::protobuf::MAX_REQUEST_BYTES;
 use super::super::queue::{Bounds, Parcel, Queue};
 use super::ScrapesReport;
 use super::pack::Request;
+
+use crate::lock::Lock;
 
 /// Maximum size of the queue: some minutes of a large server's scrapes.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -37,7 +37,7 @@ impl Parcel for PackedScrape {
 /// most useful.
 pub(super) struct ScrapeQueue {
     waiting: Queue<PackedScrape>,
-    tally: Mutex<Tally>,
+    tally: Lock<Tally>,
 }
 
 #[derive(Default)]
@@ -62,14 +62,14 @@ impl ScrapeQueue {
     /// Creates a queue with a limit of `bytes`.
     pub(super) fn with_room(bytes: usize) -> Self {
         let bounds = Bounds { bytes, parcels: MAX_SCRAPES, batch: MAX_REQUEST_BYTES };
-        Self { waiting: Queue::new(bounds), tally: Mutex::default() }
+        Self { waiting: Queue::new(bounds), tally: Lock::default() }
     }
 
     /// Appends a scrape, and drops the oldest ones if the queue is full.
     pub(super) fn push(&self, endpoint: usize, requests: Vec<Request>, inexpressible: u64) {
         let bytes = requests.iter().map(|request| request.body.len()).sum();
         let points = requests.iter().map(|request| request.points).sum();
-        let mut tally = self.lock();
+        let mut tally = self.tally.lock();
         let number = tally.handed_scrapes;
         tally.handed_scrapes += 1;
         tally.handed_points += points;
@@ -96,7 +96,7 @@ impl ScrapeQueue {
 
     /// Records that the collector accepted a request of `points`, of which it rejected some.
     pub(super) fn taken(&self, points: u64, rejected: u64) {
-        let mut tally = self.lock();
+        let mut tally = self.tally.lock();
         tally.requests_ok += 1;
         tally.taken_points += points;
         tally.rejected_points += rejected.min(points);
@@ -104,12 +104,12 @@ impl ScrapeQueue {
 
     /// Records that a request failed.
     pub(super) fn failed(&self) {
-        self.lock().requests_failed += 1;
+        self.tally.lock().requests_failed += 1;
     }
 
     /// Records that the collector accepted all requests of these scrapes.
     pub(super) fn delivered(&self, scrapes: &[PackedScrape]) {
-        let mut tally = self.lock();
+        let mut tally = self.tally.lock();
         tally.taken_scrapes += scrapes.len() as u64;
         for scrape in scrapes {
             if let Some(last) = tally.last.get_mut(&scrape.endpoint) {
@@ -120,7 +120,7 @@ impl ScrapeQueue {
 
     /// Returns the outcome of all scrapes; `None` if there were none.
     pub(super) fn report(&self) -> Option<ScrapesReport> {
-        let tally = self.lock();
+        let tally = self.tally.lock();
         (tally.handed_scrapes > 0).then(|| ScrapesReport {
             scrapes_forwarded: tally.taken_scrapes,
             scrapes_dropped: tally.handed_scrapes - tally.taken_scrapes,
@@ -132,10 +132,6 @@ impl ScrapeQueue {
             requests_failed: tally.requests_failed,
             delivered_final: tally.last.values().all(|(_, delivered)| *delivered),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Tally> {
-        lock(&self.tally)
     }
 }
 

@@ -28,13 +28,13 @@ fn host() -> Arc<str> {
 #[test]
 fn those_who_ask_at_once_share_one_look_up() {
     let (answer, answers) = mpsc::channel();
-    let answers = Mutex::new(answers);
+    let answers = Lock::new(answers);
     let asked = Arc::new(AtomicU8::new(0));
     let counter = Arc::clone(&asked);
     let look_up = move |_: &str| {
         counter.fetch_add(1, Ordering::SeqCst);
         // The lookup runs until the test lets it end.
-        answers.lock().unwrap().recv().map_err(io::Error::other)
+        answers.lock().recv().map_err(io::Error::other)
     };
     let resolver = Resolver::asking(Arc::new(look_up), Some(Nanos::from_seconds(300.0)));
     run(async {
@@ -122,7 +122,7 @@ fn a_look_up_that_hangs_is_given_up_and_asked_again() {
         assert_eq!((error.kind, error.name.as_str()), (ErrorKind::Timeout, "DnsTimeout"));
         resolver.timeout = LOOK_UP_TIMEOUT;
         // The hanging lookup is younger than its timeout; age it.
-        resolver.known.lock().unwrap().get_mut(&host).unwrap().begun = Nanos::ZERO;
+        resolver.known.lock().get_mut(&host).unwrap().begun = Nanos::ZERO;
         resolver.addresses(&host, &mut trace).await.unwrap();
         assert_eq!(asked.load(Ordering::SeqCst), 2);
     });
