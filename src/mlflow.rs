@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
@@ -151,7 +151,7 @@ impl Follower for Tracker {
         let Some(Tracking { running, created }) = self.current.lock().take() else { return };
         drop(running);
         let Config { timeout, .. } = self.config;
-        let deadline = Instant::now() + Duration::from(timeout);
+        let deadline = Clock::now() + timeout;
         let half = Clock::now() + Nanos(timeout.0 / 2);
         let live = run.interrupt.wait_for(created, half).and_then(Result::ok).flatten();
         let (report, layout) = (run.report, run.layout);
@@ -174,7 +174,7 @@ impl Follower for Resender {
     /// created one, and adds the file with what was sent.
     fn ended(&self, run: &mut Ended<'_>) {
         let (config, layout) = (&self.0, run.layout);
-        let deadline = Instant::now() + Duration::from(config.timeout);
+        let deadline = Clock::now() + config.timeout;
         let before = fs::read(&layout.mlflow).ok();
         let before: Option<Export> = before.and_then(|text| serde_json::from_slice(&text).ok());
         let is_same = |before: &Export| {
@@ -197,8 +197,8 @@ fn live(
     status: &Status,
     ended: &Receiver<()>,
 ) -> Option<Remote> {
-    let (start, interrupt) = (Instant::now(), Interrupt::never());
-    let client = Client::new(config, start + Duration::from(config.timeout), &interrupt).ok()?;
+    let (start, interrupt) = (Clock::now(), Interrupt::never());
+    let client = Client::new(config, start + config.timeout, &interrupt).ok()?;
     let remote = match client.create(content) {
         Ok(remote) => remote,
         Err(why) => {
@@ -213,10 +213,10 @@ fn live(
             continue;
         }
         let at = clock.wall_ns(Clock::now()) / 1_000_000;
-        let step = start.elapsed().as_secs();
+        let step = Duration::from(Clock::now().since(start)).as_secs();
         let samples = content::metrics(&status.results());
         let samples = samples.into_iter().map(|(key, value)| Sample::new(key, value, at, step));
-        let Ok(client) = Client::new(config, Instant::now() + INTERVAL, &interrupt) else {
+        let Ok(client) = Client::new(config, Clock::now() + INTERVAL.into(), &interrupt) else {
             continue;
         };
         if let Err(why) = client.log_metrics(&remote, &samples.collect::<Vec<_>>()) {
@@ -231,7 +231,7 @@ fn send(
     report: &RunReport,
     layout: &Layout,
     live: Option<Remote>,
-    deadline: Instant,
+    deadline: Nanos,
     interrupt: &Interrupt,
 ) -> Option<PathBuf> {
     let content = Content::of_report(report, config);

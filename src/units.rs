@@ -93,8 +93,17 @@ impl Clock {
     /// Pairs the two clocks now.
     #[must_use]
     pub fn start() -> Self {
+        let wall_origin_ns = Self::wall_now_ns();
+        Self { monotonic_origin: Self::now(), wall_origin_ns }
+    }
+
+    /// The wall clock's present reading, in nanoseconds since the Unix epoch.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    pub(crate) fn wall_now_ns() -> u64 {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { monotonic_origin: Self::now(), wall_origin_ns: Nanos::from(wall).0 }
+        Nanos::from(wall).0
     }
 
     /// The monotonic clock's present reading.

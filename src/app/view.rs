@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Once};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{panic, thread};
 
 use ratatui_core::buffer::{Buffer, Cell};
@@ -26,7 +26,7 @@ use crate::platform::terminal::{Keyboard, Terminal};
 use crate::schedule::PhaseStats;
 use crate::status::Status;
 use crate::status::snapshot::Snapshot;
-use crate::units::Nanos;
+use crate::units::{Clock, Nanos};
 
 /// Interval between two frames.
 const FRAME: Duration = Duration::from_millis(250);
@@ -226,9 +226,9 @@ impl Screen {
     /// Draws and reads keys until the terminal is given back.
     fn run(&self, keyboard: &Keyboard) {
         let mut has_keys = true;
-        let mut next = Instant::now();
+        let mut next = Clock::now();
         while stderr::is_held() {
-            let wait = next.saturating_duration_since(Instant::now());
+            let wait = Duration::from(next.since(Clock::now()));
             let keys = if has_keys {
                 keyboard.wait(wait)
             } else {
@@ -239,8 +239,8 @@ impl Screen {
                 Ok(keys) => keys.iter().for_each(|key| self.press(*key)),
                 Err(error) => has_keys = error.kind() == io::ErrorKind::Interrupted,
             }
-            if Instant::now() >= next {
-                next = Instant::now() + FRAME;
+            if Clock::now() >= next {
+                next = Clock::now() + FRAME.into();
                 self.draw();
             }
         }

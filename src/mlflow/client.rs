@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -86,14 +86,14 @@ pub(super) struct Remote {
 pub(super) struct Client<'a> {
     config: &'a Config,
     http: reqwest::blocking::Client,
-    deadline: Instant,
+    deadline: Nanos,
     interrupt: Interrupt,
 }
 
 impl<'a> Client<'a> {
     pub(super) fn new(
         config: &'a Config,
-        deadline: Instant,
+        deadline: Nanos,
         interrupt: &Interrupt,
     ) -> Result<Self, MlflowError> {
         // Fails only if another part of the program was first.
@@ -323,7 +323,7 @@ impl<'a> Client<'a> {
         if self.interrupt.is_draining() {
             return Err(MlflowError::Interrupted);
         }
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        let left = Duration::from(self.deadline.since(Clock::now()));
         if left.is_zero() { Err(MlflowError::TimeOver) } else { Ok(left) }
     }
 

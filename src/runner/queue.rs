@@ -8,14 +8,14 @@ mod tests;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::lock::{Condition, Lock};
 use crate::record::{RequestRecord, SseEvent};
-use crate::units::Nanos;
+use crate::units::{Clock, Nanos};
 use spill::Spill;
 
 /// Finished records on their way to the processors.
@@ -54,7 +54,7 @@ struct State {
     /// Number of processors that wait for a record.
     waiting: usize,
     /// When the first of the closed loops that now wait for room began to wait.
-    stalled_at: Option<Instant>,
+    stalled_at: Option<Nanos>,
     stats: QueueStats,
 }
 
@@ -160,7 +160,7 @@ impl RecordQueue {
                 }
                 state.stats.pauses += u64::from(!has_paused);
                 has_paused = true;
-                state.stalled_at.get_or_insert_with(Instant::now);
+                state.stalled_at.get_or_insert_with(Clock::now);
             }
             self.stalled.notify_all();
             drained.await;
@@ -176,7 +176,7 @@ impl RecordQueue {
     pub(crate) fn is_stuck_for(&self, patience: Duration) -> bool {
         let mut state = self.state.lock();
         while !state.is_closed {
-            let waited = state.stalled_at.map(|at| at.elapsed());
+            let waited = state.stalled_at.map(|at| Duration::from(Clock::now().since(at)));
             state = match waited.map(|waited| patience.checked_sub(waited)) {
                 None => self.stalled.wait(state),
                 Some(None | Some(Duration::ZERO)) => return true,

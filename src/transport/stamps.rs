@@ -7,7 +7,6 @@
 //! is not used, and the bytes get the time of the read.
 
 use std::cell::Cell;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::record::Arrival;
 use crate::units::{Clock, Nanos};
@@ -31,8 +30,8 @@ pub(super) struct Reading {
 impl Reading {
     /// Reads both clocks.
     pub(super) fn now() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { wall_ns: Nanos::from(wall).0, monotonic: Clock::now() }
+        let wall_ns = Clock::wall_now_ns();
+        Self { wall_ns, monotonic: Clock::now() }
     }
 
     /// Returns wall time minus monotonic time, modulo 2^64; only differences are meaningful.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "a test says what it could not check")]
+#![expect(clippy::disallowed_methods, reason = "a test limits how long it waits")]
 
 mod aiperf_models;
 mod api;

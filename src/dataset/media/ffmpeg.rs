@@ -7,12 +7,13 @@ use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 use super::{MAX_FILE_BYTES, MAX_TOTAL_BYTES};
 use crate::lock::Lock;
 use crate::platform::child;
+use crate::units::Clock;
 
 /// A file to encode.
 pub(super) struct Job {
@@ -201,7 +202,7 @@ impl Process {
     /// output.
     fn end(&mut self, fed: &Fed, output: &Path, patience: Duration) -> Result<ExitStatus, String> {
         let end = child::watch(&self.0).map_err(|why| format!("cannot start a thread: {why}"))?;
-        let (mut before, mut since) = ((0, 0), Instant::now());
+        let (mut before, mut since) = ((0, 0), Clock::now());
         loop {
             let ended = self.0.try_wait().map_err(|why| format!("lost ffmpeg: {why}"))?;
             let written = fs::metadata(output).map_or(0, |file| file.len());
@@ -214,8 +215,8 @@ impl Process {
             }
             let now = (fed.bytes.load(Ordering::Relaxed), written);
             if now != before {
-                (before, since) = (now, Instant::now());
-            } else if since.elapsed() > patience {
+                (before, since) = (now, Clock::now());
+            } else if Clock::now().since(since) > patience.into() {
                 let seconds = patience.as_secs_f64();
                 return Err(format!(
                     "ffmpeg neither read nor wrote anything for {seconds} s and was terminated"

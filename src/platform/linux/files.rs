@@ -5,11 +5,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
+
+use super::clock::monotonic_ns;
 
 /// Returns whether it is a character or block device.
 #[must_use]
@@ -56,11 +58,11 @@ impl InPlace {
         let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
         let mut options = File::options();
         options.write(true).truncate(true).create(!path.exists()).custom_flags(flags);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = monotonic_ns() + PATIENCE.as_nanos() as u64;
         loop {
             match options.open(path) {
                 Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
-                    if Instant::now() >= deadline {
+                    if monotonic_ns() >= deadline {
                         return Err(unread());
                     }
                     thread::sleep(PAUSE);

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// clocks of two processes differ by as much as the wall clock changed in between.
 #[inline]
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub(crate) fn monotonic_ns() -> u64 {
     static BEGIN: LazyLock<(u64, Instant)> = LazyLock::new(|| {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
