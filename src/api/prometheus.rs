@@ -10,7 +10,7 @@ use crate::metrics::metric::{MetricResult, Statistic};
 use crate::units::Unit;
 
 /// The statistics that are quantiles of a summary.
-const QUANTILES: [(&str, &str); 9] = [
+const QUANTILES: &[(&str, &str)] = &[
     ("p1", "0.01"),
     ("p5", "0.05"),
     ("p10", "0.1"),
@@ -23,8 +23,8 @@ const QUANTILES: [(&str, &str); 9] = [
 ];
 
 /// The statistics that are gauges, and their names in descriptions.
-const GAUGES: [(&str, &str); 4] =
-    [("avg", "mean"), ("min", "minimum"), ("max", "maximum"), ("std", "standard deviation")];
+const GAUGES: &[(&str, &str)] =
+    &[("avg", "mean"), ("min", "minimum"), ("max", "maximum"), ("std", "standard deviation")];
 
 /// Returns the text of `results`, whose samples have `labels`, and of `aiperf_info`.
 pub(super) fn exposition(labels: &[(&str, String)], results: &[MetricResult]) -> String {
@@ -60,7 +60,7 @@ fn metric(text: &mut String, labels: &[(&str, String)], result: &MetricResult) {
             }
         }
     }
-    for (statistic, what) in GAUGES {
+    for &(statistic, what) in GAUGES {
         if let Some(value) = value(statistic) {
             let name = format!("aiperf_{tag}_{statistic}_{unit}");
             head(text, &name, "gauge", &format!("{header}: {what}"));

@@ -9,7 +9,7 @@ use super::sweep::Plan;
 use crate::multi_run::{AGGREGATE, Member, SWEEP_AGGREGATE};
 
 /// Suffixes that `--profile-export-prefix` may have but that are not part of the prefix.
-const PREFIX_ENDINGS: [&str; 17] = [
+const PREFIX_ENDINGS: &[&str] = &[
     ".parquet.parts",
     "_server_metrics.parquet",
     "_server_metrics.jsonl",

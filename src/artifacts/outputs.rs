@@ -22,7 +22,7 @@ use crate::schedule::PhaseKind;
 use crate::units::Clock;
 
 /// The metrics of an entry.
-const METRICS: [MetricTag; 6] = [
+const METRICS: &[MetricTag] = &[
     tag::INPUT_SEQUENCE_LENGTH,
     tag::OUTPUT_TOKEN_COUNT,
     tag::OUTPUT_SEQUENCE_LENGTH,
@@ -85,7 +85,7 @@ impl Outputs {
     /// Returns the metrics of a request as a JSON object.
     fn metrics(&self, measured: &MeasuredRecord) -> serde_json::Result<Box<RawValue>> {
         let mut object = vec![b'{'];
-        for tag in METRICS {
+        for &tag in METRICS {
             let value = measured.observation.values.get(tag);
             let (Some(form), Some(Value::Scalar(value))) = (self.forms.get(tag), value) else {
                 continue;

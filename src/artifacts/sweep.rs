@@ -25,7 +25,7 @@ use crate::setting::Named as _;
 pub(crate) use plan::Plan;
 
 /// The statistics over trials of a metric in the CSV file, and their decimals.
-const COLUMNS: [(&str, usize); 5] = [("mean", 2), ("std", 2), ("min", 2), ("max", 2), ("cv", 4)];
+const COLUMNS: &[(&str, usize)] = &[("mean", 2), ("std", 2), ("min", 2), ("max", 2), ("cv", 4)];
 
 /// The paths of the results.
 #[derive(Debug)]

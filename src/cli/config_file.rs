@@ -38,7 +38,7 @@ const MAX_DEPTH: usize = 128;
 const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// Flags whose settings variables of the environment have too.
-const VARIABLES: [(&str, &str); 4] = [
+const VARIABLES: &[(&str, &str)] = &[
     ("api-key", "AIPERF_API_KEY"),
     ("api-token", "AIPERF_API_TOKEN"),
     ("server-metrics-timeout", "AIPERF_SERVER_METRICS_SCRAPE_TIMEOUT"),

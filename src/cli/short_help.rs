@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The flags, by their long names; `--help` lists all.
-const FLAGS: [&str; 26] = [
+const FLAGS: &[&str] = &[
     "config",
     "model",
     "url",
@@ -62,7 +62,7 @@ mod tests {
         let command = crate::cli::command();
         let profile = command.find_subcommand("profile").unwrap();
         let names: Vec<&str> = profile.get_arguments().filter_map(|flag| flag.get_long()).collect();
-        for flag in FLAGS {
+        for &flag in FLAGS {
             assert!(names.contains(&flag), "{flag}");
         }
     }

@@ -29,10 +29,10 @@ pub(super) const MAX_CELLS: usize = 1000;
 const MAX_NAME: usize = 255;
 
 /// Names in the directory of a sweep that are not those of cells.
-const RESERVED: [&str; 4] = ["aggregate", "sweep_aggregate", "profile_runs", "logs"];
+const RESERVED: &[&str] = &["aggregate", "sweep_aggregate", "profile_runs", "logs"];
 
 /// Flags that are the same in all cells, in addition to those about several runs.
-const COMMON: [&str; 10] = [
+const COMMON: &[&str] = &[
     "apply-chat-template",
     "artifact-dir",
     "config",

@@ -8,7 +8,7 @@ use crate::run::RunReport;
 use crate::units::Nanos;
 
 /// The metrics with a distribution, and their labels; those that the run has are shown.
-const DISTRIBUTIONS: [(MetricTag, &str); 13] = [
+const DISTRIBUTIONS: &[(MetricTag, &str)] = &[
     (tag::TIME_TO_FIRST_TOKEN, "Time to first token (ms)"),
     (tag::NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN, "TTFT less network (ms)"),
     (tag::INTER_TOKEN_LATENCY, "Inter-token latency (ms)"),
@@ -25,7 +25,7 @@ const DISTRIBUTIONS: [(MetricTag, &str); 13] = [
 ];
 
 /// The metrics of the whole run, and their labels.
-const TOTALS: [(MetricTag, &str); 5] = [
+const TOTALS: &[(MetricTag, &str)] = &[
     (tag::REQUEST_THROUGHPUT, "Requests/s"),
     (tag::GOODPUT, "Good requests/s"),
     (tag::OUTPUT_TOKEN_THROUGHPUT, "Output tokens/s"),
@@ -83,11 +83,11 @@ fn tokenizer(report: &RunReport) -> Option<String> {
 pub(super) fn table(report: &RunReport, style: Style) -> String {
     let result = |tag| report.results.iter().find(|result| result.metric.tag == tag);
     let mut rows: Vec<(&str, Vec<String>, String)> = Vec::new();
-    for (tag, label) in DISTRIBUTIONS {
+    for &(tag, label) in DISTRIBUTIONS {
         let Some(values) = result(tag).and_then(of_distribution) else { continue };
         rows.push((label, values.map(four_digits).into(), String::new()));
     }
-    for (tag, label) in TOTALS {
+    for &(tag, label) in TOTALS {
         let Some(value) = result(tag).map(|result| result.stats.avg) else { continue };
         rows.push((label, vec![four_digits(value)], String::new()));
     }

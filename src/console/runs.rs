@@ -183,7 +183,7 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     let mut columns: Vec<&SweepColumn> = SWEEP_COLUMNS.iter().filter(has).collect();
     let has_results = results.cells.iter().any(|cell| !cell.rows.is_empty());
     let mut left_out = Vec::new();
-    for spare in SPARE_COLUMNS {
+    for &spare in SPARE_COLUMNS {
         let (header, rows) = sweep_table(results, &columns);
         let widths = narrowest(&header, &rows);
         if widths.iter().sum::<usize>() + widths.len() <= usize::from(style.width) + 1 {
@@ -455,7 +455,7 @@ struct SweepColumn {
     is_steady: bool,
 }
 
-const SWEEP_COLUMNS: [SweepColumn; 8] = [
+const SWEEP_COLUMNS: &[SweepColumn] = &[
     column("req/s", tag::REQUEST_THROUGHPUT, "avg"),
     SweepColumn { is_steady: true, ..column("steady req/s", tag::REQUEST_THROUGHPUT, "avg") },
     column("tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg"),
@@ -467,7 +467,7 @@ const SWEEP_COLUMNS: [SweepColumn; 8] = [
 ];
 
 /// The columns that a narrow terminal does without, the first one first.
-const SPARE_COLUMNS: [&str; 4] = ["steady req/s", "ITL p50", "TTFT p50", "tokens/s"];
+const SPARE_COLUMNS: &[&str] = &["steady req/s", "ITL p50", "TTFT p50", "tokens/s"];
 
 const fn column(header: &'static str, tag: MetricTag, statistic: &'static str) -> SweepColumn {
     SweepColumn { header, tag, statistic, is_steady: false }

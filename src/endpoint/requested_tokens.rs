@@ -9,7 +9,7 @@ use super::text::{Number, Text, ignore_scalars};
 
 /// Names for the maximum number of output tokens. If a body has several, the first in this list
 /// applies: OpenAI's new name before its old one.
-const NAMES: [&str; 7] = [
+const NAMES: &[&str] = &[
     "max_completion_tokens",
     "max_tokens",
     "max_output_tokens",

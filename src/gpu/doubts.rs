@@ -20,7 +20,7 @@ const BUSY_PERCENT: f64 = 50.0;
 
 /// The reasons for lower clocks that are not part of normal operation, by their bits in NVML's
 /// `nvmlClocksEventReasons`.
-const SLOWDOWNS: [(u64, &str); 4] = [
+const SLOWDOWNS: &[(u64, &str)] = &[
     (0x08, "a hardware slowdown"),
     (0x20, "a thermal slowdown by the driver"),
     (0x40, "a thermal slowdown by the hardware"),

@@ -24,7 +24,7 @@ pub(crate) use parts::PartRow;
 pub(crate) const MIN_TRIALS: usize = 3;
 
 /// The rows that decide unless there are gates.
-const DECIDING: [MetricTag; 5] = [
+const DECIDING: &[MetricTag] = &[
     tag::REQUEST_THROUGHPUT,
     tag::REQUEST_ERROR_RATE,
     tag::TIME_TO_FIRST_TOKEN,
@@ -33,7 +33,7 @@ const DECIDING: [MetricTag; 5] = [
 ];
 
 /// Rows that are only shown.
-const SHOWN: [(MetricTag, &str); 9] = [
+const SHOWN: &[(MetricTag, &str)] = &[
     (tag::TIME_TO_FIRST_TOKEN, "p50"),
     (tag::TIME_TO_FIRST_TOKEN, "p99"),
     (tag::INTER_TOKEN_LATENCY, "p50"),

@@ -30,7 +30,7 @@ pub fn parse_objectives(text: &str) -> Result<Vec<Objective>, MetricsError> {
 }
 
 /// Common abbreviations of metrics.
-const SHORT_NAMES: [(&str, MetricTag); 8] = [
+const SHORT_NAMES: &[(&str, MetricTag)] = &[
     ("ttft", tag::TIME_TO_FIRST_TOKEN),
     ("ttst", tag::TIME_TO_SECOND_TOKEN),
     ("ttfo", tag::TIME_TO_FIRST_OUTPUT_TOKEN),

@@ -39,7 +39,7 @@ impl Scale {
 }
 
 /// The metrics that the GenAI semantic conventions define an instrument for.
-const GEN_AI: [(MetricTag, &Definition); 5] = [
+const GEN_AI: &[(MetricTag, &Definition)] = &[
     (tag::REQUEST_LATENCY, &metric::GEN_AI_CLIENT_OPERATION_DURATION),
     (tag::TIME_TO_FIRST_TOKEN, &metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK),
     (tag::INTER_TOKEN_LATENCY, &metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK),

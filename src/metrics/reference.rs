@@ -101,7 +101,7 @@ pub fn otlp_table() -> String {
          <!-- Generated from the catalogue in `src/metrics/catalogue/` and `semconv/`. To \
          regenerate:\n     {REGENERATE} -->\n\n{OTLP_TABLE}"
     );
-    for (kind, title) in KINDS {
+    for &(kind, title) in KINDS {
         let _ = write!(text, "\n## {title}\n\n");
         text.push_str("| OpenTelemetry | Unit | Prometheus | Labels |\n|---|---|---|---|\n");
         for spec in specs.iter().filter(|spec| spec.kind == kind) {
@@ -125,7 +125,7 @@ for failed requests, `error_type`\n\
 `aiperf_benchmark_phase`\n";
 
 /// The tables, in order.
-const KINDS: [(InstrumentKind, &str); 4] = [
+const KINDS: &[(InstrumentKind, &str)] = &[
     (InstrumentKind::Histogram, "Histograms (series `_bucket`, `_sum` and `_count`)"),
     (InstrumentKind::Counter, "Counters"),
     (InstrumentKind::UpDownCounter, "Sums that can fall (gauges in Prometheus)"),

@@ -15,7 +15,7 @@ use crate::schedule::HeldLoad;
 use crate::units::Nanos;
 
 /// The metrics that the console and OTLP have of the steady state.
-pub(crate) const HEADLINES: [MetricTag; 9] = [
+pub(crate) const HEADLINES: &[MetricTag] = &[
     tag::TIME_TO_FIRST_TOKEN,
     tag::TIME_TO_SECOND_TOKEN,
     tag::INTER_TOKEN_LATENCY,

@@ -67,9 +67,9 @@ impl Default for Activity {
             prompt_tokens: AtomicU64::new(0),
             generation_tokens: AtomicU64::new(0),
             finished: Default::default(),
-            time_to_first_token: Histogram::new(&TIME_TO_FIRST_TOKEN),
-            inter_token_latency: Histogram::new(&INTER_TOKEN_LATENCY),
-            request_latency: Histogram::new(&REQUEST_LATENCY),
+            time_to_first_token: Histogram::new(TIME_TO_FIRST_TOKEN),
+            inter_token_latency: Histogram::new(INTER_TOKEN_LATENCY),
+            request_latency: Histogram::new(REQUEST_LATENCY),
         }
     }
 }
@@ -214,15 +214,15 @@ impl Drop for InFlight {
 }
 
 /// vLLM's bucket boundaries, in seconds.
-const TIME_TO_FIRST_TOKEN: [f64; 22] = [
+const TIME_TO_FIRST_TOKEN: &[f64] = &[
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
     20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
 ];
-const INTER_TOKEN_LATENCY: [f64; 19] = [
+const INTER_TOKEN_LATENCY: &[f64] = &[
     0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0,
     40.0, 80.0,
 ];
-const REQUEST_LATENCY: [f64; 21] = [
+const REQUEST_LATENCY: &[f64] = &[
     0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0,
     480.0, 960.0, 1920.0, 7680.0,
 ];
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn boundaries_are_inclusive_above() {
-        let histogram = Histogram::new(&INTER_TOKEN_LATENCY);
+        let histogram = Histogram::new(INTER_TOKEN_LATENCY);
         histogram.observe(Nanos(10_000_000), 1);
         histogram.observe(Nanos(10_000_001), 1);
         assert_eq!((load(&histogram.counts[0]), load(&histogram.counts[1])), (1.0, 1.0));

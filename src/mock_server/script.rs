@@ -143,7 +143,7 @@ impl FromStr for Jitter {
 }
 
 /// Units of [`parse_duration`] and their lengths in nanoseconds, longer suffixes first.
-const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+const UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 /// Parses a duration: a number and `ns`, `us`, `ms` or `s`. Zero needs no unit.
 pub fn parse_duration(text: &str) -> Result<Nanos, MockServerError> {

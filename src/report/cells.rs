@@ -24,7 +24,7 @@ use crate::multi_run::{GroupResults, RunResult, Trials};
 const MAX_DISTRIBUTIONS: usize = 12;
 
 /// The statistics that are compared.
-const COMPARED: [(MetricTag, &[&str]); 7] = [
+const COMPARED: &[(MetricTag, &[&str])] = &[
     (tag::REQUEST_THROUGHPUT, &["avg"]),
     (tag::OUTPUT_TOKEN_THROUGHPUT, &["avg"]),
     (tag::TIME_TO_FIRST_TOKEN, &["p50", "p99"]),
@@ -334,7 +334,7 @@ impl Comparison {
         let axis_of_cells =
             if is_numeric { self.axis.clone() } else { Axis::new("Number of the cell", "") };
         let mut charts = Vec::new();
-        for (tag, statistics) in COMPARED {
+        for &(tag, statistics) in COMPARED {
             let Some(metric) = Registry::row(tag) else { continue };
             let series = statistics.iter().map(|statistic| {
                 let mut series = Series::new(*statistic, Shape::Line, Vec::new());
@@ -424,7 +424,7 @@ impl Comparison {
     fn table(&self) -> Table {
         let mut rows = Vec::new();
         for (number, cell) in (1..).zip(&self.cells) {
-            for (tag, statistics) in COMPARED {
+            for &(tag, statistics) in COMPARED {
                 for row in statistics.iter().filter_map(|statistic| row(cell, tag, statistic)) {
                     let spread = row.across.spread.as_ref();
                     rows.push(vec![

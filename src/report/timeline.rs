@@ -9,8 +9,8 @@ const MAX_INTERVALS: f64 = 600.0;
 /// Maximum number of intervals of less than a second.
 const MAX_SHORT_INTERVALS: f64 = 60.0;
 /// Lengths of intervals in milliseconds.
-const LENGTHS: [f64; 12] =
-    [100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 10e3, 20e3, 30e3, 60e3, 300e3, 1800e3];
+const LENGTHS: &[f64] =
+    &[100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 10e3, 20e3, 30e3, 60e3, 300e3, 1800e3];
 
 /// The intervals of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]

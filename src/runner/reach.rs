@@ -28,7 +28,7 @@ const HOPELESS: u32 = 12;
 
 /// Statuses of responses to requests that the server rejects because of what all requests of a run
 /// have: unauthorized, forbidden, not found, method not allowed, unprocessable content.
-const REJECTED: [u16; 5] = [401, 403, 404, 405, 422];
+const REJECTED: &[u16] = &[401, 403, 404, 405, 422];
 
 /// The servers of a run, over all phases.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::{InstrumentKind, metric};
 const CONVENTIONS: &str = "tests/golden/semconv-1.41.1/gen-ai-metrics.yaml";
 
 /// The hand-written files of the registry, in the order of the constants.
-const REGISTRY: [&str; 6] = [
+const REGISTRY: &[&str] = &[
     "gen-ai.yaml",
     "aiperf-attributes.yaml",
     "aiperf-timing.yaml",
@@ -94,7 +94,7 @@ fn advised(unit: &str) -> Vec<f64> {
 fn rows() -> Vec<Row> {
     let conventions = read(CONVENTIONS);
     let mut rows = Vec::new();
-    for file in REGISTRY {
+    for &file in REGISTRY {
         let file = read(Path::new("semconv").join(file));
         if let Some(imports) = file.get("imports") {
             let names = list(imports, "metrics").iter().filter_map(Value::as_str);
@@ -108,7 +108,7 @@ fn rows() -> Vec<Row> {
 /// The attribute keys that the registry defines or refers to, and those of the imported metrics.
 fn attribute_keys() -> BTreeSet<String> {
     let mut keys = BTreeSet::from(["gen_ai.token.type".to_owned()]);
-    for file in REGISTRY {
+    for &file in REGISTRY {
         let file = read(Path::new("semconv").join(file));
         keys.extend(list(&file, "attributes").iter().map(|a| text(a, "key").to_owned()));
         for group in list(&file, "attribute_groups") {
@@ -125,7 +125,7 @@ fn attribute_keys() -> BTreeSet<String> {
 /// Names of span types and events, with their descriptions.
 fn span_names() -> Vec<(String, String)> {
     let mut names = Vec::new();
-    for file in REGISTRY {
+    for &file in REGISTRY {
         let file = read(Path::new("semconv").join(file));
         let spans = list(&file, "spans").iter().map(|span| (text(span, "type"), span));
         let events = list(&file, "events").iter().map(|event| (text(event, "name"), event));

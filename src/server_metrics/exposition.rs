@@ -264,8 +264,8 @@ impl MetricType {
 }
 
 /// Suffixes of samples, to find the family of a sample that is out of order.
-const SUFFIXES: [&str; 8] =
-    ["_bucket", "_sum", "_count", "_total", "_created", "_info", "_gsum", "_gcount"];
+const SUFFIXES: &[&str] =
+    &["_bucket", "_sum", "_count", "_total", "_created", "_info", "_gsum", "_gcount"];
 
 impl<'a> Exposition<'a> {
     /// Parses `body`, which must be UTF-8: see [`as_text`].

@@ -271,8 +271,8 @@ pub struct Doubts {
 }
 
 /// The statistics other than percentiles that [`Stats::named`] knows.
-const STATISTICS: [&str; 10] =
-    ["avg", "min", "max", "std", "total", "rate", "count", "sum", "count_rate", "sum_rate"];
+const STATISTICS: &[&str] =
+    &["avg", "min", "max", "std", "total", "rate", "count", "sum", "count_rate", "sum_rate"];
 
 impl Stats {
     /// Returns whether a series of some kind has the statistic `name`.

@@ -3,7 +3,7 @@
 use super::snapshot::Kind;
 
 /// Tags as in `(in MiB)`, case-sensitive.
-const TAGS: [(&str, &str); 33] = [
+const TAGS: &[(&str, &str)] = &[
     ("B", "bytes"),
     ("KB", "kilobytes"),
     ("KiB", "kilobytes"),
@@ -40,7 +40,7 @@ const TAGS: [(&str, &str); 33] = [
 ];
 
 /// Units in the words of a description, `in seconds` or `(seconds)`; lower case.
-const WORDS: [(&str, &str); 29] = [
+const WORDS: &[(&str, &str)] = &[
     ("second", "seconds"),
     ("seconds", "seconds"),
     ("millisecond", "milliseconds"),
@@ -73,7 +73,7 @@ const WORDS: [(&str, &str); 29] = [
 ];
 
 /// Suffixes of names, of which the longest match applies; lower case.
-const SUFFIXES: [(&str, &str); 40] = [
+const SUFFIXES: &[(&str, &str)] = &[
     ("_seconds", "seconds"),
     ("_seconds_total", "seconds"),
     ("_milliseconds", "milliseconds"),
@@ -117,7 +117,7 @@ const SUFFIXES: [(&str, &str); 40] = [
 ];
 
 /// Phrases in a description that indicate a ratio; lower case.
-const RATIOS: [&str; 9] = [
+const RATIOS: &[&str] = &[
     "(0-1)",
     "[0-1]",
     "0.0-1.0",
@@ -130,11 +130,11 @@ const RATIOS: [&str; 9] = [
 ];
 
 /// Words between `1` and `100%` in the description of a ratio.
-const EQUALS: [&str; 4] = ["means", "is", "equals", "="];
+const EQUALS: &[&str] = &["means", "is", "equals", "="];
 
 /// Phrases in a description that indicate a percentage; lower case.
-const PERCENTAGES: [&str; 7] =
-    ["(0-100)", "[0-100]", "range 0-100", "0-100%", "0 - 100%", "0 to 100%", "0 to 100 percent"];
+const PERCENTAGES: &[&str] =
+    &["(0-100)", "[0-100]", "range 0-100", "0-100%", "0 - 100%", "0 to 100%", "0 to 100 percent"];
 
 /// Endings of words in singular or plural; lower case.
 const PLURALS: [(&str, &str); 3] =
@@ -178,7 +178,7 @@ fn scale(description: &str) -> Option<&'static str> {
 fn tag(description: &str) -> Option<&'static str> {
     description.split("(in ").skip(1).find_map(|rest| {
         let (tag, _) = rest.split_once(')')?;
-        unit_of(&TAGS, tag.trim())
+        unit_of(TAGS, tag.trim())
     })
 }
 

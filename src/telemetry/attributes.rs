@@ -203,7 +203,7 @@ impl PhaseAttributes {
 }
 
 /// Host names and the `gen_ai.provider.name` that they imply; `*` matches one or more characters.
-const PROVIDERS: [(&str, &str); 15] = [
+const PROVIDERS: &[(&str, &str)] = &[
     ("api.openai.com", "openai"),
     ("api.anthropic.com", "anthropic"),
     ("api.deepseek.com", "deepseek"),

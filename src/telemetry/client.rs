@@ -18,7 +18,7 @@ use crate::semconv::{Definition, attribute, metric};
 /// A gauge, and the accessor of its value in the client health.
 type Row = (Definition, fn(&ClientHealth) -> Option<f64>);
 
-const ROWS: [Row; 5] = [
+const ROWS: &[Row] = &[
     (metric::AIPERF_CLIENT_CPU_UTILIZATION, |health| Some(health.cpu?.process)),
     (metric::AIPERF_CLIENT_WORKER_CPU_UTILIZATION, |health| Some(health.cpu?.worker_max)),
     (metric::AIPERF_CLIENT_RATE_RATIO, |health| health.rate_ratio),
@@ -142,7 +142,7 @@ impl Client {
 
     pub(super) fn health(&self, phase: PhaseKind, health: &ClientHealth) {
         let attributes = self.attributes.of(phase);
-        for (gauge, (_, value)) in self.gauges.iter().zip(&ROWS) {
+        for (gauge, (_, value)) in self.gauges.iter().zip(ROWS) {
             if let Some(value) = value(health).filter(|value| value.is_finite()) {
                 gauge.record(value, &attributes);
             }

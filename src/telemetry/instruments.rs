@@ -29,7 +29,7 @@ const READ_LAG: usize = 7;
 const STAMP_UNCERTAINTY: usize = 8;
 
 /// The GenAI metrics that correspond to metrics of the catalogue.
-const GEN_AI: [(MetricTag, usize); 5] = [
+const GEN_AI: &[(MetricTag, usize)] = &[
     (tag::REQUEST_LATENCY, DURATION),
     (tag::TIME_TO_FIRST_TOKEN, FIRST_CHUNK),
     (tag::INTER_TOKEN_LATENCY, PER_CHUNK),

@@ -33,7 +33,7 @@ const HISTOGRAM: &[&str] = &[
 ];
 
 /// Columns before the statistics.
-const BEFORE: [&str; 4] = ["Endpoint", "Type", "Metric", "Unit"];
+const BEFORE: &[&str] = &["Endpoint", "Type", "Metric", "Unit"];
 /// Columns after the labels: those of histograms only, and of sections with a doubtful series.
 const AFTER: [&str; 3] = ["Description", "buckets", "flags"];
 

@@ -14,7 +14,7 @@ use crate::multi_run::{Config, Member, Variation};
 const SCHEMA_VERSION: &str = "1.0";
 
 /// Settings that do not affect results, as JSON pointers.
-const IMMATERIAL: [&str; 12] = [
+const IMMATERIAL: &[&str] = &[
     "/artifacts/directory",
     "/artifacts/has_default_directory",
     "/artifacts/overwrite",
@@ -172,7 +172,7 @@ impl Plan {
 /// Returns the settings in `config` that affect results.
 fn material(config: &impl Serialize) -> serde_json::Result<Value> {
     let mut config = serde_json::to_value(config)?;
-    for pointer in IMMATERIAL {
+    for &pointer in IMMATERIAL {
         remove(&mut config, pointer);
     }
     Ok(config)
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn what_does_not_affect_results_is_not_compared() {
         let mut config = json!({"ui": "none", "artifacts": {"directory": "x", "prefix": null}});
-        for pointer in IMMATERIAL {
+        for &pointer in IMMATERIAL {
             remove(&mut config, pointer);
         }
         assert_eq!(config, json!({"artifacts": {"prefix": null}}));

@@ -15,7 +15,7 @@ use super::schema::{
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
 
 /// Names that stand for those of the profiling phase in the parameters of a sweep.
-const OF_PROFILING: [&str; 13] = [
+const OF_PROFILING: &[&str] = &[
     "concurrency",
     "concurrency_ramp",
     "duration",

@@ -10,7 +10,7 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::schedule::PhaseStats;
 
 /// The metrics with percentiles: label, tag, percentiles and unit.
-const SPREADS: [(&str, MetricTag, [&str; 4], &str); 6] = [
+const SPREADS: &[(&str, MetricTag, [&str; 4], &str)] = &[
     ("ttft", tag::TIME_TO_FIRST_TOKEN, TIMES, "ms"),
     ("itl", tag::INTER_TOKEN_LATENCY, TIMES, "ms"),
     ("e2e", tag::REQUEST_LATENCY, TIMES, "ms"),
@@ -51,7 +51,7 @@ pub(crate) fn block(statistics: &LiveStatistics, results: &[MetricResult]) -> St
     }
     let (ok, failed) = (statistics.succeeded, statistics.failed);
     let _ = writeln!(text, " done={} ok={} err={}", count(ok + failed), count(ok), count(failed));
-    for (label, tag, percentiles, unit) in SPREADS {
+    for &(label, tag, percentiles, unit) in SPREADS {
         let value = |name: &&str| Statistic::named(name)?.of(&of(tag)?.stats);
         let values: Vec<_> =
             percentiles.iter().filter_map(|name| Some((name, value(name)?))).collect();

@@ -27,7 +27,7 @@ const NUMBER: usize = 8;
 /// Maximum number of rows of a chart.
 const MOST_ROWS: usize = 8;
 /// Heights of a chart's bars.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const BARS: &[char] = &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// What the user chose to see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -544,7 +544,7 @@ fn details(health: &ClientHealth) -> Vec<(&'static str, String)> {
 }
 
 /// The keys and what they do.
-pub(crate) const KEYS: [(&str, &str); 6] = [
+pub(crate) const KEYS: &[(&str, &str)] = &[
     ("q", "end the run: requests in flight may finish (like the first Ctrl-C)"),
     ("Q", "end the run at once (like the second Ctrl-C)"),
     ("p", "pause the view, or continue it; the run goes on"),
@@ -555,7 +555,7 @@ pub(crate) const KEYS: [(&str, &str); 6] = [
 
 fn help(sheet: &mut Sheet) {
     sheet.line([bold(" Keys")]);
-    for (key, meaning) in KEYS {
+    for &(key, meaning) in KEYS {
         sheet.line([bold(format!("   {key:7}")), plain(meaning)]);
     }
     sheet.skip();

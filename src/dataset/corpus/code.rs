@@ -16,7 +16,7 @@ use crate::dataset::Seed;
 /// Length of the text in bytes, up to the end of the part that exceeds it.
 const BYTES: usize = 160_000;
 
-const VERBS: [&str; 32] = [
+const VERBS: &[&str] = &[
     "load",
     "parse",
     "merge",
@@ -50,7 +50,7 @@ const VERBS: [&str; 32] = [
     "filter",
     "update",
 ];
-const NOUNS: [&str; 48] = [
+const NOUNS: &[&str] = &[
     "buffer", "session", "record", "header", "token", "cursor", "segment", "shard", "batch",
     "request", "response", "window", "packet", "channel", "worker", "metric", "snapshot",
     "journal", "cache", "bucket", "column", "schema", "ledger", "invoice", "account", "customer",
@@ -58,8 +58,8 @@ const NOUNS: [&str; 48] = [
     "manifest", "artifact", "pipeline", "stage", "commit", "branch", "fixture", "template",
     "profile", "queue", "region", "device", "sensor",
 ];
-const TYPES: [&str; 8] = ["u64", "usize", "String", "Vec<u8>", "Duration", "bool", "i32", "f64"];
-const MODULES: [&str; 12] = [
+const TYPES: &[&str] = &["u64", "usize", "String", "Vec<u8>", "Duration", "bool", "i32", "f64"];
+const MODULES: &[&str] = &[
     "storage",
     "network",
     "billing",
@@ -114,11 +114,11 @@ impl Writer {
     }
 
     fn noun(&mut self) -> &'static str {
-        self.pick(&NOUNS)
+        self.pick(NOUNS)
     }
 
     fn function(&mut self) -> String {
-        format!("{}_{}", self.pick(&VERBS), self.noun())
+        format!("{}_{}", self.pick(VERBS), self.noun())
     }
 
     fn number(&mut self) -> u32 {
@@ -126,7 +126,7 @@ impl Writer {
     }
 
     fn path(&mut self, ending: &str) -> String {
-        format!("src/{}/{}_{}.{ending}", self.pick(&MODULES), self.noun(), self.pick(&VERBS))
+        format!("src/{}/{}_{}.{ending}", self.pick(MODULES), self.noun(), self.pick(VERBS))
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
@@ -136,7 +136,7 @@ impl Writer {
 
     fn rust(&mut self) {
         let (name, item, other) = (self.function(), self.noun(), self.noun());
-        let (kind, result, most) = (self.pick(&TYPES), self.pick(&TYPES), self.number());
+        let (kind, result, most) = (self.pick(TYPES), self.pick(TYPES), self.number());
         let called = self.function();
         self.line(format_args!("/// Returns the {other} of each {item} below {most}."));
         self.line(format_args!(
@@ -166,7 +166,7 @@ impl Writer {
     }
 
     fn go(&mut self) {
-        let (item, other, verb) = (self.noun(), self.noun(), self.pick(&VERBS));
+        let (item, other, verb) = (self.noun(), self.noun(), self.pick(VERBS));
         let count = self.number();
         self.line(format_args!(
             "func (s *{item}Store) {verb}(ctx context.Context, {other} string) (int, error) {{"
@@ -177,7 +177,7 @@ impl Writer {
     }
 
     fn typescript(&mut self) {
-        let (item, other, verb) = (self.noun(), self.noun(), self.pick(&VERBS));
+        let (item, other, verb) = (self.noun(), self.noun(), self.pick(VERBS));
         let count = self.number();
         self.line(format_args!("export async function {verb}(options: {{ {item}: string; {other}?: number }}): Promise<void> {{"));
         self.line(format_args!("\tconst {{ {item}, {other} = {count} }} = options;\n\tconst response = await fetch(`/api/{other}s/${{{item}}}?limit=${{{other}}}`);"));
@@ -199,7 +199,7 @@ impl Writer {
 
     fn log(&mut self) {
         for _ in 0..self.rng.random_range(2..5) {
-            let (module, item, verb) = (self.pick(&MODULES), self.noun(), self.pick(&VERBS));
+            let (module, item, verb) = (self.pick(MODULES), self.noun(), self.pick(VERBS));
             let level = self.pick(&["DEBUG", "INFO", "INFO", "WARN", "ERROR"]);
             let (at, took, count) = (self.number(), self.number(), self.number());
             self.line(format_args!("12:{:02}:{:02}.{:03} {level} {module}: {verb} of {count} {item}s took {took} ms, attempt={}", at % 60, took % 60, count % 1000, at % 7));
@@ -230,7 +230,7 @@ impl Writer {
     }
 
     fn shell(&mut self) {
-        let (module, item, test) = (self.pick(&MODULES), self.noun(), self.function());
+        let (module, item, test) = (self.pick(MODULES), self.noun(), self.function());
         let (passed, took) = (self.number(), self.number());
         self.line(format_args!("$ grep -rn {item} src/{module} | head -n {}", passed % 90 + 1));
         for _ in 0..self.rng.random_range(1..4) {

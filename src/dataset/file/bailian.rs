@@ -20,7 +20,7 @@ use crate::units::Nanos;
 /// Tokens of a block.
 pub(super) const BLOCK_TOKENS: u32 = 16;
 
-const KNOWN: [&str; 8] = [
+const KNOWN: &[&str] = &[
     "chat_id",
     "parent_chat_id",
     "timestamp",
@@ -69,7 +69,7 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<
         let line = line?;
         let fault = |why| Fault::Line(line.number, why);
         let read: Line = from_object(&line.text).map_err(fault)?;
-        trace.check_members(&line.text, &KNOWN, &[]).map_err(fault)?;
+        trace.check_members(&line.text, KNOWN, &[]).map_err(fault)?;
         if parents.insert(read.chat_id, read.parent_chat_id).is_some() {
             let reason = format!("chat_id {} is already used by an earlier line", read.chat_id);
             return Err(Fault::Line(line.number, reason));

@@ -32,7 +32,7 @@ use crate::units::Nanos;
 
 /// Members of other tools' files that are not supported yet.
 #[rustfmt::skip]
-const UNSUPPORTED: [&str; 8] = [
+const UNSUPPORTED: &[&str] = &[
     "tools", "raw_tools", "messages", "raw_messages", "payload", "extra", "hash_ids", "input_length",
 ];
 

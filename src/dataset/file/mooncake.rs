@@ -23,7 +23,7 @@ use crate::dataset::{Conversation, Turn};
 /// Tokens of a block in the published traces.
 pub(super) const BLOCK_TOKENS: u32 = 512;
 
-const KNOWN: [&str; 13] = [
+const KNOWN: &[&str] = &[
     "type",
     "timestamp",
     "delay",
@@ -120,7 +120,7 @@ fn append(conversation: &mut Conversation, turn: Turn, is_standalone: bool) -> R
 /// Returns the members of a line; `None` if it is left out.
 fn read_line(text: &str, trace: &mut Trace<'_>) -> Result<Option<Line>, String> {
     let line: Line = from_object(text)?;
-    trace.check_members(text, &KNOWN, &UNSUPPORTED)?;
+    trace.check_members(text, KNOWN, &UNSUPPORTED)?;
     check_kind(line.kind.as_deref(), "mooncake_trace")?;
     check_mode(&line)?;
     Ok(line.input_length.is_none_or(|tokens| trace.admits(tokens)).then_some(line))

@@ -23,7 +23,7 @@ use super::{Fault, Loaded};
 use crate::dataset::{Conversation, Turn};
 
 /// The members of a captured request that are sent again.
-const KNOWN: [&str; 4] = ["messages", "tools", "max_tokens", "max_completion_tokens"];
+const KNOWN: &[&str] = &["messages", "tools", "max_tokens", "max_completion_tokens"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,7 +158,7 @@ fn decoded(part: Part) -> Result<String, String> {
 fn turn(text: &str, trace: &mut Trace<'_>) -> Result<Turn, String> {
     let in_request = |why| format!("in the request: {why}");
     let body: Body = from_object(text).map_err(in_request)?;
-    trace.check_members(text, &KNOWN, &[])?;
+    trace.check_members(text, KNOWN, &[])?;
     let messages = body.messages.ok_or(
         "the request does not have `messages`; only requests of the chat API can be replayed",
     )?;

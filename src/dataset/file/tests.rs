@@ -477,7 +477,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-const FORMATS: [Option<FileFormat>; 10] = [
+const FORMATS: &[Option<FileFormat>] = &[
     None,
     Some(FileFormat::SingleTurn),
     Some(FileFormat::MultiTurn),
@@ -493,14 +493,14 @@ const FORMATS: [Option<FileFormat>; 10] = [
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-        for format in FORMATS {
+        for &format in FORMATS {
             let _ = read_bytes(&bytes, format);
         }
     }
 
     #[test]
     fn any_json_is_read_or_refused(value in any_json()) {
-        for format in FORMATS {
+        for &format in FORMATS {
             let text = value.to_string();
             if let Ok(loaded) = loaded(&text, format) {
                 prop_assert!(loaded.conversations.iter().all(|c| !c.turns.is_empty()), "{}", text);

@@ -3,7 +3,7 @@
 use crate::setting::InvalidSetting;
 
 /// The splits to look for if none is given.
-const SPLITS: [&str; 4] = ["train", "validation", "test", "dev"];
+const SPLITS: &[&str] = &["train", "validation", "test", "dev"];
 
 /// What data files end in; the first that a repository has is used.
 const ENDINGS: [&[&str]; 3] = [&[".parquet"], &[".jsonl", ".ndjson"], &[".json"]];
@@ -30,7 +30,7 @@ pub(super) fn converted(
     let subset = chosen("--hf-subset", "subset", subset, subsets, &["default"])?;
     let of_subset = found.iter().filter(|(name, _)| *name == subset);
     let splits = of_subset.map(|(_, split)| &**split).collect();
-    let split = chosen("--hf-split", "split", split, splits, &SPLITS)?;
+    let split = chosen("--hf-split", "split", split, splits, SPLITS)?;
     let is_wanted = |file: &&String| parts(file).is_some_and(|(a, b)| a == subset && b == split);
     Ok(files.iter().filter(is_wanted).cloned().collect())
 }

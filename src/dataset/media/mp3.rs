@@ -73,7 +73,7 @@ struct Frame {
 /// Bit rates in kbit/s, by index from 1: version 1 of layers 1 to 3, then version 2 of layer 1, and
 /// of layers 2 and 3.
 #[rustfmt::skip]
-const BIT_RATES: [[u32; 14]; 5] = [
+const BIT_RATES: &[[u32; 14]] = &[
     [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
     [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],
     [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],

@@ -110,8 +110,8 @@ const fn adjusted(
 }
 
 /// Texts in server errors about a prompt that is too long for the model.
-const OVERFLOWS: [&str; 4] =
-    ["context length", "maximum context", "context_length_exceeded", "prompt is too long"];
+const OVERFLOWS: &[&str] =
+    &["context length", "maximum context", "context_length_exceeded", "prompt is too long"];
 
 /// Whether the request failed because its prompt was too long.
 fn is_overflow(error: &RequestError) -> bool {

@@ -64,11 +64,11 @@ fn stats(found: &SteadyState, tag: MetricTag) -> Option<(f64, Option<u64>)> {
 /// d                          |---- fails ---|
 /// steady        |---------------|
 /// ```
-const CLOSED: [(u64, u64, u32); 4] = [(0, 180, 4), (50, 80, 6), (130, 80, 8), (180, 120, 0)];
+const CLOSED: &[(u64, u64, u32)] = &[(0, 180, 4), (50, 80, 6), (130, 80, 8), (180, 120, 0)];
 
 #[test]
 fn a_closed_loop_is_steady_from_the_first_to_the_last_time_at_its_concurrency() {
-    let accumulator = observed(0.95, &CLOSED);
+    let accumulator = observed(0.95, CLOSED);
     let found = accumulator.steady_state(Some(HeldLoad::Concurrency(2)), ORIGIN).unwrap();
     assert_eq!(bounds(&found), (50, 210));
     // b, c and d started in it.
@@ -153,7 +153,7 @@ fn the_reason_is_given_if_there_is_none() {
         observed(0.95, requests).steady_state(load, ORIGIN).unwrap_err().to_string()
     };
     assert_eq!(
-        reason(Some(HeldLoad::Concurrency(3)), &CLOSED),
+        reason(Some(HeldLoad::Concurrency(3)), CLOSED),
         "at most 2 requests were in flight, less than 95% of the concurrency of 3"
     );
     let pause = [(0, 100, 1), (0, 100, 1), (300, 100, 1), (300, 100, 1)];
@@ -162,8 +162,8 @@ fn the_reason_is_given_if_there_is_none() {
         "on average 1.00 requests were in flight from the first to the last time at which 95% of \
          the concurrency of 2 were, less than that"
     );
-    assert_eq!(reason(Some(HeldLoad::AllAtOnce), &CLOSED), "all requests were sent at once");
-    assert_eq!(reason(None, &CLOSED), "the configured load is not known");
+    assert_eq!(reason(Some(HeldLoad::AllAtOnce), CLOSED), "all requests were sent at once");
+    assert_eq!(reason(None, CLOSED), "the configured load is not known");
     for load in [HeldLoad::Concurrency(1), HeldLoad::Arrivals { ramp_ns: Nanos::ZERO }] {
         reason(Some(load), &[]);
         // A request without a duration is never in flight, and the only one does not have a window.

@@ -11,7 +11,7 @@ use crate::report::document::{Figure, Table};
 use crate::run::RunReport;
 
 /// The metrics of the first screen; the first four that the run has.
-const FIGURES: [MetricTag; 7] = [
+const FIGURES: &[MetricTag] = &[
     tag::REQUEST_THROUGHPUT,
     tag::OUTPUT_TOKEN_THROUGHPUT,
     tag::TIME_TO_FIRST_TOKEN,

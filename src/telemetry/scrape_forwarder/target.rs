@@ -18,8 +18,8 @@ pub(super) const SERVER: &str = "inference-server";
 pub(super) const GPU_EXPORTER: &str = "gpu-exporter";
 
 /// Attributes that the user sets for aiperf itself, which do not apply to the servers.
-const OF_THE_CLIENT: [&str; 4] =
-    ["service.name", "service.instance.id", "service.version", "service.namespace"];
+const OF_THE_CLIENT: &[&str] =
+    &["service.name", "service.instance.id", "service.version", "service.namespace"];
 
 /// The attributes that the resources of all servers have in common.
 pub(super) struct Run(Vec<KeyValue>);

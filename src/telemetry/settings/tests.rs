@@ -23,7 +23,7 @@ fn complaint(url: Option<&str>, variables: &[(&str, &str)]) -> String {
 }
 
 /// The flag's value, and the resulting destinations of metrics and traces.
-const FLAGS: [(&str, &str, &str, Protocol); 15] = [
+const FLAGS: &[(&str, &str, &str, Protocol)] = &[
     ("localhost:4317", "http://localhost:4317/", "http://localhost:4317/", Protocol::Grpc),
     (
         "https://c.example:4317",
@@ -94,7 +94,7 @@ const FLAGS: [(&str, &str, &str, Protocol); 15] = [
 
 #[test]
 fn the_flag_is_a_base_or_the_url_of_a_signal() {
-    for (given, metrics, of_traces, protocol) in FLAGS {
+    for &(given, metrics, of_traces, protocol) in FLAGS {
         assert_eq!(destination(Some(given), &[]), (metrics.into(), protocol), "{given}");
         assert_eq!(traces(Some(given), &[]), (of_traces.into(), protocol, true), "{given}");
     }
