@@ -216,7 +216,7 @@ pub struct NextStep {
     pub suffix: String,
     /// Whether its response is only timed, and the previous response has the result.
     pub is_download: bool,
-    /// What the step waits for, for messages.
+    /// What the step waits for, as error messages name it.
     pub waits_for: String,
 }
 

@@ -91,7 +91,7 @@ pub struct Hub {
     watch: Option<Watch>,
 }
 
-/// Without the token.
+/// Omits the token.
 impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hub").field("cache", &self.cache).finish_non_exhaustive()

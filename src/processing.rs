@@ -234,7 +234,7 @@ impl Shared {
         }
     }
 
-    /// Nothing follows the last stage.
+    /// Sets the stage, unless the last one has begun.
     fn set_stage(&self, next: Stage) {
         let mut stage = self.stage.lock();
         if *stage != Stage::Finishing {

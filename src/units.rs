@@ -24,7 +24,7 @@ impl Nanos {
     /// The zero duration.
     pub const ZERO: Self = Self(0);
 
-    /// The duration of `seconds`; negative and non-finite values become zero.
+    /// Returns the duration of `seconds`; zero for negative and non-finite values.
     #[must_use]
     pub fn from_seconds(seconds: f64) -> Self {
         if seconds.is_finite() && seconds > 0.0 {
@@ -34,25 +34,25 @@ impl Nanos {
         }
     }
 
-    /// The duration of `millis` milliseconds; negative and non-finite values become zero.
+    /// Returns the duration of `millis` milliseconds; zero for negative and non-finite values.
     #[must_use]
     pub fn from_millis(millis: f64) -> Self {
         Self::from_seconds(millis / 1e3)
     }
 
-    /// This instant less an `earlier` one; zero where `earlier` is later.
+    /// Returns the time from the instant `earlier` to this one; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// As seconds.
+    /// Returns the duration in seconds.
     #[must_use]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// As milliseconds.
+    /// Returns the duration in milliseconds.
     #[must_use]
     pub fn as_millis(self) -> f64 {
         self.0 as f64 / 1e6
@@ -97,7 +97,7 @@ impl Clock {
         Self { monotonic_origin: Self::now(), wall_origin_ns }
     }
 
-    /// The wall clock's present reading, in nanoseconds since the Unix epoch.
+    /// Returns the time of the wall clock, in nanoseconds since the Unix epoch.
     #[must_use]
     #[inline]
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
@@ -106,14 +106,14 @@ impl Clock {
         Nanos::from(wall).0
     }
 
-    /// The monotonic clock's present reading.
+    /// Returns the time of the monotonic clock.
     #[must_use]
     #[inline]
     pub fn now() -> Nanos {
         Nanos(clock::monotonic_ns())
     }
 
-    /// Processor time that the calling thread has used.
+    /// Returns the CPU time that the calling thread has used.
     #[must_use]
     pub(crate) fn thread_cpu() -> Nanos {
         Nanos(clock::thread_cpu_ns())
@@ -126,7 +126,7 @@ impl Clock {
         clock::thread_waited_ns().map(Nanos)
     }
 
-    /// Processor time that all threads of the program have used together.
+    /// Returns the CPU time that all threads of the program have used together.
     #[must_use]
     pub(crate) fn process_cpu() -> Nanos {
         Nanos(clock::process_cpu_ns())
@@ -138,7 +138,7 @@ impl Clock {
         self.wall_origin_ns.saturating_add(at.0).saturating_sub(self.monotonic_origin.0)
     }
 
-    /// The monotonic instant of a wall time; the inverse of [`Clock::wall_ns`].
+    /// Returns the monotonic instant of a wall time; the inverse of [`Clock::wall_ns`].
     #[must_use]
     pub(crate) const fn at_wall_ns(&self, wall_ns: u64) -> Nanos {
         Nanos(self.monotonic_origin.0.saturating_add(wall_ns).saturating_sub(self.wall_origin_ns))
@@ -207,7 +207,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit as JSON, CSV and the console write it.
+    /// Returns the name of the unit in JSON, CSV and on the console.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -242,7 +242,8 @@ impl Unit {
         }
     }
 
-    /// What one of this unit is in units of `other`; 1 where the two measure different things.
+    /// Returns how many units of `other` one of this unit is; 1 if the two measure different
+    /// quantities.
     #[must_use]
     pub(crate) fn in_units_of(self, other: Self) -> f64 {
         match (self.scale(), other.scale()) {

@@ -54,9 +54,9 @@ pub enum Length {
     Normal(NormalDistribution),
     /// A log-normal distribution, which is skewed to the right.
     LogNormal {
-        /// Its mean.
+        /// Mean of the lengths.
         mean: f64,
-        /// Its median, at most the mean.
+        /// Median of the lengths, at most the mean.
         median: f64,
     },
 }

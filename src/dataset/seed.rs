@@ -53,14 +53,14 @@ impl Seed {
 /// Increment of `SplitMix64`: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The output function of `SplitMix64` (Steele, Lea and Flood, 2014).
+/// Applies the output function of `SplitMix64` (Steele, Lea and Flood, 2014).
 const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// The 64-bit FNV-1a hash (draft-eastlake-fnv).
+/// Returns the 64-bit FNV-1a hash (draft-eastlake-fnv).
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -155,7 +155,7 @@ impl Serialize for Body<'_> {
     }
 }
 
-/// A field that a dialect builds itself.
+/// Returns a field that a dialect builds itself.
 pub(super) fn made(value: &impl Serialize) -> Member<'static> {
     // Text, numbers and JSON values always serialise.
     Member::Made(to_raw_value(value).unwrap_or_default())

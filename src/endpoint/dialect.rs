@@ -57,18 +57,19 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Whether the turn is sent without earlier turns: it is the first, or has its whole history.
+    /// Returns whether the turn is sent without earlier turns: it is the first, or has its whole
+    /// history.
     pub(super) const fn stands_alone(&self) -> bool {
         self.at == 0 || self.conversation.standalone_turns
     }
 
-    /// The conversation up to this turn, without the system message.
+    /// Returns the conversation up to this turn, without the system message.
     pub(super) fn history(&self) -> Vec<Said<'a>> {
         history(self.conversation, self.at, self.answers)
     }
 }
 
-/// The endpoint for the dialect `D`.
+/// Creates the endpoint for the dialect `D`.
 pub(super) fn build<D: Dialect>(config: &Config) -> Arc<dyn Endpoint> {
     Arc::new(Spoken::<D> { config: config.clone(), dialect: PhantomData })
 }

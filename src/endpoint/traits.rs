@@ -56,7 +56,7 @@ pub struct EndpointTraits {
 }
 
 impl EndpointTraits {
-    /// The traits of a dialect whose requests and responses are texts, streamed or not.
+    /// Returns the traits of a dialect whose requests and responses are texts, streamed or not.
     #[must_use]
     pub const fn text(
         name: &'static str,

@@ -11,7 +11,7 @@ use crate::dataset::Branch;
 use crate::record::Ancestry;
 use crate::units::Nanos;
 
-/// What a started conversation begins with.
+/// The place and the history with which a started conversation begins.
 pub(super) struct Origin {
     /// Index of the conversation in the dataset.
     pub(super) conversation: usize,

@@ -12,11 +12,11 @@ use crate::endpoint::EndpointTraits;
 use crate::record::{TraceContext, TraceShare};
 use crate::transport::RequestHeaders;
 
-/// Different for each request.
+/// Header with the ID of the request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The same for all requests of a session.
+/// Header with the ID of the session, the same for all its requests.
 const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
-/// Repeats the session ID for routers that keep a session on one server.
+/// Header that repeats the ID of the session, for routers that keep a session on one server.
 const SESSION_AFFINITY: HeaderName = HeaderName::from_static("x-session-affinity");
 
 /// Position of the request in a trace, following W3C Trace Context.

@@ -23,9 +23,9 @@ pub(super) struct Slots {
 struct State {
     /// Number of opened slots.
     opened: u64,
-    /// Number of these that nobody holds; zero while anybody waits.
+    /// Number of opened slots without a holder; zero while a task waits.
     free: u64,
-    /// Those who wait, of which some may have given up.
+    /// Tasks that wait for a slot; some may have stopped waiting.
     waiting: VecDeque<oneshot::Sender<Slot>>,
 }
 
@@ -93,7 +93,7 @@ impl Slots {
         }
     }
 
-    /// Takes a free slot, or else joins those who wait.
+    /// Takes a free slot, or else joins the tasks that wait for one.
     fn request(self: &Arc<Self>) -> Result<Slot, oneshot::Receiver<Slot>> {
         let mut state = self.state.lock();
         if state.free > 0 {
@@ -109,7 +109,7 @@ impl Slots {
         Err(passed_on)
     }
 
-    /// Gives a slot that has been free since `free_from` to the next who waits.
+    /// Gives a slot that has been free since `free_from` to the next task that waits.
     fn pass_on(self: &Arc<Self>, free_from: Nanos) {
         loop {
             let mut state = self.state.lock();

@@ -72,7 +72,7 @@ const WAKE: Nanos = Nanos(100_000);
 pub(super) struct Sleep {
     from: AtomicU64,
     until: AtomicU64,
-    /// How long the thread had waited for a core when that was last asked.
+    /// How long the thread had waited for a core when this was last read, in nanoseconds.
     waited: AtomicU64,
 }
 

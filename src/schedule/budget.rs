@@ -17,7 +17,7 @@ pub(crate) struct Budget {
     sessions: Option<u64>,
     /// Number of sessions started in order.
     started: u64,
-    /// One past the highest session started, counted from the phase's first session.
+    /// Number after the highest session started, counted from the phase's first session.
     past: u64,
     /// Number of sessions of the phase that all shards agree on, if there are several.
     agreed: Option<u64>,

@@ -399,7 +399,7 @@ pub enum UseOfTimestamps {
 pub enum Zero {
     /// The first timestamp.
     First,
-    /// This time.
+    /// A given time.
     At(Nanos),
 }
 

@@ -184,7 +184,7 @@ impl Courier {
 /// The reason why the collector did not accept a request.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// What happened.
+    /// The reason: a status, or an error of the connection.
     pub(super) reason: String,
     /// Whether the collector may accept it later.
     pub(super) is_passing: bool,

@@ -80,11 +80,11 @@ pub(crate) struct Turns {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Cache {
-    /// Shared by all sessions.
+    /// Number of tokens that all sessions share.
     pub(crate) layer1_tokens: u64,
-    /// Shared by the sessions of a group.
+    /// Number of tokens that the sessions of a group share.
     pub(crate) layer1_5_tokens: u64,
-    /// Of a session.
+    /// Number of tokens that only one session has.
     pub(crate) layer2: Lognormal,
     pub(crate) layer1_5_groups: Groups,
 }

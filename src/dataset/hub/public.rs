@@ -43,7 +43,7 @@ pub(super) enum Files {
     Url(&'static str),
 }
 
-/// As its name.
+/// Serializes the name of the dataset.
 impl Serialize for Public {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name)
@@ -104,7 +104,7 @@ impl Public {
         Self { files: Files::Split(subset, split), ..self }
     }
 
-    /// With prompts from a template instead of a column.
+    /// Returns a dataset whose prompts come from a template instead of a column.
     const fn filled(name: &'static str, repository: &'static str, template: &'static str) -> Self {
         Self { template: Some(template), ..Self::new(name, repository, "") }
     }
@@ -213,7 +213,7 @@ const fn agents(name: &'static str, repository: &'static str, rows: &'static str
     all.is(rows, NOT_STATED, "traces of coding agents")
 }
 
-/// A part of SPEED-Bench; some of its rows have only the source of a text.
+/// Returns a part of SPEED-Bench, some of whose rows have only the source of a text.
 const fn speed(name: &'static str, subset: &'static str, category: Option<&'static str>) -> Public {
     let filter = match category {
         Some(category) => Some(("category", category)),

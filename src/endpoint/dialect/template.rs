@@ -156,7 +156,7 @@ impl Endpoint for Templated {
     }
 }
 
-/// The variables of a template.
+/// Returns the variables of a template.
 fn variables(turn: &Turn, turns: &[Turn], streaming: bool) -> Map<String, Value> {
     let texts: Vec<String> = turn.texts.iter().map(ToString::to_string).collect();
     let named = |wanted: &[&str]| -> Vec<&String> {
@@ -202,7 +202,7 @@ fn by_name(turn: &Turn) -> Map<String, Value> {
     by_name
 }
 
-/// A turn as a template sees it.
+/// Returns a turn as a template sees it.
 fn shown(turn: &Turn) -> Value {
     let texts: Vec<Value> = turn
         .texts

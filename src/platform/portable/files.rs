@@ -82,7 +82,7 @@ impl UnnamedFile {
 
 #[cfg(test)]
 impl UnnamedFile {
-    /// A file that has a name.
+    /// Wraps a file that has a name.
     pub(crate) fn of(file: File) -> Self {
         Self(Lock::new(file))
     }

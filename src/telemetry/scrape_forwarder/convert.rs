@@ -117,7 +117,7 @@ impl<'e> Starts<'e> {
 
 /// The points of a family, by name and scope.
 struct Groups<'e, P> {
-    /// In the order of their first points.
+    /// Points by family, in the order of the first point of each.
     all: Vec<((&'e str, usize), Vec<P>)>,
     places: HashMap<(&'e str, usize), usize>,
     current: usize,
