@@ -18,10 +18,8 @@ mod rehearsal;
 mod report;
 mod selfcheck;
 mod start;
-mod stderr;
 mod synthesize;
 mod validate;
-mod view;
 
 use std::ffi::OsString;
 use std::fs;
@@ -30,14 +28,12 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use self::stderr::Stderr;
 use crate::cli::{self, CliError, Command, Demo, ManPage};
-use crate::console::Style;
 use crate::dataset::DatasetError;
 use crate::metrics;
 use crate::mock_server::{self, MockServer};
-use crate::platform::terminal::Terminal;
 use crate::redact;
+use crate::terminal::{Stderr, stderr};
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,15 +208,4 @@ fn serve(config: mock_server::Config, out: &mut impl Write) -> anyhow::Result<Ou
     interrupt.wait();
     server.stop();
     Ok(Outcome::Done)
-}
-
-/// The terminal's width, with colour; the style of files without a terminal.
-fn terminal_style() -> Style {
-    let Some(width) = terminal_width(&io::stdout()) else { return Style::FILE };
-    Style { width, colour: std::env::var_os("NO_COLOR").is_none() }
-}
-
-/// Width of the terminal `stream`; `None` if it is not a terminal.
-fn terminal_width(stream: &impl Terminal) -> Option<u16> {
-    stream.is_terminal().then(|| stream.size().map_or(Style::FILE.width, |(columns, _)| columns))
 }

@@ -71,6 +71,8 @@ mod processing;
 
 pub mod console;
 
+mod terminal;
+
 pub mod report;
 
 pub mod api;

@@ -7,13 +7,14 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::{Outcome, terminal_style};
+use super::Outcome;
 use crate::cli::AnalyzeTrace;
 use crate::console::{self, Style};
 use crate::dataset::{self, TraceAnalysis};
 use crate::metrics::metric::Distribution;
 use crate::metrics::percentile::distribution;
 use crate::platform::replace;
+use crate::terminal::terminal_style;
 
 const COLUMNS: [&str; 8] = ["Metric", "Mean", "Std Dev", "Min", "P25", "Median", "P75", "Max"];
 

@@ -3,14 +3,13 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use super::stderr::Stderr;
-use super::view::View;
 use crate::api::{Api, Listener};
 use crate::config::{RunConfig, Ui};
 use crate::follow::Followers;
 use crate::interrupt::Interrupter;
 use crate::mlflow::Tracker;
 use crate::status::Status;
+use crate::terminal::{Stderr, View};
 
 /// The followers that the settings of a command ask for.
 pub(super) struct Audience {

@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail};
 use tokio::runtime;
 use uuid::Uuid;
 
+use super::Outcome;
 use super::profile::counter;
-use super::{Outcome, stderr::Stderr};
 use crate::cli::Chat;
 use crate::config::{RunConfig, url as urls};
 use crate::dataset::{Conversation, Turn};
@@ -16,6 +16,7 @@ use crate::endpoint::{self, Endpoint, ParsedResponse, http_error};
 use crate::record::{Arrival, RequestError, ResponseBody, SseEvent};
 use crate::redact;
 use crate::runner::RequestBuilder;
+use crate::terminal::Stderr;
 use crate::tokenizer::TokenCounter;
 use crate::transport::{Client, Connector, OutgoingRequest, SessionConnection, Target, Watch};
 use crate::units::Nanos;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, gates, terminal_style};
+use super::{Outcome, gates};
 use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use crate::cli::{Compare, CompareFormat};
 use crate::column::Store;
@@ -18,6 +18,7 @@ use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::multi_run::{Member, Variation};
 use crate::run::RunReport;
 use crate::server_metrics::snapshot::Kind;
+use crate::terminal::terminal_style;
 
 /// Version of the JSON output.
 const SCHEMA_VERSION: &str = "1.0";

@@ -5,12 +5,11 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::stderr::Stderr;
-use super::terminal_width;
 use crate::config::{Environment, Ui};
 use crate::console::DownloadLine;
 use crate::dataset::{PUBLIC, Public};
 use crate::hub::Hub;
+use crate::terminal::{Stderr, terminal_width};
 
 /// The hub, whose downloads are shown as `ui` asks.
 pub(super) fn hub(ui: Ui) -> Hub {

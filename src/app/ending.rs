@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail};
 
 use super::output::Output;
-use super::{Outcome, gates, plot, terminal_style};
+use super::{Outcome, gates, plot};
 use crate::artifacts::ArtifactError;
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::layout::Layout;
@@ -29,6 +29,7 @@ use crate::multi_run::{
 use crate::report::plot::AutoPlot;
 use crate::report::{self, Comparison, PageFile};
 use crate::run::{ClientTables, RunReport};
+use crate::terminal::terminal_style;
 
 /// A run that has ended and written its files.
 pub(super) struct RunEnding {

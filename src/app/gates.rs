@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::Outcome;
-use super::stderr::Stderr;
 use crate::config::Environment;
 use crate::judge::JudgedRun;
 use crate::judge::reports::{self, Suite};
 use crate::platform::replace;
+use crate::terminal::Stderr;
 
 /// Checks that the JUnit file can be written, and creates its directory.
 pub(super) fn check(junit: Option<&Path>) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::Outcome;
-use super::view::View;
+use crate::terminal::View;
 
 /// Where a command writes its results. An error does not end the command, since the reader of the
 /// output may be gone: nothing more is written then.

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use uuid::Uuid;
 
 use super::report::warn;
-use super::{Outcome, logging, terminal_style};
+use super::{Outcome, logging};
 use crate::artifacts::layout::PLOTS;
 use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, Wanted};
 use crate::cli::Plot;
@@ -18,6 +18,7 @@ use crate::multi_run::{Config, GroupResults, Member, Trials};
 use crate::report::plot::{self, AutoPlot, Charts};
 use crate::report::{self, Comparison};
 use crate::run::RunReport;
+use crate::terminal::terminal_style;
 
 /// The list of the pictures.
 const SUMMARY: &str = "summary.txt";
@@ -141,7 +142,7 @@ struct Source {
 
 enum Kind {
     Run,
-    Group(Group),
+    Group(Box<Group>),
 }
 
 /// Adds the runs in `directory`, which is below `root` or the same.
@@ -152,7 +153,7 @@ fn find(
     sources: &mut Vec<Source>,
 ) -> anyhow::Result<()> {
     let kind = match Group::find(directory)? {
-        Some(group) => Some(Kind::Group(group)),
+        Some(group) => Some(Kind::Group(Box::new(group))),
         None => rebuild::layout(directory)?.records.exists().then_some(Kind::Run),
     };
     if let Some(kind) = kind {

@@ -10,7 +10,6 @@ use super::ending::{
     Delivery, Ending, GroupEnding, RunEnding, Runs, deliver, line_of_cell, line_of_run,
 };
 use super::output::Output;
-use super::stderr::Stderr;
 use super::{Outcome, gates, page};
 use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use crate::cli::Report;
@@ -21,6 +20,7 @@ use crate::mlflow::Resender;
 use crate::multi_run::{Failure, GroupResults, RunResult, Trials, Variation};
 use crate::platform::signals;
 use crate::redact;
+use crate::terminal::Stderr;
 
 /// Recomputes the summaries of the directories. A single directory is that of a run or of
 /// several runs; several directories are the shards of one run.
@@ -31,14 +31,15 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
     let wishes = wishes(asked);
     let mut out = Output::new(out);
     let ending = match (asked.directories.as_slice(), asked.artifact_dir.clone()) {
-        ([only], None) => match Group::find(only)? {
-            Some(group) => Ending::Group(Box::new(many(only, group, asked, &wishes, &mut out)?)),
-            None => {
+        ([only], None) => {
+            if let Some(group) = Group::find(only)? {
+                Ending::Group(Box::new(many(only, group, asked, &wishes, &mut out)?))
+            } else {
                 let needs_server_metrics = asked.page.is_some();
                 let wanted = Wanted { needs_server_metrics, ..wanted(asked) };
                 one(rebuild::rebuild_with(only, wanted)?, asked)?
             }
-        },
+        }
         (parts, place) => {
             one(rebuild::combine(parts, place, asked.overwrite, &asked.judge.gates)?, asked)?
         }

@@ -17,7 +17,7 @@ use anyhow::Context;
 use jiff::Zoned;
 
 use super::profile;
-use super::{Outcome, interrupt, terminal_style};
+use super::{Outcome, interrupt};
 use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
 use crate::follow::{Follower, Followers};
@@ -28,6 +28,7 @@ use crate::metrics::health::{Limits, SelfCheck};
 use crate::metrics::metric::MeasuredRecord;
 use crate::platform::cores::keep_to;
 use crate::platform::replace::replace;
+use crate::terminal::terminal_style;
 use cores::Cores;
 use report::{Level, Report, Step};
 use server::Server;

@@ -5,9 +5,9 @@ use std::io::Write;
 use anyhow::bail;
 use jiff::Timestamp;
 
-use super::stderr::Stderr;
 use crate::config::{RunConfig, Ui};
 use crate::interrupt::Interrupt;
+use crate::terminal::Stderr;
 use crate::units::{Clock, Nanos};
 
 /// Maximum time until the start; anything later is a typing error.

@@ -8,7 +8,7 @@ use super::{Config, Failure, RunResult, Trials, Variation};
 /// The results of several runs: of one load, or of the cells of a sweep.
 #[derive(Debug)]
 pub(crate) enum GroupResults {
-    Trials(Trials),
+    Trials(Box<Trials>),
     Sweep(Box<Results>),
 }
 
@@ -25,7 +25,8 @@ impl GroupResults {
             return Self::Sweep(Box::new(Results::of(config, sweep, sweep_id, cells)));
         }
         let trials = cells.pop().map(|(_, trials)| trials);
-        Self::Trials(trials.unwrap_or_else(|| Trials::new(config.clone(), sweep_id)))
+        let trials = trials.unwrap_or_else(|| Trials::new(config.clone(), sweep_id));
+        Self::Trials(Box::new(trials))
     }
 
     /// Iterates over all runs that were started.

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use crate::support::run::{aiperf, profile_command, signal};
 
 /// Maximum time until a run has sent a number of requests.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_mins(1);
 
 /// An ending, and what leads to it.
 struct Ending {
@@ -161,7 +161,7 @@ impl Ending {
 fn shown(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let is_result = |line: &&str| !line.starts_with("  ") && !line.starts_with("Files in ");
-    text.lines().filter(is_result).map(|line| format!("{line}\n")).collect()
+    text.lines().filter(is_result).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the content of each file in `directory` that describes results, by its path. Tables of

@@ -6,7 +6,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::RunInputs;
-use crate::app::{Outcome, terminal_style};
+use crate::app::Outcome;
 use crate::config::{DryRun, RunConfig};
 use crate::console;
 use crate::dataset::preview::{BLOCK_TOKENS, Preview, Walk};
@@ -14,6 +14,7 @@ use crate::dataset::{Account, CacheBust, Sampler};
 use crate::metrics::metric::Distribution;
 use crate::metrics::percentile::distribution;
 use crate::schedule::config::StopCondition;
+use crate::terminal::terminal_style;
 
 const COLUMNS: [&str; 9] = ["Length", "avg", "min", "p25", "p50", "p75", "p90", "p99", "max"];
 

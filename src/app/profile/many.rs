@@ -18,7 +18,6 @@ use crate::app::ending::{
     Cut, Delivery, Ending, GroupEnding, RunEnding, Runs, deliver, line_of_cell, line_of_run,
 };
 use crate::app::output::Output;
-use crate::app::stderr::Stderr;
 use crate::app::{Outcome, explained, interrupt};
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::rebuild::Rebuilt;
@@ -33,6 +32,7 @@ use crate::multi_run::sweep::{self, Choice, Step};
 use crate::multi_run::{
     self, Failure, GroupResults, Member, Planner, RunResult, Trials, Variation, space,
 };
+use crate::terminal::Stderr;
 use crate::units::{Clock, Nanos};
 
 /// Performs the runs of `benchmark`, and writes the results to `out`.

@@ -23,6 +23,7 @@ use crate::column::{Column, Store};
 use crate::judge::Gate;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::run::{Combination, Part, RunDescription, RunOutcome};
+use crate::schedule::BranchStats;
 use crate::schedule::config::PhaseConfig;
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
@@ -118,11 +119,7 @@ pub fn combine(
         incomplete_reason: incomplete_reason(&combination, &sources),
         ended_by: None,
         sent: gathered.sent(),
-        branches: ends
-            .iter()
-            .map(|end| end.branches)
-            .sum::<Option<_>>()
-            .filter(|_| !ends.is_empty()),
+        branches: branches(&ends),
         client_health: ClientHealth::combined(&clients, &gathered.of_client(), &load),
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
@@ -143,9 +140,14 @@ pub fn combine(
         .write(&layout.manifest)
         .map_err(|error| failed(&layout.manifest, &error))?;
     written.push(layout.manifest.clone());
-    let rows = Rows { registry, origins };
+    let (rows, server_metrics) = (Rows { registry, origins }, files);
     let profiling = gathered.profiling;
-    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows, coverage })
+    Ok(Rebuilt { report, layout, server_metrics, notes, profiling, written, rows, coverage })
+}
+
+/// Returns what became of the conversations that others started in all shards, if each of them knows.
+fn branches(ends: &[&RunOutcome]) -> Option<BranchStats> {
+    ends.iter().map(|end| end.branches).sum::<Option<_>>().filter(|_| !ends.is_empty())
 }
 
 /// Returns what is known of a shard with this number of records.

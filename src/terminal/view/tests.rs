@@ -18,7 +18,7 @@ fn a_panic_gives_the_terminal_back() {
     }
     let program = env::current_exe().unwrap();
     let commands = format!(
-        "stty cols 80 rows 24; '{}' --exact app::view::tests::a_panic_gives_the_terminal_back \
+        "stty cols 80 rows 24; '{}' --exact terminal::view::tests::a_panic_gives_the_terminal_back \
          --nocapture; stty -a",
         program.display()
     );
@@ -60,8 +60,8 @@ fn panic_during_the_view() {
     });
     assert!(thread.join().is_err());
     assert!(view.screen().is_none());
-    let stats = PhaseStats { phase: PhaseKind::Profiling, ..PhaseStats::default() };
-    let phases = [stats];
+    let sending = PhaseStats { phase: PhaseKind::Profiling, ..PhaseStats::default() };
+    let phases = [sending];
     let health = || unreachable!("lines do not show client health");
     view.progress(&Progress { phases: &phases, is_behind: false, health: &health });
     stderr::finish();

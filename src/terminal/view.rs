@@ -13,8 +13,8 @@ use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::style::{Color, Modifier};
 
 use super::stderr::{self, Stderr};
-use super::terminal_width;
-use crate::config::Ui;
+use super::style::terminal_width;
+use crate::console::Ui;
 use crate::console::live::draw::{Choice, Page, SMALLEST, draw};
 use crate::console::{ProgressLine, block};
 use crate::follow::{Follower, Progress};
@@ -44,7 +44,7 @@ const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
 static TAKEN: Lock<Option<Arc<Keyboard>>> = Lock::new(None);
 
 /// Shows the progress of the runs of a command, while it is open.
-pub(super) struct View {
+pub(crate) struct View {
     ui: Ui,
     /// Interval between blocks of statistics, if there are any.
     stats_interval: Option<Nanos>,
@@ -62,7 +62,7 @@ struct Shown {
 }
 
 /// The live view.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     interrupter: Interrupter,
     interrupt: Interrupt,
     status: Arc<Status>,
@@ -81,7 +81,7 @@ struct State {
 impl View {
     /// Creates the view that `ui` specifies, which is closed. Lines have blocks of statistics at
     /// `stats_interval`, if given.
-    pub(super) fn new(
+    pub(crate) fn new(
         ui: Ui,
         stats_interval: Option<Nanos>,
         interrupter: &Interrupter,
@@ -94,14 +94,14 @@ impl View {
     /// Begins to show progress: in the live view if it is wanted, standard error is a terminal that
     /// is large enough, the program is in its foreground, and the threads can be started, or else as
     /// lines.
-    pub(super) fn open(&self) {
+    pub(crate) fn open(&self) {
         let start = || Screen::start(&self.interrupter, &self.status);
         let screen = (self.ui == Ui::Dashboard).then(start).flatten();
         *self.shown.lock() = Shown { is_open: true, line: None, screen };
     }
 
     /// Returns whether the status is shown.
-    pub(super) fn needs_status(&self) -> bool {
+    pub(crate) fn needs_status(&self) -> bool {
         let has_blocks = self.ui != Ui::None && self.stats_interval.is_some();
         has_blocks || self.screen().is_some()
     }
@@ -113,7 +113,7 @@ impl View {
 
     /// Shows a line for standard output in the live view. Returns whether the caller need not
     /// write it, since it will be written after the view.
-    pub(super) fn takes(&self, text: &str) -> bool {
+    pub(crate) fn takes(&self, text: &str) -> bool {
         if self.screen().is_none() {
             return false;
         }
@@ -128,7 +128,7 @@ impl View {
     }
 
     /// Gives the terminal back, after a last frame, and shows no more progress.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let Shown { screen, .. } = std::mem::take(&mut *self.shown.lock());
         if let Some(screen) = screen {
             {

@@ -17,7 +17,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A writer whose output a separate thread writes to standard error, in order.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stderr;
+pub(crate) struct Stderr;
 
 #[derive(Default)]
 struct Waiting {
@@ -98,7 +98,7 @@ fn queue() -> Option<&'static Queue> {
 }
 
 /// Starts the thread, so that it does not get the priority of the first thread that writes.
-pub(super) fn start() {
+pub(crate) fn start() {
     queue();
 }
 
@@ -122,7 +122,7 @@ impl Write for Stderr {
 
 /// Writes `enter` and holds all further output back until [`release`]. Returns false if output
 /// is not queued, so that it cannot be held back.
-pub(super) fn hold(enter: &[u8]) -> bool {
+pub(crate) fn hold(enter: &[u8]) -> bool {
     let Some(queue) = queue() else { return false };
     let mut waiting = queue.waiting.lock();
     waiting.append(enter);
@@ -132,7 +132,7 @@ pub(super) fn hold(enter: &[u8]) -> bool {
 }
 
 /// Writes `leave`, and then what was held back.
-pub(super) fn release(leave: &[u8]) {
+pub(crate) fn release(leave: &[u8]) {
     let Some(queue) = queue() else { return };
     let mut waiting = queue.waiting.lock();
     let Some(held) = waiting.held.take() else { return };
@@ -144,7 +144,7 @@ pub(super) fn release(leave: &[u8]) {
 }
 
 /// Adds text that only the live view shows.
-pub(super) fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let Some(queue) = queue() else { return };
     if let Some(held) = &mut queue.waiting.lock().held {
         held.append(text.as_bytes(), true);
@@ -153,7 +153,7 @@ pub(super) fn note(text: &str) {
 
 /// Returns the lines that were held back, about the last `size` bytes of them; `None` unless output
 /// is held back and everything else has been written.
-pub(super) fn ready(size: usize) -> Option<Vec<String>> {
+pub(crate) fn ready(size: usize) -> Option<Vec<String>> {
     let waiting = queue()?.waiting.lock();
     let held = waiting.held.as_ref().filter(|_| waiting.is_idle())?;
     let mut left = size;
@@ -169,12 +169,12 @@ pub(super) fn ready(size: usize) -> Option<Vec<String>> {
 }
 
 /// Returns whether output is held back.
-pub(super) fn is_held() -> bool {
+pub(crate) fn is_held() -> bool {
     queue().is_some_and(|queue| queue.waiting.lock().held.is_some())
 }
 
 /// Writes a frame of the live view; dropped once the view has ended.
-pub(super) fn frame(bytes: &[u8]) {
+pub(crate) fn frame(bytes: &[u8]) {
     let Some(queue) = queue() else { return };
     let mut waiting = queue.waiting.lock();
     if waiting.held.is_some() {
@@ -184,7 +184,7 @@ pub(super) fn frame(bytes: &[u8]) {
 }
 
 /// Waits a limited time until all output is written.
-pub(super) fn finish() {
+pub(crate) fn finish() {
     let Some(queue) = queue() else { return };
     let is_left = |waiting: &mut Waiting| !waiting.is_idle();
     drop(queue.changed.wait_timeout_while(queue.waiting.lock(), FLUSH_TIMEOUT, is_left));
