@@ -78,7 +78,7 @@ pub struct Transfer<'a> {
 }
 
 /// Callback for the progress of downloads.
-type Watch = Box<dyn Fn(Transfer<'_>) + Send + Sync>;
+type OnTransfer = Box<dyn Fn(Transfer<'_>) + Send + Sync>;
 
 /// The hub as configured by the environment.
 pub struct Hub {
@@ -88,7 +88,7 @@ pub struct Hub {
     /// The variable that forbids downloads, if one is set.
     offline: Option<&'static str>,
     pause: Duration,
-    watch: Option<Watch>,
+    watch: Option<OnTransfer>,
 }
 
 /// Omits the token.

@@ -31,7 +31,7 @@ mod traced_io;
 pub use client::Client;
 pub use connector::Connector;
 pub(crate) use exchange::{EventWatch, Exchange};
-pub use exchange::{OutgoingRequest, RequestHeaders, Watch};
+pub use exchange::{Notifications, OutgoingRequest, RequestHeaders};
 pub(crate) use ping::Ping;
 pub use pool::SessionConnection;
 pub use proxy::Proxies;

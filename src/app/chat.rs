@@ -18,7 +18,9 @@ use crate::redact;
 use crate::runner::RequestBuilder;
 use crate::terminal::Stderr;
 use crate::tokenizer::TokenCounter;
-use crate::transport::{Client, Connector, OutgoingRequest, SessionConnection, Target, Watch};
+use crate::transport::{
+    Client, Connector, Notifications, OutgoingRequest, SessionConnection, Target,
+};
 use crate::units::Nanos;
 
 /// Maximum length of a message in bytes.
@@ -159,7 +161,7 @@ impl Session {
             shown = std::mem::replace(&mut shown, Ok(())).and_then(|()| out.flush());
             shown.is_err()
         };
-        let watch = Watch { event: Some(Box::new(&mut show)), ..Watch::default() };
+        let watch = Notifications { event: Some(Box::new(&mut show)), ..Notifications::default() };
         let never = std::future::pending();
         let exchange =
             self.runtime.block_on(self.client.exchange(&request, &self.connection, watch, never));

@@ -34,7 +34,7 @@ pub(super) struct Answer {
     pub(super) response: ParsedResponse,
     pub(super) usage: Usage,
     /// The kinds of content in the current event.
-    pub(super) found: Found,
+    pub(super) found: ContentKinds,
     is_done: bool,
     reported: Option<RequestError>,
     invalid: Option<RequestError>,
@@ -42,7 +42,7 @@ pub(super) struct Answer {
 
 /// Kinds of content.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct ContentKinds {
     pub(super) output: bool,
     pub(super) reasoning: bool,
 }
@@ -196,9 +196,9 @@ impl Answer {
         json: &[u8],
         arrival: Arrival,
     ) -> Result<(), serde_json::Error> {
-        self.found = Found::default();
+        self.found = ContentKinds::default();
         reader.read(json, self)?;
-        let Found { output, reasoning } = self.found;
+        let ContentKinds { output, reasoning } = self.found;
         if output || reasoning {
             if self.response.content.is_empty() {
                 self.response.first_content_tokens = self.usage.completion_tokens;

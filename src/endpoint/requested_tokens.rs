@@ -27,7 +27,7 @@ const DEEPEST: usize = 4;
 /// JSON.
 #[must_use]
 pub(crate) fn requested_output_tokens(body: &[u8]) -> Option<u64> {
-    let mut found = Found::default();
+    let mut found = RequestedCounts::default();
     let mut json = serde_json::Deserializer::from_slice(body);
     Looker { found: &mut found, depth: 0 }.deserialize(&mut json).ok()?;
     found.0.into_iter().flatten().next()
@@ -35,10 +35,10 @@ pub(crate) fn requested_output_tokens(body: &[u8]) -> Option<u64> {
 
 /// The number under each name, from the outermost object.
 #[derive(Default)]
-struct Found([Option<u64>; NAMES.len()]);
+struct RequestedCounts([Option<u64>; NAMES.len()]);
 
 struct Looker<'f> {
-    found: &'f mut Found,
+    found: &'f mut RequestedCounts,
     depth: usize,
 }
 
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for Looker<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let mut inner = Found::default();
+        let mut inner = RequestedCounts::default();
         while let Some(name) = members.next_key::<Text<'de>>()? {
             if let Some(place) = NAMES.iter().position(|known| *known == name.0) {
                 let number = members.next_value::<Number>()?.whole();

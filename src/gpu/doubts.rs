@@ -55,7 +55,7 @@ struct Facts<'a> {
 }
 
 /// A finding and what to do about it.
-type Found = (String, &'static str);
+type Doubt = (String, &'static str);
 
 const EXPORTER: &str =
     "compare the exporter with nvidia-smi or amd-smi, and update or restart the exporter";
@@ -77,7 +77,7 @@ impl Facts<'_> {
     }
 
     /// The field contains the code of the last error, which remains until the driver is reloaded.
-    fn errors(&self) -> Option<Found> {
+    fn errors(&self) -> Option<Doubt> {
         let advice = "look the code up in NVIDIA's list of XID errors, see the kernel log of the \
                       GPU's host, and run again after the GPU was reset";
         let values = self.values(XID)?;
@@ -100,7 +100,7 @@ impl Facts<'_> {
         Some((finding, advice))
     }
 
-    fn slowdown(&self) -> Option<Found> {
+    fn slowdown(&self) -> Option<Doubt> {
         let bits = self.within(CLOCK_EVENTS)?;
         let (count, name) = SLOWDOWNS
             .iter()
@@ -117,7 +117,7 @@ impl Facts<'_> {
         ))
     }
 
-    fn violation(&self) -> Option<Found> {
+    fn violation(&self) -> Option<Doubt> {
         let phase =
             self.phase.window.end_ns.saturating_sub(self.phase.window.start_ns) as f64 / 1e3;
         let share = |tag: &str| {
@@ -134,7 +134,7 @@ impl Facts<'_> {
     }
 
     /// A counter that rises by more than any GPU can use is not believed.
-    fn counter(&self) -> Option<Found> {
+    fn counter(&self) -> Option<Doubt> {
         let energy = self.phase.counted_energy(self.gpu, self.fields)?;
         (!self.phase.is_possible(&energy)).then(|| {
             let finding = format!(
@@ -147,7 +147,7 @@ impl Facts<'_> {
     }
 
     /// Samples that no GPU can have are left out, by field.
-    fn impossible(&self) -> impl Iterator<Item = Found> {
+    fn impossible(&self) -> impl Iterator<Item = Doubt> {
         let scrapes = self.phase.times.len();
         self.fields.iter().enumerate().filter_map(move |(index, field)| {
             let readings = || self.gpu.readings((index, field), scrapes).map(|(_, reading)| reading);
@@ -166,7 +166,7 @@ impl Facts<'_> {
         })
     }
 
-    fn clock(&self) -> Option<Found> {
+    fn clock(&self) -> Option<Doubt> {
         let mean = |tag| {
             let values = self.within(tag)?;
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

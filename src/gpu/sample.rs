@@ -22,8 +22,8 @@ pub(crate) struct GpuSample {
 #[must_use]
 pub(crate) fn samples(snapshot: &Snapshot<'_>, fields: &Fields) -> Vec<GpuSample> {
     // The values by the index of their field, with the place of the name among those of the field.
-    type Found = BTreeMap<usize, (usize, f64)>;
-    let mut found: Vec<(Gpu, Vendor, Found)> = Vec::new();
+    type ByField = BTreeMap<usize, (usize, f64)>;
+    let mut found: Vec<(Gpu, Vendor, ByField)> = Vec::new();
     for family in &snapshot.families {
         for (index, place) in fields.named(&family.name) {
             let Some(field) = fields.get(*index).filter(|field| field.is_shown) else { continue };
@@ -34,7 +34,7 @@ pub(crate) fn samples(snapshot: &Snapshot<'_>, fields: &Fields) -> Vec<GpuSample
                 let Some(gpu) = Gpu::of(&labels) else { continue };
                 let known = found.iter().position(|(known, ..)| known.is(&gpu));
                 let at = known.unwrap_or_else(|| {
-                    found.push((gpu, field.vendor, Found::new()));
+                    found.push((gpu, field.vendor, ByField::new()));
                     found.len() - 1
                 });
                 let values = &mut found[at].2;
@@ -44,7 +44,7 @@ pub(crate) fn samples(snapshot: &Snapshot<'_>, fields: &Fields) -> Vec<GpuSample
             }
         }
     }
-    let sample = |(gpu, vendor, values): (Gpu, Vendor, Found)| {
+    let sample = |(gpu, vendor, values): (Gpu, Vendor, ByField)| {
         let values = values.into_iter();
         let named = values
             .filter_map(|(index, (_, value))| Some((Arc::clone(&fields.get(index)?.tag), value)));

@@ -243,14 +243,15 @@ impl Gate {
         };
         let limits = found.iter().map(|value| limit.in_named_unit(value.unit()));
         let Some(limits) = limits.collect::<Option<Vec<f64>>>() else {
-            let unit = found.iter().find_map(Found::unit).unwrap_or("unknown");
+            let unit = found.iter().find_map(SeriesValue::unit).unwrap_or("unknown");
             let suffix = limit.suffix.map_or("", Suffix::name);
             let why =
                 format!("a limit in {suffix} does not fit {}, whose unit is {unit}", wanted.name);
             return without(why);
         };
         let pairs = found.iter().zip(limits);
-        let by_slack = |(a, of_a): &(&Found<'_>, f64), (b, of_b): &(&Found<'_>, f64)| {
+        let by_slack = |(a, of_a): &(&SeriesValue<'_>, f64),
+                        (b, of_b): &(&SeriesValue<'_>, f64)| {
             operator.slack(a.value, *of_a).total_cmp(&operator.slack(b.value, *of_b))
         };
         match pairs.min_by(by_slack) {
@@ -320,7 +321,7 @@ fn missing(subject: Subject) -> String {
 }
 
 /// The value of a series.
-struct Found<'a> {
+struct SeriesValue<'a> {
     metric: &'a MetricReport,
     series: &'a SeriesReport,
     statistic: &'a str,
@@ -329,7 +330,7 @@ struct Found<'a> {
 
 impl Series {
     /// Returns the value of each matching series; or why there is none.
-    fn find<'a>(&'a self, report: &'a ServerMetricsReport) -> Result<Vec<Found<'a>>, String> {
+    fn find<'a>(&'a self, report: &'a ServerMetricsReport) -> Result<Vec<SeriesValue<'a>>, String> {
         let is_it = |metric: &&MetricReport| {
             let is_counter = metric.kind == Kind::Counter;
             *metric.name == *self.name
@@ -352,13 +353,13 @@ impl Series {
         }
         let value = |(metric, series): &(&'a MetricReport, &'a SeriesReport)| {
             let value = series.stats.named(&self.statistic)?;
-            Some(Found { metric, series, statistic: &self.statistic, value })
+            Some(SeriesValue { metric, series, statistic: &self.statistic, value })
         };
         Ok(matching.iter().filter_map(value).collect())
     }
 }
 
-impl Found<'_> {
+impl SeriesValue<'_> {
     /// Returns the unit, as far as it is known; rates and counts have none here.
     fn unit(&self) -> Option<&str> {
         let is_plain = !matches!(self.statistic, "rate" | "count" | "count_rate" | "sum_rate");

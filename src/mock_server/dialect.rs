@@ -90,7 +90,7 @@ pub(super) trait Dialect: Debug + Sync {
 
     /// Responds at `now` to a call that does not ask for any work; such calls are not counted and
     /// never fail. `None` if the resource does not exist.
-    fn look_up(&self, _call: &Call<'_>, _now: Nanos) -> Option<Found> {
+    fn look_up(&self, _call: &Call<'_>, _now: Nanos) -> Option<LookupResult> {
         None
     }
 
@@ -140,7 +140,7 @@ pub(super) const SCRIPTED: &str = "The script fails this request.";
 
 /// The result of a dialect's lookup.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct LookupResult {
     pub(super) media_type: &'static str,
     pub(super) body: Bytes,
 }

@@ -13,13 +13,13 @@ use crate::units::Nanos;
 
 /// The material of a server's responses.
 #[derive(Debug)]
-pub(super) struct Material {
+pub(super) struct ReplyContent {
     pub(super) vocabulary: Vocabulary,
     /// A vector as a JSON array, the same for every input.
     pub(super) embedding: String,
 }
 
-impl Material {
+impl ReplyContent {
     pub(super) fn new(script: &Script) -> Self {
         Self {
             vocabulary: Vocabulary::new(script.seed),
@@ -40,7 +40,7 @@ fn embedding(seed: u64, dimensions: usize) -> String {
 /// The response to one request.
 #[derive(Debug)]
 pub(super) struct Reply {
-    pub(super) material: Arc<Material>,
+    pub(super) material: Arc<ReplyContent>,
     pub(super) dialect: &'static dyn Dialect,
     pub(super) id: u64,
     /// Creation time in seconds since the Unix epoch.

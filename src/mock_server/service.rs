@@ -14,8 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use self::answer::{Answer, announce, models_body, not_found, plain, response, too_large};
 use super::activity::{Activity, Finish, InFlight};
 use super::connection::{Framing, Handed, Tracked, Wire};
-use super::dialect::{Call, Dialect, Found, Purpose, Route, SCRIPTED, json_string};
-use super::reply::{Events, Material, Reply};
+use super::dialect::{Call, Dialect, LookupResult, Purpose, Route, SCRIPTED, json_string};
+use super::reply::{Events, Reply, ReplyContent};
 use super::request::{BadRequest, Prompt};
 use super::schedule::{Schedule, mix};
 use super::script::{Fault, Script};
@@ -39,7 +39,7 @@ pub(super) struct Service {
     pub(super) activity: Arc<Activity>,
     pub(super) log: Option<Arc<WriteLog>>,
     clock: Clock,
-    material: Arc<Material>,
+    material: Arc<ReplyContent>,
     prompts: PromptCounter,
     slots: Option<Arc<Semaphore>>,
     /// The body of `/v1/models`.
@@ -81,7 +81,7 @@ impl Service {
             activity: Arc::default(),
             log,
             clock,
-            material: Arc::new(Material::new(&script)),
+            material: Arc::new(ReplyContent::new(&script)),
             prompts: PromptCounter::default(),
             slots: script.max_concurrent.map(|n| Arc::new(Semaphore::new(n))),
             models: models_body(&script.models, created),
@@ -176,7 +176,7 @@ impl Connection {
                 Some((dialect, route)) if route.purpose == Purpose::LookUp => {
                     let call = Call::new(route, path, request.headers(), b"");
                     Ok(match dialect.look_up(&call, Clock::now()) {
-                        Some(Found { media_type, body }) => plain(media_type, body),
+                        Some(LookupResult { media_type, body }) => plain(media_type, body),
                         None => not_found(path),
                     })
                 }

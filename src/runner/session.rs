@@ -20,7 +20,7 @@ use crate::dataset::Conversation;
 use crate::record::{Ancestry, ErrorKind, RequestRecord, TurnId};
 use crate::redact::ShownUrl;
 use crate::schedule::{PhaseKind, Users};
-use crate::transport::{EventWatch, OutgoingRequest, SessionConnection, Watch};
+use crate::transport::{EventWatch, Notifications, OutgoingRequest, SessionConnection};
 use crate::units::{Clock, Nanos};
 
 /// Data that the requests of a session share.
@@ -352,7 +352,7 @@ impl PhaseWorker {
         self.phase.counters.request_sent(Clock::now());
         let give_up = self.phase.gives_up_after(session.number, turn);
         let (sent, was_sent) = give_up.map(|_| oneshot::channel()).unzip();
-        let watch = Watch { sent, event: self.first_content(prefill_slot) };
+        let watch = Notifications { sent, event: self.first_content(prefill_slot) };
         let cancelled = self.cancelled(give_up, was_sent);
         let client = &self.shared.client;
         let mut cancelled = pin!(cancelled);

@@ -12,7 +12,9 @@ use super::worker::Shared;
 use crate::endpoint::{Endpoint, NextStep, http_error};
 use crate::record::{ErrorKind, RequestError};
 use crate::redact::Secret;
-use crate::transport::{Exchange, OutgoingRequest, RequestHeaders, SessionConnection, Watch};
+use crate::transport::{
+    Exchange, Notifications, OutgoingRequest, RequestHeaders, SessionConnection,
+};
 use crate::units::Clock;
 
 /// Returns the step after an exchange, which is the response to the step `asked` or to the request
@@ -110,7 +112,7 @@ impl Steps<'_> {
             let never = std::future::pending();
             let client = &self.worker.client;
             let exchange =
-                client.exchange(&request, self.connection, Watch::default(), never).await;
+                client.exchange(&request, self.connection, Notifications::default(), never).await;
             absorb(so_far, exchange, &step);
             if step.is_download {
                 return;

@@ -20,7 +20,7 @@ use super::acknowledge::Acknowledgements;
 use super::body::BodySink;
 use super::connection::Connection;
 use super::connector::{Connector, Route};
-use super::exchange::{Exchange, OutgoingRequest, Watch};
+use super::exchange::{Exchange, Notifications, OutgoingRequest};
 use super::limit::Slot;
 use super::pool::{IdlePool, SessionConnection};
 use super::{Config, ConnectionReuse};
@@ -82,7 +82,7 @@ impl Client {
         &self,
         request: &OutgoingRequest<'_>,
         session: &SessionConnection,
-        mut watch: Watch<'_>,
+        mut watch: Notifications<'_>,
         cancelled: impl Future<Output = ()>,
     ) -> Exchange {
         let mut exchange = Exchange::begin();
@@ -152,7 +152,7 @@ impl Client {
         &self,
         request: &OutgoingRequest<'_>,
         session: &SessionConnection,
-        watch: &mut Watch<'_>,
+        watch: &mut Notifications<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), RequestError> {
         let Some(route) = self.connector.route(request.target) else {
@@ -211,7 +211,7 @@ impl Client {
     async fn attempt(
         &self,
         work: &Work<'_>,
-        watch: &mut Watch<'_>,
+        watch: &mut Notifications<'_>,
         exchange: &mut Exchange,
         slot: Option<Slot>,
     ) -> Result<(), AttemptError> {
@@ -264,7 +264,7 @@ impl Client {
         &self,
         response: Response<Incoming>,
         connection: &mut Connection,
-        watch: &mut Watch<'_>,
+        watch: &mut Notifications<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), RequestError> {
         let (head, mut body) = response.into_parts();

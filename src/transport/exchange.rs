@@ -46,7 +46,7 @@ pub struct OutgoingRequest<'a> {
 
 /// Notifications during an exchange.
 #[derive(Default)]
-pub struct Watch<'a> {
+pub struct Notifications<'a> {
     /// Receives the time at which the last byte of the request was handed to the kernel.
     pub sent: Option<oneshot::Sender<Nanos>>,
     /// Called with each event until it returns true.
@@ -56,7 +56,7 @@ pub struct Watch<'a> {
 /// Receives the raw text of an event; returns whether it needs no further events.
 pub(crate) type EventWatch<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
 
-impl Watch<'_> {
+impl Notifications<'_> {
     /// Passes on the events of `body` after the first `seen`.
     pub(super) fn show(&mut self, body: &ResponseBody, seen: usize) {
         if let Some(event) = &mut self.event
@@ -108,7 +108,7 @@ impl Exchange {
     }
 
     /// Starts an attempt on a connection with this log.
-    pub(super) fn attempt(&mut self, log: &Rc<IoLog>, watch: &mut Watch<'_>) {
+    pub(super) fn attempt(&mut self, log: &Rc<IoLog>, watch: &mut Notifications<'_>) {
         log.reset();
         log.on_sent.replace(watch.sent.take());
         self.log = Some(Rc::clone(log));
@@ -117,7 +117,7 @@ impl Exchange {
     /// Prepares a retry after an attempt that failed before the server sent anything. The next
     /// attempt has an empty trace, but keeps the wait for a slot and the first start. Pending
     /// notifications of `watch` pass to it.
-    pub(super) fn retry(&mut self, watch: &mut Watch<'_>) {
+    pub(super) fn retry(&mut self, watch: &mut Notifications<'_>) {
         self.keep_sent();
         self.retry_count += 1;
         watch.sent = self.log.take().and_then(|log| log.on_sent.take());
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn who_waits_for_a_retried_request_to_be_sent_is_told_of_the_second_attempt() {
         let (sent, mut was_sent) = oneshot::channel();
-        let mut watch = Watch { sent: Some(sent), event: None };
+        let mut watch = Notifications { sent: Some(sent), event: None };
         let mut exchange = Exchange::begin();
         let (first, second) = (Rc::new(IoLog::default()), Rc::new(IoLog::default()));
         exchange.attempt(&first, &mut watch);

@@ -52,7 +52,7 @@ struct Entry {
 }
 
 /// Where the addresses of a host come from.
-enum Found {
+enum Lookup {
     /// From the cache.
     Addresses(Arc<[IpAddr]>),
     /// From a lookup that is in progress.
@@ -80,11 +80,11 @@ impl Resolver {
         }
         let now = Clock::now();
         let entry = match self.find(host, now)? {
-            Found::Addresses(addresses) => {
+            Lookup::Addresses(addresses) => {
                 trace.dns_cache_hit = Some(now);
                 return Ok(addresses);
             }
-            Found::Soon(entry) => entry,
+            Lookup::Soon(entry) => entry,
         };
         trace.dns_cache_miss = self.ttl.map(|_| now);
         trace.dns_start = Some(now);
@@ -103,22 +103,22 @@ impl Resolver {
 
     /// Returns the cached addresses, or a lookup that is in progress or starts now. A lookup past
     /// its timeout is ignored.
-    fn find(&self, host: &Arc<str>, now: Nanos) -> Result<Found, RequestError> {
+    fn find(&self, host: &Arc<str>, now: Nanos) -> Result<Lookup, RequestError> {
         let mut known = self.known.lock();
         if let Some(entry) = known.get(host) {
             match &*entry.outcome.borrow() {
                 None if now.since(entry.begun) < self.timeout => {
-                    return Ok(Found::Soon(entry.clone()));
+                    return Ok(Lookup::Soon(entry.clone()));
                 }
                 Some((at, Ok(addresses))) if self.ttl.is_some_and(|ttl| now.since(*at) < ttl) => {
-                    return Ok(Found::Addresses(Arc::clone(addresses)));
+                    return Ok(Lookup::Addresses(Arc::clone(addresses)));
                 }
                 _ => {}
             }
         }
         let entry = self.begin(host, now)?;
         known.insert(Arc::clone(host), entry.clone());
-        Ok(Found::Soon(entry))
+        Ok(Lookup::Soon(entry))
     }
 
     /// Starts a lookup.

@@ -13,8 +13,8 @@ use aiperf::environment::Environment;
 use aiperf::record::{ErrorKind, HttpTrace, RequestRecord};
 use aiperf::schedule::config::{Limit, PhaseConfig, StopCondition};
 use aiperf::transport::{
-    self, Client, ConnectionReuse, Connections, Connector, OutgoingRequest, Proxies,
-    SessionConnection, Target, TlsOptions, Watch, tls,
+    self, Client, ConnectionReuse, Connections, Connector, Notifications, OutgoingRequest, Proxies,
+    SessionConnection, Target, TlsOptions, tls,
 };
 use aiperf::units::{Clock, Nanos};
 use serde_json::Value;
@@ -426,7 +426,7 @@ fn who_waits_for_a_request_to_be_sent_is_told_by_the_second_attempt() {
             body: long,
         };
         let session = SessionConnection::default();
-        let watch = Watch { sent: Some(sent), event: None };
+        let watch = Notifications { sent: Some(sent), event: None };
         let exchange = client.exchange(&request, &session, watch, std::future::pending()).await;
         assert_eq!((exchange.error, exchange.retry_count), (None, 1));
         assert!(was_sent.await.unwrap() >= exchange.trace.send_start.unwrap());
@@ -454,7 +454,7 @@ async fn exchange(client: &Client, target: usize) -> HttpTrace {
     };
     let session = SessionConnection::default();
     let exchange =
-        client.exchange(&request, &session, Watch::default(), std::future::pending()).await;
+        client.exchange(&request, &session, Notifications::default(), std::future::pending()).await;
     assert_eq!(exchange.error, None);
     exchange.trace
 }

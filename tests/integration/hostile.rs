@@ -14,7 +14,7 @@ use std::time::Duration;
 use aiperf::mock_server::{Config, MockServer};
 use aiperf::record::ErrorKind;
 use aiperf::transport::{
-    self, Client, Connector, OutgoingRequest, SessionConnection, Target, Watch,
+    self, Client, Connector, Notifications, OutgoingRequest, SessionConnection, Target,
 };
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
@@ -417,7 +417,7 @@ fn a_cancelled_request_is_not_begun() {
     let exchange = runtime.block_on(client.exchange(
         &request,
         &session,
-        Watch::default(),
+        Notifications::default(),
         std::future::ready(()),
     ));
     assert_eq!(exchange.error.unwrap().kind, ErrorKind::Cancelled);

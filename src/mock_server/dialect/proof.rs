@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::{Call, Dialect, Found, Route};
+use super::{Call, Dialect, LookupResult, Route};
 use crate::mock_server::reply::Reply;
 use crate::mock_server::request::{self, Ask, BadRequest};
 use crate::mock_server::{Config, MockServer, Script};
@@ -37,10 +37,10 @@ impl Dialect for Proof {
         reply.ready.0.to_string().into_bytes()
     }
 
-    fn look_up(&self, call: &Call<'_>, now: Nanos) -> Option<Found> {
+    fn look_up(&self, call: &Call<'_>, now: Nanos) -> Option<LookupResult> {
         let ready: u64 = call.name.as_deref()?.parse().ok()?;
         let body: &[u8] = if now.0 < ready { b"wait" } else { &[0xff, 0x00] };
-        Some(Found { media_type: "image/x-proof", body: body.into() })
+        Some(LookupResult { media_type: "image/x-proof", body: body.into() })
     }
 }
 

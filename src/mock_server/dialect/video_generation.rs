@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::form::Form;
-use super::{Call, Dialect, Found, Route};
+use super::{Call, Dialect, LookupResult, Route};
 use crate::mock_server::JSON;
 use crate::mock_server::reply::Reply;
 use crate::mock_server::request::{self, Ask, BadRequest, Prompt, Text, missing};
@@ -76,12 +76,12 @@ impl Dialect for VideoGeneration {
         job.told(&job.id(reply.id), "queued").into_bytes()
     }
 
-    fn look_up(&self, call: &Call<'_>, now: Nanos) -> Option<Found> {
+    fn look_up(&self, call: &Call<'_>, now: Nanos) -> Option<LookupResult> {
         let id = call.name.as_deref()?;
         let job = Job::read(id)?;
         let is_done = now >= job.ready && job.fault.is_none();
         if call.route.path.ends_with("/content") {
-            return is_done.then(|| Found { media_type: "video/mp4", body: VIDEO.into() });
+            return is_done.then(|| LookupResult { media_type: "video/mp4", body: VIDEO.into() });
         }
         let status = match job.fault {
             Some(JobFault::Odd) => "daydreaming",
@@ -89,7 +89,7 @@ impl Dialect for VideoGeneration {
             _ if is_done => "completed",
             _ => "in_progress",
         };
-        Some(Found { media_type: JSON, body: job.told(id, status).into() })
+        Some(LookupResult { media_type: JSON, body: job.told(id, status).into() })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::record::{ResponseBody, SseEvent};
 /// A chat response of three tokens, whose chunks are due at 110, 120 and 130.
 fn reply(fault: Option<Fault>) -> Reply {
     Reply {
-        material: Arc::new(Material::new(&Script::default())),
+        material: Arc::new(ReplyContent::new(&Script::default())),
         dialect: dialect("/v1/chat/completions"),
         id: 10,
         created: 1_700_000_000,

@@ -34,7 +34,7 @@ pub(super) fn of(
 ) -> Vec<Span> {
     let key = interner.key(measured);
     let shared = interner.attributes(key);
-    let maker = Maker {
+    let maker = SpanBuilder {
         context: TraceContext::of(measured.record.request_id),
         flags: SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(is_sampled),
         measured,
@@ -44,7 +44,7 @@ pub(super) fn of(
     spans
 }
 
-struct Maker<'a> {
+struct SpanBuilder<'a> {
     context: TraceContext,
     flags: u32,
     measured: &'a MeasuredRecord,
@@ -67,7 +67,7 @@ impl Phase {
     }
 }
 
-impl Maker<'_> {
+impl SpanBuilder<'_> {
     /// Returns nanoseconds since the epoch, as in the files: all times of a record have the same
     /// distance from its start as on the monotonic clock.
     fn wall_ns(&self, at: Nanos) -> u64 {

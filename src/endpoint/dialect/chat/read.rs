@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::endpoint::envelope::enveloped;
-use crate::endpoint::reader::{Answer, Found, Reader, null_is_empty};
+use crate::endpoint::reader::{Answer, ContentKinds, Reader, null_is_empty};
 use crate::endpoint::text::{Number, Text};
 
 enveloped! {
@@ -108,7 +108,7 @@ impl Reader for Choices {
 }
 
 impl Choices {
-    fn choice(&mut self, choice: &Choice<'_>, found: &mut Found) {
+    fn choice(&mut self, choice: &Choice<'_>, found: &mut ContentKinds) {
         let index = choice.index.whole().map_or(0, |index| index as usize).min(CHOICE_LIMIT - 1);
         if self.0.len() <= index {
             self.0.resize_with(index + 1, ChoiceText::default);
