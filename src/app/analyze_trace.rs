@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::cli::AnalyzeTrace;
 use crate::console::{self, Style};
 use crate::dataset::{self, TraceAnalysis};

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use tokio::runtime;
 use uuid::Uuid;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use super::profile::counter;
 use crate::cli::Chat;
 use crate::config::{RunConfig, url as urls};

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, gates};
+use super::gates;
+use super::outcome::Outcome;
 use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use crate::cli::{Compare, CompareFormat};
 use crate::column::Store;

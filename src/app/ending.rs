@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 
+use super::outcome::Outcome;
 use super::output::Output;
-use super::{Outcome, gates, plot};
+use super::{gates, plot};
 use crate::artifacts::ArtifactError;
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::layout::Layout;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::config::Environment;
 use crate::judge::JudgedRun;
 use crate::judge::reports::{self, Suite};

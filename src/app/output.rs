@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::terminal::View;
 
 /// Where a command writes its results. An error does not end the command, since the reader of the

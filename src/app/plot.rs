@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use uuid::Uuid;
 
+use super::logging;
+use super::outcome::Outcome;
 use super::report::warn;
-use super::{Outcome, logging};
 use crate::artifacts::layout::PLOTS;
 use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, Wanted};
 use crate::cli::Plot;

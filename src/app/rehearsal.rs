@@ -13,7 +13,8 @@ use std::thread;
 
 use anyhow::{Context, bail};
 
-use super::{Outcome, profile};
+use super::outcome::Outcome;
+use super::profile;
 use crate::cli;
 use crate::config::{Benchmark, Environment, RunConfig};
 use crate::dataset::{Conversation, Dataset, Source, Turn};

@@ -9,8 +9,9 @@ use anyhow::bail;
 use super::ending::{
     Delivery, Ending, GroupEnding, RunEnding, Runs, deliver, line_of_cell, line_of_run,
 };
+use super::outcome::Outcome;
 use super::output::Output;
-use super::{Outcome, gates, page};
+use super::{gates, page};
 use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use crate::cli::Report;
 use crate::console;

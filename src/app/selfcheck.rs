@@ -16,8 +16,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use jiff::Zoned;
 
+use super::interrupt;
+use super::outcome::Outcome;
 use super::profile;
-use super::{Outcome, interrupt};
 use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
 use crate::follow::{Follower, Followers};

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::cli::Synthesize;
 use crate::dataset::agentic_code::{AgenticCode, End, Session, generate};
 use crate::metrics::metric::Distribution;

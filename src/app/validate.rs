@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use super::{Outcome, datasets};
+use super::datasets;
+use super::outcome::Outcome;
 use crate::cli::Validate;
 use crate::config::Ui;
 use crate::console;

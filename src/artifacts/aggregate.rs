@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::csv::Sections;
-use super::{ArtifactError, WriteFailure, replace, write_whole};
+use super::error::{ArtifactError, WriteFailure};
+use super::replace;
+use super::whole::write_whole;
 use crate::metrics::Verdict;
 use crate::multi_run::aggregate::{Across, Row};
 use crate::multi_run::pooled::{Pooled, pooled};

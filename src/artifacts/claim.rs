@@ -4,8 +4,9 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::error::ArtifactError;
 use super::layout::{self, Layout};
-use super::{ArtifactError, manifest, replace};
+use super::{manifest, replace};
 
 /// A requested directory.
 #[derive(Debug, Clone, Copy)]

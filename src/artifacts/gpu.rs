@@ -8,10 +8,11 @@ use serde::{Serialize, Serializer};
 use serde_json::Number;
 
 use super::csv::{Sections, number};
+use super::error::{ArtifactError, WriteFailure};
 use super::json::{Average, Entry, local_time};
+use super::record_file::FLUSH_INTERVAL;
 use super::server_metrics::csv::text;
 use super::sink::LineSink;
-use super::{ArtifactError, FLUSH_INTERVAL, WriteFailure};
 use crate::gpu::identity::Gpu;
 use crate::gpu::report::{Exporter, GpuEntry, GpuMetric, GpuReport, Spread, display};
 use crate::gpu::sample::GpuSample;

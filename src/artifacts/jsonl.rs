@@ -12,10 +12,10 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::decimal::Form;
+use super::error::{ArtifactError, WriteFailure};
 use super::record_file::RecordFile;
 use super::sink::LineSink;
 use super::trace::Trace;
-use super::{ArtifactError, WriteFailure};
 use crate::metrics::health::{ArrivalErrors, ClientErrors};
 use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
 use crate::metrics::tag::TagMap;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::ArtifactError;
+use super::error::ArtifactError;
 use super::sweep::Plan;
 use crate::multi_run::{AGGREGATE, Member, SWEEP_AGGREGATE};
 

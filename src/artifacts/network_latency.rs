@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::error::{ArtifactError, WriteFailure};
 use super::sink::LineSink;
-use super::{ArtifactError, WriteFailure};
 use crate::network_latency::{Probe, ProbeSink};
 use crate::record::RequestError;
 

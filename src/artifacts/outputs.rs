@@ -11,8 +11,10 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::decimal::Form;
+use super::error::{ArtifactError, WriteFailure};
 use super::record_file::RecordFile;
-use super::{ArtifactError, WriteFailure, replace, write_whole};
+use super::replace;
+use super::whole::write_whole;
 use crate::metrics::Registry;
 use crate::metrics::metric::{MeasuredRecord, Value};
 use crate::metrics::tag::{self, MetricTag, TagMap};

@@ -23,8 +23,9 @@ use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::decimal::Form;
+use super::error::{ArtifactError, WriteFailure};
 use super::json::{Entry, exported};
-use super::{ArtifactError, WriteFailure, jsonl, replace};
+use super::{jsonl, replace};
 use crate::metrics::metric::{Kind, MeasuredRecord, RecordValues, Value};
 use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, Registry, ValueType};

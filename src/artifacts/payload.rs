@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::redact_body;
+use super::redacted::redact_body;
 use crate::endpoint::multipart::{self, Part};
 use crate::redact;
 

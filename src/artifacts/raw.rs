@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::error::{ArtifactError, WriteFailure};
 use super::jsonl::{Headers, Metadata, metadata};
 use super::payload::{self, Payload};
 use super::record_file::RecordFile;
 use super::sink::LineSink;
-use super::{ArtifactError, WriteFailure};
 use crate::metrics::health::ArrivalErrors;
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::{RequestError, ResponseBody};

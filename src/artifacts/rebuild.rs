@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::error::{ArtifactError, WriteFailure};
 use super::layout::Layout;
 use super::manifest::End;
 use super::server_metrics::ServerMetricsFiles;
-use super::{ArtifactError, WriteFailure};
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::dataset::{Sent, SentCounter};
 use crate::judge::Gate;
@@ -345,7 +345,7 @@ fn covered(path: &Path) -> Option<u64> {
 /// Remarks about the table are added to the notes.
 pub fn write(rebuilt: &mut Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, ReportError> {
     let Rebuilt { report, layout, server_metrics, notes, written, rows, .. } = rebuilt;
-    let summaries = super::write_summaries(layout, server_metrics, report, console_text);
+    let summaries = super::summaries::write_summaries(layout, server_metrics, report, console_text);
     let mut files = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
     files.extend(rows.write(&layout.table, report, notes)?);
     files.append(written);

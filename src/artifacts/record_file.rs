@@ -3,10 +3,14 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-use super::WriteFailure;
+use super::error::WriteFailure;
 use crate::metrics::metric::MeasuredRecord;
 use crate::run::RunReport;
 use crate::units::Clock;
+use crate::units::Nanos;
+
+/// One second: the maximum time of data that is lost if the process is killed.
+pub(super) const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
 
 /// A file with an entry for each request, in the order of completion. It keeps its first error, and
 /// writes nothing after it.

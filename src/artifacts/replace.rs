@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::ArtifactError;
+use super::error::ArtifactError;
 use crate::platform::replace;
 pub(super) use crate::platform::replace::{
     beside, clear_temporary, link, replace_whole as replace,

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::aggregate::{make, pretty};
-use super::{ArtifactError, WriteFailure, layout, replace, write_whole};
+use super::error::{ArtifactError, WriteFailure};
+use super::whole::write_whole;
+use super::{layout, replace};
 use crate::metrics::Verdict;
 use crate::multi_run::search::{self, End, History, Point};
 use crate::multi_run::{Dimension, Filter, space};

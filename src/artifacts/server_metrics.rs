@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::error::WriteFailure;
 use super::layout::Layout;
-use super::{WriteFailure, write_whole};
+use super::whole::write_whole;
 use crate::redact::ShownUrl;
 use crate::run::{RunDescription, RunReport};
 use crate::server_metrics::report::ServerMetrics;

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use zstd::stream::write::Encoder;
 
+use super::error::{ArtifactError, WriteFailure};
 use super::layout;
-use super::{ArtifactError, WriteFailure, replace};
+use super::replace;
 
 /// Size of the buffer in bytes.
 const BUFFER_BYTES: usize = 128 * 1024;

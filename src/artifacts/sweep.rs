@@ -12,8 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::aggregate::{convergence, described, make, pretty};
 use super::csv::Sections;
+use super::error::{ArtifactError, WriteFailure};
 use super::json::Entry;
-use super::{ArtifactError, WriteFailure, replace, write_whole};
+use super::replace;
+use super::whole::write_whole;
 use crate::metrics::Verdict;
 use crate::metrics::metric::MetricResult;
 use crate::multi_run::aggregate::{DividedRow, Row};

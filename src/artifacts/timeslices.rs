@@ -8,9 +8,10 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::csv::{number, statistics};
+use super::error::WriteFailure;
 use super::json::Entry;
 use super::layout::Layout;
-use super::{WriteFailure, write_whole};
+use super::whole::write_whole;
 use crate::metrics::Slices;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::slices::Slice;

@@ -6,9 +6,11 @@ use std::fmt::Write as _;
 use comfy_table::CellAlignment;
 use serde_json::Value;
 
-use super::{Style, printable, table};
+use super::style::Style;
+use super::table;
 use crate::judge::compare::{Conclusion, Difference, Finding, MIN_TRIALS, Method, PartRow, Row};
 use crate::judge::{Comparison, Reading};
+use crate::redact::printable;
 
 /// Maximum number of differences that are listed.
 const MAX_DIFFERENCES: usize = 20;

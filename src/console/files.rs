@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Style, panel, printable};
+use super::panel;
+use super::style::Style;
+use crate::redact::printable;
 
 /// Units of sizes, each 1000 times the one before; the first is 1000 bytes.
 const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];

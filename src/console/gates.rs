@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use comfy_table::CellAlignment;
 
-use super::{Style, printable, table};
+use super::style::Style;
+use super::table;
 use crate::judge::{Judged, JudgedRun};
+use crate::redact::printable;
 
 /// Renders the gates of a run; empty without any.
 pub(super) fn render(gates: &[Judged], style: Style) -> String {

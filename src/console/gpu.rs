@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
+use super::format::number;
+use super::style::Style;
 use super::table::{figures, label};
-use super::{Style, number, printable};
 use crate::gpu::report::{GpuEntry, GpuMetric, GpuReport, Spread, display};
 use crate::metrics::ConsoleGroup;
 use crate::metrics::metric::MetricResult;
 use crate::redact::ShownUrl;
+use crate::redact::printable;
 use crate::run::RunReport;
 
 /// The tables of efficiency, by vendor.

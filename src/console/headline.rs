@@ -1,9 +1,12 @@
 //! The first screen of a run: what was measured, and one table of the metrics that people name.
 
-use super::{Style, count, four_digits, panel, printable};
+use super::format::{count, four_digits};
+use super::panel;
+use super::style::Style;
 use crate::metrics::SteadyState;
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::tag::{self, MetricTag};
+use crate::redact::printable;
 use crate::run::RunReport;
 use crate::units::Nanos;
 
@@ -150,7 +153,7 @@ fn of_distribution(result: &MetricResult) -> Option<[f64; 6]> {
 
 fn requests(count: u64) -> String {
     let noun = if count == 1 { "request" } else { "requests" };
-    format!("{} {noun}", super::count(count))
+    format!("{} {noun}", super::format::count(count))
 }
 
 /// The number of requests that ended, with and without success.

@@ -1,9 +1,11 @@
 //! The verdict on client health, with its reasons.
 
-use super::{Style, panel, printable};
+use super::panel;
+use super::style::Style;
 use crate::metrics::health::{
     Bound, ClientHealth, ErrorBounds, RateBounds, TimeStatistics, Verdict,
 };
+use crate::redact::printable;
 
 /// Renders `Client health: valid (…)`, or another verdict with its reasons and advice, and the error
 /// bounds; empty without a verdict.

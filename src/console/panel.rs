@@ -1,6 +1,7 @@
 //! A box with a title in its top border.
 
-use super::{Style, bounded};
+use super::format::bounded;
+use super::style::Style;
 
 /// Minimum width of the text in a box.
 const MIN_WIDTH: usize = 20;

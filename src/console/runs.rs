@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::figures;
+use super::format::number;
+use super::style::Style;
 use super::table::narrowest;
-use super::{Style, figures, number, printable};
 use crate::metrics::metric::Metric;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::Stage;
@@ -16,6 +18,7 @@ use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::search::{End, History, Point};
 use crate::multi_run::sweep::{Cell, Choice, Results, plain};
 use crate::multi_run::{Dimension, Estimate, Filter, Range, RunResult, Trials, space};
+use crate::redact::printable;
 use crate::setting::Named as _;
 use crate::units::Unit;
 

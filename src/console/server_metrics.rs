@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use comfy_table::CellAlignment;
 
-use super::{Style, count, four_digits, printable, table};
+use super::format::{count, four_digits};
+use super::style::Style;
+use super::table;
 use crate::redact::ShownUrl;
+use crate::redact::printable;
 use crate::server_metrics::family::Statistic;
 use crate::server_metrics::report::{Edges, EndpointInfo, SeriesReport, ServerMetricsReport};
 use crate::server_metrics::watch::{self, WatchedMetric};

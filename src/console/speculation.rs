@@ -1,7 +1,9 @@
 //! The table of the acceptance of drafts by servers with speculative decoding.
 
+use super::format::number;
+use super::style::Style;
 use super::table::figures;
-use super::{Style, number, printable};
+use crate::redact::printable;
 use crate::run::RunReport;
 use crate::server_metrics::speculation::{Acceptance, acceptance};
 

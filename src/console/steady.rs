@@ -1,7 +1,9 @@
 //! The table of the steady state beside the whole phase.
 
+use super::format::{count, number};
+use super::headline;
+use super::style::Style;
 use super::table::{figures, label};
-use super::{Style, count, headline, number};
 use crate::metrics::SteadyState;
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::steady::{HEADLINES, Unsteady};

@@ -5,10 +5,13 @@ use comfy_table::{
     TableStyle,
 };
 
-use super::{Style, bounded, count, number, panel, printable};
+use super::format::{bounded, count, number};
+use super::panel;
+use super::style::Style;
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ConsoleGroup, Metric, MetricFlags, ValueType};
+use crate::redact::printable;
 use crate::run::{ClientTables, ErrorCount, RunReport};
 
 /// Headers longer than this have their unit on a separate line.

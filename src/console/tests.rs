@@ -1,5 +1,6 @@
 use comfy_table::CellAlignment;
 
+use super::warning::{Given, Warning};
 use super::*;
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
@@ -9,7 +10,7 @@ use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
 use crate::run::provenance::Tokenizer;
 use crate::run::setup::Setup;
-use crate::run::{ErrorCount, RunDescription, RunOutcome};
+use crate::run::{ClientTables, ErrorCount, RunDescription, RunOutcome, RunReport};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::family::Quantity;
 use crate::server_metrics::report::{

@@ -1,7 +1,8 @@
 //! The table of the parts of the client's mean latencies.
 
+use super::format::number;
+use super::style::Style;
 use super::table::{figures, label};
-use super::{Style, number};
 use crate::metrics::Registry;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::run::RunReport;

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::{count, printable, server_metrics};
+use super::format::count;
+use super::server_metrics;
 use crate::metrics::tag::{self, MetricTag};
+use crate::redact::printable;
 use crate::run::{ErrorCount, RunDescription, RunReport};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::family::Quantity;

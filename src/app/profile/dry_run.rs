@@ -6,7 +6,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::RunInputs;
-use crate::app::Outcome;
+use crate::app::outcome::Outcome;
 use crate::config::{DryRun, RunConfig};
 use crate::console;
 use crate::dataset::preview::{BLOCK_TOKENS, Preview, Walk};

@@ -17,8 +17,9 @@ use crate::app::audience::Audience;
 use crate::app::ending::{
     Cut, Delivery, Ending, GroupEnding, RunEnding, Runs, deliver, line_of_cell, line_of_run,
 };
+use crate::app::interrupt;
+use crate::app::outcome::{Outcome, explained};
 use crate::app::output::Output;
-use crate::app::{Outcome, explained, interrupt};
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::rebuild::Rebuilt;
 use crate::artifacts::search::SearchFile;

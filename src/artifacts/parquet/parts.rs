@@ -12,9 +12,10 @@ use parquet::file::writer::SerializedFileWriter;
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
+use super::super::error::{ArtifactError, WriteFailure};
 use super::super::layout::Layout;
 use super::super::record_file::RecordFile;
-use super::super::{ArtifactError, WriteFailure, open, replace};
+use super::super::{open, replace};
 use super::columns::Table;
 use super::{RecordTable, Row, description, properties, schema, write_row_group};
 use crate::metrics::Registry;

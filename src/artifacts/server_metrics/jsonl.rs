@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::artifacts::error::{ArtifactError, WriteFailure};
+use crate::artifacts::record_file::FLUSH_INTERVAL;
 use crate::artifacts::sink::LineSink;
-use crate::artifacts::{ArtifactError, FLUSH_INTERVAL, WriteFailure};
 use crate::schedule::PhaseKind;
 use crate::server_metrics::snapshot::{Family, Kind, Point, Snapshot, Value};
 use crate::server_metrics::{PhaseMark, Scrape};

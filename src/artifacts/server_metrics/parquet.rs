@@ -20,7 +20,8 @@ use parquet::file::writer::SerializedFileWriter;
 use tempfile::NamedTempFile;
 
 use super::members::kind_name;
-use crate::artifacts::{WriteFailure, parquet as records, replace};
+use crate::artifacts::error::WriteFailure;
+use crate::artifacts::{parquet as records, replace};
 use crate::run::RunReport;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::server_metrics::snapshot::Kind;

@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::aggregate::pretty;
+use super::super::error::WriteFailure;
 use super::super::rebuild::{self, Rebuilt, ReportError};
-use super::super::{WriteFailure, layout, open, write_whole};
+use super::super::whole::write_whole;
+use super::super::{layout, open};
 use crate::multi_run::{Config, Member, Variation};
 
 const SCHEMA_VERSION: &str = "1.0";

@@ -14,7 +14,7 @@ use parquet::schema::types::Type;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use super::super::WriteFailure;
+use super::super::error::WriteFailure;
 use super::super::parquet::properties;
 use super::super::replace;
 use crate::metrics::time_breakdown::Stage;

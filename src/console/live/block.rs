@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::clock;
-use crate::console::{count, four_digits};
+use crate::console::format::{count, four_digits};
 use crate::metrics::live::LiveStatistics;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::tag::{self, MetricTag};

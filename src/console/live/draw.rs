@@ -8,8 +8,8 @@ use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
 use super::duration;
+use crate::console::format::{count, four_digits};
 use crate::console::panel::wrapped;
-use crate::console::{count, four_digits};
 use crate::metrics::live::{LiveError, LiveRate, LiveTime, Percentiles, RECENT};
 use crate::metrics::metric::Metric;
 use crate::metrics::{ClientHealth, Verdict};

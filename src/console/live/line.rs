@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::block::head;
 use super::{Ui, duration};
-use crate::console::count;
+use crate::console::format::count;
 use crate::lock::Lock;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::units::Nanos;

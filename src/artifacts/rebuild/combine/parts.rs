@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use super::super::lines::RecordReader;
 use super::super::origin::Origin;
 use super::super::{ReportError, Shard};
+use crate::artifacts::error::ArtifactError;
 use crate::artifacts::layout::{self, Layout};
 use crate::artifacts::manifest::End;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
-use crate::artifacts::{ArtifactError, Claim, Wanted, open};
+use crate::artifacts::{Claim, Wanted, open};
 use crate::run::{RunDescription, RunOutcome};
 
 /// Maximum number of items that are listed.

@@ -129,8 +129,7 @@ fn reported_errors_keep_code_and_words() {
     assert_eq!((flat.code, &*flat.message), (Some(400), "too long"));
     assert_eq!(error_of("event: error\n: worker gone").message, "worker gone");
     assert_eq!(error_of("event: error\ndata: {\"message\":\"m\"}").message, "m");
-    let body =
-        parse(&whole(br#"{"message":"Model not found","type":"Not Found","code":404}"#));
+    let body = parse(&whole(br#"{"message":"Model not found","type":"Not Found","code":404}"#));
     assert_eq!(body.error.unwrap().kind, ErrorKind::Http4xx);
 }
 

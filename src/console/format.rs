@@ -1,0 +1,67 @@
+//! Numbers and texts as tables and boxes have them.
+
+use std::borrow::Cow;
+
+/// Maximum length of a text in a table or a box, in characters. Widths of formatted text are limited
+/// to 65,535.
+const LONGEST_TEXT: usize = 1000;
+
+/// Formats a number with two decimals and thousands separators, as in `1,234.50`; `N/A` if
+/// absent.
+pub(crate) fn number(value: Option<f64>) -> String {
+    let Some(value) = value.filter(|value| value.is_finite()) else {
+        return "N/A".to_owned();
+    };
+    let text = format!("{value:.2}");
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "00"));
+    format!("{sign}{}.{fraction}", grouped(whole))
+}
+
+/// Formats a number with four significant digits and thousands separators, whole numbers without
+/// decimals; `N/A` if it is not finite.
+pub(super) fn four_digits(value: f64) -> String {
+    if !value.is_finite() {
+        return "N/A".to_owned();
+    }
+    let size = value.abs();
+    if size >= 1e15 || (size < 1e-4 && size > 0.0) {
+        return format!("{value:.3e}");
+    }
+    if size >= 1000.0 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", grouped(&format!("{size:.0}")));
+    }
+    let decimals = match size {
+        _ if value.fract() == 0.0 => 0,
+        ..1.0 => 3 - size.log10().floor() as i32,
+        ..10.0 => 3,
+        ..100.0 => 2,
+        _ => 1,
+    };
+    format!("{value:.*}", usize::try_from(decimals).unwrap_or(0))
+}
+
+/// Formats a whole number with thousands separators.
+pub(crate) fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+fn grouped(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Returns the beginning of a text for a table or a box, which may come from a server.
+pub(super) fn bounded(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
