@@ -318,7 +318,7 @@ impl RunReport {
         self.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0)
     }
 
-    /// Returns why the run has no complete results, if it does not have them.
+    /// Returns why the results of the run are not complete, if they are not.
     #[must_use]
     pub(crate) fn failure(&self) -> Option<Failure> {
         let outcome = &self.outcome;

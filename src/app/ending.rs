@@ -102,10 +102,9 @@ impl RunEnding {
     }
 
     /// Returns the files that the run may have written.
-    fn all_files(&self) -> impl Iterator<Item = PathBuf> + use<> {
+    fn all_files(&self) -> BTreeSet<PathBuf> {
         // A directory with files of another run is not used, so all with these names are its own.
-        let files = self.files.iter().flatten().cloned().chain(self.layout.clone().all_files());
-        files.collect::<Vec<_>>().into_iter()
+        self.files.iter().flatten().cloned().chain(self.layout.clone().all_files()).collect()
     }
 }
 
@@ -363,24 +362,24 @@ impl Delivery {
 /// tells the followers; returns how the command ended. Whatever fails, the rest is done.
 pub(super) fn deliver(
     ending: Ending,
-    wishes: &Delivery,
+    delivery: &Delivery,
     out: &mut Output<'_>,
 ) -> anyhow::Result<Outcome> {
     let mut summary = match ending {
-        Ending::Run(run) => summarize_run(*run, wishes),
-        Ending::Group(group) => summarize_group(*group, wishes),
+        Ending::Run(run) => summarize_run(*run, delivery),
+        Ending::Group(group) => summarize_group(*group, delivery),
     };
     out.say(&summary.text);
     out.say(&gates::annotations(&summary.judged));
-    let judged = gates::finish(&summary.judged, wishes.junit.as_deref());
+    let judged = gates::finish(&summary.judged, delivery.junit.as_deref());
     if !summary.listed.is_empty() {
         out.say(&console::render_files(&summary.directory, &summary.listed, terminal_style()));
     }
-    let plotted = plot::after(wishes.auto_plot, &summary.directory, summary.charts.as_ref());
+    let plotted = plot::after(delivery.auto_plot, &summary.directory, summary.charts.as_ref());
     let plotted = plotted.map(|text| out.say(&text));
     out.say(&summary.rest);
     summary.files.extend(plot::pictures(&summary.directory));
-    wishes.followers.delivered(&Delivered {
+    delivery.followers.delivered(&Delivered {
         directory: &summary.directory,
         files: &summary.files,
         is_partial: summary.is_partial,
@@ -416,14 +415,14 @@ struct Summary<'a> {
     outcome: anyhow::Result<Outcome>,
 }
 
-fn summarize_run<'a>(mut run: RunEnding, wishes: &Delivery) -> Summary<'a> {
-    if let Some(page) = &wishes.page {
+fn summarize_run<'a>(mut run: RunEnding, delivery: &Delivery) -> Summary<'a> {
+    if let Some(page) = &delivery.page {
         run.write_page(page);
     }
-    run.tell(&wishes.followers, &wishes.interrupt);
+    run.tell(&delivery.followers, &delivery.interrupt);
     let tables = &mut run.report.run.tables;
-    tables.client = wishes.tables.unwrap_or(tables.client);
-    let files = run.all_files().collect();
+    tables.client = delivery.tables.unwrap_or(tables.client);
+    let files = run.all_files();
     let (judged, outcome) = (run.judged(None), run.outcome());
     let RunEnding { report, layout, files: written, .. } = run;
     let (listed, written) = match written {
@@ -444,8 +443,8 @@ fn summarize_run<'a>(mut run: RunEnding, wishes: &Delivery) -> Summary<'a> {
     }
 }
 
-fn summarize_group<'a>(mut group: GroupEnding, wishes: &Delivery) -> Summary<'a> {
-    let (listed, written) = group.write(wishes.page.as_ref());
+fn summarize_group<'a>(mut group: GroupEnding, delivery: &Delivery) -> Summary<'a> {
+    let (listed, written) = group.write(delivery.page.as_ref());
     let (text, rest, outcome) = (group.rendered(), group.rest(), group.outcome());
     let GroupEnding { directory, results, runs, .. } = group;
     let gates = console::gates::render_runs(&runs.judged, terminal_style());

@@ -339,10 +339,10 @@ impl Run {
         interrupt: &Interrupt,
         out: &mut impl Write,
     ) -> anyhow::Result<Outcome> {
-        let wishes = Delivery::of(&self.config, followers, interrupt);
+        let delivery = Delivery::of(&self.config, followers, interrupt);
         let mut out = Output::new(out);
         let ending = Ending::Run(Box::new(self.conclude(measured)));
-        let outcome = deliver(ending, &wishes, &mut out);
+        let outcome = deliver(ending, &delivery, &mut out);
         out.finish(outcome)
     }
 

@@ -29,12 +29,12 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
     signals::survive_full_files()?;
     gates::check(asked.judge.junit.as_deref())?;
     page::check(asked.page.as_ref())?;
-    let wishes = wishes(asked);
+    let delivery = delivery(asked);
     let mut out = Output::new(out);
     let ending = match (asked.directories.as_slice(), asked.artifact_dir.clone()) {
         ([only], None) => {
             if let Some(group) = Group::find(only)? {
-                Ending::Group(Box::new(many(only, group, asked, &wishes, &mut out)?))
+                Ending::Group(Box::new(many(only, group, asked, &delivery, &mut out)?))
             } else {
                 let needs_server_metrics = asked.page.is_some();
                 let wanted = Wanted { needs_server_metrics, ..wanted(asked) };
@@ -45,12 +45,12 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
             one(rebuild::combine(parts, place, asked.overwrite, &asked.judge.gates)?, asked)?
         }
     };
-    let outcome = deliver(ending, &wishes, &mut out);
+    let outcome = deliver(ending, &delivery, &mut out);
     out.finish(outcome)
 }
 
 /// Returns what to write and print besides the files of the runs.
-fn wishes(asked: &Report) -> Delivery {
+fn delivery(asked: &Report) -> Delivery {
     let mut followers = Followers::default();
     if let Some(mlflow) = &asked.mlflow {
         followers.add(std::sync::Arc::new(Resender::new((**mlflow).clone())));
@@ -75,7 +75,7 @@ fn many(
     directory: &Path,
     group: Group,
     asked: &Report,
-    wishes: &Delivery,
+    delivery: &Delivery,
     out: &mut Output<'_>,
 ) -> anyhow::Result<GroupEnding> {
     warn(&group.notes)?;
@@ -88,7 +88,7 @@ fn many(
     while let Some(GroupRun { number, cell, member, directory: place }) = planned.next() {
         let run = match read(&directory.join(&place), asked) {
             Ok(mut run) => {
-                run.tell(&wishes.followers, &wishes.interrupt);
+                run.tell(&delivery.followers, &delivery.interrupt);
                 runs.add(run, member, place, &config)
             }
             Err(failure) => runs.add_failed(failure, member, place, &config),

@@ -30,7 +30,7 @@ pub(super) fn by_tag<T: JsonSchema>(
     json_schema!({ "type": "object", "properties": members })
 }
 
-/// Has an object with named members have no others, and those that it may lack not be null.
+/// Forbids members besides those that an object names, and null for those that it may lack.
 fn close(schema: &mut Schema) {
     let Some(schema) = schema.as_object_mut() else { return };
     // The value that a reader of the file takes, which is not written.
@@ -39,7 +39,8 @@ fn close(schema: &mut Schema) {
         schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (name, member) in members.iter_mut().filter(|(name, _)| !required.contains(&json!(name))) {
-        let member = member.as_object_mut().unwrap_or_else(|| panic!("{name} has no schema"));
+        let member =
+            member.as_object_mut().unwrap_or_else(|| panic!("{name} does not have a schema"));
         forbid_null(member);
     }
     schema.entry("additionalProperties").or_insert(json!(false));

@@ -298,8 +298,8 @@ impl Group {
 
     fn finish(self, ending: GroupEnding, mut out: Output<'_>) -> anyhow::Result<Outcome> {
         let followers = self.audience.followers();
-        let wishes = Delivery::of(&self.config, followers, &self.interrupt);
-        let outcome = deliver(Ending::Group(Box::new(ending)), &wishes, &mut out);
+        let delivery = Delivery::of(&self.config, followers, &self.interrupt);
+        let outcome = deliver(Ending::Group(Box::new(ending)), &delivery, &mut out);
         out.finish(outcome)
     }
 

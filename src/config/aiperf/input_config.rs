@@ -150,7 +150,7 @@ pub(super) fn headers(config: &RunConfig) -> Option<Value> {
     Some(Value::Object(headers.map(shown).collect()))
 }
 
-/// Returns the fields of request bodies, without those of a template, which are no fields.
+/// Returns the fields of request bodies, without those of a template, which are not fields.
 pub(super) fn extra_inputs(config: &RunConfig) -> Option<Value> {
     let is_template = config.endpoint.endpoint_type == EndpointType::TEMPLATE;
     let of_template =

@@ -656,7 +656,7 @@ fn accounts_of_traces() -> Vec<Case> {
                            "requests": requests})
         .to_string()
     };
-    // The sub-agent of the second document has no agent once the request of that is too long.
+    // The sub-agent of the second document does not have an agent once the request of that agent is too long.
     let weka = [
         document("a", &[request(9), request(51), agent(&[9, 9, 60])]),
         document("b", &[request(99), agent(&[9, 9])]),
