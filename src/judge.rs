@@ -3,7 +3,6 @@
 //!
 //! Everything here is pure: it parses text, and computes verdicts and texts from results.
 
-pub(crate) mod bootstrap;
 pub(crate) mod compare;
 mod evaluate;
 pub mod gate;

@@ -13,6 +13,8 @@ mod causes;
 
 mod column;
 
+pub mod statistics;
+
 pub mod units;
 
 mod setting;

@@ -21,7 +21,6 @@ pub(crate) mod measure;
 pub mod metric;
 pub(crate) mod objective;
 pub(crate) mod otel;
-pub(crate) mod percentile;
 pub mod reference;
 pub(crate) mod registry;
 pub(crate) mod slices;

@@ -11,9 +11,9 @@ use super::outcome::Outcome;
 use crate::cli::AnalyzeTrace;
 use crate::console::{self, Style};
 use crate::dataset::{self, TraceAnalysis};
-use crate::metrics::metric::Distribution;
-use crate::metrics::percentile::distribution;
 use crate::platform::replace;
+use crate::statistics::Distribution;
+use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
 
 const COLUMNS: [&str; 8] = ["Metric", "Mean", "Std Dev", "Min", "P25", "Median", "P75", "Max"];

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use super::outcome::Outcome;
 use crate::cli::Synthesize;
 use crate::dataset::agentic_code::{AgenticCode, End, Session, generate};
-use crate::metrics::metric::Distribution;
-use crate::metrics::percentile::distribution;
+use crate::statistics::Distribution;
+use crate::statistics::percentile::distribution;
 
 /// Writes the trace that `asked` describes, and what is in it, to a new directory.
 pub(super) fn synthesize(asked: &Synthesize, out: &mut impl Write) -> anyhow::Result<Outcome> {

@@ -18,11 +18,12 @@ use super::replace;
 use super::whole::write_whole;
 use crate::metrics::Verdict;
 use crate::metrics::metric::MetricResult;
+use crate::multi_run::RunResult;
 use crate::multi_run::aggregate::{DividedRow, Row};
 use crate::multi_run::knee::{End, Saturation};
 use crate::multi_run::sweep::{Best, Cell, Results, plain};
-use crate::multi_run::{Estimate, RunResult};
 use crate::setting::Named as _;
+use crate::statistics::Estimate;
 
 pub(crate) use plan::Plan;
 

@@ -17,9 +17,10 @@ use crate::multi_run::curve::{self, Evaluation, Fit, GOOD_FIT};
 use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::search::{End, History, Point};
 use crate::multi_run::sweep::{Cell, Choice, Results, plain};
-use crate::multi_run::{Dimension, Estimate, Filter, Range, RunResult, Trials, space};
+use crate::multi_run::{Dimension, Filter, Range, RunResult, Trials, space};
 use crate::redact::printable;
 use crate::setting::Named as _;
+use crate::statistics::Estimate;
 use crate::units::Unit;
 
 /// Renders the title of the run `nth` with a `label`; `all` is the number of runs, if it is known.

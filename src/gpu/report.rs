@@ -12,12 +12,12 @@ use super::identity::Gpu;
 use super::series::GpuSeries;
 use crate::metrics::gpu::{Energy, Fleet, Vendor};
 use crate::metrics::health::Reason;
-use crate::metrics::percentile::{exact_sum, percentile};
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::server_metrics::report::{PERCENTILES, Window, Windows};
 use crate::server_metrics::scrape::FetchTimes;
 use crate::server_metrics::store::{EndpointStore, Store};
+use crate::statistics::percentile::{exact_sum, percentile};
 
 /// The telemetry of GPUs in the profiling phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

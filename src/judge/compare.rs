@@ -5,7 +5,6 @@ mod parts;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::bootstrap::{self, RESAMPLES, Sample, Terms};
 use super::gate::{RelativeGate, Subject};
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::metrics::health::ClientBounds;
@@ -14,8 +13,9 @@ use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::metrics::time_breakdown::Division;
 use crate::metrics::{Registry, Verdict};
-use crate::multi_run::student_t;
 use crate::schedule::PhaseKind;
+use crate::statistics::bootstrap::{self, RESAMPLES, Sample, Terms};
+use crate::statistics::student_t;
 use crate::units::{Nanos, Unit};
 
 pub(crate) use parts::PartRow;

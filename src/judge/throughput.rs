@@ -1,10 +1,10 @@
 //! The throughput of a run with its confidence interval.
 
-use super::bootstrap::{MIN_BLOCKS, MIN_REQUESTS, RESAMPLES, Sample, Terms};
 use crate::metrics::Accumulator;
 use crate::metrics::health::RateBounds;
-use crate::metrics::percentile::percentile;
-use crate::multi_run::Estimate;
+use crate::statistics::Estimate;
+use crate::statistics::bootstrap::{MIN_BLOCKS, MIN_REQUESTS, RESAMPLES, Sample, Terms};
+use crate::statistics::percentile::percentile;
 use crate::units::Nanos;
 
 /// Returns the successful requests per second of a phase, with the interval that contains them

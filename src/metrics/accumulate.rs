@@ -9,13 +9,13 @@ use std::slice;
 use std::sync::{Arc, OnceLock};
 
 use super::metric::{Kind, MetricResult, Observation, Rank, Settings, Stats, Totals, Value};
-use super::percentile::distribution;
 use super::registry::Registry;
 use super::slices::{Log, Slices, TooManySlices, cut};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Gaps, OverTime, Timeline};
 use crate::column::{Column, Store};
 use crate::record::RequestError;
+use crate::statistics::percentile::distribution;
 use crate::units::{Nanos, Unit};
 
 use scope::{Scope, Shape, Shapes};

@@ -11,8 +11,8 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::metric::{MeasuredRecord, Value};
-use super::percentile;
 use super::tag::{self, MetricTag};
+use crate::statistics::percentile;
 use crate::units::Nanos;
 
 /// The metrics that are compared.

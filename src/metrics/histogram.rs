@@ -185,7 +185,7 @@ mod tests {
             }
             let mut exact: Vec<f64> = values.iter().map(|value| *value as f64).collect();
             exact.sort_by(f64::total_cmp);
-            let exact = crate::metrics::percentile::percentile(&exact, percent).unwrap();
+            let exact = crate::statistics::percentile::percentile(&exact, percent).unwrap();
             let found = histogram.interpolated(percent).unwrap();
             // A little room for rounding.
             prop_assert!(found >= exact * 0.999_999 && found <= exact * 1.008 + 1e-6);

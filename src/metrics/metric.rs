@@ -12,9 +12,10 @@ use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Span};
 use crate::units::{Nanos, Unit};
 
+pub use crate::statistics::Distribution;
 pub use flags::{ConsoleGroup, MetricFlags};
 pub(crate) use stats::Statistic;
-pub use stats::{Distribution, MetricResult, Stats};
+pub use stats::{MetricResult, Stats};
 pub(crate) use values::Facts;
 pub use values::{MeasuredRecord, Observation, RecordValues, Value};
 

@@ -12,9 +12,9 @@ use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 
 use super::metric::{Distribution, Observation, Stats};
-use super::percentile::{Extent, at_ranks, exact_sum};
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::metrics::tag;
+use crate::statistics::percentile::{Extent, at_ranks, exact_sum};
 use crate::units::Unit;
 
 mod levels;

@@ -1,12 +1,12 @@
 //! Statistics over runs: for each statistic of each metric, its mean over the runs with a
 //! confidence interval.
 
-use super::student_t;
 use super::{RunResult, Trials};
 use crate::metrics::metric::{Kind, MetricResult, Statistic};
-use crate::metrics::percentile::exact_sum;
 use crate::metrics::time_breakdown::{Division, Stage, TimeBreakdown};
 use crate::metrics::{Metric, MetricTag, Registry};
+use crate::statistics::percentile::exact_sum;
+use crate::statistics::student_t;
 
 /// A statistic of a metric, over runs.
 #[derive(Debug, Clone)]

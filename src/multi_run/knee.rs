@@ -3,8 +3,9 @@
 //! The load is doubled until throughput has stopped growing; then the interval in which it stopped
 //! is bisected. Two throughputs differ if their confidence intervals do not overlap.
 
-use super::{Estimate, Load, Range, Trials, Variation, aggregate};
+use super::{Load, Range, Trials, Variation, aggregate};
 use crate::metrics::tag;
+use crate::statistics::Estimate;
 
 /// Maximum number of loads to try.
 pub(crate) const MAX_LEVELS: usize = 30;

@@ -2,8 +2,8 @@
 
 use super::Trials;
 use crate::column::Column;
-use crate::metrics::percentile::{distribution, exact_sum};
 use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
+use crate::statistics::percentile::{distribution, exact_sum};
 
 /// The values of a metric in all successful runs combined, in its display unit.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@
 //! need not be in memory.
 
 use super::chart::Point;
-use crate::metrics::percentile::{percentile_of, sorted_at};
+use crate::statistics::percentile::{percentile_of, sorted_at};
 
 /// Maximum number of points of a cumulative distribution.
 const MAX_POINTS: usize = 1000;

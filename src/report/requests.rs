@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::artifacts::Table;
 use crate::column::{Column, Sorted, Store, fixed_struct};
-use crate::metrics::percentile;
 use crate::metrics::tag::{self, MetricTag};
+use crate::statistics::percentile;
 use crate::units::Nanos;
 
 /// The parts of a request's time that do not overlap, in order, with the metric of each.

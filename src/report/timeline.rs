@@ -2,7 +2,7 @@
 
 use super::chart::Point;
 use super::requests::Request;
-use crate::metrics::percentile::percentile;
+use crate::statistics::percentile::percentile;
 
 /// Maximum number of intervals.
 const MAX_INTERVALS: f64 = 600.0;

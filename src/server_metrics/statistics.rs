@@ -7,8 +7,8 @@ mod cumulative;
 mod histogram;
 mod slices;
 
-use crate::metrics::percentile::{exact_sum, percentile};
 use crate::schedule::PhaseKind;
+use crate::statistics::percentile::{exact_sum, percentile};
 use crate::units::Nanos;
 
 use super::report::{

@@ -11,9 +11,9 @@ use crate::config::{DryRun, RunConfig};
 use crate::console;
 use crate::dataset::preview::{BLOCK_TOKENS, Preview, Walk};
 use crate::dataset::{Account, CacheBust, Sampler};
-use crate::metrics::metric::Distribution;
-use crate::metrics::percentile::distribution;
 use crate::schedule::config::StopCondition;
+use crate::statistics::Distribution;
+use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
 
 const COLUMNS: [&str; 9] = ["Length", "avg", "min", "p25", "p50", "p75", "p90", "p99", "max"];

@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 use super::{Accumulator, Cell, Part, single, statistics};
 use crate::column::{Column, Store};
 use crate::metrics::metric::{Kind, Metric, MetricResult, Stats, Totals};
-use crate::metrics::percentile::{exact_sum, percentile_of, with_failures};
 use crate::metrics::tag::{self, MetricTag};
+use crate::statistics::percentile::{exact_sum, percentile_of, with_failures};
 use crate::units::Nanos;
 
 /// The metrics that each request has a value of, so that the values of some requests can be found

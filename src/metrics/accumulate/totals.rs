@@ -2,7 +2,7 @@
 
 use super::{Accumulator, Cell};
 use crate::metrics::metric::Metric;
-use crate::metrics::percentile::exact_sum;
+use crate::statistics::percentile::exact_sum;
 
 /// Totals of the values of a phase, for each metric that has any, and of its failures.
 #[derive(Debug, Clone, Default)]

@@ -10,8 +10,8 @@ use super::sampling::{self, Interval};
 use crate::column::{Column, Store, fixed_struct};
 use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::RecordValues;
-use crate::metrics::percentile::{Place, exact_sum, percentiles_of, sorted_at};
 use crate::metrics::tag::{self, MetricTag};
+use crate::statistics::percentile::{Place, exact_sum, percentiles_of, sorted_at};
 
 /// The percentiles that have bounds, beside the mean.
 const PERCENTS: [f64; 2] = [50.0, 99.0];

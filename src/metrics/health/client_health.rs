@@ -9,8 +9,8 @@ use super::throughput::{RateBounds, SlotTimes};
 use crate::column::Column;
 use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::Metric;
-use crate::metrics::percentile::distribution;
 use crate::runner::{CpuShares, QueueStats};
+use crate::statistics::percentile::distribution;
 
 /// Whether the results are reliable as far as the client is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

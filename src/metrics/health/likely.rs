@@ -10,12 +10,11 @@
 //! Data Analysis 59, 2013): computed exactly for few events, and by the normal approximation for
 //! many.
 
-use crate::metrics::percentile::{Place, exact_sum, interpolate, sorted_at};
+use crate::statistics::normal;
+use crate::statistics::percentile::{Place, exact_sum, interpolate, sorted_at};
 
 /// Probability that the statistic is outside the interval, on each side.
 const TAIL: f64 = 0.025;
-/// The quantile of the standard normal distribution above which is [`TAIL`].
-pub(super) const NORMAL_QUANTILE: f64 = 1.959_964;
 /// Number of parts of the range of a value of which rank is sought; the interval ends at one of
 /// their ends, so it is at most two parts too wide.
 const PARTS: usize = 64;
@@ -37,7 +36,7 @@ pub(super) fn mean<I: Iterator<Item = Span>>(spans: impl Fn() -> I) -> Span {
     let high = exact_sum(spans().map(|span| span.high));
     // The variance of the continuous uniform distribution.
     let variance = exact_sum(spans().map(|span| (span.high - span.low).powi(2) / 12.0));
-    let reach = NORMAL_QUANTILE * variance.sqrt();
+    let reach = normal::QUANTILE * variance.sqrt();
     let middle = f64::midpoint(low, high);
     Span { low: low.max(middle - reach) / count, high: high.min(middle + reach) / count }
 }
@@ -136,7 +135,7 @@ impl Count {
     fn is_hardly_more_than(&self, rank: u64) -> bool {
         self.beyond(rank).is_some_and(|beyond| match beyond {
             Beyond::Probability(more) => more <= TAIL,
-            Beyond::Deviations(up) => up >= NORMAL_QUANTILE,
+            Beyond::Deviations(up) => up >= normal::QUANTILE,
         })
     }
 
@@ -144,7 +143,7 @@ impl Count {
     fn is_likely_more_than(&self, rank: u64) -> bool {
         self.beyond(rank).is_none_or(|beyond| match beyond {
             Beyond::Probability(more) => more >= 1.0 - TAIL,
-            Beyond::Deviations(up) => up <= -NORMAL_QUANTILE,
+            Beyond::Deviations(up) => up <= -normal::QUANTILE,
         })
     }
 

@@ -16,9 +16,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::errors::ClientErrors;
-use super::likely::NORMAL_QUANTILE;
 use super::load::LoadReport;
 use crate::record::RequestRecord;
+use crate::statistics::normal;
 use crate::units::Nanos;
 
 /// How much lower and higher the rates of a phase may be, in percent of each.
@@ -134,7 +134,7 @@ impl SlotTimes {
             duration / (possible - shorter).max(1.0) - 1.0
         };
         let percent = |factor: f64| 100.0 * factor;
-        let likely = self.slot_delays + self.vague / 2.0 + NORMAL_QUANTILE * self.variance.sqrt();
+        let likely = self.slot_delays + self.vague / 2.0 + normal::QUANTILE * self.variance.sqrt();
         let most = self.slot_delays + self.vague;
         let cycle_ms = (slots > 0.0).then(|| duration * slots / self.requests as f64 / 1e6);
         Some(RateBounds {

@@ -8,8 +8,8 @@ use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::{
     Distribution, Kind, Metric, MetricResult, Observation, Rank, Stats, Totals, Value,
 };
-use crate::metrics::percentile::percentiles;
 use crate::metrics::tag::{self, MetricTag};
+use crate::statistics::percentile::percentiles;
 use crate::units::Nanos;
 
 /// Resolution of percentiles, in parts of a display unit.

@@ -7,9 +7,10 @@ use super::*;
 use crate::endpoint::EndpointType;
 use crate::metrics::MetricTag;
 use crate::metrics::metric::{Kind, MetricResult, RecordValues, Settings, Value};
-use crate::metrics::{Accumulator, Registry, percentile};
+use crate::metrics::{Accumulator, Registry};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::PhaseKind;
+use crate::statistics::percentile;
 use crate::units::Nanos;
 
 const MS: u64 = 1_000_000;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::metrics::percentile::percentile;
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
+use crate::statistics::percentile::percentile;
 use crate::units::Nanos;
 
 use super::super::snapshot::Kind;

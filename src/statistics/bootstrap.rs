@@ -14,8 +14,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::percentile::{exact_sum, percentile, percentile_of, percentiles_in, select};
 use crate::column::Column;
-use crate::metrics::percentile::{exact_sum, percentile, percentile_of, percentiles_in, select};
 
 /// Number of resamples of each side of a comparison.
 pub(crate) const RESAMPLES: usize = 2000;

@@ -10,9 +10,9 @@ mod ranks;
 
 use std::collections::BTreeMap;
 
-use super::metric::Distribution;
+use super::Distribution;
 pub(crate) use ranks::key;
-pub(super) use ranks::{Extent, at_ranks};
+pub(crate) use ranks::{Extent, at_ranks};
 
 /// The percentiles of a [`Distribution`].
 const PERCENTS: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
@@ -60,16 +60,16 @@ fn nth(found: &BTreeMap<u64, f64>, rank: u64) -> f64 {
 }
 
 /// Where a percentile lies between two neighbours of sorted values.
-pub(super) struct Place {
-    pub(super) below: u64,
-    pub(super) above: u64,
+pub(crate) struct Place {
+    pub(crate) below: u64,
+    pub(crate) above: u64,
     /// From `below` to `above`.
-    pub(super) share: f64,
+    pub(crate) share: f64,
 }
 
 impl Place {
     /// Returns the place of `percent` (0 to 100) of the values at 0 to `last`.
-    pub(super) fn of(percent: f64, last: u64) -> Self {
+    pub(crate) fn of(percent: f64, last: u64) -> Self {
         let position = last as f64 * (percent / 100.0);
         let below = (position.floor() as u64).min(last);
         Self { below, above: (below + 1).min(last), share: position - below as f64 }
@@ -77,7 +77,7 @@ impl Place {
 }
 
 /// Returns a distribution with the percentiles that `at` returns; all else is zero.
-pub(super) fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
+pub(crate) fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
     Distribution {
         p1: at(1.0),
         p5: at(5.0),
@@ -149,7 +149,7 @@ where
 
 /// Like [`percentile_of`], for several percentiles.
 #[must_use]
-pub(super) fn percentiles_of<I, const N: usize>(
+pub(crate) fn percentiles_of<I, const N: usize>(
     values: impl Fn() -> I,
     percents: [f64; N],
 ) -> Option<[f64; N]>
@@ -190,7 +190,7 @@ where
 }
 
 /// Interpolates between `a` and `b` like numpy's `_lerp`, from the nearer end.
-pub(super) fn interpolate(a: f64, b: f64, t: f64) -> f64 {
+pub(crate) fn interpolate(a: f64, b: f64, t: f64) -> f64 {
     let step = b - a;
     if t >= 0.5 { b - step * (1.0 - t) } else { a + step * t }
 }

@@ -15,18 +15,18 @@ const BITS: u32 = 12;
 
 /// The values in total: pairs of a value and its weight.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::metrics) struct Extent {
+pub(crate) struct Extent {
     /// Number of values.
-    pub(in crate::metrics) count: u64,
+    pub(crate) count: u64,
     /// Sum of the weights.
-    pub(in crate::metrics) weight: u64,
-    pub(in crate::metrics) min: f64,
-    pub(in crate::metrics) max: f64,
+    pub(crate) weight: u64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 impl Extent {
     /// Returns that of values with weights; `None` without values.
-    pub(in crate::metrics) fn of(values: impl Iterator<Item = (f64, u64)>) -> Option<Self> {
+    pub(crate) fn of(values: impl Iterator<Item = (f64, u64)>) -> Option<Self> {
         let of_one = |(value, weight)| Self { count: 1, weight, min: value, max: value };
         values.map(of_one).reduce(Self::and)
     }
@@ -46,7 +46,7 @@ impl Extent {
 /// sorted values. Ranks must be below the sum of all weights.
 ///
 /// `values` is called once for each pass.
-pub(in crate::metrics) fn at_ranks<I>(
+pub(crate) fn at_ranks<I>(
     values: impl Fn() -> I,
     extent: &Extent,
     ranks: impl IntoIterator<Item = u64>,
