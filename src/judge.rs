@@ -4,16 +4,18 @@
 //! Everything here is pure: it parses text, and computes verdicts and texts from results.
 
 pub(crate) mod compare;
+pub(crate) mod early;
 mod evaluate;
 pub mod gate;
 pub(crate) mod reports;
 mod throughput;
 
+use std::fmt;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::setting;
+use crate::setting::{self, Named as _, named};
 
 pub(crate) use compare::Comparison;
 pub(crate) use evaluate::{Facts, Judged, JudgedRun, Reading};
@@ -28,4 +30,42 @@ pub struct Config {
     /// The JUnit file (`--junit`).
     #[serde(serialize_with = "setting::optional_path", skip_serializing_if = "Option::is_none")]
     pub junit: Option<PathBuf>,
+    /// What ends the load before its configured end (`--stop-when`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop_when: Vec<StopWhen>,
+}
+
+/// What ends the load of a run before its configured end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopWhen {
+    /// It is certain enough whether the gates hold.
+    Decided,
+    /// The server does not keep up with the load.
+    Saturated,
+}
+
+named! { StopWhen { "decided" => Decided, "saturated" => Saturated } }
+
+/// Why the load of a complete run ended before its configured end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct EarlyEnd {
+    /// What ended it.
+    pub(crate) cause: StopWhen,
+    /// When, in seconds since the phase began.
+    pub(crate) seconds: f64,
+    /// What was known then, such as "the gates hold".
+    pub(crate) finding: String,
+}
+
+impl fmt::Display for EarlyEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the load ended after {:.1} s, since {} (--stop-when {})",
+            self.seconds,
+            self.finding,
+            self.cause.name()
+        )
+    }
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::dataset::{Account, Sent};
 use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
-use crate::judge::{self, Gate, Judged};
+use crate::judge::{self, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
@@ -183,6 +183,9 @@ pub struct RunOutcome {
     /// What ended the run before it was complete, if it was not the user.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ended_by: Option<EndedBy>,
+    /// Why the load ended before its configured end, although the run is complete.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ended_early: Option<EarlyEnd>,
     /// The requests of the dataset that were sent in all phases; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sent: Option<Sent>,

@@ -7,6 +7,7 @@
 //! [queue](RecordQueue). This module does not parse JSON, count tokens or write files.
 
 mod branches;
+mod enough;
 mod listener;
 mod phase;
 mod progress;
@@ -27,6 +28,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
+pub use enough::Enough;
 pub use listener::PhaseListener;
 pub(crate) use progress::Counters;
 pub use progress::{CpuShares, Progress};
@@ -38,11 +40,11 @@ use crate::dataset::seed::Seed;
 use crate::dataset::{CacheBust, Dataset, Sampler};
 use crate::endpoint::Endpoint;
 use crate::interrupt::Interrupt;
-use crate::schedule::Shard;
 use crate::schedule::config::PhaseConfig;
+use crate::schedule::{PhaseKind, Shard};
 use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
-use phase::{GivenUp, PhaseRun, Stop};
+use phase::{Cause, GivenUp, PhaseRun, Stop};
 use reach::{Reach, Rejection};
 use worker::{Worker, WorkerEvent, WorkerParts};
 
@@ -198,19 +200,27 @@ pub struct Runner {
     queue: Arc<RecordQueue>,
     progress: Arc<Progress>,
     listeners: Vec<Arc<dyn PhaseListener>>,
+    enough: Enough,
 }
 
 impl Runner {
     /// Creates a runner that pushes its records to `queue` and updates the counters in `progress`.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         config: Config,
         transport: transport::Config,
         workload: Workload,
         queue: Arc<RecordQueue>,
         progress: Arc<Progress>,
     ) -> Self {
-        Self { config, transport, workload, queue, progress, listeners: Vec::new() }
+        let (listeners, enough) = (Vec::new(), Enough::default());
+        Self { config, transport, workload, queue, progress, listeners, enough }
+    }
+
+    /// Lets `enough` end the measurement.
+    #[must_use]
+    pub fn until(self, enough: Enough) -> Self {
+        Self { enough, ..self }
     }
 
     /// Adds a listener that is notified of phases, if there is one.
@@ -273,7 +283,7 @@ impl Runner {
             for worker in &workers {
                 worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
             }
-            let overseen = oversee(&run, workers.len(), &mut events, interrupt);
+            let overseen = oversee(&run, workers.len(), &mut events, interrupt, &self.enough);
             let outcome = runtime.block_on(overseen);
             if outcome.is_err() {
                 // No one would wait for the requests of the other workers.
@@ -353,13 +363,14 @@ async fn wait_for_start(at: Nanos, interrupt: &Interrupt) -> Result<(), RunnerEr
     Ok(())
 }
 
-/// Waits until all workers have finished a phase, and ends it when its time is over or the user
-/// interrupts the run.
+/// Waits until all workers have finished a phase, and ends it when its time is over, enough is known,
+/// or the user interrupts the run.
 async fn oversee(
     run: &PhaseRun,
     workers: usize,
     events: &mut UnboundedReceiver<WorkerEvent>,
     interrupt: &Interrupt,
+    enough: &Enough,
 ) -> Result<(), RunnerError> {
     let mut remaining = workers;
     let mut deadline = run.sending_deadline();
@@ -374,7 +385,7 @@ async fn oversee(
             () = until(deadline) => {
                 deadline = match run.stop() {
                     Stop::No => {
-                        run.stop_sending(false);
+                        run.stop_sending(Cause::Duration);
                         run.grace_deadline(Clock::now())
                     }
                     Stop::Sending | Stop::Now => {
@@ -383,14 +394,18 @@ async fn oversee(
                     }
                 };
             }
+            () = enough.wait(), if run.kind == PhaseKind::Profiling && run.stop() == Stop::No => {
+                run.stop_sending(Cause::Enough);
+                deadline = run.grace_deadline(Clock::now());
+            }
             why = given_up(run), if failure.is_none() => {
                 failure = Some(why);
-                run.stop_sending(true);
+                run.stop_sending(Cause::Cut);
                 deadline = run.grace_deadline(Clock::now());
             }
             () = interrupt.draining(), if !is_draining => {
                 is_draining = true;
-                run.stop_sending(true);
+                run.stop_sending(Cause::Cut);
                 let (now, drained) = (Clock::now(), Clock::now() + LONGEST_DRAIN);
                 let sooner = deadline.filter(|_| run.stop() > Stop::No);
                 let ends = [run.grace_deadline(now), sooner, Some(drained)];

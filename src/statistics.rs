@@ -1,5 +1,6 @@
 //! Statistics, intervals and tests of plain numbers, which know nothing of requests or metrics.
 
+pub(crate) mod anytime;
 pub(crate) mod bootstrap;
 mod distribution;
 mod estimate;

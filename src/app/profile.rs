@@ -3,6 +3,7 @@
 mod collections;
 mod download;
 mod dry_run;
+mod early;
 mod many;
 mod measure;
 
@@ -385,6 +386,7 @@ impl Run {
                 was_cancelled,
                 incomplete_reason,
                 ended_by: failure.as_ref().map(ended_by),
+                ended_early: measured.ended_early.clone(),
                 sent: Some(processed.sent),
                 branches: measured.branches,
                 load: measured.load.clone(),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::gpu;
 use crate::dataset::Account;
-use crate::judge::Judged;
+use crate::judge::{EarlyEnd, Judged};
 use crate::metrics::breakdown::GroupResult;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -73,6 +73,9 @@ pub(super) struct Summary<'a> {
     /// Why the run is not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete_reason: Option<&'a str>,
+    /// Why the load ended before its configured end, although the run is complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_early: Option<&'a EarlyEnd>,
     /// Failures of the profiling phase, most frequent first.
     error_summary: &'a [ErrorCount],
     /// Start of the results in local time.
@@ -134,6 +137,7 @@ impl<'a> Summary<'a> {
             was_cancelled: outcome.was_cancelled,
             is_complete: report.is_complete(),
             incomplete_reason: outcome.incomplete_reason.as_deref(),
+            ended_early: outcome.ended_early.as_ref(),
             error_summary: &report.errors,
             start_time: local_time(outcome.start_wall_ns),
             end_time: local_time(outcome.end_wall_ns),

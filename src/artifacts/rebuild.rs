@@ -528,6 +528,7 @@ impl Gathered {
                 "the run ended before it could write its summary; requests in flight are missing"
                     .to_owned(),
             ),
+            ended_early: None,
             sent: self.sent(),
             branches: None,
             load: LoadReport {

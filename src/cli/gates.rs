@@ -1,4 +1,4 @@
-//! `--gate` and `--junit`.
+//! `--gate`, `--junit` and `--stop-when`.
 
 #![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
 
@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::judge::{Config, Gate};
+use super::value::choice;
+use crate::judge::{Config, Gate, StopWhen};
 
 /// The limits that a run must keep, and where to write the result.
 #[derive(Args, Clone)]
@@ -21,8 +22,29 @@ pub(super) struct GateArgs {
     pub(super) junit: Option<PathBuf>,
 }
 
+/// What ends the load of a run before its configured end.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Gates")]
+pub(super) struct StopArgs {
+    /// End the load as soon as it is certain enough whether the gates hold (decided), or that the
+    /// server does not keep up (saturated); both can be given
+    #[arg(long, value_name = "EVENT", value_parser = choice::<StopWhen>(), value_delimiter = ',')]
+    pub(super) stop_when: Vec<StopWhen>,
+    /// The same as --stop-when decided
+    #[arg(long, requires = "gates")]
+    pub(super) stop_when_decided: bool,
+}
+
 impl GateArgs {
     pub(super) fn config(&self) -> Config {
-        Config { gates: self.gates.clone(), junit: self.junit.clone() }
+        Config { gates: self.gates.clone(), junit: self.junit.clone(), stop_when: Vec::new() }
+    }
+}
+
+impl StopArgs {
+    pub(super) fn events(&self) -> Vec<StopWhen> {
+        let decided = self.stop_when_decided.then_some(StopWhen::Decided);
+        let decided = decided.filter(|decided| !self.stop_when.contains(decided));
+        self.stop_when.iter().copied().chain(decided).collect()
     }
 }

@@ -8,7 +8,7 @@ use clap::{ArgAction, ArgGroup, Args};
 
 use super::control_args::ControlArgs;
 use super::distributed::DistributedArgs;
-use super::gates::GateArgs;
+use super::gates::{GateArgs, StopArgs};
 use super::gpu::GpuArgs;
 use super::hub_args::HubArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
@@ -97,6 +97,8 @@ pub(super) struct ProfileArgs {
     pub(super) mlflow: MlflowArgs,
     #[command(flatten)]
     pub(super) gates: GateArgs,
+    #[command(flatten)]
+    pub(super) stop: StopArgs,
     #[command(flatten)]
     pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
@@ -257,8 +259,9 @@ pub(super) struct InputArgs {
     /// Seed for all random choices; the same seed makes the same prompts and schedule
     #[arg(long, value_name = "SEED", value_parser = count)]
     pub(super) random_seed: Option<u64>,
-    /// Service level objectives, in display units: 'time_to_first_token:200 request_latency:2000'
-    #[arg(long, value_name = "TAG:VALUE", num_args = 1.., help_heading = "Goodput", group = "objective")]
+    /// Service level objectives: 'time_to_first_token<=200ms request_latency<=2s', or, in display
+    /// units as in AIPerf, 'time_to_first_token:200 request_latency:2000'
+    #[arg(long, value_name = "OBJECTIVE", num_args = 1.., help_heading = "Goodput", group = "objective")]
     pub(super) goodput: Vec<String>,
 }
 

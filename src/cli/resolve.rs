@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::control_args::ControlArgs;
-use super::gates::GateArgs;
+use super::gates::{GateArgs, StopArgs};
 use super::given::Given;
 use super::load_args::{LoadArgs, WarmupArgs};
 use super::profile::{
@@ -105,7 +105,7 @@ pub(super) fn run_config(
         server_metrics,
         gpu,
         network_latency,
-        judge: judge(&flags.gates, search::chooses(&flags.search), shard, given)?,
+        judge: judge((&flags.gates, &flags.stop), search::chooses(&flags.search), shard, given)?,
         log_level: log_level(&flags.service),
         multi_run,
         member: None,
@@ -576,7 +576,7 @@ fn auto_plot(output: &OutputArgs, recipe: Option<Recipe>) -> Result<AutoPlot, Co
 
 /// The gates; neither a search, which judges loads by objectives, nor a shard can have any.
 fn judge(
-    gates: &GateArgs,
+    (gates, stop): (&GateArgs, &StopArgs),
     is_search: bool,
     shard: Option<Shard>,
     given: Given<'_>,
@@ -588,9 +588,9 @@ fn judge(
     if shard.is_some() {
         let why = "applies to a whole run and not to a shard; use it with aiperf report, which \
                    combines the shards";
-        given.refuse(&["GateArgs"], why)?;
+        given.refuse(&["GateArgs", "StopArgs"], why)?;
     }
-    Ok(gates.config())
+    Ok(judge::Config { stop_when: stop.events(), ..gates.config() })
 }
 
 /// Minimum length of the API's token, so that it cannot be guessed.

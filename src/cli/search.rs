@@ -92,8 +92,8 @@ pub(super) struct SearchArgs {
     /// How combinations are chosen [default: bayesian]
     #[arg(long, value_name = "PLANNER", value_parser = planner, requires = "search_space")]
     pub(super) search_planner: Option<&'static str>,
-    /// Condition that a load must meet, as METRIC:STATISTIC:OPERATOR:THRESHOLD with the operator lt,
-    /// le, gt or ge, such as ttft:p95:lt:200; may be repeated
+    /// Condition that a load must meet, such as 'ttft:p95<=200ms', or ttft:p95:le:200 as in AIPerf; may
+    /// be repeated
     #[arg(long, value_name = "CONDITION", value_parser = Filter::parse, action = ArgAction::Append,
           group = "of_sweep")]
     pub(super) search_sla: Vec<Filter>,

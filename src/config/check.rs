@@ -8,6 +8,9 @@ use thiserror::Error;
 
 use super::{RunConfig, ServerConfig};
 use crate::dataset::{self, MediaKinds, Source};
+use crate::judge::StopWhen;
+use crate::judge::early::EarlyDecision;
+use crate::metrics::Registry;
 use crate::multi_run::Dimension;
 use crate::redact::ShownUrl;
 use crate::runner::RequestBuilder;
@@ -87,6 +90,7 @@ impl RunConfig {
         }
         self.check_endpoint()?;
         self.check_many()?;
+        self.check_gates()?;
         self.check_headers()
     }
 
@@ -152,6 +156,29 @@ impl RunConfig {
             return Ok(());
         };
         Err(ConfigError::flag("--prompt-token-ids", why))
+    }
+
+    /// Checks that the run can have what its gates limit, and decide what ends it early.
+    fn check_gates(&self) -> Result<(), ConfigError> {
+        let gates = &self.judge.gates;
+        if self.judge.stop_when.contains(&StopWhen::Decided) && EarlyDecision::of(gates).is_none() {
+            let why = "decided requires a gate that can be tested before the end: on a mean, a \
+                       percentile, a rate or a share of requests, such as \
+                       --gate time_to_first_token:p99<=250ms";
+            return Err(ConfigError::flag("--stop-when", why));
+        }
+        let traits = self.endpoint.endpoint_type.traits();
+        let streaming = self.endpoint.streaming;
+        // An objective of another metric is reported elsewhere.
+        let Ok(registry) = Registry::new(self.metrics.clone(), traits, streaming) else {
+            return Ok(());
+        };
+        let scrapes = !self.server_metrics.endpoints.is_empty();
+        let obstacle = gates.iter().find_map(|gate| {
+            let why = gate.obstacle(&registry, scrapes)?;
+            Some(ConfigError::flag("--gate", format!("{gate}: {why}")))
+        });
+        obstacle.map_or(Ok(()), Err)
     }
 
     fn check_headers(&self) -> Result<(), ConfigError> {

@@ -52,6 +52,9 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
         text.push('\n');
     }
     text.push_str(&later);
+    if let Some(early) = &report.outcome.ended_early {
+        text.push_str(&format!("Early end: {early}\n\n"));
+    }
     if let Some(health) = &report.outcome.client_health {
         text.push_str(&health::render(health, style));
     }

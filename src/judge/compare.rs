@@ -47,7 +47,7 @@ const SHOWN: &[(MetricTag, &str)] = &[
 
 /// Where a statistic of a run comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Source {
+pub(super) enum Source {
     /// The mean of a metric of each request.
     Mean(MetricTag),
     /// A percentile of a metric of each request.
@@ -63,7 +63,7 @@ enum Source {
 }
 
 impl Source {
-    fn of(metric: &Metric, statistic: Statistic) -> Option<Self> {
+    pub(super) fn of(metric: &Metric, statistic: Statistic) -> Option<Self> {
         if matches!(metric.kind, Kind::Record(_)) {
             return match statistic.name.strip_prefix('p') {
                 Some(percent) => Some(Self::Percentile(metric.tag, percent.parse().ok()?)),

@@ -4,12 +4,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::gate::{Condition, Gate, Operator, Quantity, Series, Subject, Suffix, unit};
-use crate::metrics::Verdict;
+use super::gate::{Condition, Gate, Series, Subject};
 use crate::metrics::health::ClientBounds;
-use crate::metrics::metric::{MetricFlags, MetricResult};
+use crate::metrics::limit::{Operator, Quantity, Suffix, unit};
+use crate::metrics::metric::{Metric, MetricFlags, MetricResult};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::{Registry, Verdict};
 use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsReport};
 use crate::server_metrics::snapshot::Kind;
 
@@ -191,6 +192,30 @@ impl Judged {
 }
 
 impl Gate {
+    /// Returns why a run that computes the metrics of `registry`, and scrapes its servers or does not,
+    /// can never have what the gate limits; `None` if it may.
+    #[must_use]
+    pub(crate) fn obstacle(&self, registry: &Registry, scrapes: bool) -> Option<String> {
+        match &self.condition {
+            Condition::Metric { subject, .. } => {
+                let Metric { tag, flags, .. } = subject.metric;
+                // Whether there is a fixed schedule is known once the dataset has been read.
+                let is_known = registry.position(*tag).is_some()
+                    || flags.contains(MetricFlags::FIXED_SCHEDULE_ONLY);
+                (!is_known).then(|| {
+                    let hint = hint(subject.metric).unwrap_or(
+                        "it is not measured with this endpoint or these settings; use another metric",
+                    );
+                    format!("{tag} is not available for the run; {hint}")
+                })
+            }
+            Condition::Server { .. } => (!scrapes).then(|| {
+                "the run does not collect server metrics; add --server-metrics".to_owned()
+            }),
+            Condition::ClientHealth(_) => None,
+        }
+    }
+
     /// Compares the run with the gate.
     #[must_use]
     pub(crate) fn judge(&self, facts: &Facts<'_>) -> Judged {
@@ -310,14 +335,18 @@ impl Gate {
 /// Returns why a run may not have a statistic.
 fn missing(subject: Subject) -> String {
     let Subject { metric, statistic, is_steady } = subject;
-    let hint = [
-        (MetricFlags::STREAMING_ONLY, "; it requires --streaming"),
-        (MetricFlags::GOODPUT, "; it requires --goodput"),
-    ];
-    let hint = hint.iter().find(|(flag, _)| metric.flags.contains(*flag));
-    let hint = hint.map_or("", |(_, hint)| hint);
+    let hint = hint(metric).map(|hint| format!("; {hint}")).unwrap_or_default();
     let place = if is_steady { "the steady state" } else { "the run" };
     format!("{} of {} is not available for {place}{hint}", statistic.name, metric.tag)
+}
+
+/// Returns what a metric requires, if that is a setting.
+fn hint(metric: &Metric) -> Option<&'static str> {
+    let hints = [
+        (MetricFlags::STREAMING_ONLY, "it requires --streaming"),
+        (MetricFlags::GOODPUT, "it requires --goodput"),
+    ];
+    hints.iter().find(|(flag, _)| metric.flags.contains(*flag)).map(|(_, hint)| *hint)
 }
 
 /// The value of a series.

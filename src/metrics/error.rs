@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::limit::LimitError;
 use super::tag::MetricTag;
 
 /// What can be wrong with objectives.
@@ -9,7 +10,7 @@ use super::tag::MetricTag;
 pub enum MetricsError {
     /// An objective is not of the form `tag:value`.
     #[error(
-        "{0:?} is not a valid objective; write objectives as time_to_first_token:200, separated by \
+        "{0:?} is not a valid objective; write objectives as time_to_first_token<=200ms, separated by \
          spaces"
     )]
     MalformedObjective(String),
@@ -37,6 +38,17 @@ pub enum MetricsError {
          request_latency"
     )]
     NotPerRequest(MetricTag),
+    /// An objective limits a metric in the wrong direction.
+    #[error("an objective for {tag} must be met by good requests; write {tag}{wanted}LIMIT")]
+    ObjectiveDirection {
+        /// The metric.
+        tag: MetricTag,
+        /// The operator to use.
+        wanted: &'static str,
+    },
+    /// The limit of an objective is not valid.
+    #[error(transparent)]
+    ObjectiveLimit(#[from] LimitError),
     /// There are two objectives for the same metric.
     #[error("there are two objectives for {0}; remove one of them")]
     RepeatedObjective(MetricTag),

@@ -1,7 +1,8 @@
 //! Parsing of service level objectives.
 
 use super::error::MetricsError;
-use super::metric::{Kind, Metric, Objective};
+use super::limit::{Limit, Operator};
+use super::metric::{Kind, Metric, MetricFlags, Objective, Statistic};
 use super::registry::Registry;
 use super::tag::MetricTag;
 use crate::metrics::tag;
@@ -10,8 +11,8 @@ use crate::setting;
 /// Maximum number of suggestions for an unknown metric.
 const MAX_SUGGESTIONS: usize = 3;
 
-/// Parses `tag:threshold` pairs separated by white space, as in
-/// `time_to_first_token:200 inter_token_latency:10`. Thresholds are in display units.
+/// Parses objectives separated by white space: limits such as `time_to_first_token<=200ms`, or
+/// `tag:threshold` in display units as in AIPerf, `time_to_first_token:200`.
 ///
 /// # Errors
 ///
@@ -49,6 +50,9 @@ pub(crate) fn find(name: &str) -> Option<&'static Metric> {
 }
 
 fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
+    if pair.contains(['<', '>', '=']) {
+        return parse_limit(pair);
+    }
     let (tag, bound) = pair
         .split_once(':')
         .filter(|(tag, bound)| !tag.is_empty() && !bound.is_empty())
@@ -69,6 +73,22 @@ fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
             }
         })?;
     Ok(Objective { tag: metric.tag, threshold })
+}
+
+fn parse_limit(text: &str) -> Result<Objective, MetricsError> {
+    let Limit { metric, statistic, operator, limit } = Limit::parse(text)?;
+    if !matches!(metric.kind, Kind::Record(_)) || statistic.name != Statistic::AVG.name {
+        return Err(MetricsError::NotPerRequest(metric.tag));
+    }
+    let wanted = if metric.flags.contains(MetricFlags::LARGER_IS_BETTER) {
+        Operator::AtLeast
+    } else {
+        Operator::AtMost
+    };
+    if operator != wanted {
+        return Err(MetricsError::ObjectiveDirection { tag: metric.tag, wanted: wanted.symbol() });
+    }
+    Ok(Objective { tag: metric.tag, threshold: limit })
 }
 
 /// Returns the tags of the metrics that `is_candidate` accepts and that are similar to `name`,

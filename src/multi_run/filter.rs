@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Trials;
+use crate::metrics::limit::{Limit, Operator};
 use crate::metrics::metric::{Metric, Statistic};
 use crate::metrics::objective::find;
 use crate::metrics::{MetricTag, Registry};
@@ -39,6 +40,17 @@ pub enum Comparison {
 named! { Comparison { "lt" => Below, "le" => AtMost, "gt" => Above, "ge" => AtLeast } }
 
 impl Comparison {
+    /// Returns the comparison of a limit; `None` for equality.
+    const fn of(operator: Operator) -> Option<Self> {
+        Some(match operator {
+            Operator::Below => Self::Below,
+            Operator::AtMost => Self::AtMost,
+            Operator::Above => Self::Above,
+            Operator::AtLeast => Self::AtLeast,
+            Operator::Equal => return None,
+        })
+    }
+
     fn holds(self, value: f64, threshold: f64) -> bool {
         match self {
             Self::Below => value < threshold,
@@ -75,12 +87,17 @@ impl Filter {
         Self { metric, statistic: statistic.to_owned(), op, threshold }
     }
 
-    /// Parses `TAG:STAT:OP:THRESHOLD`.
+    /// Parses `METRIC:STATISTIC<=LIMIT`, or `METRIC:STATISTIC:OPERATOR:THRESHOLD` as in AIPerf.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.contains(['<', '>', '=']) {
+            let parsed = Limit::parse(text).map_err(|error| error.to_string())?;
+            let op = Comparison::of(parsed.operator)
+                .ok_or("a condition is an upper or a lower limit; use <=, <, >= or >")?;
+            return Ok(Self::new(parsed.metric.tag, parsed.statistic.name, op, parsed.limit));
+        }
         let parts: Vec<&str> = text.split(':').map(str::trim).collect();
         let [name, statistic, op, threshold] = parts[..] else {
-            return Err("expected METRIC:STATISTIC:OPERATOR:THRESHOLD, such as \
-                        time_to_first_token:p95:lt:200"
+            return Err("expected METRIC:STATISTIC<=LIMIT, such as time_to_first_token:p95<=200ms"
                 .to_owned());
         };
         let op = Comparison::named(op)
@@ -130,8 +147,13 @@ mod tests {
         let expected = Filter::new(tag::TIME_TO_FIRST_TOKEN, "p95", Comparison::Below, 200.0);
         assert_eq!(Filter::parse("time_to_first_token:p95:lt:200").unwrap(), expected);
         assert_eq!(Filter::parse("ttft:P95:LT:2e2").unwrap(), expected);
+        assert_eq!(Filter::parse("ttft:p95<200ms").unwrap(), expected);
+        assert_eq!(Filter::parse("ttft:p95 < 0.2s").unwrap(), expected);
         for (text, why) in [
             ("ttft:p95:lt", "expected METRIC:"),
+            ("ttft:p95==1", "an upper or a lower limit"),
+            ("ttft:p95<=1%", "does not fit"),
+            ("ttft:p96<=1", "unknown statistic"),
             ("ttft:p95:lt:1:2", "expected METRIC:"),
             ("nothing:p95:lt:1", "unknown metric"),
             ("ttft:p96:lt:1", "does not have \"p96\""),

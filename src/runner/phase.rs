@@ -27,6 +27,17 @@ pub(super) enum Stop {
     Now,
 }
 
+/// Why a phase stops sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Its duration is over.
+    Duration,
+    /// Enough is known of the measurement.
+    Enough,
+    /// The user interrupted the run, or it is aborted.
+    Cut,
+}
+
 /// What determines when requests are due.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
@@ -222,7 +233,7 @@ impl PhaseRun {
     /// sent from now on.
     pub(super) fn observe(&self, server: usize, exchange: &Exchange) {
         if self.reach.observe(server, exchange) {
-            self.stop_sending(true);
+            self.stop_sending(Cause::Cut);
         }
     }
 
@@ -249,13 +260,13 @@ impl PhaseRun {
         matches!(self.pace, Pace::Room)
     }
 
-    /// Stops sending, because the duration is over or the user interrupted the run.
-    pub(super) fn stop_sending(&self, by_user: bool) {
+    /// Stops sending.
+    pub(super) fn stop_sending(&self, cause: Cause) {
         self.raise(Stop::Sending);
-        if by_user {
-            self.counters.set_cancelled();
-        } else {
-            self.counters.set_timeout();
+        match cause {
+            Cause::Duration => self.counters.set_timeout(),
+            Cause::Enough => {}
+            Cause::Cut => self.counters.set_cancelled(),
         }
     }
 

@@ -163,3 +163,48 @@ fn a_wrong_gate_is_wrong_usage() {
     assert_eq!(run.exit_code(), Some(1));
     assert!(run.stderr().contains("choose another file with --junit"), "{}", run.stderr());
 }
+
+#[test]
+fn a_run_ends_when_its_gates_are_decided() {
+    let server = mock(script());
+    let held = ["--gate", "request_latency:p90<=30s", "--gate", "request_error_rate<=10%"];
+    let load = ["--concurrency", "8", "--benchmark-duration", "120", "--stop-when", "decided"];
+    let run = profile(&server.url(), &[&held[..], &load].concat()).succeeded();
+    let summary = run.summary();
+    assert_eq!(summary["ended_early"]["cause"], "decided", "{summary}");
+    assert_eq!(summary["ended_early"]["finding"], "the gates hold");
+    assert_eq!((&summary["is_complete"], &summary["was_cancelled"]), (&true.into(), &false.into()));
+    // The first decision is possible after 256 requests.
+    assert!(summary["request_count"]["avg"].as_f64() >= Some(256.0), "{summary}");
+    let said = "since the gates hold (--stop-when decided)";
+    assert!(run.stdout().contains(said), "{}", run.stdout());
+    let report = report(run.directory.path(), &[]);
+    assert_eq!(report.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&report.stdout).contains(said));
+    assert_eq!(run.summary()["ended_early"], summary["ended_early"]);
+
+    // One gate that is missed decides, whatever the others.
+    let missed = ["--gate", "request_latency<=1ms", "--gate", "request_latency:max<=30s"];
+    let load = ["--concurrency", "8", "--benchmark-duration", "120", "--stop-when-decided"];
+    let run = profile(&server.url(), &[&missed[..], &load].concat());
+    assert_eq!(run.exit_code(), Some(3), "{}", run.stderr());
+    let finding = &run.summary()["ended_early"]["finding"];
+    assert_eq!(finding, "request_latency<=1ms does not hold");
+}
+
+#[test]
+fn a_gate_that_the_run_cannot_have_is_refused_before_it() {
+    let refused = |flags: &[&str], why: &str| {
+        // Nothing listens here, and nothing is sent.
+        let run = profile("http://127.0.0.1:1", flags);
+        assert_eq!(run.exit_code(), Some(2), "{flags:?}: {}", run.stderr());
+        assert!(run.stderr().contains(why), "{flags:?}: {}", run.stderr());
+    };
+    refused(&["--endpoint-type", "chat", "--gate", "ttft:p99<=1s"], "it requires --streaming");
+    refused(&["--gate", "goodput>=1"], "it requires --goodput");
+    let server = ["--gate", "server:vllm:num_requests_waiting<=1", "--no-server-metrics"];
+    refused(&server, "does not collect server metrics");
+    let untestable = ["--gate", "request_latency:max<=1s", "--stop-when", "decided"];
+    refused(&untestable, "requires a gate that can be tested");
+    refused(&["--stop-when", "decided"], "requires a gate that can be tested");
+}

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::Run;
 use super::collections::Collections;
+use super::early::EarlyStop;
 use crate::app::logging;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
@@ -18,6 +19,7 @@ use crate::dataset::{CacheBust, Source};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
+use crate::judge::EarlyEnd;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
 use crate::metrics::metric::MetricResult;
@@ -67,6 +69,8 @@ pub(super) struct Measured {
     pub(super) results: Vec<MetricResult>,
     pub(super) gpus: Option<GpuReport>,
     pub(super) failure: Option<anyhow::Error>,
+    /// Why the load ended before its configured end, if it did.
+    pub(super) ended_early: Option<EarlyEnd>,
     /// Whether the user interrupted the processing of records.
     pub(super) is_cut_short: bool,
 }
@@ -78,6 +82,8 @@ impl Run {
         interrupt: &Interrupt,
         followers: &Followers,
     ) -> anyhow::Result<Measured> {
+        let early = EarlyStop::of(&self.config.judge);
+        let followers = &early.among(followers);
         self.begin(followers);
         let measurer = self.measurer();
         let mut files = self.open_files(interrupt)?;
@@ -121,7 +127,7 @@ impl Run {
             Arc::clone(&queue),
             Arc::clone(&progress),
         );
-        let runner = collections.listen_to(runner);
+        let runner = collections.listen_to(runner).until(early.enough());
         let failure =
             self.drive(runner, interrupt, &progress, &telemetry, &processing, followers).err();
         collections.load_ended();
@@ -174,6 +180,7 @@ impl Run {
             results,
             gpus: found.gpus,
             failure,
+            ended_early: early.end(),
             is_cut_short,
         })
     }

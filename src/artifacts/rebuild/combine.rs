@@ -114,6 +114,7 @@ pub fn combine(
     gathered.profiling.set_round_trip(round_trip);
     let kept = files.clone();
     let outcome = RunOutcome {
+        ended_early: None,
         start_wall_ns,
         end_wall_ns,
         was_cancelled: ends.iter().any(|end| end.was_cancelled),

@@ -17,6 +17,7 @@ use crate::artifacts::open;
 use crate::artifacts::server_metrics::{ServerMetricsFiles, ServerMetricsSection};
 use crate::dataset::Account;
 use crate::endpoint::EndpointType;
+use crate::judge::EarlyEnd;
 use crate::metrics::metric::Settings;
 use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{self, Member};
@@ -107,6 +108,8 @@ struct Summary {
     #[serde(default)]
     incomplete_reason: Option<String>,
     #[serde(default)]
+    ended_early: Option<EarlyEnd>,
+    #[serde(default)]
     branch_stats: Option<BranchStats>,
     #[serde(default)]
     load: LoadReport,
@@ -145,6 +148,7 @@ impl Summary {
             was_cancelled: self.was_cancelled,
             incomplete_reason: self.incomplete_reason,
             ended_by: None,
+            ended_early: self.ended_early,
             sent: None,
             branches: self.branch_stats,
             load: self.load,

@@ -8,7 +8,7 @@ use crate::metrics::tag;
 use crate::units::Unit;
 
 pub(super) const ABOUT: &str = "Requests that meet every service level objective given with \
-    `--goodput`, such as `--goodput \"time_to_first_token:200 inter_token_latency:10\"`. Only with \
+    `--goodput`, such as `--goodput \"time_to_first_token<=200ms inter_token_latency<=10ms\"`. Only with \
     objectives.";
 
 pub(super) static ROWS: &[Metric] = &[

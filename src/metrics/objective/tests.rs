@@ -60,3 +60,22 @@ proptest! {
         prop_assert_eq!(objectives[0].threshold, bound);
     }
 }
+
+#[test]
+fn objectives_can_be_written_as_limits() {
+    let limits = "ttft<=0.2s output_token_throughput_per_user>=5 itl<=10";
+    let pairs = "ttft:200 output_token_throughput_per_user:5 itl:10";
+    assert_eq!(parse_objectives(limits).unwrap(), parse_objectives(pairs).unwrap());
+    for (text, why) in [
+        ("ttft>=200ms", "write time_to_first_token<=LIMIT"),
+        ("output_token_throughput_per_user<=5", "write output_token_throughput_per_user>=LIMIT"),
+        ("ttft<200ms", "write time_to_first_token<=LIMIT"),
+        ("ttft:p99<=200ms", "does not have a single value"),
+        ("request_throughput>=5", "does not have a single value"),
+        ("ttft<=5%", "does not fit"),
+        ("ttft<=fast", "is not a limit"),
+    ] {
+        let found = parse_objectives(text).unwrap_err().to_string();
+        assert!(found.contains(why), "{text}: {found}");
+    }
+}

@@ -14,6 +14,9 @@ impl Run<'_> {
         if let Some(reason) = &outcome.incomplete_reason {
             add(Level::Bad, format!("The run is not complete: {reason}."));
         }
+        if let Some(early) = &outcome.ended_early {
+            add(Level::Good, format!("{}.", capitalized(&early.to_string())));
+        }
         if let Some(health) = &outcome.client_health {
             match health.verdict {
                 Some(Verdict::Valid) => {

@@ -119,6 +119,7 @@ impl TestRun {
         RunReport {
             run: self.description.clone(),
             outcome: RunOutcome {
+                ended_early: None,
                 // Whole microseconds, the precision of local times in a summary.
                 start_wall_ns: starts.min().unwrap() / 1000 * 1000,
                 end_wall_ns: ends.max().unwrap().next_multiple_of(1000),
