@@ -2,11 +2,13 @@
 
     python3 tests/read_steady_state.py DIR
 
-An independent implementation: the requests in flight are counted at every start and end, in a
-closed loop against the configured concurrency, and in an open loop the time between the ramp and
-the last request is taken. Statistics are numpy's, of the requests that started in that time; counts
-and rates are those of the requests that ended in it. All metrics are compared, except those of
-curves other than the concurrency. Prints each difference and exits with 1 if there are any, or with
+An independent implementation: the requests in flight are counted at every start and end. In a closed
+loop, the time with the configured concurrency counts from a mean latency after its start, but at
+least half of it. In an open loop, the time between the ramp and the last request counts from when
+as many requests are in flight as in the median of the rest. Statistics are numpy's, of the requests
+that started in that time; in counts and rates, each request counts by the share of its time that
+lies in it. All metrics are compared, except those of curves other than the concurrency.
+Prints each difference and exits with 1 if there are any, or with
 2 if the files cannot be read.
 """
 
@@ -59,6 +61,35 @@ def plateau(starts, ends, asked, fraction):
     return int(times[first]), int(times[last])
 
 
+def settled(starts, ends, window):
+    """The part of a plateau after its beginning."""
+    first, last = window
+    inside = (starts >= first) & (starts <= last)
+    lengths = (ends - starts)[inside]
+    latency = int(lengths.sum() / len(lengths)) if len(lengths) else 0
+    begin = first + min(latency, (last - first) // 2)
+    return (begin, last) if ((starts >= begin) & (starts <= last)).any() else window
+
+
+def filled(starts, ends, window):
+    """The part of an open loop's window in which the queue does not grow, or None."""
+    begin, end = window
+    times = numpy.unique(numpy.concatenate([starts, ends]))
+    while end - begin >= int((end - window[0]) * 0.3):
+        cuts = numpy.unique(numpy.concatenate([times[(times > begin) & (times < end)], [begin, end]]))
+        lengths = numpy.diff(cuts)
+        in_flight = numpy.searchsorted(numpy.sort(starts), cuts[:-1], "right")
+        in_flight = in_flight - numpy.searchsorted(numpy.sort(ends), cuts[:-1], "right")
+        order = numpy.argsort(in_flight, kind="stable")
+        half = -(-int(lengths.sum()) // 2)
+        median = in_flight[order][numpy.searchsorted(numpy.cumsum(lengths[order]), half)]
+        reached = int(cuts[numpy.argmax(in_flight >= median)])
+        if reached == begin:
+            return begin, end
+        begin = reached
+    return None
+
+
 def window_of(records, summary, phase_start):
     """The window that the records and the configuration imply, or None."""
     times = [(r["metadata"]["request_start_ns"], r["metadata"]["request_end_ns"]) for r in records]
@@ -69,10 +100,13 @@ def window_of(records, summary, phase_start):
     if phase["load"] == "closed_loop":
         fraction = config["metrics"]["steady_state_fraction"]
         found = plateau(starts, ends, limit["most"], fraction)
+        if found is not None:
+            found = settled(starts, ends, found)
     else:
         ramps = [phase["load"]["rate"]["ramp"], (limit or {}).get("ramp")]
         ramp = max(ramp or 0 for ramp in ramps)
         found = max(int(starts.min()), phase_start + ramp), int(starts.max())
+        found = filled(starts, ends, found) if found[1] > found[0] else None
     if found is None or found[1] <= found[0]:
         return None
     return found if ((ends >= found[0]) & (ends <= found[1])).any() else None
@@ -106,14 +140,32 @@ def check_statistics(metrics, values, failed):
             expect(adjusted.get("count"), len(column) + failed, f"adj_{tag}.count")
 
 
-def check_rates(metrics, ended, seconds):
-    values = values_of(ended)
-    failed = sum(1 for record in ended if record.get("error"))
-    totals = {tag: values.get(of, numpy.zeros(0)).sum() for tag, of in SUMS.items()}
-    totals["request_count"] = len(ended) - failed
+def share_of(record, window):
+    """The share of a request's time in the window."""
+    start, end = (record["metadata"][f"request_{name}_ns"] for name in ("start", "end"))
+    if start == end:
+        return float(window[0] <= start <= window[1])
+    return max(0, min(end, window[1]) - max(start, window[0])) / (end - start)
+
+
+def check_rates(metrics, records, window):
+    seconds = (window[1] - window[0]) / 1e9
+    shares = [(record, share_of(record, window)) for record in records]
+
+    def total(tag):
+        return sum(
+            share * record["metrics"][tag]["value"]
+            for record, share in shares
+            if tag in record["metrics"]
+        )
+
+    failed = sum(share for record, share in shares if record.get("error"))
+    ended = sum(share for _, share in shares)
+    totals = {tag: total(of) for tag, of in SUMS.items()}
+    totals["request_count"] = ended - failed
     totals["error_request_count"] = failed
-    totals["completed_request_count"] = len(ended)
-    totals["request_error_rate"] = failed / len(ended) * 100
+    totals["completed_request_count"] = ended
+    totals["request_error_rate"] = failed / ended * 100
     for tag, parts in RATES.items():
         totals[tag] = sum(totals[part] for part in parts) / seconds
     for tag, total in totals.items():
@@ -148,20 +200,26 @@ def main(directory):
     def inside(name):
         return [record for record in records if start <= record["metadata"][name] <= end]
 
-    started, ended = inside("request_start_ns"), inside("request_end_ns")
+    started = inside("request_start_ns")
     expect(steady["request_count"], len(started), "request_count")
     expect(steady["request_share"], len(started) / len(records), "request_share")
     metrics = steady["metrics"]
     failed = sum(1 for record in started if record.get("error"))
     values = values_of(started)
     check_statistics(metrics, values, failed)
-    check_rates(metrics, ended, (end - start) / 1e9)
+    check_rates(metrics, records, window)
     busy = sum(
         max(0, min(record["metadata"]["request_end_ns"], end) - max(at, start))
         for record in records
         for at in [record["metadata"]["request_start_ns"]]
     )
     expect(metrics["effective_concurrency"]["avg"], busy / (end - start), "effective_concurrency")
+    if started:
+        spans = [record["metadata"] for record in started]
+        latency = numpy.mean([it["request_end_ns"] - it["request_start_ns"] for it in spans])
+        shares = sum(share_of(record, window) for record in records)
+        residual = 100 * (shares * latency / busy - 1)
+        expect(steady["littles_law_residual_percent"], residual, "littles_law_residual_percent")
     for tag, stats in metrics.items():
         is_counted = stats.get("count") and not tag.startswith("adj_")
         if tag in WITHOUT or (is_counted and tag not in values):

@@ -124,6 +124,7 @@ impl<'a> Summary<'a> {
                     duration_ns: steady.duration(),
                     request_count: steady.request_count,
                     request_share: steady.request_share,
+                    littles_law_residual_percent: steady.littles_law_residual_percent,
                     metrics: metrics(&steady.results),
                 },
             },
@@ -173,6 +174,10 @@ enum Steady<'a> {
         request_count: u64,
         /// The requests within it, divided by all requests of the phase.
         request_share: f64,
+        /// How far rate times mean latency is above the mean number of requests in flight, in percent
+        /// of it; 0 by Little's law.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        littles_law_residual_percent: Option<f64>,
         metrics: Metrics<'a>,
     },
     None {

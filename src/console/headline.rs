@@ -39,6 +39,9 @@ const TOTALS: &[(MetricTag, &str)] = &[
 /// The label of the number of failed requests.
 const ERRORS: &str = "Errors";
 
+/// A deviation from Little's law in percent that is shown: with few requests, chance exceeds 5%.
+const NOTABLE_RESIDUAL: f64 = 10.0;
+
 const COLUMNS: [&str; 6] = ["avg", "p50", "p90", "p95", "p99", "max"];
 
 /// Renders what was run: models and servers, load, tokenizer, and what became of a dataset that was
@@ -131,12 +134,20 @@ pub(super) fn steady_state(steady: &SteadyState, report: &RunReport, style: Styl
         let value = result.stats.avg;
         Some(format!("{} {}", four_digits(value), lowered(label)))
     });
+    let residual = steady.littles_law_residual_percent.filter(|it| it.abs() > NOTABLE_RESIDUAL);
+    let residual = residual.map(|percent| {
+        format!(
+            "; rate times mean latency is {percent:+.0}% off the mean number of requests in flight, \
+             so the load was not constant"
+        )
+    });
     let line = format!(
-        "Steady state from {} to {} ({:.0}% of the requests): {}",
+        "Steady state from {} to {} ({:.0}% of the requests): {}{}",
         after(steady.start_ns),
         after(steady.end_ns),
         100.0 * steady.request_share,
         throughputs.collect::<Vec<_>>().join(", "),
+        residual.unwrap_or_default(),
     );
     panel::wrapped(&line, style.width.into()).join("\n") + "\n\n"
 }

@@ -9,7 +9,7 @@ use super::gate::{RelativeGate, Subject};
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::metrics::health::ClientBounds;
 use crate::metrics::metric::{Kind, Metric, MetricFlags, MetricResult, Observation, Statistic};
-use crate::metrics::steady::{SteadyState, Unsteady};
+use crate::metrics::steady::{SteadyState, Unsteady, share_in};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::metrics::time_breakdown::Division;
 use crate::metrics::{Registry, Verdict};
@@ -83,7 +83,7 @@ impl Source {
     }
 
     /// Returns whether the statistics of the steady state cover the requests that started in it, not
-    /// those that ended in it.
+    /// the shares of requests in it.
     const fn is_by_start(self) -> bool {
         matches!(self, Self::Mean(_) | Self::Percentile(..))
     }
@@ -127,6 +127,8 @@ fixed_struct! {
         time: u64,
         /// NaN if it does not have one.
         value: f64,
+        /// The share of it that counts.
+        share: f64,
         /// Whether it failed: 0 or 1.
         failed: u8,
     }
@@ -191,36 +193,43 @@ impl Trial {
     }
 
     /// Returns the requests that a measure covers, in the order in which they started, or ended if the
-    /// measure is of those that ended in the steady state; and the duration that rates are relative
+    /// measure counts their shares in the steady state; and the duration that rates are relative
     /// to, in seconds.
     fn in_order(&self, measure: &Measure) -> (Sorted<Term>, f64) {
         let Requests { starts, ends, failed, columns } = &self.requests;
-        let (times, window, seconds) = match &self.steady_state {
+        let (window, seconds) = match &self.steady_state {
             _ if !measure.subject.is_steady => {
                 let is_duration =
                     |found: &&MetricResult| found.metric.tag == tag::BENCHMARK_DURATION;
                 let seconds = self.results.iter().find(is_duration).map_or(0.0, |found| {
                     found.metric.display_unit.convert(found.stats.avg, Unit::Seconds)
                 });
-                (starts, 0..=u64::MAX, seconds)
+                (None, seconds)
             }
-            Ok(steady) => {
-                let times = if measure.source.is_by_start() { starts } else { ends };
-                (times, steady.start_ns..=steady.end_ns, steady.duration().as_seconds())
-            }
+            Ok(steady) => (Some(steady.start_ns..=steady.end_ns), steady.duration().as_seconds()),
             Err(_) => {
                 let none =
                     Sorted::new(std::iter::empty(), |term: &Term| term.time, &Store::default());
                 return (none, 0.0);
             }
         };
+        // When a request counts, and how much of it.
+        let place = |start: u64, end: u64| match &window {
+            None => (start, 1.0),
+            Some(window) if measure.source.is_by_start() => {
+                (start, f64::from(u8::from(window.contains(&start))))
+            }
+            Some(window) => (end.min(*window.end()), share_in(start, end, window)),
+        };
         let column = measure.source.tag().and_then(|tag| columns.get(tag));
         let mut values = column.map(Column::iter);
-        let terms = times.iter().zip(failed.iter()).map(|(time, failed)| {
+        let requests = starts.iter().zip(ends.iter()).zip(failed.iter());
+        let terms = requests.map(|((start, end), failed)| {
             let value = values.as_mut().and_then(Iterator::next).unwrap_or(f64::NAN);
-            Term { time, value, failed }
+            let (time, share) = place(start, end);
+            Term { time, value, share, failed }
         });
-        let terms = terms.filter(|term| window.contains(&term.time));
+        let terms = terms.filter(|term| term.share > 0.0);
         (Sorted::new(terms, |term| term.time, &starts.scratch()), seconds)
     }
 }
@@ -281,20 +290,20 @@ impl Side {
         let row = measure.source.tag().and_then(Registry::row);
         for trial in &self.trials {
             let (sorted, seconds) = trial.in_order(measure);
-            for (Term { value, failed, .. }, gap) in with_gaps(sorted.iter(), seconds) {
+            for (Term { value, share, failed, .. }, gap) in with_gaps(sorted.iter(), seconds) {
                 let value = Some(value).filter(|value| !value.is_nan());
                 let shown = value.zip(row).map(|(value, row)| row.to_display(value));
                 let failed = f64::from(failed);
                 match measure.source {
                     Source::Percentile(..) => values.extend(shown),
                     Source::Mean(_) => terms.extend(shown.map(|value| (value, 1.0))),
-                    Source::Rate(_) => terms.push(value.unwrap_or(0.0), gap),
-                    Source::SuccessRate => terms.push(1.0 - failed, gap),
+                    Source::Rate(_) => terms.push(share * value.unwrap_or(0.0), gap),
+                    Source::SuccessRate => terms.push(share * (1.0 - failed), gap),
                     Source::Share(_) => {
                         let has = value.is_some_and(|value| value > 0.0);
-                        terms.push(f64::from(u8::from(has)), 1.0);
+                        terms.push(share * f64::from(u8::from(has)), share);
                     }
-                    Source::Failures => terms.push(failed * 100.0, 1.0),
+                    Source::Failures => terms.push(share * failed * 100.0, share),
                 }
             }
         }

@@ -241,8 +241,8 @@ impl Accumulator {
     }
 
     /// Returns the results of a part of the phase, from `window.start()` to `window.end()` in wall
-    /// time. Statistics cover the requests that started in it, counts, sums and rates those that
-    /// ended in it, and curves everything in flight.
+    /// time. Statistics cover the requests that started in it; in counts, sums and rates, each request
+    /// counts by the share of its time that lies in it; and curves cover everything in flight.
     pub(super) fn results_in(&self, window: &RangeInclusive<u64>) -> Vec<MetricResult> {
         let (start, end) = (*window.start(), *window.end());
         let whole = start..end;

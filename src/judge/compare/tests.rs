@@ -260,6 +260,7 @@ fn the_steady_state_is_compared_by_its_own_requests() {
             end_ns: 4_000_000_000,
             request_count: 201,
             request_share: 0.5,
+            littles_law_residual_percent: None,
             results: Vec::new(),
         }),
         ..trial

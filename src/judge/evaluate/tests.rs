@@ -126,6 +126,7 @@ fn the_steady_state_has_values_of_its_own() {
         end_ns: 1,
         request_count: 9,
         request_share: 0.45,
+        littles_law_residual_percent: None,
         results: vec![
             single("request_throughput", 30.0),
             single("completed_request_count", 9.0),

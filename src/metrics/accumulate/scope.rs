@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use super::{Accumulator, Cell, Part, single, statistics};
 use crate::column::{Column, Store};
 use crate::metrics::metric::{Kind, Metric, MetricResult, Stats, Totals};
+use crate::metrics::steady::share_in;
 use crate::metrics::tag::{self, MetricTag};
 use crate::statistics::percentile::{exact_sum, percentile_of, with_failures};
 use crate::units::Nanos;
@@ -69,8 +70,8 @@ impl Shape {
 enum By {
     /// By the time at which it was sent: for what the load at that time did to it.
     Start,
-    /// By the time at which it ended: for what was completed.
-    End,
+    /// By the share of its time that lies in it: for what was done.
+    Share,
 }
 
 /// The requests that results are computed from.
@@ -97,7 +98,7 @@ impl<'a> Scope<'a> {
             .filter_map(|(at, metric)| {
                 let stats = match (&cells[at], metric.kind) {
                     (Cell::Column(_), _) => {
-                        let column = self.column(metric.tag, By::Start)?;
+                        let column = self.column(metric.tag)?;
                         statistics(|| column.iter())?
                     }
                     (Cell::Earliest(_) | Cell::Latest(_), _) => {
@@ -113,7 +114,7 @@ impl<'a> Scope<'a> {
                     }
                     (_, Kind::LessRoundTrip(of)) => {
                         let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
-                        let column = self.column(of, By::Start)?;
+                        let column = self.column(of)?;
                         statistics(|| column.iter().map(|value| (value - round_trip).max(0.0)))?
                     }
                     _ => single(metric.to_display(totals.total(metric.tag)?)),
@@ -138,35 +139,45 @@ impl<'a> Scope<'a> {
         computed
     }
 
-    /// Iterates over the requests with what they have, how many gaps, and whether they are in the
-    /// scope.
-    fn requests(self, by: By) -> impl Iterator<Item = (Shape, u32, bool)> {
+    /// Iterates over the requests with what they have, how many gaps, and how much of each is in the
+    /// scope: from 0 to 1.
+    fn requests(self, by: By) -> impl Iterator<Item = (Shape, u32, f64)> {
         let Accumulator { shapes, timeline, .. } = self.accumulator;
         shapes.iter().zip(timeline.requests()).map(move |(shape, request)| {
-            let at = if by == By::Start { request.start } else { request.end() };
-            (shape, request.gap_count, self.window.is_none_or(|window| window.contains(&at)))
+            let share = self.window.map_or(1.0, |window| match by {
+                By::Start => f64::from(u8::from(window.contains(&request.start))),
+                By::Share => share_in(request.start, request.end(), window),
+            });
+            (shape, request.gap_count, share)
         })
     }
 
-    /// Returns the values of a record metric in its display unit, with lists flattened; `None` if it
-    /// is not measured.
-    fn column(self, tag: MetricTag, by: By) -> Option<Cow<'a, Column<f64>>> {
+    /// Iterates over the values of a record metric in its display unit, with how much of its request
+    /// is in the scope.
+    fn values(
+        self,
+        tag: MetricTag,
+        column: &'a Column<f64>,
+        by: By,
+    ) -> impl Iterator<Item = (f64, f64)> {
+        let have = self.requests(by).filter(move |(shape, ..)| shape.contains(tag));
+        let shares = have.flat_map(move |(_, gaps, share)| {
+            let count = if tag == super::GAPS { gaps as usize } else { 1 };
+            iter::repeat_n(share, count)
+        });
+        column.iter().zip(shares)
+    }
+
+    /// Returns the values of a record metric of the requests that started in the scope, in its
+    /// display unit, with lists flattened; `None` if it is not measured.
+    fn column(self, tag: MetricTag) -> Option<Cow<'a, Column<f64>>> {
         let all = self.accumulator.column(tag)?;
         if self.window.is_none() {
             return Some(Cow::Borrowed(all));
         }
-        let mut found = Column::new(self.accumulator.store.scratch());
-        let mut values = all.iter();
-        for (_, gaps, is_in) in self.requests(by).filter(|(shape, ..)| shape.contains(tag)) {
-            let count = if tag == super::GAPS { gaps as usize } else { 1 };
-            let of_request = values.by_ref().take(count);
-            if is_in {
-                found.extend(of_request);
-            } else {
-                of_request.for_each(drop);
-            }
-        }
-        Some(Cow::Owned(found))
+        let started = self.values(tag, all, By::Start).filter(|(_, share)| *share > 0.0);
+        let values = started.map(|(value, _)| value);
+        Some(Cow::Owned(Column::of(self.accumulator.store.scratch(), values)))
     }
 
     /// Returns the count at `row`.
@@ -175,8 +186,8 @@ impl<'a> Scope<'a> {
             return kept;
         }
         let tag = self.accumulator.registry.rows()[row].tag;
-        let of = |(shape, _, is_in): &(Shape, u32, bool)| *is_in && shape.contains(tag);
-        Some(self.requests(By::End).filter(of).count() as f64).filter(|count| *count > 0.0)
+        let have = self.requests(By::Share).filter(|(shape, ..)| shape.contains(tag));
+        Some(exact_sum(have.map(|(.., share)| share))).filter(|count| *count > 0.0)
     }
 
     /// Returns 0 for a row that is a count or sum of the phase that this is a part of.
@@ -189,7 +200,7 @@ impl<'a> Scope<'a> {
     fn percentile_of(self, row: &Metric, tag: MetricTag, percent: f64) -> Option<f64> {
         let registry = &self.accumulator.registry;
         let of = registry.rows()[registry.position(tag)?];
-        let column = self.column(tag, By::Start)?;
+        let column = self.column(tag)?;
         let value = percentile_of(|| column.iter(), percent)?;
         Some(of.display_unit.convert(value, row.unit))
     }
@@ -198,19 +209,24 @@ impl<'a> Scope<'a> {
     fn sum_of(self, tag: MetricTag) -> Option<f64> {
         let registry = &self.accumulator.registry;
         let metric = registry.rows()[registry.position(tag)?];
-        let column = self.column(tag, By::End)?;
-        let sum = || metric.display_unit.convert(exact_sum(column.iter()), metric.unit);
-        (!column.is_empty()).then(sum)
+        let column = self.accumulator.column(tag)?;
+        let (sum, is_empty) = if self.window.is_none() {
+            (exact_sum(column.iter()), column.is_empty())
+        } else {
+            let values = || self.values(tag, column, By::Share).filter(|(_, share)| *share > 0.0);
+            (exact_sum(values().map(|(value, share)| value * share)), values().next().is_none())
+        };
+        (!is_empty).then(|| metric.display_unit.convert(sum, metric.unit))
     }
 
     /// Returns statistics of a record metric with an infinite value for each failed request.
     fn with_failures(self, of: MetricTag) -> Option<Stats> {
-        let is_failure = |(shape, _, is_in): &(Shape, u32, bool)| shape.failed && *is_in;
+        let is_failure = |(shape, _, share): &(Shape, u32, f64)| shape.failed && *share > 0.0;
         let failures = self.requests(By::Start).filter(is_failure).count() as u64;
         if failures == 0 {
             return None;
         }
-        let column = self.column(of, By::Start)?;
+        let column = self.column(of)?;
         let distribution = with_failures(|| column.iter(), failures)?;
         Some(Stats { avg: f64::INFINITY, instant: None, distribution: Some(distribution) })
     }

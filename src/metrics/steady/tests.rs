@@ -62,47 +62,59 @@ fn stats(found: &SteadyState, tag: MetricTag) -> Option<(f64, Option<u64>)> {
 /// b             |-- 6 --|
 /// c                     |-- 8 --|
 /// d                          |---- fails ---|
-/// steady        |---------------|
+/// plateau       |---------------|
+/// steady                |-------|
 /// ```
 const CLOSED: &[(u64, u64, u32)] = &[(0, 180, 4), (50, 80, 6), (130, 80, 8), (180, 120, 0)];
 
 #[test]
-fn a_closed_loop_is_steady_from_the_first_to_the_last_time_at_its_concurrency() {
+fn a_closed_loop_is_steady_a_latency_after_it_reached_its_concurrency() {
     let accumulator = observed(0.95, CLOSED);
     let found = accumulator.steady_state(Some(HeldLoad::Concurrency(2)), ORIGIN).unwrap();
-    assert_eq!(bounds(&found), (50, 210));
-    // b, c and d started in it.
-    assert_eq!((found.request_count, found.request_share), (3, 0.75));
-    assert_eq!(stats(&found, tag::REQUEST_LATENCY), Some((80.0, Some(2))));
-    assert_eq!(stats(&found, tag::INTER_CHUNK_LATENCY), Some((30.0, Some(4))));
-    assert_eq!(stats(&found, tag::OUTPUT_SEQUENCE_LENGTH), Some((7.0, Some(2))));
-    // a, b and c ended in it.
-    assert_eq!(stats(&found, tag::REQUEST_COUNT), Some((3.0, None)));
-    assert_eq!(stats(&found, tag::REQUEST_THROUGHPUT), Some((3.0 / 0.16, None)));
-    assert_eq!(stats(&found, tag::OUTPUT_TOKEN_THROUGHPUT), Some((18.0 / 0.16, None)));
-    // The failure of d is later, but it was sent in it.
-    assert_eq!(stats(&found, tag::ERROR_REQUEST_COUNT), Some((0.0, None)));
+    // 93 ms after 50 are more than half of the plateau.
+    assert_eq!(bounds(&found), (130, 210));
+    // c and d started in it.
+    assert_eq!((found.request_count, found.request_share), (2, 0.5));
+    assert_eq!(stats(&found, tag::REQUEST_LATENCY), Some((80.0, Some(1))));
+    assert_eq!(stats(&found, tag::INTER_CHUNK_LATENCY), Some((30.0, Some(2))));
+    assert_eq!(stats(&found, tag::OUTPUT_SEQUENCE_LENGTH), Some((8.0, Some(1))));
+    // 50 of the 180 ms of a lie in it, all 80 of c, and 30 of the 120 of d, which fails.
+    let is = |tag, expected: f64| {
+        let (value, count) = stats(&found, tag).unwrap();
+        assert!((value - expected).abs() < 1e-9 && count.is_none(), "{tag}: {value}");
+    };
+    is(tag::REQUEST_COUNT, 50.0 / 180.0 + 1.0);
+    is(tag::REQUEST_THROUGHPUT, (50.0 / 180.0 + 1.0) / 0.08);
+    is(tag::OUTPUT_TOKEN_THROUGHPUT, (4.0 * 50.0 / 180.0 + 8.0) / 0.08);
+    is(tag::ERROR_REQUEST_COUNT, 0.25);
     let adjusted = stats(&found, tag::ADJ_REQUEST_LATENCY);
-    assert_eq!(adjusted, Some((f64::INFINITY, Some(3))));
+    assert_eq!(adjusted, Some((f64::INFINITY, Some(2))));
     // Two in flight all the time, and nothing of the other requests' times.
     assert_eq!(stats(&found, tag::EFFECTIVE_CONCURRENCY), Some((2.0, Some(0))));
     assert_eq!(stats(&found, tag::BENCHMARK_DURATION), None);
     assert_eq!(stats(&found, tag::MIN_REQUEST_TIMESTAMP), None);
+    // 1.5278 requests in 80 ms, of 100 ms on average.
+    let residual = found.littles_law_residual_percent.unwrap();
+    let expected = 100.0 * ((50.0 / 180.0 + 1.25) * 100.0 / 80.0 / 2.0 - 1.0);
+    assert!((residual - expected).abs() < 1e-9, "{residual}");
 }
 
 #[test]
-fn all_requests_of_one_user_are_steady_and_have_the_results_of_the_phase() {
-    let requests = [(0, 100, 4), (100, 40, 3), (140, 60, 9)];
+fn one_user_with_requests_of_the_same_length_has_the_rates_of_the_phase() {
+    let requests: Vec<_> = (0..5).map(|at| (at * 100, 100, 4)).collect();
     let accumulator = observed(1.0, &requests);
     let found = accumulator.steady_state(Some(HeldLoad::Concurrency(1)), ORIGIN).unwrap();
-    assert_eq!(bounds(&found), (0, 200));
-    for whole in accumulator.results() {
-        let tag = whole.metric.tag;
-        let distribution = whole.stats.distribution.map(|values| values.count);
-        let is_bound = whole.stats.instant.is_some() || tag == tag::BENCHMARK_DURATION;
-        let expected = (!is_bound).then_some((whole.stats.avg, distribution));
-        assert_eq!(stats(&found, tag), expected, "{tag}");
+    assert_eq!(bounds(&found), (100, 500));
+    assert_eq!(found.littles_law_residual_percent, Some(0.0));
+    let whole = accumulator.results();
+    for tag in [tag::REQUEST_THROUGHPUT, tag::OUTPUT_TOKEN_THROUGHPUT, tag::REQUEST_LATENCY] {
+        let whole = whole.iter().find(|result| result.metric.tag == tag).unwrap();
+        assert_eq!(stats(&found, tag).unwrap().0, whole.stats.avg, "{tag}");
     }
+    // The only request of each user is all that there is.
+    let single = observed(1.0, &[(0, 100, 4)]);
+    let found = single.steady_state(Some(HeldLoad::Concurrency(1)), ORIGIN).unwrap();
+    assert_eq!((bounds(&found), found.request_count), ((0, 100), 1));
 }
 
 #[test]
@@ -111,7 +123,7 @@ fn moments_between_requests_do_not_end_it_but_a_low_mean_does() {
     let requests: Vec<_> = (0..10).map(|at| (at * 100, 90, 1)).collect();
     let load = Some(HeldLoad::Concurrency(1));
     let found = observed(0.9, &requests).steady_state(load, ORIGIN).unwrap();
-    assert_eq!((bounds(&found), found.request_count), ((0, 990), 10));
+    assert_eq!((bounds(&found), found.request_count), ((90, 990), 9));
     let Err(Unsteady::NotHeld { mean, .. }) = observed(0.91, &requests).steady_state(load, ORIGIN)
     else {
         panic!()
@@ -136,15 +148,38 @@ fn an_open_loop_is_steady_from_the_end_of_the_ramp_until_the_last_request() {
     let found = accumulator.steady_state(load(120), ORIGIN).unwrap();
     assert_eq!((bounds(&found), found.request_count), ((120, 190), 2));
     assert_eq!(stats(&found, tag::REQUEST_LATENCY), Some((75.0, Some(2))));
-    assert_eq!(stats(&found, tag::REQUEST_THROUGHPUT), Some((1.0 / 0.07, None)));
+    // A third of the second request and five sixths of the third one.
+    let (rate, _) = stats(&found, tag::REQUEST_THROUGHPUT).unwrap();
+    assert!((rate - (1.0 / 3.0 + 5.0 / 6.0) / 0.07).abs() < 1e-9, "{rate}");
     // Without a ramp it begins with the first request.
     assert_eq!(bounds(&accumulator.steady_state(load(0), ORIGIN).unwrap()), (10, 190));
     let none = |ramp| accumulator.steady_state(load(ramp), ORIGIN).unwrap_err().to_string();
     assert_eq!(
         none(131),
-        "no request ended in the 0.059 s from the end of the ramp until the last one was sent"
+        "no request ended in the last 0.05 s in which requests were sent, when as many as usual \
+         were in flight"
     );
     assert_eq!(none(190), "fewer than two requests were sent after the ramp of 0.19 s");
+}
+
+#[test]
+fn an_open_loop_is_steady_when_the_queue_has_filled() {
+    // 20 per second that take 2.45 s: 49 are in flight from the 49th on, for a tenth of the time.
+    let requests: Vec<_> = (0..500).map(|at| (at * 50, 2450, 1)).collect();
+    let load = Some(HeldLoad::Arrivals { ramp_ns: Nanos::ZERO });
+    let found = observed(0.95, &requests).steady_state(load, ORIGIN).unwrap();
+    assert_eq!(bounds(&found), (48 * 50, 499 * 50));
+    let (rate, _) = stats(&found, tag::REQUEST_THROUGHPUT).unwrap();
+    assert!((rate - 20.0).abs() < 1e-9, "{rate}");
+    assert!(found.littles_law_residual_percent.unwrap().abs() < 1e-9);
+    // Two in three are served: the queue grows as long as requests are sent.
+    let requests: Vec<_> = (0..500).map(|at| (at * 50, 100 + at * 25, 1)).collect();
+    let reason = observed(0.95, &requests).steady_state(load, ORIGIN).unwrap_err().to_string();
+    assert_eq!(
+        reason,
+        "the requests in flight increased for more than 70% of the 24.95 s from the end of the \
+         ramp until the last one was sent"
+    );
 }
 
 #[test]
