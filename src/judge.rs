@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod early;
 mod evaluate;
 pub mod gate;
+pub(crate) mod paired;
 pub(crate) mod reports;
 mod throughput;
 

@@ -1,14 +1,19 @@
 //! Statistics, intervals and tests of plain numbers, which know nothing of requests or metrics.
 
 pub(crate) mod anytime;
-pub(crate) mod bootstrap;
+pub(crate) mod dependent;
 mod distribution;
 mod estimate;
+pub(crate) mod interval;
 pub(crate) mod normal;
 pub(crate) mod percentile;
+pub(crate) mod rate;
+pub(crate) mod sequential;
+pub(crate) mod signed_rank;
 #[cfg(test)]
 pub(crate) mod simulation;
 pub(crate) mod student_t;
+mod sums;
 
 pub use distribution::Distribution;
 pub(crate) use estimate::Estimate;

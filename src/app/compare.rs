@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::gates;
 use super::outcome::Outcome;
+use super::output::Output;
 use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
-use crate::cli::{Compare, CompareFormat};
+use crate::cli::{Compare, CompareFormat, Comparing};
 use crate::column::Store;
 use crate::console;
 use crate::judge::Comparison;
@@ -99,7 +100,7 @@ impl Cell {
 
 /// Compares the runs that `asked` names, and writes the results to `out`.
 pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    gates::check(asked.junit.as_deref())?;
+    gates::check(asked.comparing.junit.as_deref())?;
     let base = Directory::find(&asked.base)?;
     let all: Result<Vec<_>, _> = asked.new.iter().map(|path| Directory::find(path)).collect();
     let all = all?;
@@ -115,7 +116,7 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
     let matches = |new: &Directory| -> usize {
         base.cells.iter().filter(|cell| new.index_of(cell).is_some()).count()
     };
-    let plan = Plan::new(&asked.gates, asked.confidence_level, all.iter().map(matches).sum());
+    let plan = asked.comparing.plan(all.iter().map(matches).sum());
     let mut comparisons: Vec<Vec<Comparison>> = all.iter().map(|_| Vec::new()).collect();
     for cell in &base.cells {
         let old = side(cell, &plan)?;
@@ -133,6 +134,18 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
             found.push(compared(&plan, cell, sides.0, sides.1));
         }
     }
+    let mut out = Output::new(out);
+    let outcome = deliver(&comparisons, &asked.comparing, &mut out);
+    out.finish(outcome)
+}
+
+/// Writes `comparisons`, those of each directory, in the format that is asked for, and the JUnit file;
+/// returns how the command ends.
+pub(super) fn deliver(
+    comparisons: &[Vec<Comparison>],
+    asked: &Comparing,
+    out: &mut Output<'_>,
+) -> anyhow::Result<Outcome> {
     let text = match asked.format {
         CompareFormat::Table => {
             let render = |cells: &Vec<_>| console::compare::render(cells, terminal_style());
@@ -141,13 +154,9 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
         CompareFormat::Markdown => {
             comparisons.iter().map(|cells| console::compare::markdown(cells)).collect()
         }
-        CompareFormat::Json => {
-            let comparisons: Vec<&Comparison> = comparisons.iter().flatten().collect();
-            let document = json!({"schema_version": SCHEMA_VERSION, "comparisons": comparisons});
-            serde_json::to_string_pretty(&document)? + "\n"
-        }
+        CompareFormat::Json => document(&comparisons.iter().flatten().collect::<Vec<_>>())?,
     };
-    out.write_all(text.as_bytes())?;
+    out.say(&text);
     if let Some(path) = &asked.junit {
         let suites: Vec<Suite> = comparisons.iter().flatten().map(suite).collect();
         gates::write_junit(path, &suites)?;
@@ -158,6 +167,12 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
         Some(Conclusion::Regression) => Outcome::Missed,
         Some(Conclusion::CannotTell) | None => Outcome::Unknown,
     })
+}
+
+/// Returns `comparisons` as JSON.
+pub(super) fn document(comparisons: &[&Comparison]) -> anyhow::Result<String> {
+    let document = json!({"schema_version": SCHEMA_VERSION, "comparisons": comparisons});
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
 /// Compares the runs of a cell, each given with its directory.
@@ -216,25 +231,29 @@ fn side(cell: &Cell, plan: &Plan) -> Result<Read, ReportError> {
         side.failure = side.failure.take().or(failure.map(|why| format!("{label}{why}")));
         let Ok(rebuilt) = found else { continue };
         if read.about.is_null() {
-            read.about = described(&rebuilt);
+            read.about = described(&rebuilt.report);
         }
         let Rebuilt { report, .. } = rebuilt;
         let verdict = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
         side.verdict = side.verdict.max(verdict);
-        let RunReport { results, steady_state, outcome, .. } = report;
-        let time_breakdown = match outcome.time_breakdown {
-            Some(TimeBreakdown::Found(division)) => Some(division),
-            Some(TimeBreakdown::None { .. }) | None => None,
-        };
-        let bounds = outcome.client_health.map(|health| health.bounds()).unwrap_or_default();
-        side.trials.push(Trial { results, steady_state, time_breakdown, bounds, requests });
+        side.trials.push(trial(report, requests));
     }
     Ok(read)
 }
 
+/// Returns what a comparison needs of a run with these `requests`.
+pub(super) fn trial(report: RunReport, requests: Requests) -> Trial {
+    let RunReport { results, steady_state, outcome, .. } = report;
+    let time_breakdown = match outcome.time_breakdown {
+        Some(TimeBreakdown::Found(division)) => Some(division),
+        Some(TimeBreakdown::None { .. }) | None => None,
+    };
+    let bounds = outcome.client_health.map(|health| health.bounds()).unwrap_or_default();
+    Trial { results, steady_state, time_breakdown, bounds, requests }
+}
+
 /// Returns the facts about a run in which others may differ.
-fn described(rebuilt: &Rebuilt) -> Value {
-    let report = &rebuilt.report;
+pub(super) fn described(report: &RunReport) -> Value {
     let mut config = report.run.config.clone();
     if let Some(members) = config.as_object_mut() {
         // They do not affect what is measured.
@@ -250,14 +269,14 @@ fn described(rebuilt: &Rebuilt) -> Value {
         "program": provenance.program,
         "host": provenance.host,
         "servers": provenance.servers,
-        "server_info": server_info(rebuilt),
+        "server_info": server_info(report),
         "client_health": health.and_then(|health| health.verdict),
     })
 }
 
 /// Returns the labels of the servers' info metrics, in which they describe their configuration.
-fn server_info(rebuilt: &Rebuilt) -> Map<String, Value> {
-    let report = rebuilt.report.server_metrics.as_ref().map(|metrics| &metrics.report);
+fn server_info(report: &RunReport) -> Map<String, Value> {
+    let report = report.server_metrics.as_ref().map(|metrics| &metrics.report);
     let metrics = report.into_iter().flat_map(|report| &report.metrics);
     let info = metrics.filter(|metric| metric.kind == Kind::Info);
     info.map(|metric| {
@@ -290,9 +309,10 @@ fn suite(comparison: &Comparison) -> Suite {
                     "regression by {difference} {} ({} to {})",
                     row.unit, interval[0], interval[1]
                 )),
-                Finding::Improvement | Finding::WithinGate | Finding::NoDifference => {
-                    CaseOutcome::Passed
-                }
+                Finding::Improvement
+                | Finding::WithinGate
+                | Finding::NoDifference
+                | Finding::NotShown => CaseOutcome::Passed,
             },
         }
     };

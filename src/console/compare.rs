@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::style::Style;
 use super::table;
-use crate::judge::compare::{Conclusion, Difference, Finding, MIN_TRIALS, Method, PartRow, Row};
+use crate::judge::compare::{
+    Conclusion, Difference, Finding, MIN_TRIALS, Method, Needed, PartRow, Row,
+};
 use crate::judge::{Comparison, Reading};
 use crate::redact::printable;
 
@@ -131,7 +133,7 @@ fn part_cells(row: &PartRow) -> [String; 7] {
             let finding = match (low > 0.0, high < 0.0) {
                 (true, _) => "longer",
                 (_, true) => "shorter",
-                _ => Finding::NoDifference.as_str(),
+                _ => Finding::NotShown.as_str(),
             };
             (format!("{} to {}", signed(low), signed(high)), finding)
         }
@@ -161,6 +163,7 @@ fn notes(cells: &[Comparison]) -> Vec<String> {
             let note = row.note.as_ref()?;
             Some(of_cell(comparison, &format!("{}{gate}: {note}.", name(row))))
         };
+        notes.extend(of_single_runs(comparison));
         let parts = &comparison.compared.time_breakdown;
         if comparison.cell.is_none() && parts.iter().any(|row| row.interval_ms.is_none()) {
             notes.push(format!(
@@ -171,7 +174,10 @@ fn notes(cells: &[Comparison]) -> Vec<String> {
             Some(why) => {
                 notes.push(of_cell(comparison, &format!("Nothing can be concluded: {why}.")));
             }
-            None => notes.extend(comparison.compared.rows.iter().filter_map(row_note)),
+            None => {
+                notes.extend(comparison.compared.rows.iter().filter_map(row_note));
+                notes.extend(needed(comparison).map(|text| of_cell(comparison, &text)));
+            }
         }
     }
     let differs = |difference: &Difference| {
@@ -200,8 +206,9 @@ fn intervals(comparison: &Comparison) -> String {
     let compared = &comparison.compared;
     let level = 100.0 * compared.interval_level;
     let method = match compared.method {
-        Method::Bootstrap => "block bootstrap over requests",
+        Method::Batches => "Student's t over batches of requests",
         Method::Welch => "Welch's t over runs",
+        Method::Paired => "signed ranks of pairs of blocks, at every look",
     };
     let rows = if comparison.cell.is_some() { "all rows" } else { "the rows marked *" };
     format!(
@@ -209,6 +216,45 @@ fn intervals(comparison: &Comparison) -> String {
         100.0 * compared.confidence
     )
     .replace(".0000%", "%")
+}
+
+/// States what runs one after the other do not show.
+fn of_single_runs(comparison: &Comparison) -> Option<String> {
+    (comparison.compared.method == Method::Batches && comparison.runs.iter().all(|runs| *runs > 0))
+        .then(|| {
+            format!(
+                "How the machine changed between the runs is not in the intervals: compare \
+                 {MIN_TRIALS} or more runs a side (--num-profile-runs), or measure both servers side \
+                 by side (aiperf ab)."
+            )
+        })
+}
+
+/// States how much data would tell what is not told yet; `None` if everything that decides is told.
+fn needed(comparison: &Comparison) -> Option<String> {
+    let rows = comparison.compared.rows.iter().filter(|row| row.decides);
+    let rows: Vec<&Row> = rows.filter(|row| row.needed.is_some()).collect();
+    let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
+    let most = |of: fn(Needed) -> Option<u64>| rows.iter().filter_map(|row| of(row.needed?)).max();
+    let requests = most(|needed| match needed {
+        Needed::Requests(requests) => Some(requests),
+        Needed::Runs(_) | Needed::Pairs(_) => None,
+    });
+    let runs = most(|needed| match needed {
+        Needed::Runs(runs) => Some(runs),
+        Needed::Requests(_) | Needed::Pairs(_) => None,
+    });
+    let pairs = most(|needed| match needed {
+        Needed::Pairs(pairs) => Some(pairs),
+        Needed::Requests(_) | Needed::Runs(_) => None,
+    });
+    let how = match (requests, runs, pairs) {
+        (Some(requests), ..) => format!("--request-count {requests} on both sides"),
+        (_, Some(runs), _) => format!("--num-profile-runs {runs} on both sides"),
+        (.., Some(pairs)) => format!("{pairs} pairs of blocks"),
+        (None, None, None) => return None,
+    };
+    Some(format!("To tell {}: {how} would probably do.", names.join(", ")))
 }
 
 /// Returns the statistic of a row, such as `request_latency avg`.
@@ -246,6 +292,9 @@ fn conclusion(cells: &[Comparison]) -> String {
             "" => "Cannot tell: the runs have none of the metrics.".to_owned(),
             rows => format!("Cannot tell: {rows}."),
         },
-        Some(Conclusion::NoRegression) => "No regression.".to_owned(),
+        Some(Conclusion::NoRegression) => match names(Finding::NotShown).as_str() {
+            "" => "No regression.".to_owned(),
+            rows => format!("No regression was found. Not shown to be without one: {rows}."),
+        },
     }
 }

@@ -139,15 +139,17 @@ impl Accumulator {
         Self { part: Some(part), ..Self::new(registry) }
     }
 
-    /// Returns the start of the first request, and when each ended and whether it succeeded, in the
-    /// order of their ends; wall clock nanoseconds.
-    pub(crate) fn completions(&self) -> (u64, Vec<(u64, bool)>) {
+    /// Returns when each request started and ended, wall clock nanoseconds, and whether it succeeded,
+    /// in the order in which they started.
+    pub(crate) fn spans(&self) -> Vec<(u64, u64, bool)> {
         let requests = self.timeline.requests();
         let succeeded = self.shapes.iter().map(|shape| shape.contains(tag::REQUEST_COUNT));
-        let mut ends: Vec<(u64, bool)> =
-            requests.map(|request| request.end()).zip(succeeded).collect();
-        ends.sort_unstable();
-        (self.timeline.window().start, ends)
+        let mut spans: Vec<(u64, u64, bool)> = requests
+            .zip(succeeded)
+            .map(|(request, succeeded)| (request.start, request.end(), succeeded))
+            .collect();
+        spans.sort_unstable();
+        spans
     }
 
     /// Returns the number of requests and the longest time from the start of one to its end; `None`

@@ -104,16 +104,6 @@ pub(crate) fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
     Some(interpolate(ascending[below as usize], ascending[above as usize], share))
 }
 
-/// Like [`percentile`], for values in any order, which it changes.
-#[must_use]
-pub(crate) fn select(values: &mut [f64], percent: f64) -> Option<f64> {
-    let last = values.len().checked_sub(1)?;
-    let Place { below, share, .. } = Place::of(percent, last as u64);
-    let (_, below, rest) = values.select_nth_unstable_by(below as usize, f64::total_cmp);
-    let above = rest.iter().copied().min_by(f64::total_cmp).unwrap_or(*below);
-    Some(interpolate(*below, above, share))
-}
-
 /// Computes statistics of `values`, which is called several times, and `failures` infinite values.
 /// Percentiles use the nearest rank, like numpy's method `nearest`, since interpolation with
 /// infinity is not possible. `None` without `values`.

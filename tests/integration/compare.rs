@@ -81,7 +81,7 @@ fn a_slower_server_is_a_regression() {
     let output = compare(&fast, &[&slow], &flags);
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stdout));
     let [comparison] = &json(&output)[..] else { panic!("one comparison") };
-    assert_eq!(comparison["method"], "bootstrap");
+    assert_eq!(comparison["method"], "batches");
     let row = |metric: &str| {
         let mut rows = comparison["rows"].as_array().unwrap().iter();
         rows.find(|row| row["metric"] == metric && row["statistic"] == "avg").unwrap().clone()
@@ -104,7 +104,7 @@ fn a_slower_server_is_a_regression() {
     assert!(paths.iter().any(|path| path.starts_with("config.endpoint.extra_inputs")), "{paths:?}");
     let xml = fs::read_to_string(&junit).unwrap();
     assert!(xml.contains(r#"name="time_to_first_token:avg""#) && xml.contains("regression by"));
-    // The seed is fixed.
+    // The same files give the same result.
     assert_eq!(compare(&fast, &[&slow], &flags).stdout, output.stdout);
 
     let both = compare(&fast, &[&doubtful], &flags[2..4]);
@@ -182,7 +182,7 @@ fn sweeps_are_compared_cell_by_cell() {
 }
 
 #[test]
-fn resamples_are_numpys() {
+fn intervals_are_numpys() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    run_python("tests/check_bootstrap.py", &golden);
+    run_python("tests/check_intervals.py", &golden);
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::{MIN_TRIALS, Moments, Side, welch};
+use super::{MIN_TRIALS, Side};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::time_breakdown::{Divided, Part, Stage};
+use crate::statistics::interval::{self, Measured, Scale};
+use crate::statistics::percentile::exact_sum;
 
 /// A part of a mean latency on both sides, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,17 +42,24 @@ pub(super) fn compare(base: &Side, new: &Side, level: f64) -> Vec<PartRow> {
                 let found = parts(side, metric).filter(|part| part.stage == stage);
                 found.map(|part| part.mean_ms).collect()
             });
-            let has_trials = sides.iter().all(|values| values.len() >= MIN_TRIALS);
-            let [base, new] = sides.map(|values| Moments::of(&values));
-            let [base_ms, new_ms] =
-                [&base, &new].map(|side| Some(side.mean).filter(|mean| mean.is_finite()));
+            let [base_ms, new_ms] = sides.each_ref().map(|values| {
+                let mean = exact_sum(values.iter().copied()) / values.len() as f64;
+                Some(mean).filter(|mean| mean.is_finite())
+            });
+            let measured = |values: &Vec<f64>| {
+                Measured::of_independent(values).filter(|_| values.len() >= MIN_TRIALS)
+            };
+            let [base, new] = sides.each_ref().map(measured);
+            let interval = |(base, new): (Measured, Measured)| {
+                interval::difference(&base, &new, Scale::Difference, level)
+            };
             rows.push(PartRow {
                 metric,
                 stage,
                 base_ms,
                 new_ms,
                 difference_ms: base_ms.zip(new_ms).map(|(base, new)| new - base),
-                interval_ms: has_trials.then(|| welch(&base, &new, level)).flatten(),
+                interval_ms: base.zip(new).and_then(interval),
             });
         }
     }

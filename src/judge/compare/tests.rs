@@ -3,13 +3,18 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
 use super::*;
-use crate::metrics::health::{Bound, ErrorBounds, MetricBounds};
+use crate::column::Store;
+use crate::metrics::Verdict;
+use crate::metrics::health::{Bound, ClientBounds, ErrorBounds, MetricBounds};
 use crate::metrics::metric::{Distribution, RecordValues, Stats, Value};
+use crate::metrics::metric::{MetricResult, Observation};
+use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::record::{ErrorKind, RequestError};
+use crate::schedule::PhaseKind;
 
 fn plan(gates: &[&str]) -> Plan {
     let gates: Vec<RelativeGate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-    Plan::new(&gates, 0.95, 1)
+    Plan::new(&gates, 0.95, TOLERANCE_PERCENT, 1)
 }
 
 fn single(tag: MetricTag, avg: f64) -> MetricResult {
@@ -91,7 +96,7 @@ fn compare(gates: &[&str], base: f64, new: f64) -> Compared {
 fn a_difference_that_chance_does_not_explain_decides() {
     let same = compare(&[], 100.0, 100.0);
     assert_eq!(same.outcome, Conclusion::NoRegression, "{same:#?}");
-    assert_eq!(same.method, Method::Bootstrap);
+    assert_eq!(same.method, Method::Batches);
     let slower = compare(&[], 100.0, 103.0);
     assert_eq!(slower.outcome, Conclusion::Regression);
     let latency = row(&slower, "request_latency", "avg");
@@ -127,7 +132,10 @@ fn a_late_client_makes_no_difference() {
     assert_eq!(unknown.outcome, Conclusion::CannotTell);
     let found = row(&unknown, "request_latency", "avg");
     assert_eq!(found.client_errors, Some([[0.5, 1.0], [4.0, 0.25]]));
-    assert_eq!((found.finding, found.note.as_deref()), (Finding::CannotTell, Some(LATE_CLIENTS)));
+    assert_eq!(
+        (found.finding, found.note.as_deref()),
+        (Finding::CannotTell, Some(finding::LATE_CLIENTS))
+    );
     assert_eq!(row(&unknown, "request_throughput", "avg").client_errors, None);
 }
 
@@ -202,12 +210,14 @@ fn three_runs_on_each_side_are_compared_by_their_means() {
     let compared = plan.compare(&of([10.0, 12.0, 14.0]), &of([20.0, 21.0, 25.0]));
     assert_eq!(compared.method, Method::Welch);
     let [low, high] = row(&compared, "request_latency", "avg").interval.unwrap();
-    // By hand: means 12 and 22; variances 4 and 7, of the means 4/3 and 7/3, together 11/3;
-    // (11/3)² / ((4/3)²/2 + (7/3)²/2) = 3.72 degrees, rounded down to 3: t = 3.182446.
-    let half = 3.182_446_305_284_263 * (11.0_f64 / 3.0).sqrt();
-    assert!((low - (10.0 - half)).abs() < 1e-9 && (high - (10.0 + half)).abs() < 1e-9);
+    // By hand: means 12 and 22; variances of the means 4/3 and 7/3, relative to the squares of the means
+    // 1/108 and 7/1452, together 0.014080; 0.014080² / ((1/108)²/2 + (7/1452)²/2) = 3.64 degrees, rounded
+    // down to 3: t = 3.182446. The logarithm of the ratio is known to t √0.014080.
+    let half = 3.182_446_305_284_263 * (1.0_f64 / 108.0 + 7.0 / 1452.0).sqrt();
+    let ends = [22.0 * (-half).exp() - 12.0, 22.0 * half.exp() - 12.0];
+    assert!((low - ends[0]).abs() < 1e-9 && (high - ends[1]).abs() < 1e-9, "{low} {high}");
     let two = side(of([1.0, 2.0, 3.0]).trials.split_off(1));
-    assert_eq!(plan.compare(&of([1.0, 2.0, 3.0]), &two).method, Method::Bootstrap);
+    assert_eq!(plan.compare(&of([1.0, 2.0, 3.0]), &two).method, Method::Batches);
 }
 
 #[test]
@@ -274,6 +284,35 @@ fn the_steady_state_is_compared_by_its_own_requests() {
     assert!((latency.base.unwrap() - expected).abs() < 1e-9, "{latency:?}");
     // 200 ends in 2 s.
     assert!((throughput.base.unwrap() - 100.0).abs() < 1e-9, "{throughput:?}");
+}
+
+#[test]
+fn a_difference_within_the_tolerance_is_none() {
+    let finding = |new: f64, tolerance: f64| {
+        let plan = Plan::new(&[], 0.95, tolerance, 1);
+        let of = |mean, seed| side(vec![run(&plan, 400, noisy(mean, seed))]);
+        let compared = plan.compare(&of(100.0, 1), &of(new, 1));
+        let row = row(&compared, "request_latency", "avg").clone();
+        (row.finding, row.needed, compared.outcome)
+    };
+    // The noise is the same; the interval is about ±0.5%.
+    assert_eq!(finding(101.0, 2.0), (Finding::NoDifference, None, Conclusion::NoRegression));
+    assert_eq!(finding(101.0, 0.3).0, Finding::Regression);
+    assert_eq!(finding(99.0, 0.3).0, Finding::Improvement);
+    let (found, needed, outcome) = finding(100.0, 0.4);
+    assert_eq!((found, outcome), (Finding::NotShown, Conclusion::NoRegression));
+    assert!(matches!(needed, Some(Needed::Requests(401..))), "{needed:?}");
+    // Beyond the tolerance, but not by much.
+    assert_eq!(finding(101.9, 2.0).0, Finding::NotShown);
+}
+
+#[test]
+fn needed_amounts_are_rounded_up() {
+    assert_eq!(finding::round_up(2501.0), Some(2600));
+    assert_eq!(finding::round_up(2600.0), Some(2600));
+    assert_eq!(finding::round_up(99.5), Some(100));
+    assert_eq!(finding::round_up(7.2), Some(8));
+    assert_eq!(finding::round_up(f64::INFINITY), None);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn run(parts: &[(Stage, f64)]) -> Trial {
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: Some(Division { request_count: 9, metrics: vec![divided] }),
         bounds: ClientBounds::default(),
-        requests: Requests::new(&Plan::new(&[], 0.95, 1), &Store::default()),
+        requests: Requests::new(&Plan::new(&[], 0.95, 2.0, 1), &Store::default()),
     }
 }
 

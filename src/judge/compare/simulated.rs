@@ -1,0 +1,108 @@
+//! How often comparisons of simulated runs are right.
+
+use super::*;
+use crate::column::Store;
+use crate::metrics::Verdict;
+use crate::metrics::health::ClientBounds;
+use crate::metrics::metric::{MetricResult, Observation, RecordValues, Stats, Value};
+use crate::metrics::steady::Unsteady;
+use crate::schedule::PhaseKind;
+use crate::statistics::simulation::{Arrivals, Server, Service, Simulated};
+
+/// The share of a service until the first token.
+const PREFILL: f64 = 0.3;
+
+/// Returns a run of the simulated requests.
+fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
+    let mut requests = Requests::new(plan, &Store::default());
+    let nanos = |seconds: f64| (seconds * 1e9).round();
+    for request in simulated {
+        let mut values = RecordValues::default();
+        let first_token = request.wait() + PREFILL * (request.end - request.served);
+        values.set(tag::REQUEST_LATENCY, Value::Scalar(nanos(request.latency())));
+        values.set(tag::TIME_TO_FIRST_TOKEN, Value::Scalar(nanos(first_token)));
+        requests.take(&Observation {
+            phase: PhaseKind::Profiling,
+            start_wall_ns: 1_000_000_000 + nanos(request.start) as u64,
+            end_wall_ns: 1_000_000_000 + nanos(request.end) as u64,
+            requested_output_tokens: None,
+            missing_answers: 0,
+            error: None,
+            values,
+        });
+    }
+    let seconds = simulated.iter().map(|request| request.end).fold(0.0, f64::max);
+    let result = |tag, avg| MetricResult {
+        metric: Registry::row(tag).unwrap(),
+        stats: Stats { avg, ..Stats::default() },
+    };
+    Trial {
+        results: vec![
+            result(tag::REQUEST_THROUGHPUT, simulated.len() as f64 / seconds),
+            result(tag::REQUEST_ERROR_RATE, 0.0),
+            result(tag::TIME_TO_FIRST_TOKEN, 1.0),
+            result(tag::REQUEST_LATENCY, 1.0),
+            result(tag::BENCHMARK_DURATION, seconds),
+        ],
+        steady_state: Err(Unsteady::UnknownLoad),
+        time_breakdown: None,
+        bounds: ClientBounds::default(),
+        requests,
+    }
+}
+
+/// Compares a run of `count` requests with one of a server that takes `slower` times as long.
+fn compare(gates: &[&str], service: Service, count: usize, slower: f64, seed: u64) -> Compared {
+    let gates: Vec<RelativeGate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
+    let plan = Plan::new(&gates, 0.95, TOLERANCE_PERCENT, 1);
+    let of = |seconds: f64, seed: u64| {
+        let simulated = Server::new(8, seconds, service).run(Arrivals::Closed(8), count, seed);
+        let trials = vec![trial(&plan, &simulated)];
+        Side { trials, verdict: Some(Verdict::Valid), failure: None }
+    };
+    plan.compare(&of(0.1, 2 * seed), &of(0.1 * slower, 2 * seed + 1))
+}
+
+/// The gates of docs/comparing.md.
+const GATES: [&str; 2] = ["ttft:avg<=10%", "request_throughput>=-5%"];
+
+#[test]
+fn identical_servers_pass_the_gates() {
+    // The times of a mock server with 30% jitter are as exact as this.
+    let passes = |seed: &u64| {
+        let compared = compare(&GATES, Service::Lognormal(0.05), 200, 1.0, *seed);
+        compared.outcome == Conclusion::NoRegression
+    };
+    let passed = (0..20).filter(passes).count();
+    assert!(passed >= 18, "{passed}");
+}
+
+#[test]
+fn a_slower_server_does_not_pass_the_gates() {
+    let fails = |seed: &u64| {
+        let compared = compare(&GATES, Service::Lognormal(0.05), 200, 1.15, *seed);
+        compared.outcome == Conclusion::Regression
+    };
+    assert_eq!((0..20).filter(fails).count(), 20);
+}
+
+#[test]
+fn what_is_needed_tells_in_most_cases() {
+    let (mut advised, mut told) = (0, 0);
+    for seed in 0..40 {
+        let short = compare(&GATES[1..], Service::Lognormal(0.5), 150, 1.0, seed);
+        let row = &short.rows[0];
+        let Some(Needed::Requests(needed)) = row.needed.filter(|_| !row.finding.is_told()) else {
+            continue;
+        };
+        // A difference close to the limit needs far more than a test has time for.
+        if needed > 3000 {
+            continue;
+        }
+        advised += 1;
+        let long = compare(&GATES[1..], Service::Lognormal(0.5), needed as usize, 1.0, 1000 + seed);
+        told += usize::from(long.rows[0].finding.is_told());
+    }
+    assert!(advised >= 15, "{advised}");
+    assert!(2 * told > advised, "{told} of {advised}");
+}
