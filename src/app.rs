@@ -96,6 +96,7 @@ fn execute(
         Command::SelfCheck(asked) => selfcheck::run(&asked, out),
         Command::Report(asked) => report::report(&asked, out),
         Command::Compare(asked) => compare::compare(&asked, out),
+        Command::Ab(asked) => profile::ab(*asked, out),
         Command::Plot(asked) => plot::plot(&asked, out),
         Command::AnalyzeTrace(asked) => analyze_trace::analyze(&asked, out),
         Command::Synthesize(asked) => synthesize::synthesize(&asked, out),

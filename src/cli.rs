@@ -3,6 +3,7 @@
 //! The only module that uses clap. It parses the arguments and the environment into a
 //! [`Command`], whose parts are plain configuration.
 
+mod ab;
 mod accepted;
 mod analyze_trace;
 mod chat;
@@ -60,8 +61,11 @@ use crate::{judge, mock_server, redact};
 use given::Given;
 use sweep::{CellOf, Sweep};
 
+pub use ab::Ab;
+pub(crate) use ab::AbSide;
 pub use analyze_trace::AnalyzeTrace;
 pub use chat::Chat;
+pub(crate) use compare::Comparing;
 pub use compare::{Compare, CompareFormat};
 pub use generated::ManPage;
 pub use mock::Demo;
@@ -85,6 +89,8 @@ pub enum Command {
     Report(Report),
     /// Compare runs with another one.
     Compare(Compare),
+    /// Compare two servers side by side.
+    Ab(Box<Ab>),
     /// Draw the charts of runs.
     Plot(Plot),
     /// Analyze the prompts of a trace.
@@ -241,6 +247,8 @@ enum Action {
     },
     /// Compare runs with another one, to find regressions
     Compare(Compare),
+    /// Measure two servers side by side, in short blocks in random order, and compare them
+    Ab(Box<ab::AbArgs>),
     /// Draw charts of runs as PNG and SVG files
     Plot(Plot),
     /// Show the lengths of a trace's requests, and how much its prompts share
@@ -460,6 +468,17 @@ fn parse_one(
             mlflow: mlflow.config(environment)?.map(Box::new),
         }),
         Action::Compare(compare) => Command::Compare(compare),
+        Action::Ab(flags) => {
+            let block = |arguments: Vec<OsString>| match parse_with(arguments, environment)? {
+                Command::Profile(benchmark) => Ok(benchmark.config),
+                _ => Err(ab::not_a_block().into()),
+            };
+            let [a, b] = flags.profile_arguments()?;
+            match (block(a), block(b)) {
+                (Ok(a), Ok(b)) => Command::Ab(Box::new(flags.into_ab([a, b])?)),
+                (Err(error), _) | (_, Err(error)) => return Err(error),
+            }
+        }
         Action::Plot(plot) => Command::Plot(plot),
         Action::AnalyzeTrace(flags) => Command::AnalyzeTrace(flags.into_config()),
         Action::Synthesize(asked) => Command::Synthesize(asked),

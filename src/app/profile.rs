@@ -1,5 +1,6 @@
 //! A benchmark run, from its configuration to its files.
 
+mod ab;
 mod collections;
 mod download;
 mod dry_run;
@@ -10,6 +11,7 @@ mod measure;
 use std::io::Write;
 use std::sync::Arc;
 
+pub(super) use self::ab::ab;
 use self::measure::{Measured, profiling};
 use super::audience::Audience;
 use super::ending::{Delivery, Ending, RunEnding, deliver};

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stderr, reason = "a test says what it could not check")]
 #![expect(clippy::disallowed_methods, reason = "a test limits how long it waits")]
 
+mod ab;
 mod aiperf_models;
 mod api;
 mod arrivals;

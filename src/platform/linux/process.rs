@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::process::Child;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
 
-use rustix::process::{Pid, Signal, kill_process, setpriority_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, setpriority_process};
 use rustix::thread::gettid;
 
 use crate::platform::Background;
@@ -22,6 +23,21 @@ pub(crate) fn yield_to_measurement(work: Background) {
 /// Sends SIGTERM to `child`.
 pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
     Ok(kill_process(Pid::from_child(child), Signal::TERM)?)
+}
+
+/// Lets `command` lead a group of processes, which can be ended together.
+pub(crate) fn lead_group(command: &mut Command) {
+    command.process_group(0);
+}
+
+/// Sends SIGTERM to `child`, and to all processes of the group that it leads.
+pub(crate) fn terminate_group(child: &mut Child) -> io::Result<()> {
+    Ok(kill_process_group(Pid::from_child(child), Signal::TERM)?)
+}
+
+/// Kills `child`, and all processes of the group that it leads.
+pub(crate) fn kill_group(child: &mut Child) -> io::Result<()> {
+    Ok(kill_process_group(Pid::from_child(child), Signal::KILL)?)
 }
 
 /// Returns the path of this program, even if its file was replaced meanwhile.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::process::Child;
+use std::process::{Child, Command};
 
 use crate::platform::Background;
 
@@ -11,6 +11,19 @@ pub(crate) const fn yield_to_measurement(_work: Background) {}
 
 /// Kills `child`, since signals that it could handle are not available.
 pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
+    child.kill()
+}
+
+/// Has no effect: there are no groups of processes.
+pub(crate) const fn lead_group(_command: &mut Command) {}
+
+/// Kills `child`; processes that it has started may go on.
+pub(crate) fn terminate_group(child: &mut Child) -> io::Result<()> {
+    child.kill()
+}
+
+/// Kills `child`; processes that it has started may go on.
+pub(crate) fn kill_group(child: &mut Child) -> io::Result<()> {
     child.kill()
 }
 

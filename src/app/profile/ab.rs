@@ -1,0 +1,283 @@
+//! Two servers measured side by side (`aiperf ab`): short blocks of load, one server after the other
+//! and in balanced random order, so that whatever the machine does happens to both.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::{Run, RunInputs, claim, counter, raise_file_limit};
+use crate::api::Listener;
+use crate::app::audience::Audience;
+use crate::app::compare::{self, described, trial};
+use crate::app::outcome::Outcome;
+use crate::app::output::Output;
+use crate::app::{gates, interrupt};
+use crate::artifacts::Claim;
+use crate::cli::{Ab, AbSide};
+use crate::column::Store;
+use crate::config::RunConfig;
+use crate::follow::{Delivered, Follower as _};
+use crate::interrupt::Interrupt;
+use crate::judge::Comparison;
+use crate::judge::compare::{Plan, Requests, Trial, differences};
+use crate::judge::paired::{Decision, Look, Paired};
+use crate::metrics::Verdict;
+use crate::multi_run::{Failure, Member};
+use crate::platform::replace;
+use crate::server_control::Launched;
+use crate::tokenizer::TokenCounter;
+
+/// Name of the file with the comparison.
+const FILE: &str = "ab.json";
+
+/// Names of the sides, and of their directories.
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// Measures both sides of `asked` in blocks until their difference is told, and writes the comparison
+/// to `out`.
+pub(in crate::app) fn ab(asked: Ab, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let Ab { sides, pairs, comparing } = asked;
+    raise_file_limit()?;
+    gates::check(comparing.junit.as_deref())?;
+    let listener = Listener::bind(&sides[0].config.api)?;
+    let mut blocks = Blocks::prepare(sides, pairs, comparing.plan(1), listener)?;
+    let audience = Arc::clone(&blocks.audience);
+    let mut out = Output::new(out).beside(audience.view());
+    audience.view().open();
+    let measured = blocks.measure(&mut out);
+    audience.view().close();
+    let whole = measured?;
+    let comparison = blocks.comparison();
+    let path = blocks.directory.join(FILE);
+    let document = compare::document(&[&comparison])?;
+    replace::replace(&path, |file| file.write_all(document.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    audience.followers().delivered(&Delivered {
+        directory: &blocks.directory,
+        files: &[path].into(),
+        is_partial: !whole,
+    });
+    let outcome = compare::deliver(&[vec![comparison]], &comparing, &mut out);
+    let outcome = if whole { outcome } else { outcome.map(|_| Outcome::Interrupted) };
+    out.finish(outcome)
+}
+
+/// What the blocks share.
+struct Blocks {
+    sides: [Side; 2],
+    paired: Paired,
+    pairs: u64,
+    plan: Plan,
+    directory: PathBuf,
+    interrupt: Interrupt,
+    audience: Arc<Audience>,
+    /// The directory that contains the directories of all blocks.
+    _claim: Claim,
+}
+
+/// A side with its blocks so far.
+struct Side {
+    config: RunConfig,
+    counter: Arc<TokenCounter>,
+    /// The group that its blocks are runs of.
+    group: Uuid,
+    blocks: Vec<Trial>,
+    /// The facts about the first block.
+    about: Value,
+    /// Why nothing can be concluded from its blocks, if one failed.
+    failure: Option<String>,
+    /// Number of blocks in which the client did not keep up.
+    invalid: usize,
+    server: Option<Launched>,
+}
+
+impl Side {
+    fn prepare(
+        side: AbSide,
+        name: &str,
+        directory: &std::path::Path,
+        pairs: u64,
+    ) -> anyhow::Result<Self> {
+        let AbSide { mut config, start } = side;
+        config.artifacts.directory = directory.join(name);
+        config.artifacts.has_default_directory = false;
+        config.multi_run.runs = pairs;
+        config.multi_run.repeats_warmup = true;
+        std::fs::create_dir_all(&config.artifacts.directory)
+            .with_context(|| format!("cannot create {}", config.artifacts.directory.display()))?;
+        let log = config.artifacts.directory.join("server.log");
+        let launch = |command: String| {
+            Launched::start(&command, &log).with_context(|| format!("cannot start server {name}"))
+        };
+        Ok(Self {
+            counter: Arc::new(counter(&config)?),
+            config: *config,
+            group: Uuid::new_v4(),
+            blocks: Vec::new(),
+            about: Value::Null,
+            failure: None,
+            invalid: 0,
+            server: start.map(launch).transpose()?,
+        })
+    }
+
+    /// Returns why nothing can be concluded from its blocks, if there is a reason. A client that did
+    /// not keep up now and then did so on both sides; one that seldom did has measured itself.
+    fn obstacle(&self) -> Option<String> {
+        let invalid = (2 * self.invalid > self.blocks.len()).then(|| {
+            format!("client health is invalid in {} of {} blocks", self.invalid, self.blocks.len())
+        });
+        self.failure.clone().or(invalid)
+    }
+
+    /// Returns an error if its server has ended.
+    fn check_server(&mut self, name: &str) -> anyhow::Result<()> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        let log = self.config.artifacts.directory.join("server.log");
+        let what = || format!("server {name} is not running; see {}", log.display());
+        server.check().with_context(what)
+    }
+}
+
+impl Blocks {
+    fn prepare(
+        mut sides: [AbSide; 2],
+        pairs: u64,
+        plan: Plan,
+        listener: Option<Listener>,
+    ) -> anyhow::Result<Self> {
+        // Both sides write into one directory.
+        let claim = claim(&mut sides[0].config)?;
+        let directory = sides[0].config.artifacts.directory.clone();
+        // Until here there is nothing to drain or write, so a signal ends the process.
+        let interrupter = interrupt::listen()?;
+        let interrupt = interrupter.interrupt();
+        let audience = Arc::new(Audience::start(&sides[0].config, listener, &interrupter)?);
+        let [a, b] = sides;
+        let sides = [
+            Side::prepare(a, NAMES[0], &directory, pairs)?,
+            Side::prepare(b, NAMES[1], &directory, pairs)?,
+        ];
+        let paired = Paired::new(plan.clone(), usize::try_from(pairs)?);
+        Ok(Self { sides, paired, pairs, plan, directory, interrupt, audience, _claim: claim })
+    }
+
+    /// Measures pairs of blocks until their difference is told; returns false if the user interrupted
+    /// it.
+    fn measure(&mut self, out: &mut Output<'_>) -> anyhow::Result<bool> {
+        let mut order = Order::new();
+        for pair in 0..self.pairs {
+            for side in order.next_pair() {
+                if !self.block(side, pair)? {
+                    return Ok(false);
+                }
+            }
+            if !self.paired.is_look(usize::try_from(pair + 1)?) {
+                continue;
+            }
+            let Look { decision, .. } = self.look();
+            let state = match decision {
+                Decision::Decided => "the comparison is decided".to_owned(),
+                Decision::Continue(Some(all)) => format!("about {all} pairs would probably do"),
+                Decision::Continue(None) => "not told yet".to_owned(),
+            };
+            out.say(&format!("pair {} of at most {}: {state}\n", pair + 1, self.pairs));
+            if decision == Decision::Decided {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Measures a block of a side; returns false if the user interrupted it.
+    fn block(&mut self, at: usize, pair: u64) -> anyhow::Result<bool> {
+        if self.interrupt.is_draining() {
+            return Ok(false);
+        }
+        let name = NAMES[at];
+        let side = &mut self.sides[at];
+        side.check_server(name)?;
+        let member = Member::new(side.group, pair, None);
+        let place = side.config.artifacts.directory.join(Member::place(pair));
+        let mut config = side.config.run_of_many(member, place);
+        // Both blocks of a pair have the same prompts, and no other pair has them, since a server
+        // would find them in its cache.
+        config.dataset.random_seed = Some(side.config.dataset.random_seed.unwrap_or(0) + pair);
+        let inputs = RunInputs::with(&mut config, Arc::clone(&side.counter))?;
+        let mut run = Run::new(config, inputs)?;
+        run.name = Some(format!("Pair {} of {}: {name}", pair + 1, self.pairs));
+        run.ready_servers(&self.interrupt)?;
+        let followers = self.audience.followers();
+        let measured = run.measure(&self.interrupt, &followers)?;
+        let mut ending = run.conclude(measured);
+        ending.tell(&followers, &self.interrupt);
+        ending.files?;
+        let report = ending.report;
+        let failure = report.failure();
+        if failure.as_ref().is_some_and(Failure::is_cancelled) {
+            return Ok(false);
+        }
+        if side.about.is_null() {
+            side.about = described(&report);
+        }
+        let health = report.outcome.client_health.as_ref();
+        let is_invalid = health.and_then(|health| health.verdict) == Some(Verdict::Invalid);
+        side.invalid += usize::from(is_invalid);
+        let why = failure.map(|why| format!("{name}, block {}: {}", pair + 1, why.message()));
+        side.failure = side.failure.take().or(why);
+        side.blocks.push(trial(report, Requests::new(&self.plan, &Store::default())));
+        Ok(true)
+    }
+
+    /// Looks at the pairs so far.
+    fn look(&mut self) -> Look {
+        let [a, b] = &self.sides;
+        let pairs: Vec<[&Trial; 2]> = a.blocks.iter().zip(&b.blocks).map(|(a, b)| [a, b]).collect();
+        self.paired.look(&pairs, a.obstacle().or_else(|| b.obstacle()))
+    }
+
+    fn comparison(&mut self) -> Comparison {
+        let Look { compared, .. } = self.look();
+        let [a, b] = &self.sides;
+        let place = |name: &str| self.directory.join(name).display().to_string();
+        Comparison {
+            base: place(NAMES[0]),
+            new: place(NAMES[1]),
+            cell: None,
+            parameters: Map::new(),
+            runs: [a.blocks.len(), b.blocks.len()],
+            compared,
+            differences: differences(&a.about, &b.about),
+        }
+    }
+}
+
+/// Which side of a pair is first: at random, but in two successive pairs each side once.
+struct Order {
+    random: ChaCha8Rng,
+    last: Option<bool>,
+}
+
+impl Order {
+    fn new() -> Self {
+        Self { random: ChaCha8Rng::seed_from_u64(0), last: None }
+    }
+
+    fn next_pair(&mut self) -> [usize; 2] {
+        let starts_with_b = match self.last.take() {
+            Some(before) => !before,
+            None => {
+                let drawn = self.random.random_bool(0.5);
+                self.last = Some(drawn);
+                drawn
+            }
+        };
+        if starts_with_b { [1, 0] } else { [0, 1] }
+    }
+}
