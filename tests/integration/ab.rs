@@ -52,8 +52,8 @@ fn a_slower_server_is_found_and_the_same_one_is_not() {
     // Three times as long, within what a busy machine adds.
     let difference = ttft["difference_percent"].as_f64().unwrap();
     assert!((100.0..230.0).contains(&difference), "{ttft}");
-    // It is clear after the first look.
-    assert_eq!(comparison["runs"], serde_json::json!([6, 6]));
+    // It ends after a pair.
+    assert_eq!(comparison["runs"][0], comparison["runs"][1]);
     let written = std::fs::read_to_string(place.join("ab.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), found);
 
