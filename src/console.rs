@@ -11,6 +11,7 @@ mod gpu;
 mod headline;
 mod health;
 pub(crate) mod live;
+mod load;
 mod panel;
 mod run;
 pub(crate) mod runs;

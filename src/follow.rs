@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::artifacts::layout::Layout;
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
+use crate::metrics::health::LoadTimes;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{ClientHealth, Registry};
 use crate::run::{RunDescription, RunReport};
@@ -69,6 +70,8 @@ pub(crate) struct Progress<'a> {
     pub(crate) is_behind: bool,
     /// Computes client health so far, which takes a while.
     pub(crate) health: &'a dyn Fn() -> ClientHealth,
+    /// Returns when the requests of the measurement so far arrived and ended.
+    pub(crate) load_times: &'a dyn Fn() -> LoadTimes,
 }
 
 /// A run that has ended.

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::metrics::health::LoadVerdict;
 use crate::metrics::health::RateBounds;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -274,6 +275,8 @@ pub(crate) struct RunResult {
     pub(crate) rate_bounds: Option<RateBounds>,
     /// The verdict on its client health.
     pub(crate) verdict: Option<Verdict>,
+    /// The verdict on its load.
+    pub(crate) load_verdict: Option<LoadVerdict>,
 }
 
 /// Why a run is excluded from the statistics.
@@ -334,6 +337,7 @@ impl RunResult {
             throughput: Err("the run failed".to_owned()),
             rate_bounds: None,
             verdict: None,
+            load_verdict: None,
         }
     }
 

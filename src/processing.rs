@@ -19,6 +19,7 @@ use crate::dataset::{Sent, SentCounter};
 use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
 use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::health::LoadTimes;
 use crate::metrics::{Accumulator, ClientHealth, Health, Measurer, MetricTag, Registry};
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
@@ -92,6 +93,8 @@ pub(crate) struct Processed {
     pub(crate) breakdowns: Breakdowns,
     /// Client health in the measurement.
     pub(crate) health: Health,
+    /// When the requests of the measurement arrived and ended.
+    pub(crate) load_times: LoadTimes,
     /// The requests of the dataset that were sent in all phases.
     pub(crate) sent: Sent,
     /// The servers that have responded in all phases.
@@ -126,6 +129,7 @@ struct Readers {
     profiling: Accumulator,
     breakdowns: Breakdowns,
     health: Health,
+    load_times: LoadTimes,
     sent: SentCounter<usize>,
     responders: Responders,
     files: ArtifactSet,
@@ -147,6 +151,7 @@ impl Processing {
             profiling: if parts.is_sliced { accumulator().sliced() } else { accumulator() },
             breakdowns,
             health: Health::keeping_in(parts.store.clone()),
+            load_times: LoadTimes::default(),
             sent: SentCounter::default(),
             responders: Responders::default(),
             files,
@@ -182,6 +187,11 @@ impl Processing {
         self.shared.readers.lock().health.so_far(&self.shared.parts.queue.stats())
     }
 
+    /// Returns when the requests of the measurement that have been processed arrived and ended.
+    pub(crate) fn load_times_so_far(&self) -> LoadTimes {
+        self.shared.readers.lock().load_times.clone()
+    }
+
     /// Processes the records left in the queue, which must be closed, and returns the results.
     /// Remaining records are discarded once `gives_up` returns true, which is called after each
     /// record that this thread processes.
@@ -208,9 +218,10 @@ impl Processing {
         }
         let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
         let readers = shared.readers.into_inner();
-        let Readers { warmup, profiling, breakdowns, health, sent, responders, files } = readers;
+        let Readers { warmup, profiling, breakdowns, health, load_times, sent, responders, files } =
+            readers;
         let sent = sent.sent();
-        Ok(Processed { warmup, profiling, breakdowns, health, sent, responders, files })
+        Ok(Processed { warmup, profiling, breakdowns, health, load_times, sent, responders, files })
     }
 }
 
@@ -282,6 +293,8 @@ impl Shared {
                 let RequestRecord { model, url, .. } = &measured.record;
                 readers.breakdowns.observe(model, url, observation);
                 readers.health.observe(&measured);
+                let due = measured.record.due.map(|due| self.parts.clock.wall_ns(due));
+                readers.load_times.observe(due, observation);
             }
         }
         readers.responders.observe(&measured.record);

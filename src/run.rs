@@ -17,7 +17,7 @@ use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
 use crate::judge::{self, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::BreakdownResults;
-use crate::metrics::health::Verdict;
+use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::{MetricResult, Settings};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
@@ -198,6 +198,9 @@ pub struct RunOutcome {
     /// Whether the client itself kept up.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub client_health: Option<ClientHealth>,
+    /// Whether the server kept up with the load; computed again from the records.
+    #[serde(skip)]
+    pub load_health: Option<LoadHealth>,
     /// The outcome of the telemetry export.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub telemetry: Option<TelemetryReport>,
@@ -310,9 +313,16 @@ impl RunReport {
             steady_state: self.steady_state.as_ref(),
             server: self.server_metrics.as_ref().map(|metrics| &metrics.report),
             verdict: health.and_then(|health| health.verdict),
+            load_verdict: self.load_verdict(),
             bounds: health.map(ClientHealth::bounds).unwrap_or_default(),
         };
         self.run.gates.iter().map(|gate| gate.judge(&facts)).collect()
+    }
+
+    /// Returns the verdict on the load, if there is one.
+    #[must_use]
+    pub(crate) fn load_verdict(&self) -> Option<LoadVerdict> {
+        self.outcome.load_health.map(|health| health.verdict)
     }
 
     /// Returns whether a request of the profiling phase succeeded.
@@ -379,6 +389,7 @@ impl RunReport {
             rate_bounds: bounds.rates,
             values: (config.runs > 1).then_some(values),
             verdict: health.and_then(|health| health.verdict),
+            load_verdict: self.outcome.load_health.map(|health| health.verdict),
         }
     }
 

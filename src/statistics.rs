@@ -1,8 +1,10 @@
 //! Statistics, intervals and tests of plain numbers, which know nothing of requests or metrics.
 
 pub(crate) mod anytime;
+pub(crate) mod backlog;
 pub(crate) mod dependent;
 mod distribution;
+pub(crate) mod drift;
 mod estimate;
 pub(crate) mod interval;
 pub(crate) mod normal;

@@ -16,6 +16,7 @@ use crate::gpu;
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
+use crate::metrics::health::LoadHealth;
 use crate::metrics::live::Live;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::run::RunDescription;
@@ -224,9 +225,16 @@ impl Follower for Status {
             return;
         }
         state.next_health = now + HEALTH_INTERVAL;
+        let run = state.run.clone();
         drop(state);
         let health = (progress.health)();
-        self.state.lock().known.health = Some(health);
+        let load = run.and_then(|run| {
+            let load = run.description.own_held_load();
+            LoadHealth::of(&(progress.load_times)(), load, run.clock.wall_ns(phase.start))
+        });
+        let mut state = self.state.lock();
+        state.known.health = Some(health);
+        state.known.load = load.map(|load| load.verdict);
     }
 
     fn load_ended(&self, _phase: &PhaseStats) {

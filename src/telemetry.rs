@@ -42,6 +42,7 @@ use crate::environment::Environment;
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
+use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::tag::MetricTag;
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -251,6 +252,13 @@ impl Telemetry {
     pub fn health(&self, phase: PhaseKind, health: &ClientHealth) {
         if let Some(client) = &self.client {
             client.lock().health(phase, health);
+        }
+    }
+
+    /// Exports the health of the load in a phase.
+    pub(crate) fn load_health(&self, phase: PhaseKind, health: &LoadHealth) {
+        if let Some(client) = &self.client {
+            client.lock().load_health(phase, health);
         }
     }
 

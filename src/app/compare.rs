@@ -236,6 +236,7 @@ fn side(cell: &Cell, plan: &Plan) -> Result<Read, ReportError> {
         let Rebuilt { report, .. } = rebuilt;
         let verdict = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
         side.verdict = side.verdict.max(verdict);
+        side.load_verdict = side.load_verdict.max(report.load_verdict());
         side.trials.push(trial(report, requests));
     }
     Ok(read)
@@ -271,6 +272,7 @@ pub(super) fn described(report: &RunReport) -> Value {
         "servers": provenance.servers,
         "server_info": server_info(report),
         "client_health": health.and_then(|health| health.verdict),
+        "load_health": report.load_verdict(),
     })
 }
 

@@ -393,6 +393,7 @@ impl Run {
                 branches: measured.branches,
                 load: measured.load.clone(),
                 client_health: Some(measured.health.clone()),
+                load_health: measured.load_health,
                 telemetry: Some(measured.telemetry.clone()),
                 time_breakdown: measured.time_breakdown.clone(),
                 gpus: measured.gpus.clone(),

@@ -11,6 +11,7 @@ use super::error::{ArtifactError, WriteFailure};
 use super::replace;
 use super::whole::write_whole;
 use crate::metrics::Verdict;
+use crate::metrics::health::LoadVerdict;
 use crate::multi_run::aggregate::{Across, Row};
 use crate::multi_run::pooled::{Pooled, pooled};
 use crate::multi_run::{RunResult, Trials};
@@ -173,6 +174,8 @@ pub(super) fn described(run: &RunResult) -> Value {
         random_seed: Option<u64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         client_verdict: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        load_verdict: Option<&'static str>,
     }
     json!(Described {
         label: &run.member.run_label,
@@ -180,6 +183,7 @@ pub(super) fn described(run: &RunResult) -> Value {
         directory: run.directory.display().to_string(),
         random_seed: run.random_seed,
         client_verdict: run.verdict.map(Verdict::as_str),
+        load_verdict: run.load_verdict.map(LoadVerdict::as_str),
     })
 }
 

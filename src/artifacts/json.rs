@@ -11,6 +11,7 @@ use super::gpu;
 use crate::dataset::Account;
 use crate::judge::{EarlyEnd, Judged};
 use crate::metrics::breakdown::GroupResult;
+use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
@@ -90,6 +91,10 @@ pub(super) struct Summary<'a> {
     load: &'a LoadReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_health: Option<&'a ClientHealth>,
+    /// Whether the server kept up with the load; absent if all requests were sent at once, or the
+    /// load is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load_health: Option<LoadHealth>,
     #[serde(skip_serializing_if = "Option::is_none")]
     telemetry: Option<&'a TelemetryReport>,
     /// The results of the gates.
@@ -146,6 +151,7 @@ impl<'a> Summary<'a> {
             warmup_metrics: metrics(&report.warmup_results),
             load: &outcome.load,
             client_health: outcome.client_health.as_ref(),
+            load_health: outcome.load_health,
             telemetry: outcome.telemetry.as_ref(),
             gates: report.gates(),
             server_metrics: ServerSide { conservation: report.conservation() },

@@ -29,7 +29,9 @@ use crate::dataset::{Sent, SentCounter};
 use crate::judge::Gate;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
-use crate::metrics::health::{ClientErrors, Collector, OfRecords, SlotTimes, SlotUse};
+use crate::metrics::health::{
+    ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
+};
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::redact::ShownUrl;
@@ -400,6 +402,7 @@ struct Gathered {
     retries: u64,
     bounds: Collector,
     slots: SlotTimes,
+    load_times: LoadTimes,
     /// Whether all successful requests have their errors.
     has_errors: bool,
     /// The requests of the dataset, by identifier of the conversation and turn.
@@ -422,6 +425,7 @@ impl Gathered {
             retries: 0,
             bounds: Collector::keeping_in(store),
             slots: SlotTimes::default(),
+            load_times: LoadTimes::default(),
             has_errors: true,
             sent: SentCounter::default(),
             has_turns: run.dataset.is_some(),
@@ -445,6 +449,7 @@ impl Gathered {
                 self.spans.push(Span { start: start_wall_ns, end: end_wall_ns });
                 self.slips.extend(line.due_wall_ns.map(|due| start_wall_ns.saturating_sub(due)));
                 self.retries = self.retries.saturating_add(line.retries);
+                self.load_times.observe(line.due_wall_ns, &line.observation);
                 self.take_errors(line);
             }
         }
@@ -486,7 +491,7 @@ impl Gathered {
     fn report(
         &self,
         run: RunDescription,
-        outcome: RunOutcome,
+        mut outcome: RunOutcome,
         server_metrics: Option<ServerMetrics>,
         notes: &mut Vec<String>,
     ) -> RunReport {
@@ -495,7 +500,9 @@ impl Gathered {
             let slices = self.profiling.slices(&window, duration);
             slices.map_err(|error| notes.push(error.to_string())).ok()?
         });
-        let steady_state = self.profiling.steady_state(run.own_held_load(), outcome.start_wall_ns);
+        let load = run.own_held_load();
+        let steady_state = self.profiling.steady_state(load, outcome.start_wall_ns);
+        outcome.load_health = LoadHealth::of(&self.load_times, load, outcome.start_wall_ns);
         let mut results = self.profiling.results();
         if let Some(gpus) = &outcome.gpus {
             let concurrency = outcome.load.requested_concurrency;
@@ -536,6 +543,7 @@ impl Gathered {
                 ..LoadReport::default()
             },
             client_health: None,
+            load_health: None,
             telemetry: None,
             time_breakdown: None,
             gpus: None,

@@ -4,7 +4,8 @@ use super::style::Style;
 use super::table::SummaryTable;
 use super::warning::{Given, Warning};
 use super::{
-    gates, gpu, headline, health, panel, server_metrics, speculation, steady, table, time_breakdown,
+    gates, gpu, headline, health, load, panel, server_metrics, speculation, steady, table,
+    time_breakdown,
 };
 use crate::metrics::tag;
 use crate::run::{ClientTables, RunReport};
@@ -57,6 +58,9 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
     }
     if let Some(health) = &report.outcome.client_health {
         text.push_str(&health::render(health, style));
+    }
+    if let Some(health) = &report.outcome.load_health {
+        text.push_str(&load::render(health, style));
     }
     text.push_str(&gates::render(&report.gates(), style));
     text

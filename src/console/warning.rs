@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::format::count;
 use super::server_metrics;
+use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
 use crate::run::{ErrorCount, RunDescription, RunReport};
@@ -165,6 +166,11 @@ pub(crate) enum Warning {
         /// Requests per second that were sent.
         reached: f64,
     },
+    /// The latencies depend on how long the run was, because of the load.
+    DependsOnLength {
+        /// The health of the load.
+        load: LoadHealth,
+    },
     /// Turns were sent although an earlier turn had failed.
     IncompleteHistory {
         /// Number of requests that lack an earlier response of their session.
@@ -261,6 +267,7 @@ impl Warning {
             connections_failed(report),
             concurrency_not_reached(report),
             rate_not_reached(report),
+            depends_on_length(report),
             incomplete_history(report),
             not_streamed(report),
             usage_missing(report),
@@ -286,6 +293,7 @@ impl Warning {
             Self::ConnectionsFailed { .. } => "Connections Failed",
             Self::ConcurrencyNotReached { .. } => "Concurrency Not Reached",
             Self::RateNotReached { .. } => "Request Rate Not Reached",
+            Self::DependsOnLength { .. } => "Latencies Depend on the Length of the Run",
             Self::IncompleteHistory { .. } => "Incomplete History",
             Self::UsageDiscrepancy { .. } => "Token Count Discrepancy",
             Self::NotStreamed { .. } => "Responses Not Streamed",
@@ -334,6 +342,10 @@ impl Warning {
             Self::RateNotReached { requested, reached } => vec![format!(
                 "The request rate was set to {requested:.2} per second, but {reached:.2} were sent."
             )],
+            Self::DependsOnLength { load } => vec![
+                format!("The load is {load}."),
+                "A longer or shorter run would have other latencies.".to_owned(),
+            ],
             Self::IncompleteHistory { requests, of } => vec![format!(
                 "{} were sent without an earlier response of their session, since that turn had \
                  failed or was cancelled; their prompts are shorter than intended.",
@@ -462,6 +474,13 @@ impl Warning {
                 "If requests waited for connections, raise the limit on open files (ulimit -n).",
                 "If this machine was busy, run aiperf on a dedicated machine.",
             ],
+            Self::DependsOnLength { load } if load.verdict == LoadVerdict::Saturated => {
+                &["Send fewer requests than are served, or search for the highest load that the \
+                 server sustains."]
+            }
+            Self::DependsOnLength { .. } => {
+                &["Warm the server up with --warmup-request-count, and check what else it does."]
+            }
             Self::IncompleteHistory { .. } => &[
                 "See missing_answers of each request in profile_export.jsonl.",
                 "To end a session at its first failed turn, use --end-failed-sessions.",
@@ -551,6 +570,11 @@ fn usage_missing(report: &RunReport) -> Option<Warning> {
     let counted = lengths.and_then(|one| one.stats.distribution).map_or(0, |spread| spread.count);
     let requests = of.saturating_sub(counted);
     (requests > 0).then_some(Warning::UsageMissing { requests, of })
+}
+
+fn depends_on_length(report: &RunReport) -> Option<Warning> {
+    let load = report.outcome.load_health.filter(|load| load.verdict.is_of_length())?;
+    Some(Warning::DependsOnLength { load })
 }
 
 fn incomplete_history(report: &RunReport) -> Option<Warning> {

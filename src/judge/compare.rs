@@ -118,9 +118,12 @@ impl Plan {
     /// Compares the runs of `new` with those of `base`.
     #[must_use]
     pub(crate) fn compare(&self, base: &Side, new: &Side) -> Compared {
-        let obstacle = [("BASE", base), ("NEW", new)]
-            .into_iter()
-            .find_map(|(name, side)| side.obstacle().map(|why| format!("{name}: {why}")));
+        let sides = [("BASE", base), ("NEW", new)];
+        let found = |of: fn(&Side) -> Option<String>| {
+            sides.into_iter().find_map(|(name, side)| Some(format!("{name}: {}", of(side)?)))
+        };
+        let obstacle = found(Side::obstacle);
+        let of_latencies = found(Side::obstacle_of_latencies);
         let trials = || base.trials.iter().chain(&new.trials);
         let measures = self.measures_of(trials);
         let level = 1.0 - self.error_of_each(&measures);
@@ -133,7 +136,9 @@ impl Plan {
                 (None, _) => measure.by_requests(base, new, level),
             };
             let errors = [base, new].map(|side| errors(side.trials.iter(), measure.subject));
-            measure.row(estimate, errors, self.tolerance_percent, level, obstacle.as_ref())
+            let of_requests = matches!(measure.source, Source::Mean(_) | Source::Percentile(..));
+            let why = obstacle.as_ref().or(of_latencies.as_ref().filter(|_| of_requests));
+            measure.row(estimate, errors, self.tolerance_percent, level, why)
         };
         let rows = measures.into_iter().map(row).collect();
         let time_breakdown = parts::compare(base, new, level);

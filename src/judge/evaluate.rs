@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::gate::{Condition, Gate, Series, Subject};
 use crate::metrics::health::ClientBounds;
+use crate::metrics::health::LoadVerdict;
 use crate::metrics::limit::{Operator, Quantity, Suffix, unit};
 use crate::metrics::metric::{Metric, MetricFlags, MetricResult};
 use crate::metrics::steady::{SteadyState, Unsteady};
@@ -25,6 +26,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) server: Option<&'a ServerMetricsReport>,
     /// The verdict on client health.
     pub(crate) verdict: Option<Verdict>,
+    /// The verdict on the load.
+    pub(crate) load_verdict: Option<LoadVerdict>,
     /// How far the client may have shifted statistics of the profiling phase.
     pub(crate) bounds: ClientBounds,
 }
@@ -212,7 +215,7 @@ impl Gate {
             Condition::Server { .. } => (!scrapes).then(|| {
                 "the run does not collect server metrics; add --server-metrics".to_owned()
             }),
-            Condition::ClientHealth(_) => None,
+            Condition::ClientHealth(_) | Condition::LoadHealth(_) => None,
         }
     }
 
@@ -220,7 +223,14 @@ impl Gate {
     #[must_use]
     pub(crate) fn judge(&self, facts: &Facts<'_>) -> Judged {
         match &self.condition {
-            Condition::ClientHealth(wanted) => self.client_health(*wanted, facts.verdict),
+            Condition::ClientHealth(wanted) => {
+                let verdict = facts.verdict.map(Verdict::as_str);
+                self.verdict(wanted.as_str(), verdict, "client health")
+            }
+            Condition::LoadHealth(wanted) => {
+                let verdict = facts.load_verdict.map(LoadVerdict::as_str);
+                self.verdict(wanted.as_str(), verdict, "the load")
+            }
             Condition::Metric { subject, operator, limit } => {
                 let unit = unit(subject.metric, subject.statistic).label();
                 match facts.value(*subject) {
@@ -237,19 +247,18 @@ impl Gate {
         }
     }
 
-    fn client_health(&self, wanted: Verdict, verdict: Option<Verdict>) -> Judged {
+    /// Judges the verdict on `what`.
+    fn verdict(&self, wanted: &'static str, verdict: Option<&'static str>, what: &str) -> Judged {
         Judged {
             gate: self.to_string(),
-            value: verdict.map(|verdict| Reading::Word(verdict.as_str())),
+            value: verdict.map(Reading::Word),
             operator: Operator::Equal.symbol(),
-            limit: Reading::Word(wanted.as_str()),
+            limit: Reading::Word(wanted),
             unit: String::new(),
             range: None,
             margin_percent: None,
             held: verdict == Some(wanted),
-            note: verdict
-                .is_none()
-                .then(|| "the run does not state a verdict on client health".to_owned()),
+            note: verdict.is_none().then(|| format!("the run does not state a verdict on {what}")),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The grammar of gates.
 //!
 //! ```text
-//! gate      = client (operator) quantity | "client_health" "==" verdict | server (operator) quantity
+//! gate      = client (operator) quantity | server (operator) quantity
+//!           | ("client_health" | "load_health") "==" verdict
 //! client    = ["steady:"] tag [":" statistic]
 //! server    = "server:" name [labels] [":" statistic]
 //! labels    = "{" name "=" '"' value '"' … "}", as in Prometheus
@@ -16,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
 use super::compare::{is_comparable, larger_is_better};
+use crate::metrics::health::LoadVerdict;
 use crate::metrics::limit::{self, LimitError, Operator, Quantity, Suffix, quantity, split};
 use crate::metrics::metric::{Metric, Statistic};
 use crate::metrics::{MetricTag, Verdict};
@@ -38,6 +40,8 @@ pub(super) enum Condition {
     Server { series: Series, operator: Operator, limit: Quantity },
     /// The verdict on client health.
     ClientHealth(Verdict),
+    /// The verdict on the load.
+    LoadHealth(LoadVerdict),
 }
 
 /// A statistic of a metric.
@@ -112,6 +116,11 @@ pub enum GateError {
         "the gate on client health is client_health==valid or client_health==suspect, not {0:?}"
     )]
     ClientHealth(String),
+    /// The limit of the load is not a verdict.
+    #[error(
+        "the gate on the load is load_health==sustained, or another of its verdicts, not {0:?}"
+    )]
+    LoadHealth(String),
 }
 
 impl FromStr for Gate {
@@ -128,6 +137,8 @@ impl FromStr for Gate {
                 "" => return Err(malformed()),
                 "client_health" => client_health(operator, limit)
                     .ok_or_else(|| GateError::ClientHealth(text.to_owned()))?,
+                "load_health" => load_health(operator, limit)
+                    .ok_or_else(|| GateError::LoadHealth(text.to_owned()))?,
                 _ => client(subject, operator, limit)?,
             }
         };
@@ -139,6 +150,11 @@ fn client_health(operator: Operator, limit: &str) -> Option<Condition> {
     let verdicts = [Verdict::Valid, Verdict::Suspect, Verdict::Invalid];
     let verdict = verdicts.into_iter().find(|verdict| verdict.as_str() == limit)?;
     (operator == Operator::Equal).then_some(Condition::ClientHealth(verdict))
+}
+
+fn load_health(operator: Operator, limit: &str) -> Option<Condition> {
+    let verdict = LoadVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == limit)?;
+    (operator == Operator::Equal).then_some(Condition::LoadHealth(verdict))
 }
 
 fn client(subject: &str, operator: Operator, limit: &str) -> Result<Condition, LimitError> {

@@ -3,6 +3,8 @@
 //! [`Health`] collects the records of the measurement; together with statistics of the
 //! queue, the workers and the schedule it yields [`ClientHealth`], which includes a verdict.
 //! The rules are in `docs/decisions/client-health.md`. Unknown values are absent, never 0.
+//!
+//! [`LoadHealth`] is about the load: whether the server kept up with it.
 
 mod bounds;
 mod client_health;
@@ -12,6 +14,8 @@ mod ends;
 mod errors;
 mod likely;
 mod load;
+mod load_health;
+mod load_times;
 mod sampling;
 mod selfcheck;
 mod throughput;
@@ -24,6 +28,9 @@ pub use self::client_health::{ClientHealth, Cpu, Queue, Reads, Reason, TimeStati
 pub use self::collect::Health;
 pub(crate) use self::errors::{ArrivalErrors, ClientErrors};
 pub use self::load::LoadReport;
+pub use self::load_health::LoadHealth;
+pub(crate) use self::load_health::LoadVerdict;
+pub(crate) use self::load_times::LoadTimes;
 pub use self::selfcheck::Machine;
 pub(crate) use self::selfcheck::{Limits, SelfCheck};
 pub use self::throughput::RateBounds;

@@ -406,6 +406,51 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
+    /// Whether the server kept up with the load; 0 for sustained, 1 for too short to tell, 2 for not stationary, 3 for saturated. `1`, gauge.
+    pub(crate) const AIPERF_LOAD_VERDICT: Definition = Definition {
+        name: "aiperf.load.verdict",
+        kind: InstrumentKind::Gauge,
+        unit: "1",
+        brief: "Whether the server kept up with the load; 0 for sustained, 1 for too short to tell, 2 for not stationary, 3 for saturated",
+        boundaries: &[],
+    };
+
+    /// Requests per second that were due or sent, once the queue had time to fill. `{request}/s`, gauge.
+    pub(crate) const AIPERF_LOAD_OFFERED_RATE: Definition = Definition {
+        name: "aiperf.load.offered_rate",
+        kind: InstrumentKind::Gauge,
+        unit: "{request}/s",
+        brief: "Requests per second that were due or sent, once the queue had time to fill",
+        boundaries: &[],
+    };
+
+    /// Requests per second that ended in that time and were not rejected for overload. `{request}/s`, gauge.
+    pub(crate) const AIPERF_LOAD_SERVED_RATE: Definition = Definition {
+        name: "aiperf.load.served_rate",
+        kind: InstrumentKind::Gauge,
+        unit: "{request}/s",
+        brief: "Requests per second that ended in that time and were not rejected for overload",
+        boundaries: &[],
+    };
+
+    /// Requests per second by which those that were due or sent and not served increased. `{request}/s`, gauge.
+    pub(crate) const AIPERF_LOAD_QUEUE_GROWTH: Definition = Definition {
+        name: "aiperf.load.queue_growth",
+        kind: InstrumentKind::Gauge,
+        unit: "{request}/s",
+        brief: "Requests per second by which those that were due or sent and not served increased",
+        boundaries: &[],
+    };
+
+    /// Change of the latencies in that time, as a fraction. `1`, gauge.
+    pub(crate) const AIPERF_LOAD_LATENCY_DRIFT: Definition = Definition {
+        name: "aiperf.load.latency_drift",
+        kind: InstrumentKind::Gauge,
+        unit: "1",
+        brief: "Change of the latencies in that time, as a fraction",
+        boundaries: &[],
+    };
+
     /// How far the client may have shifted the throughput, divided by it. `1`, gauge.
     pub(crate) const AIPERF_CLIENT_ERROR_BOUND_THROUGHPUT: Definition = Definition {
         name: "aiperf.client.error_bound.throughput",
@@ -497,7 +542,7 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 41] = [
+    pub(crate) const ALL: [&Definition; 46] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -529,6 +574,11 @@ pub(crate) mod metric {
         &AIPERF_CLIENT_RATE_RATIO,
         &AIPERF_CLIENT_VERDICT,
         &AIPERF_CLIENT_VERDICT_REASON,
+        &AIPERF_LOAD_VERDICT,
+        &AIPERF_LOAD_OFFERED_RATE,
+        &AIPERF_LOAD_SERVED_RATE,
+        &AIPERF_LOAD_QUEUE_GROWTH,
+        &AIPERF_LOAD_LATENCY_DRIFT,
         &AIPERF_CLIENT_ERROR_BOUND_THROUGHPUT,
         &AIPERF_CLIENT_ERROR_BOUND_TIME_TO_FIRST_TOKEN,
         &AIPERF_CLIENT_ERROR_BOUND_INTER_TOKEN_LATENCY,

@@ -1,6 +1,7 @@
 //! What is shown of a run at one moment.
 
 use crate::metrics::ClientHealth;
+use crate::metrics::health::LoadVerdict;
 use crate::metrics::live::LiveStatistics;
 use crate::schedule::PhaseStats;
 use crate::server_metrics::watch::LiveGauge;
@@ -24,6 +25,8 @@ pub(crate) struct Snapshot {
     pub(crate) gauges: Vec<LiveGauge>,
     /// Client health so far.
     pub(crate) health: Option<ClientHealth>,
+    /// The verdict on the load so far.
+    pub(crate) load: Option<LoadVerdict>,
     /// Warnings and other lines, the latest last.
     pub(crate) log: Vec<String>,
 }

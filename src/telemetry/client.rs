@@ -1,5 +1,5 @@
 //! `aiperf.run.info`, and the `aiperf.client.*` metrics of a phase: the size of the record queue, and
-//! client health at the end. The client's values for single requests are among the [instruments](super::instruments) of
+//! client health at the end; the `aiperf.load.*` metrics with the health of the load at the end. The client's values for single requests are among the [instruments](super::instruments) of
 //! requests.
 
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use opentelemetry::metrics::{Counter, Gauge, Meter};
 use super::Identity;
 use super::attributes::PhaseAttributes;
 use crate::metrics::ClientHealth;
-use crate::metrics::health::{ErrorBounds, MetricBounds};
+use crate::metrics::health::{ErrorBounds, LoadHealth, MetricBounds};
 use crate::runner::QueueStats;
 use crate::schedule::PhaseKind;
 use crate::semconv::{Definition, attribute, metric};
@@ -27,6 +27,17 @@ const ROWS: &[Row] = &[
         Some(bounds.above_percent.max(bounds.below_percent) / 100.0)
     }),
     (metric::AIPERF_CLIENT_VERDICT, |health| Some(health.verdict?.level().into())),
+];
+
+/// A gauge, and the accessor of its value in the health of the load.
+type LoadRow = (Definition, fn(&LoadHealth) -> Option<f64>);
+
+const LOAD: [LoadRow; 5] = [
+    (metric::AIPERF_LOAD_VERDICT, |health| Some(health.verdict.level().into())),
+    (metric::AIPERF_LOAD_OFFERED_RATE, |health| Some(health.offered_rate)),
+    (metric::AIPERF_LOAD_SERVED_RATE, |health| Some(health.served_rate)),
+    (metric::AIPERF_LOAD_QUEUE_GROWTH, |health| Some(health.queue_slope?.value)),
+    (metric::AIPERF_LOAD_LATENCY_DRIFT, |health| Some(health.latency_drift_percent?.value / 100.0)),
 ];
 
 /// A gauge with values of each percentile, and the accessor of a metric's bounds.
@@ -56,6 +67,7 @@ pub(super) struct Client {
     spilled: Counter<u64>,
     traces_lost: Counter<u64>,
     gauges: Vec<Gauge<f64>>,
+    load: Vec<Gauge<f64>>,
     bounds: Vec<Gauge<f64>>,
     intervals: Vec<Gauge<f64>>,
     reason: Gauge<f64>,
@@ -87,6 +99,7 @@ impl Client {
             spilled: counter(SPILLED),
             traces_lost: counter(TRACES_LOST),
             gauges: ROWS.iter().map(|(row, _)| gauge(*row)).collect(),
+            load: LOAD.iter().map(|(row, _)| gauge(*row)).collect(),
             bounds: BOUNDS.iter().map(|(row, _)| gauge(*row)).collect(),
             intervals: INTERVALS.iter().map(|(row, _)| gauge(*row)).collect(),
             reason: gauge(metric::AIPERF_CLIENT_VERDICT_REASON),
@@ -152,6 +165,15 @@ impl Client {
             let which = KeyValue::new(attribute::AIPERF_CLIENT_FINDING, reason.finding.clone());
             let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
             self.reason.record(reason.verdict.level().into(), &attributes);
+        }
+    }
+
+    pub(super) fn load_health(&self, phase: PhaseKind, health: &LoadHealth) {
+        let attributes = self.attributes.of(phase);
+        for (gauge, (_, value)) in self.load.iter().zip(&LOAD) {
+            if let Some(value) = value(health).filter(|value| value.is_finite()) {
+                gauge.record(value, &attributes);
+            }
         }
     }
 

@@ -208,3 +208,18 @@ fn a_gate_that_the_run_cannot_have_is_refused_before_it() {
     refused(&untestable, "requires a gate that can be tested");
     refused(&["--stop-when", "decided"], "requires a gate that can be tested");
 }
+
+#[test]
+fn a_run_ends_when_its_load_is_saturated() {
+    // Four slots of 50 ms serve 80 requests/s.
+    let slots = Script { ttft: Nanos::from_millis(50.0), max_concurrent: Some(4), ..Script::default() };
+    let server = mock(slots);
+    let load = ["--request-rate", "160", "--arrival-pattern", "constant"];
+    let end = ["--benchmark-duration", "120", "--stop-when", "saturated"];
+    let run = profile(&server.url(), &[&load[..], &end].concat()).succeeded();
+    let summary = run.summary();
+    assert_eq!(summary["ended_early"]["cause"], "saturated", "{}", summary["load_health"]);
+    assert_eq!(summary["load_health"]["verdict"], "saturated");
+    let served = summary["load_health"]["served_rate"].as_f64().unwrap();
+    assert!((60.0..90.0).contains(&served), "{}", summary["load_health"]);
+}

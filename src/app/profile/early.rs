@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::follow::{Follower, Followers, Progress};
+use crate::follow::{Began, Follower, Followers, Progress};
 use crate::judge::early::{Decision, EarlyDecision};
 use crate::judge::{self, EarlyEnd, StopWhen};
 use crate::lock::Lock;
+use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::metric::MeasuredRecord;
 use crate::runner::Enough;
-use crate::schedule::{PhaseKind, PhaseStats};
-use crate::units::Nanos;
+use crate::schedule::{HeldLoad, PhaseKind, PhaseStats};
+use crate::units::{Clock, Nanos};
 
 /// Time between two looks at what is known.
 const INTERVAL: Nanos = Nanos(500_000_000);
+
+/// By how much the time has grown from one look at the load to the next. Its verdict is not one that may
+/// be looked at at any time: looks are few, and two in succession must agree.
+const GROWTH: f64 = 1.3;
 
 /// Follows a run, and ends its load; does nothing without `--stop-when`.
 #[derive(Default)]
@@ -27,8 +32,13 @@ struct Watch {
 }
 
 struct State {
+    load: Option<HeldLoad>,
+    clock: Option<Clock>,
     gates: Option<EarlyDecision>,
     next_look: Nanos,
+    next_look_at_load: Nanos,
+    /// Whether the last look at the load found it saturated.
+    was_saturated: bool,
     end: Option<EarlyEnd>,
 }
 
@@ -39,10 +49,17 @@ impl EarlyStop {
             return Self::default();
         }
         let gates = config.stop_when.contains(&StopWhen::Decided);
-        let gates = EarlyDecision::of(&config.gates).filter(|_| gates);
-        let state = Lock::new(State { gates, next_look: Nanos::ZERO, end: None });
-        let watch = Watch { when: config.stop_when.clone(), state, enough: Enough::default() };
-        Self { watch: Some(Arc::new(watch)) }
+        let state = State {
+            load: None,
+            clock: None,
+            gates: EarlyDecision::of(&config.gates).filter(|_| gates),
+            next_look: Nanos::ZERO,
+            next_look_at_load: Nanos::ZERO,
+            was_saturated: false,
+            end: None,
+        };
+        let (when, state) = (config.stop_when.clone(), Lock::new(state));
+        Self { watch: Some(Arc::new(Watch { when, state, enough: Enough::default() })) }
     }
 
     /// Returns `followers` and this one, if it has anything to do.
@@ -65,23 +82,48 @@ impl EarlyStop {
     }
 }
 
-impl Watch {
-    /// Returns why the load is to end, with what is known now.
-    fn look(&self, state: &State) -> Option<(StopWhen, String)> {
-        let decision = state.gates.as_ref().and_then(EarlyDecision::decision)?;
-        let finding = match decision {
-            Decision::Held => "the gates hold".to_owned(),
-            Decision::Missed(gate) => format!("{gate} does not hold"),
-        };
-        Some((StopWhen::Decided, finding))
+impl State {
+    /// Returns what the gates decide, if they do. That they hold is only believed of a load that the
+    /// server sustains, since they may not hold later otherwise.
+    fn decision(&self, health: impl Fn() -> Option<LoadHealth>) -> Option<String> {
+        match self.gates.as_ref()?.decision()? {
+            Decision::Missed(gate) => Some(format!("{gate} does not hold")),
+            Decision::Held => {
+                let is_open = matches!(self.load, Some(HeldLoad::Arrivals { .. }));
+                let holds_on = health().is_none_or(|health| match health.verdict {
+                    LoadVerdict::Sustained => true,
+                    LoadVerdict::TooShort => !is_open,
+                    LoadVerdict::NotStationary | LoadVerdict::Saturated => false,
+                });
+                holds_on.then(|| "the gates hold".to_owned())
+            }
+        }
     }
 
-    fn is_measuring(phase: &PhaseStats) -> bool {
-        phase.phase == PhaseKind::Profiling && phase.requests_end.is_none()
+    /// Returns that the load is saturated, once two looks have found it.
+    fn saturation(
+        &mut self,
+        phase: &PhaseStats,
+        health: impl Fn() -> Option<LoadHealth>,
+    ) -> Option<String> {
+        if phase.now < self.next_look_at_load {
+            return None;
+        }
+        let so_far = phase.now.since(phase.start).as_seconds();
+        self.next_look_at_load = phase.start + Nanos::from_seconds(so_far * GROWTH);
+        let health = health().filter(|health| health.verdict == LoadVerdict::Saturated);
+        let was_saturated = std::mem::replace(&mut self.was_saturated, health.is_some());
+        health.filter(|_| was_saturated).map(|health| format!("the load is {health}"))
     }
 }
 
 impl Follower for Watch {
+    fn began(&self, run: &Began<'_>) {
+        let mut state = self.state.lock();
+        state.load = run.run.own_held_load();
+        state.clock = Some(run.clock);
+    }
+
     fn record(&self, record: &MeasuredRecord) {
         if let Some(gates) = &mut self.state.lock().gates {
             gates.observe(&record.observation);
@@ -89,15 +131,25 @@ impl Follower for Watch {
     }
 
     fn progress(&self, progress: &Progress<'_>) {
-        let Some(phase) = progress.phases.last().filter(|phase| Self::is_measuring(phase)) else {
-            return;
+        let is_measuring = |phase: &&PhaseStats| {
+            phase.phase == PhaseKind::Profiling && phase.requests_end.is_none()
         };
+        let Some(phase) = progress.phases.last().filter(is_measuring) else { return };
         let mut state = self.state.lock();
         if state.end.is_some() || phase.now < state.next_look {
             return;
         }
         state.next_look = phase.now + INTERVAL;
-        if let Some((cause, finding)) = self.look(&state) {
+        let (load, start) = (state.load, state.clock.map(|clock| clock.wall_ns(phase.start)));
+        let health = || LoadHealth::of(&(progress.load_times)(), load, start?);
+        let found = self.when.iter().find_map(|when| {
+            let finding = match when {
+                StopWhen::Decided => state.decision(health),
+                StopWhen::Saturated => state.saturation(phase, health),
+            };
+            Some((*when, finding?))
+        });
+        if let Some((cause, finding)) = found {
             let seconds = phase.now.since(phase.start).as_seconds();
             state.end = Some(EarlyEnd { cause, seconds, finding });
             self.enough.end();

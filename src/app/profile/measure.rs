@@ -22,6 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::judge::EarlyEnd;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
+use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -61,6 +62,8 @@ pub(super) struct Measured {
     pub(super) health: ClientHealth,
     /// The steady state of the measurement, or why there is none.
     pub(super) steady_state: Result<SteadyState, Unsteady>,
+    /// Whether the server kept up with the load.
+    pub(super) load_health: Option<LoadHealth>,
     /// Its latencies divided by the server's times, if the server reports them.
     pub(super) time_breakdown: Option<TimeBreakdown>,
     pub(super) telemetry: TelemetryReport,
@@ -160,12 +163,17 @@ impl Run {
             health: health.clone(),
         };
         let steady_state = self.steady_state(&processed.profiling, &phases);
+        let load_health = self.load_health(&processed, &phases);
         let servers = found.servers.as_ref();
         let time_breakdown =
             time_breakdown(self.description.shard, &results, servers, Some(&health));
         telemetry.time_breakdown(time_breakdown.as_ref());
-        let outcome =
-            Exported { processed: &processed, results: &results, steady_state: &steady_state };
+        let outcome = Exported {
+            processed: &processed,
+            results: &results,
+            steady_state: &steady_state,
+            load_health,
+        };
         let telemetry = finish_export(&telemetry, &outcome, &totals, interrupt);
         Ok(Measured {
             processed,
@@ -174,6 +182,7 @@ impl Run {
             branches: counters.map(|it| it.branches()).filter(|_| self.has_trees()),
             health,
             steady_state,
+            load_health,
             time_breakdown,
             telemetry,
             server_metrics: found.servers,
@@ -273,8 +282,19 @@ impl Run {
         profiling: &Accumulator,
         phases: &[PhaseStats],
     ) -> Result<SteadyState, Unsteady> {
+        profiling.steady_state(self.description.own_held_load(), self.start_wall_ns(phases))
+    }
+
+    /// Judges the load of the measurement.
+    fn load_health(&self, processed: &Processed, phases: &[PhaseStats]) -> Option<LoadHealth> {
+        let load = self.description.own_held_load();
+        LoadHealth::of(&processed.load_times, load, self.start_wall_ns(phases))
+    }
+
+    /// Returns when the measurement began, in nanoseconds since the Unix epoch.
+    fn start_wall_ns(&self, phases: &[PhaseStats]) -> u64 {
         let start = self::profiling(phases).map_or_else(Clock::now, |phase| phase.start);
-        profiling.steady_state(self.description.own_held_load(), self.clock.wall_ns(start))
+        self.clock.wall_ns(start)
     }
 
     /// Warns if the concurrency exceeds the connection limit, since requests beyond it wait in
@@ -437,6 +457,7 @@ fn drive(
                 phases: &phases,
                 is_behind: waiting.is_behind(),
                 health: &|| processing.health_so_far(),
+                load_times: &|| processing.load_times_so_far(),
             });
         }
     }
@@ -488,12 +509,13 @@ struct Exported<'a> {
     /// Those of the measurement.
     results: &'a [MetricResult],
     steady_state: &'a Result<SteadyState, Unsteady>,
+    load_health: Option<LoadHealth>,
 }
 
 /// Exports the final values, and compares the last export with the `totals`.
 fn finish_export(
     telemetry: &Telemetry,
-    Exported { processed, results, steady_state }: &Exported<'_>,
+    Exported { processed, results, steady_state, load_health }: &Exported<'_>,
     totals: &RunTotals,
     interrupt: &Interrupt,
 ) -> TelemetryReport {
@@ -509,6 +531,9 @@ fn finish_export(
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);
+    if let Some(health) = load_health {
+        telemetry.load_health(PhaseKind::Profiling, health);
+    }
     telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.since_now())
 }
 

@@ -123,6 +123,7 @@ pub fn combine(
         sent: gathered.sent(),
         branches: branches(&ends),
         client_health: ClientHealth::combined(&clients, &gathered.of_client(), &load),
+        load_health: None,
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
         time_breakdown: None,

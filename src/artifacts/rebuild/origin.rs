@@ -153,6 +153,7 @@ impl Summary {
             branches: self.branch_stats,
             load: self.load,
             client_health: self.client_health,
+            load_health: None,
             telemetry: self.telemetry,
             time_breakdown: None,
             gpus: None,

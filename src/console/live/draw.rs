@@ -10,6 +10,7 @@ use ratatui_core::text::{Line, Span};
 use super::duration;
 use crate::console::format::{count, four_digits};
 use crate::console::panel::wrapped;
+use crate::metrics::health::LoadVerdict;
 use crate::metrics::live::{LiveError, LiveRate, LiveTime, Percentiles, RECENT};
 use crate::metrics::metric::Metric;
 use crate::metrics::{ClientHealth, Verdict};
@@ -422,6 +423,15 @@ fn client_in_line<'a>(sheet: &Sheet, snapshot: &Snapshot) -> Vec<Span<'a>> {
             }
         }
         None => line.push(plain("not known yet")),
+    }
+    // A load that is too short to judge becomes long enough.
+    if let Some(load) = snapshot.load.filter(|load| *load != LoadVerdict::TooShort) {
+        line.push(bold("  Load  "));
+        line.push(match load {
+            LoadVerdict::Saturated => sheet.bad(load.words()),
+            LoadVerdict::NotStationary => sheet.warning(load.words()),
+            LoadVerdict::Sustained | LoadVerdict::TooShort => sheet.good(load.words()),
+        });
     }
     line
 }

@@ -58,7 +58,7 @@ fn compare(gates: &[&str], service: Service, count: usize, slower: f64, seed: u6
     let of = |seconds: f64, seed: u64| {
         let simulated = Server::new(8, seconds, service).run(Arrivals::Closed(8), count, seed);
         let trials = vec![trial(&plan, &simulated)];
-        Side { trials, verdict: Some(Verdict::Valid), failure: None }
+        Side { trials, verdict: Some(Verdict::Valid), ..Side::default() }
     };
     plan.compare(&of(0.1, 2 * seed), &of(0.1 * slower, 2 * seed + 1))
 }

@@ -73,7 +73,7 @@ fn noisy(mean: f64, seed: u64) -> impl Fn(u64) -> Option<f64> {
 }
 
 fn side(trials: Vec<Trial>) -> Side {
-    Side { trials, verdict: Some(Verdict::Valid), failure: None }
+    Side { trials, verdict: Some(Verdict::Valid), load_verdict: None, failure: None }
 }
 
 fn row<'a>(compared: &'a Compared, metric: &str, statistic: &str) -> &'a Row {

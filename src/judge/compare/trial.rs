@@ -4,7 +4,7 @@ use super::finding::{Shortage, round_up};
 use super::{Measure, Plan};
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::judge::gate::Subject;
-use crate::metrics::health::ClientBounds;
+use crate::metrics::health::{ClientBounds, LoadVerdict};
 use crate::metrics::metric::{Kind, Metric, MetricResult, Observation, Statistic};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
@@ -276,6 +276,8 @@ pub(crate) struct Side {
     pub(crate) trials: Vec<Trial>,
     /// The worst verdict on client health.
     pub(crate) verdict: Option<Verdict>,
+    /// The worst verdict on the load.
+    pub(crate) load_verdict: Option<LoadVerdict>,
     /// Why the runs do not describe the server: one failed, or is not complete.
     pub(crate) failure: Option<String>,
 }
@@ -288,6 +290,13 @@ impl Side {
             is_invalid.then(|| "client health is invalid".to_owned())
         };
         self.failure.clone().or_else(invalid)
+    }
+
+    /// Returns why the latencies say nothing about the server, if there is a reason.
+    pub(super) fn obstacle_of_latencies(&self) -> Option<String> {
+        let verdict = self.load_verdict.filter(|verdict| *verdict == LoadVerdict::Saturated)?;
+        let verdict = verdict.words();
+        Some(format!("the load is {verdict}, so latencies depend on the length of the run"))
     }
 
     /// Returns a statistic by the requests of all runs, one run after the other; `None` if none has it.

@@ -29,6 +29,7 @@ const NOTHING: Facts<'static> = Facts {
     steady_state: Err(&Unsteady::UnknownLoad),
     server: None,
     verdict: None,
+    load_verdict: None,
     bounds: ClientBounds { latencies: None, rates: None },
 };
 

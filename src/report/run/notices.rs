@@ -3,6 +3,7 @@
 use super::Run;
 use crate::judge::Judged;
 use crate::metrics::Verdict;
+use crate::metrics::health::LoadVerdict;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::report::document::{Level, Notice};
 
@@ -35,6 +36,19 @@ impl Run<'_> {
                 }
                 None => {}
             }
+        }
+        if let Some(health) = &outcome.load_health {
+            let level = match health.verdict {
+                LoadVerdict::Sustained => Level::Good,
+                LoadVerdict::TooShort | LoadVerdict::NotStationary => Level::Doubtful,
+                LoadVerdict::Saturated => Level::Bad,
+            };
+            let depends = if health.verdict.is_of_length() {
+                "; latencies depend on the length of the run"
+            } else {
+                ""
+            };
+            add(level, format!("The load is {health}{depends}."));
         }
         let failed = self.requests.failed();
         if failed > 0 {

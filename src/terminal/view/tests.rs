@@ -63,7 +63,10 @@ fn panic_during_the_view() {
     let sending = PhaseStats { phase: PhaseKind::Profiling, ..PhaseStats::default() };
     let phases = [sending];
     let health = || unreachable!("lines do not show client health");
-    view.progress(&Progress { phases: &phases, is_behind: false, health: &health });
+    let load_times = || unreachable!("lines do not show the load");
+    let progress =
+        Progress { phases: &phases, is_behind: false, health: &health, load_times: &load_times };
+    view.progress(&progress);
     stderr::finish();
     view.close();
 }

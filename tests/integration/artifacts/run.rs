@@ -143,6 +143,7 @@ impl TestRun {
                     requested_rate: Some(10.0),
                     reached_rate: Some(9.876_543_210_123),
                 },
+                load_health: None,
                 client_health: Some(self.health()),
                 time_breakdown: None,
                 gpus: None,

@@ -1,0 +1,342 @@
+//! The health of the load: whether the server kept up with it, and whether the latencies depend on
+//! how long the run was. `docs/decisions/load-health.md` explains the rules.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::load_times::{Bin, LoadTimes};
+use crate::schedule::HeldLoad;
+use crate::statistics::Estimate;
+use crate::statistics::backlog::{BATCHES, Backlog, hinge};
+use crate::statistics::drift::drift;
+use crate::units::Nanos;
+
+/// Fewest requests of which anything can be told.
+const FEWEST: u64 = 32;
+
+/// Number of mean latencies after which a queue has filled, if it ever does: of exponentially
+/// distributed latencies, 5% are longer.
+const FILLING: f64 = 3.0;
+
+/// Largest change of latencies, as a factor, that is called stationary.
+const STEADY_FACTOR: f64 = 1.05;
+
+/// Factor by which latencies must be known to change less, to call a closed loop sustained.
+const KNOWN_FACTOR: f64 = 1.5;
+
+/// Number of parts of the time for the drift of latencies, and for the hinge of the queue.
+const PARTS: usize = 64;
+
+/// Whether the server kept up with the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LoadVerdict {
+    /// The server kept up.
+    Sustained,
+    /// The run is too short to tell.
+    #[serde(rename = "too_short_to_tell")]
+    TooShort,
+    /// The latencies changed in the course of the run.
+    NotStationary,
+    /// More requests arrived than the server served.
+    Saturated,
+}
+
+impl LoadVerdict {
+    /// All verdicts, the best first.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Sustained, Self::TooShort, Self::NotStationary, Self::Saturated];
+
+    /// Returns its name in files and gates.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sustained => "sustained",
+            Self::TooShort => "too_short_to_tell",
+            Self::NotStationary => "not_stationary",
+            Self::Saturated => "saturated",
+        }
+    }
+
+    /// Returns it in words.
+    #[must_use]
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Sustained => "sustained",
+            Self::TooShort => "too short to tell",
+            Self::NotStationary => "not stationary",
+            Self::Saturated => "saturated",
+        }
+    }
+
+    /// Returns the verdict as a number, from 0 for sustained to 3 for saturated.
+    #[must_use]
+    pub(crate) const fn level(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns whether latencies depend on how long the run was.
+    #[must_use]
+    pub(crate) const fn is_of_length(self) -> bool {
+        matches!(self, Self::NotStationary | Self::Saturated)
+    }
+}
+
+/// A value with the ends of its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Interval {
+    /// The estimate.
+    pub(crate) value: f64,
+    /// Lower end.
+    pub(crate) low: f64,
+    /// Upper end.
+    pub(crate) high: f64,
+}
+
+impl Interval {
+    fn of(estimate: Estimate, as_shown: impl Fn(f64) -> f64) -> Self {
+        let Estimate { value, half_width } = estimate;
+        Self {
+            value: as_shown(value),
+            low: as_shown(value - half_width),
+            high: as_shown(value + half_width),
+        }
+    }
+}
+
+/// The health of the load of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LoadHealth {
+    pub(crate) verdict: LoadVerdict,
+    /// Requests per second that were due, or sent without due times, once the queue had time to fill.
+    pub(crate) offered_rate: f64,
+    /// Requests per second that ended in that time, without those that were rejected for overload.
+    pub(crate) served_rate: f64,
+    /// Requests per second by which the queue grew: those that were due and had not ended, and those
+    /// that were rejected for overload. With the interval of 99%; absent in a closed loop without
+    /// rejections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue_slope: Option<Interval>,
+    /// Change of the latencies in that time, in percent, with the interval of 99.8%; absent if it is
+    /// not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency_drift_percent: Option<Interval>,
+    /// When the queue began to grow, in seconds since the start of the phase; absent unless the
+    /// verdict is `saturated`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since_seconds: Option<f64>,
+    /// Seconds for which requests must be sent to tell; absent unless the verdict is
+    /// `too_short_to_tell`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) needed_seconds: Option<f64>,
+    /// About as many requests as are sent in that time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) needed_requests: Option<u64>,
+}
+
+impl LoadHealth {
+    /// Judges the requests so far of a phase that began at `phase_start_ns` and holds `load`. `None`
+    /// if the load is not known, all requests were sent at once, or there are none.
+    #[must_use]
+    pub(crate) fn of(
+        times: &LoadTimes,
+        load: Option<HeldLoad>,
+        phase_start_ns: u64,
+    ) -> Option<Self> {
+        let (bins, origin_ns, bin_ns) = times.bins();
+        let from = match load? {
+            HeldLoad::AllAtOnce => return None,
+            HeldLoad::Concurrency(asked) => reached(&bins, asked),
+            HeldLoad::Arrivals { ramp_ns } => {
+                let after = phase_start_ns.saturating_add(ramp_ns.0).saturating_sub(origin_ns);
+                after.div_ceil(bin_ns) as usize
+            }
+        };
+        let until = bins.iter().rposition(|bin| bin.arrived > 0)? + 1;
+        let from = from.min(until);
+        let window = Window {
+            bins: &bins[from..until],
+            seconds: Nanos(bin_ns).as_seconds(),
+            is_open: matches!(load, Some(HeldLoad::Arrivals { .. })),
+        };
+        let mut health = window.judge();
+        if health.verdict == LoadVerdict::Saturated {
+            let start_ns = (origin_ns + from as u64 * bin_ns).saturating_sub(phase_start_ns);
+            health.since_seconds = window.since().map(|since| Nanos(start_ns).as_seconds() + since);
+        }
+        Some(health)
+    }
+}
+
+impl fmt::Display for LoadHealth {
+    /// `saturated (offered 122.0/s, served 81.0/s, the queue grew by 41.0/s from 0.4 s on)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verdict, offered_rate, served_rate, .. } = self;
+        let mut facts = vec![format!("offered {offered_rate:.1}/s, served {served_rate:.1}/s")];
+        match verdict {
+            LoadVerdict::Saturated => {
+                let slope = self.queue_slope.map_or(0.0, |slope| slope.value);
+                let since = self.since_seconds.unwrap_or(0.0);
+                facts.push(format!("the queue grew by {slope:.1}/s from {since:.1} s on"));
+            }
+            LoadVerdict::NotStationary => {
+                let drift = self.latency_drift_percent.map_or(0.0, |drift| drift.value);
+                facts.push(format!("latencies changed by {drift:+.0}%"));
+            }
+            LoadVerdict::TooShort => facts.extend(self.needed_seconds.map(|seconds| {
+                let requests = self.needed_requests.unwrap_or(0);
+                format!("about {seconds:.0} s or {requests} requests are needed")
+            })),
+            LoadVerdict::Sustained => {}
+        }
+        write!(f, "{} ({})", verdict.words(), facts.join(", "))
+    }
+}
+
+/// Returns the first bin at whose end as many requests are in flight as `asked`, less the few that are
+/// about to be replaced.
+fn reached(bins: &[Bin], asked: u64) -> usize {
+    let enough = (asked as f64 * 0.95).floor().max(1.0) as u64;
+    let mut in_flight = 0_u64;
+    let found = bins.iter().position(|bin| {
+        in_flight = (in_flight + bin.arrived).saturating_sub(bin.ended);
+        in_flight >= enough
+    });
+    found.unwrap_or(0)
+}
+
+/// The bins from the ramp to the last request that arrived.
+struct Window<'a> {
+    bins: &'a [Bin],
+    /// The length of a bin.
+    seconds: f64,
+    is_open: bool,
+}
+
+impl Window<'_> {
+    fn judge(&self) -> LoadHealth {
+        let settled = self.settled();
+        let of_window = Bin::sum(settled);
+        let length = settled.len() as f64 * self.seconds;
+        let rate = |count: u64| if length > 0.0 { count as f64 / length } else { 0.0 };
+        let latency = self.drift(settled);
+        let backlog = self.backlog(settled);
+        let (verdict, needed) = self.verdict(latency, backlog, settled);
+        LoadHealth {
+            verdict,
+            offered_rate: rate(of_window.arrived),
+            served_rate: rate(of_window.ended - of_window.rejected),
+            queue_slope: backlog.map(|backlog| Interval::of(backlog.slope(), |slope| slope)),
+            latency_drift_percent: latency
+                .map(|drift| Interval::of(drift, |log| 100.0 * log.exp_m1())),
+            since_seconds: None,
+            needed_seconds: needed,
+            needed_requests: needed.map(|needed| (needed * rate(of_window.arrived)).ceil() as u64),
+        }
+    }
+
+    /// Returns the verdict, and the seconds that are needed if the run is too short.
+    fn verdict(
+        &self,
+        latency: Option<Estimate>,
+        backlog: Option<Backlog>,
+        settled: &[Bin],
+    ) -> (LoadVerdict, Option<f64>) {
+        let length = self.bins.len() as f64 * self.seconds;
+        let too_short = |needed: f64| (LoadVerdict::TooShort, Some(needed));
+        let requests = Bin::sum(settled).arrived;
+        if backlog.is_some_and(|backlog| backlog.is_growing()) {
+            return (LoadVerdict::Saturated, None);
+        }
+        if requests < FEWEST || settled.len() < BATCHES {
+            let times = (FEWEST as f64 / requests.max(1) as f64).max(2.0);
+            return too_short(length * times);
+        }
+        if let Some(backlog) = backlog.filter(|backlog| self.is_open && !backlog.is_level()) {
+            let before = (self.bins.len() - settled.len()) as f64 * self.seconds;
+            return too_short(before + backlog.seconds_needed());
+        }
+        if latency.is_some_and(|drift| drift.value.abs() - drift.half_width > STEADY_FACTOR.ln()) {
+            return (LoadVerdict::NotStationary, None);
+        }
+        match latency {
+            Some(drift) if drift.half_width > KNOWN_FACTOR.ln() && !self.is_open => {
+                too_short(length * (drift.half_width / KNOWN_FACTOR.ln()).powi(2))
+            }
+            None if !self.is_open => too_short(2.0 * length),
+            _ => (LoadVerdict::Sustained, None),
+        }
+    }
+
+    /// Returns the bins after a tenth of the time, and after the queue had time to fill.
+    fn settled(&self) -> &[Bin] {
+        let tenth = self.bins.len() / 10;
+        let filling = FILLING * self.latency(&self.bins[..tenth]) / self.seconds;
+        &self.bins[(filling as usize).max(tenth).min(self.bins.len())..]
+    }
+
+    /// Returns the mean latency in seconds of the requests sent in `bins`; 0 without any.
+    fn latency(&self, bins: &[Bin]) -> f64 {
+        let sum = Bin::sum(bins);
+        Nanos(sum.nanos / sum.sent.max(1)).as_seconds()
+    }
+
+    /// Returns the change of the logarithms of the latencies, in parts of at least the mean latency.
+    fn drift(&self, settled: &[Bin]) -> Option<Estimate> {
+        let latency = self.latency(settled);
+        let mut parts = PARTS;
+        while parts >= BATCHES / 4 {
+            let length = settled.len() / parts;
+            let means = (length > 0 && length as f64 * self.seconds >= latency)
+                .then(|| batches(settled, length, parts).map(|bin| bin.mean_log()).collect())
+                .flatten();
+            if let Some(means) = means {
+                let means: Vec<f64> = means;
+                return drift(&means);
+            }
+            parts /= 2;
+        }
+        None
+    }
+
+    /// Returns how the queue changed; `None` in a closed loop without rejections, whose queue cannot
+    /// grow, and without enough bins.
+    fn backlog(&self, settled: &[Bin]) -> Option<Backlog> {
+        let length = settled.len() / BATCHES;
+        if length == 0 || !self.is_open && settled.iter().all(|bin| bin.rejected == 0) {
+            return None;
+        }
+        let (mut arrived, mut left) = ([0.0; BATCHES], [0.0; BATCHES]);
+        let batches = batches(settled, length, BATCHES);
+        for ((arrived, left), batch) in arrived.iter_mut().zip(&mut left).zip(batches) {
+            *arrived = batch.arrived as f64;
+            *left = (batch.ended - batch.rejected) as f64;
+        }
+        Backlog::of(&arrived, &left, length as f64 * self.seconds)
+    }
+
+    /// Returns when the queue began to grow, in seconds since the window's start.
+    fn since(&self) -> Option<f64> {
+        let length = self.bins.len().div_ceil(PARTS).max(1);
+        let mut queue = 0.0;
+        let queues = self.bins.chunks(length).map(|part| {
+            let part = Bin::sum(part);
+            queue += part.arrived as f64 - (part.ended - part.rejected) as f64;
+            queue
+        });
+        let queues: Vec<f64> = [0.0].into_iter().chain(queues).collect();
+        hinge(&queues).map(|at| (at * length) as f64 * self.seconds)
+    }
+}
+
+/// Divides the last `count` times `length` bins into `count` batches.
+fn batches(bins: &[Bin], length: usize, count: usize) -> impl Iterator<Item = Bin> {
+    bins[bins.len() - length * count..].chunks_exact(length).map(Bin::sum)
+}
+
+#[cfg(test)]
+mod tests;

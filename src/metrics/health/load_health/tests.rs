@@ -1,0 +1,241 @@
+use super::*;
+use crate::metrics::metric::{Observation, RecordValues};
+use crate::record::{ErrorKind, RequestError};
+use crate::schedule::PhaseKind;
+use crate::statistics::simulation::{Arrivals, Server, Service, Simulated};
+
+/// Start of the phase in seconds.
+const ORIGIN: f64 = 1000.0;
+
+const OPEN: Option<HeldLoad> = Some(HeldLoad::Arrivals { ramp_ns: Nanos::ZERO });
+
+/// Returns the health of the load of `requests`, of which those for which `is_rejected` were.
+fn of_requests(
+    requests: &[Simulated],
+    load: Option<HeldLoad>,
+    is_rejected: impl Fn(&Simulated) -> bool,
+) -> LoadHealth {
+    let nanos = |seconds: f64| ((ORIGIN + seconds) * 1e9) as u64;
+    let mut times = LoadTimes::default();
+    for request in requests {
+        let error = RequestError::new(ErrorKind::Timeout, "Timeout", "too late");
+        let observation = Observation {
+            phase: PhaseKind::Profiling,
+            start_wall_ns: nanos(request.start),
+            end_wall_ns: nanos(request.end),
+            requested_output_tokens: None,
+            missing_answers: 0,
+            error: is_rejected(request).then_some(error),
+            values: RecordValues::default(),
+        };
+        times.observe(None, &observation);
+    }
+    LoadHealth::of(&times, load, nanos(0.0)).unwrap()
+}
+
+fn of_run(server: &Server, arrivals: Arrivals, count: usize, seed: u64) -> LoadHealth {
+    let load = match arrivals {
+        Arrivals::Closed(most) => Some(HeldLoad::Concurrency(most as u64)),
+        _ => OPEN,
+    };
+    of_requests(&server.run(arrivals, count, seed), load, |_| false)
+}
+
+/// Verdicts of simulated runs.
+struct Verdicts {
+    /// By level.
+    counts: [usize; 4],
+    /// Runs that are as long as they say is needed, and those of them that are saturated.
+    long_enough: [usize; 2],
+}
+
+impl Verdicts {
+    fn of(server: &Server, arrivals: Arrivals, count: usize, runs: u64) -> Self {
+        let mut verdicts = Self { counts: [0; 4], long_enough: [0; 2] };
+        for seed in 0..runs {
+            let health = of_run(server, arrivals, count, seed);
+            verdicts.counts[usize::from(health.verdict.level())] += 1;
+            if health.verdict != LoadVerdict::TooShort {
+                verdicts.long_enough[0] += 1;
+                verdicts.long_enough[1] += usize::from(health.verdict == LoadVerdict::Saturated);
+            }
+        }
+        verdicts
+    }
+
+    const fn count(&self, verdict: LoadVerdict) -> usize {
+        self.counts[verdict.level() as usize]
+    }
+
+    const fn alarms(&self) -> usize {
+        self.count(LoadVerdict::Saturated) + self.count(LoadVerdict::NotStationary)
+    }
+}
+
+/// The arrivals of the studies with so many requests per second.
+fn kinds(rate: f64) -> [(&'static str, Arrivals); 3] {
+    [
+        ("constant", Arrivals::Constant(rate)),
+        ("Poisson", Arrivals::Poisson(rate)),
+        ("bursts of 10", Arrivals::Bursts { rate, size: 10 }),
+    ]
+}
+
+const SERVICES: [(&str, Service); 3] = [
+    ("constant", Service::Constant),
+    ("exponential", Service::Exponential),
+    ("lognormal, 1", Service::Lognormal(1.0)),
+];
+
+#[test]
+fn a_server_that_serves_two_in_three_is_saturated() {
+    // 4 slots of 50 ms serve 80 of 120 requests per second.
+    let server = Server::new(4, 0.05, Service::Constant);
+    let health = of_run(&server, Arrivals::Constant(120.0), 1200, 0);
+    assert_eq!(health.verdict, LoadVerdict::Saturated);
+    let Interval { value, low, high } = health.queue_slope.unwrap();
+    assert!((value - 40.0).abs() < 1.0 && low <= 40.0 && high >= 40.0, "{health:?}");
+    assert!((health.offered_rate - 120.0).abs() < 1.0, "{health:?}");
+    assert!((health.served_rate - 80.0).abs() < 1.0, "{health:?}");
+    assert!(health.since_seconds.unwrap() < 0.5, "{health:?}");
+    assert_eq!(health.needed_seconds, None);
+    let text = health.to_string();
+    assert!(text.starts_with("saturated (offered 120."), "{text}");
+}
+
+#[test]
+fn a_queue_grows_from_when_the_server_is_slower_on() {
+    // From 10 s on, half of the slots are gone.
+    let fast = Server::new(4, 0.05, Service::Constant).run(Arrivals::Constant(60.0), 600, 0);
+    let slow = Server::new(2, 0.05, Service::Constant).run(Arrivals::Constant(60.0), 600, 0);
+    let later = slow.iter().map(|it| Simulated {
+        start: it.start + 10.0,
+        served: it.served + 10.0,
+        end: it.end + 10.0,
+    });
+    let requests: Vec<_> = fast.into_iter().chain(later).collect();
+    let health = of_requests(&requests, OPEN, |_| false);
+    assert_eq!(health.verdict, LoadVerdict::Saturated);
+    assert!((health.since_seconds.unwrap() - 10.0).abs() < 0.7, "{health:?}");
+}
+
+#[test]
+fn a_slow_server_that_fills_is_not_saturated() {
+    // Each request takes 5 s, so the queue grows to 100 and no further.
+    let server = Server::new(1000, 5.0, Service::Constant);
+    let health = of_run(&server, Arrivals::Constant(20.0), 600, 0);
+    assert_eq!(health.verdict, LoadVerdict::Sustained, "{health:?}");
+    // While it fills, nothing can be told.
+    let health = of_run(&server, Arrivals::Constant(20.0), 100, 0);
+    assert_eq!(health.verdict, LoadVerdict::TooShort, "{health:?}");
+    assert!(health.needed_seconds.unwrap() > 5.0);
+}
+
+#[test]
+fn requests_that_are_rejected_for_overload_stay_to_be_done() {
+    let server = Server::new(100, 0.1, Service::Constant);
+    let requests = server.run(Arrivals::Constant(100.0), 2000, 0);
+    let is_rejected = |it: &Simulated| (it.start * 100.0).round() as u64 % 5 == 0;
+    let health = of_requests(&requests, OPEN, is_rejected);
+    assert_eq!(health.verdict, LoadVerdict::Saturated);
+    assert!((health.served_rate - 80.0).abs() < 1.0, "{health:?}");
+    let server = Server::new(16, 0.1, Service::Lognormal(1.0));
+    let requests = server.run(Arrivals::Closed(16), 4000, 0);
+    let load = Some(HeldLoad::Concurrency(16));
+    let is_rejected = |it: &Simulated| (it.end * 1e6) as u64 % 5 == 0;
+    assert_eq!(of_requests(&requests, load, is_rejected).verdict, LoadVerdict::Saturated);
+    assert_eq!(of_requests(&requests, load, |_| false).verdict, LoadVerdict::Sustained);
+}
+
+#[test]
+fn latencies_that_rise_are_not_stationary() {
+    let mut server = Server::new(16, 0.1, Service::Lognormal(0.2));
+    server.drift = 0.01;
+    let health = of_run(&server, Arrivals::Closed(16), 4000, 0);
+    assert_eq!(health.verdict, LoadVerdict::NotStationary, "{health:?}");
+    // 27 s in all, of which the first tenth is left out.
+    let drift = health.latency_drift_percent.unwrap();
+    assert!(drift.low < 24.0 && drift.high > 20.0, "{health:?}");
+    server.drift = 0.0;
+    let health = of_run(&server, Arrivals::Closed(16), 4000, 0);
+    assert_eq!(health.verdict, LoadVerdict::Sustained, "{health:?}");
+}
+
+#[test]
+fn unknown_loads_have_no_verdict() {
+    let mut times = LoadTimes::default();
+    assert_eq!(LoadHealth::of(&times, OPEN, 0), None);
+    let observation = Observation {
+        phase: PhaseKind::Profiling,
+        start_wall_ns: 5,
+        end_wall_ns: 5,
+        requested_output_tokens: None,
+        missing_answers: 0,
+        error: None,
+        values: RecordValues::default(),
+    };
+    times.observe(None, &observation);
+    assert_eq!(LoadHealth::of(&times, None, 0), None);
+    assert_eq!(LoadHealth::of(&times, Some(HeldLoad::AllAtOnce), 0), None);
+    let single = LoadHealth::of(&times, OPEN, 0).unwrap();
+    assert_eq!(single.verdict, LoadVerdict::TooShort);
+}
+
+#[test]
+fn few_alarms_are_false() {
+    // 1% of 90 runs or fewer: four or more alarms have a probability below 2%.
+    let mut alarms = 0;
+    for (_, service) in SERVICES {
+        let server = Server::new(16, 1.0, service);
+        for (_, arrivals) in kinds(0.9 * server.capacity()) {
+            alarms += Verdicts::of(&server, arrivals, 1500, 10).alarms();
+        }
+    }
+    assert!(alarms <= 3, "{alarms}");
+}
+
+#[test]
+fn a_load_of_110_percent_is_found_in_time() {
+    let server = Server::new(16, 1.0, Service::Exponential);
+    let arrivals = Arrivals::Poisson(1.1 * server.capacity());
+    // Twice the requests that it needs.
+    let verdicts = Verdicts::of(&server, arrivals, 10_000, 20);
+    assert!(verdicts.count(LoadVerdict::Saturated) >= 18, "{:?}", verdicts.counts);
+}
+
+#[test]
+#[ignore = "a study of minutes: prints the tables of docs/decisions/load-health.md"]
+fn study() {
+    const RUNS: u64 = 400;
+    let percent = |count: usize| format!("{:.1}%", 100.0 * count as f64 / RUNS as f64);
+    let row = |name: String, verdicts: &Verdicts| {
+        let cells: Vec<_> = verdicts.counts.iter().rev().map(|count| percent(*count)).collect();
+        println!("| {name} | {} |", cells.join(" | "));
+    };
+    for load in [0.5, 0.9, 1.0, 1.1, 1.5] {
+        for (name, service) in SERVICES {
+            let server = Server::new(16, 1.0, service);
+            for (kind, arrivals) in kinds(load * server.capacity()) {
+                for count in [200, 1000, 5000, 20_000] {
+                    let verdicts = Verdicts::of(&server, arrivals, count, RUNS);
+                    row(format!("{:.0}% | {kind} | {name} | {count}", 100.0 * load), &verdicts);
+                }
+            }
+        }
+    }
+    for (name, service) in
+        [SERVICES[0], ("lognormal, 0.3", Service::Lognormal(0.3)), SERVICES[1], SERVICES[2]]
+    {
+        for drift in [0.0, 0.2] {
+            for count in [200, 1000, 5000] {
+                let mut server = Server::new(16, 1.0, service);
+                server.drift = drift * 16.0 / f64::from(count);
+                let verdicts = Verdicts::of(&server, Arrivals::Closed(16), count as usize, RUNS);
+                row(
+                    format!("drift of {:.0}% | closed | {name} | {count}", 100.0 * drift),
+                    &verdicts,
+                );
+            }
+        }
+    }
+}

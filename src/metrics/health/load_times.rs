@@ -1,0 +1,204 @@
+//! When requests of a measurement arrived and ended, in bins of time: a limited number, so that the
+//! verdict on the load can be computed at any time.
+
+use std::collections::VecDeque;
+
+use http::StatusCode;
+
+use crate::metrics::metric::Observation;
+use crate::record::{ErrorKind, RequestError};
+
+/// Logarithm of the shortest bin in nanoseconds: 0.13 ms.
+const FINEST: u32 = 17;
+
+/// Most bins; a longer time has bins of twice the length.
+const MOST_BINS: u64 = 4096;
+
+/// Parts of a logarithm, which is kept as a whole number so that the order of requests does not
+/// affect the sum.
+const LOG_PARTS: f64 = (1_u64 << 32) as f64;
+
+/// Status of a server that is overloaded, as some servers report it.
+const OVERLOADED: u16 = 529;
+
+/// The requests of a measurement over time.
+#[derive(Debug, Clone)]
+pub(crate) struct LoadTimes {
+    bins: VecDeque<Bin>,
+    /// Number of the first bin since the Unix epoch.
+    first: u64,
+    /// Logarithm of the length of a bin in nanoseconds.
+    length: u32,
+}
+
+/// What happened in a bin.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Bin {
+    /// Requests that were due, or sent if they had no due time.
+    pub(super) arrived: u64,
+    /// Requests that ended.
+    pub(super) ended: u64,
+    /// Those of them that the server did not serve because of its load.
+    pub(super) rejected: u64,
+    /// Requests that were sent, and the sum of their latencies.
+    pub(super) sent: u64,
+    pub(super) nanos: u64,
+    /// Requests that were sent and will succeed, and the sum of the logarithms of their latencies.
+    succeeded: u64,
+    logs: i64,
+}
+
+impl Bin {
+    fn add(&mut self, other: &Self) {
+        self.arrived += other.arrived;
+        self.ended += other.ended;
+        self.rejected += other.rejected;
+        self.sent += other.sent;
+        self.nanos = self.nanos.saturating_add(other.nanos);
+        self.succeeded += other.succeeded;
+        self.logs = self.logs.saturating_add(other.logs);
+    }
+
+    /// Returns the sum of `bins`.
+    pub(super) fn sum<'a>(bins: impl IntoIterator<Item = &'a Self>) -> Self {
+        bins.into_iter().fold(Self::default(), |mut sum, bin| {
+            sum.add(bin);
+            sum
+        })
+    }
+
+    /// Returns the mean logarithm of the latencies of the requests that were sent in it; `None` if
+    /// fewer than three succeeded.
+    pub(super) fn mean_log(&self) -> Option<f64> {
+        (self.succeeded >= 3).then(|| self.logs as f64 / LOG_PARTS / self.succeeded as f64)
+    }
+}
+
+impl Default for LoadTimes {
+    fn default() -> Self {
+        Self { bins: VecDeque::new(), first: 0, length: FINEST }
+    }
+}
+
+impl LoadTimes {
+    /// Adds a request that was due at `due_wall_ns`, if at a certain time.
+    pub(crate) fn observe(&mut self, due_wall_ns: Option<u64>, request: &Observation) {
+        let (start, end) = (request.start_wall_ns, request.end_wall_ns);
+        let latency = end.saturating_sub(start);
+        self.at(due_wall_ns.unwrap_or(start)).arrived += 1;
+        let rejected = request.error.as_ref().is_some_and(is_of_load);
+        let bin = self.at(end);
+        bin.ended += 1;
+        bin.rejected += u64::from(rejected);
+        let bin = self.at(start);
+        bin.sent += 1;
+        bin.nanos = bin.nanos.saturating_add(latency);
+        if request.error.is_none() {
+            bin.succeeded += 1;
+            bin.logs += ((latency.max(1) as f64).ln() * LOG_PARTS) as i64;
+        }
+    }
+
+    /// Returns the bins in order of time, when the first one begins in nanoseconds since the Unix
+    /// epoch, and the length of each.
+    pub(super) fn bins(&self) -> (Vec<Bin>, u64, u64) {
+        let length = 1 << self.length;
+        (self.bins.iter().copied().collect(), self.first * length, length)
+    }
+
+    /// Returns the bin of a time.
+    fn at(&mut self, nanos: u64) -> &mut Bin {
+        if self.bins.is_empty() {
+            self.first = nanos >> self.length;
+        }
+        loop {
+            let index = nanos >> self.length;
+            let end = (self.first + self.bins.len() as u64).max(index + 1);
+            let first = self.first.min(index);
+            if end - first <= MOST_BINS {
+                for _ in first..self.first {
+                    self.bins.push_front(Bin::default());
+                }
+                self.first = first;
+                let count = (end - first) as usize;
+                self.bins.resize(count, Bin::default());
+                return &mut self.bins[(index - first) as usize];
+            }
+            self.widen();
+        }
+    }
+
+    /// Joins bins to ones of twice the length.
+    fn widen(&mut self) {
+        let mut wider: VecDeque<Bin> = VecDeque::new();
+        for (index, bin) in (self.first..).zip(&self.bins) {
+            match wider.back_mut() {
+                Some(last) if index % 2 == 1 => last.add(bin),
+                _ => wider.push_back(*bin),
+            }
+        }
+        (self.bins, self.first, self.length) = (wider, self.first / 2, self.length + 1);
+    }
+}
+
+/// Returns whether this is how an overloaded server fails a request, whose work is then still to do.
+fn is_of_load(error: &RequestError) -> bool {
+    let rejects = |status: StatusCode| error.code == Some(status.as_u16());
+    error.kind == ErrorKind::Timeout
+        || rejects(StatusCode::TOO_MANY_REQUESTS)
+        || rejects(StatusCode::SERVICE_UNAVAILABLE)
+        || error.code == Some(OVERLOADED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::metric::RecordValues;
+    use crate::schedule::PhaseKind;
+
+    fn request(start: u64, end: u64, error: Option<RequestError>) -> Observation {
+        Observation {
+            phase: PhaseKind::Profiling,
+            start_wall_ns: start,
+            end_wall_ns: end,
+            requested_output_tokens: None,
+            missing_answers: 0,
+            error,
+            values: RecordValues::default(),
+        }
+    }
+
+    #[test]
+    fn the_order_of_requests_does_not_matter_and_bins_are_limited() {
+        const SECOND: u64 = 1_000_000_000;
+        let origin = 1_795_226_094 * SECOND + 123;
+        let requests: Vec<_> = (0..500)
+            .map(|at| {
+                let start = origin + at * 7 * SECOND;
+                let error = RequestError::new(ErrorKind::Timeout, "Timeout", "too late");
+                request(start, start + at * SECOND / 3, (at % 7 == 0).then_some(error))
+            })
+            .collect();
+        let of = |requests: &mut dyn Iterator<Item = &Observation>| {
+            let mut times = LoadTimes::default();
+            requests.for_each(|request| times.observe(Some(request.start_wall_ns - 5), request));
+            times.bins()
+        };
+        let (bins, first, length) = of(&mut requests.iter());
+        assert_eq!((bins.clone(), first, length), of(&mut requests.iter().rev()));
+        assert!(bins.len() as u64 <= MOST_BINS && bins.len() as u64 > MOST_BINS / 2 - 1);
+        assert!(first <= origin - 5 && first + length > origin - 5);
+        let sum = Bin::sum(&bins);
+        assert_eq!((sum.arrived, sum.ended, sum.sent, sum.rejected), (500, 500, 500, 72));
+        let latencies = requests.iter().map(|it| it.end_wall_ns - it.start_wall_ns);
+        assert_eq!(sum.nanos, latencies.sum::<u64>());
+    }
+
+    #[test]
+    fn only_failures_of_the_load_are_rejections() {
+        let is = |kind, code| is_of_load(&RequestError { code, ..RequestError::new(kind, "", "") });
+        assert!(is(ErrorKind::Http4xx, Some(429)) && is(ErrorKind::Http5xx, Some(503)));
+        assert!(is(ErrorKind::Http5xx, Some(529)) && is(ErrorKind::Timeout, None));
+        assert!(!is(ErrorKind::Http5xx, Some(500)) && !is(ErrorKind::Http4xx, Some(400)));
+    }
+}
