@@ -429,11 +429,14 @@ const NO_METRICS: &[&str] = &[
     "benchmark_phase",
     "client_health",
     "credit_issued_ns",
+    "load_health",
     "missing_answers",
+    "not_stationary",
     "request_due_ns",
     "request_sent_ns",
     "request_start_ns",
     "steady_state",
+    "too_short_to_tell",
     "warmup_metrics",
 ];
 

@@ -38,6 +38,7 @@ mod layout;
 #[cfg(target_os = "linux")]
 mod live_view;
 mod load;
+mod load_health;
 mod many_runs;
 mod media;
 mod messages;

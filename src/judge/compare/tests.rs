@@ -93,6 +93,24 @@ fn compare(gates: &[&str], base: f64, new: f64) -> Compared {
 }
 
 #[test]
+fn latencies_of_a_saturated_load_decide_nothing() {
+    let plan = plan(&[]);
+    let of = |mean, seed, load_verdict| Side {
+        load_verdict: Some(load_verdict),
+        ..side(vec![run(&plan, 400, noisy(mean, seed))])
+    };
+    let sustained = of(100.0, 1, LoadVerdict::Sustained);
+    let compared = plan.compare(&sustained, &of(110.0, 2, LoadVerdict::Saturated));
+    let latency = row(&compared, "request_latency", "avg");
+    assert_eq!(latency.finding, Finding::CannotTell);
+    let note = latency.note.as_deref().unwrap();
+    assert_eq!(note, "NEW: the load is saturated, so latencies depend on the length of the run");
+    assert_eq!(row(&compared, "request_throughput", "avg").finding, Finding::NoDifference);
+    let compared = plan.compare(&sustained, &of(110.0, 2, LoadVerdict::NotStationary));
+    assert_eq!(row(&compared, "request_latency", "avg").finding, Finding::Regression);
+}
+
+#[test]
 fn a_difference_that_chance_does_not_explain_decides() {
     let same = compare(&[], 100.0, 100.0);
     assert_eq!(same.outcome, Conclusion::NoRegression, "{same:#?}");

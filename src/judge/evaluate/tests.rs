@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::metrics::Registry;
-use crate::metrics::health::{Bound, ErrorBounds, MetricBounds, RateBounds};
+use crate::metrics::health::{Bound, ErrorBounds, LoadVerdict, MetricBounds, RateBounds};
 use crate::metrics::metric::{Distribution, Stats};
 use crate::redact::ShownUrl;
 use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets};
@@ -166,6 +166,13 @@ fn without_a_value_a_gate_fails_with_the_reason() {
     }
     // Without any request, there is no count.
     assert!(!judge("error_request_count==0", &NOTHING).held);
+    let load_verdict = Some(LoadVerdict::Saturated);
+    let saturated = Facts { load_verdict, ..NOTHING };
+    assert!(judge("load_health==saturated", &saturated).held);
+    assert!(!judge("load_health==sustained", &saturated).held);
+    let unknown = judge("load_health==sustained", &NOTHING);
+    let note = "the run does not state a verdict on the load";
+    assert_eq!((unknown.held, unknown.note.as_deref()), (false, Some(note)));
     let unknown = judge("client_health==valid", &NOTHING);
     assert!(!unknown.held && unknown.message().contains("does not state a verdict"), "{unknown:?}");
     let infinite = of_client("adj_time_to_first_token:p99<=1s");

@@ -87,6 +87,11 @@ fn a_servers_metric_may_have_colons_and_labels() {
 #[test]
 fn the_client_has_a_verdict() {
     assert!(matches!(parse("client_health==valid"), Condition::ClientHealth(Verdict::Valid)));
+    let sustained = Condition::LoadHealth(LoadVerdict::Sustained);
+    assert_eq!(format!("{:?}", parse("load_health==sustained")), format!("{sustained:?}"));
+    for wrong in ["load_health==good", "load_health>=sustained"] {
+        assert!(error(wrong).contains("load_health==sustained"), "{wrong}");
+    }
     for wrong in ["client_health==good", "client_health<=valid", "client_health>=1"] {
         assert!(error(wrong).contains("client_health==valid"), "{wrong}");
     }
