@@ -235,24 +235,10 @@ fn needed(comparison: &Comparison) -> Option<String> {
     let rows = comparison.compared.rows.iter().filter(|row| row.decides);
     let rows: Vec<&Row> = rows.filter(|row| row.needed.is_some()).collect();
     let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
-    let most = |of: fn(Needed) -> Option<u64>| rows.iter().filter_map(|row| of(row.needed?)).max();
-    let requests = most(|needed| match needed {
-        Needed::Requests(requests) => Some(requests),
-        Needed::Runs(_) | Needed::Pairs(_) => None,
-    });
-    let runs = most(|needed| match needed {
-        Needed::Runs(runs) => Some(runs),
-        Needed::Requests(_) | Needed::Pairs(_) => None,
-    });
-    let pairs = most(|needed| match needed {
-        Needed::Pairs(pairs) => Some(pairs),
-        Needed::Requests(_) | Needed::Runs(_) => None,
-    });
-    let how = match (requests, runs, pairs) {
-        (Some(requests), ..) => format!("--request-count {requests} on both sides"),
-        (_, Some(runs), _) => format!("--num-profile-runs {runs} on both sides"),
-        (.., Some(pairs)) => format!("{pairs} pairs of blocks"),
-        (None, None, None) => return None,
+    let how = match rows.iter().filter_map(|row| row.needed).max()? {
+        Needed::Requests(requests) => format!("--request-count {requests} on both sides"),
+        Needed::Runs(runs) => format!("--num-profile-runs {runs} on both sides"),
+        Needed::Pairs(pairs) => format!("{pairs} pairs of blocks"),
     };
     Some(format!("To tell {}: {how} would probably do.", names.join(", ")))
 }

@@ -4,8 +4,8 @@
 //! The number is given by the schedule, the time differs from run to run. It is a sum of times
 //! between requests, but these compensate each other: where few requests end for a while, many do
 //! afterwards. Their sum is far more exact than if they were independent. Three sums have the same total, up
-//! to what is in flight at the end, and the one whose terms compensate each other least is
-//! taken, which is the one with the smallest variance:
+//! to what is in flight at the end. The one whose terms compensate each other least has the smallest
+//! variance, and is taken:
 //!
 //! - the times between starts, which an open loop knows;
 //! - the times between ends, which an overloaded server knows;
@@ -23,6 +23,9 @@ use super::sums::Sums;
 /// The largest variance of the number of requests in flight, in relation to its mean, at which it is
 /// held: that of requests that arrive independently of each other is 1.
 const HELD: f64 = 0.1;
+
+/// The share of a run's time until its last start from which starts say something about the time.
+const MOSTLY: f64 = 0.5;
 
 /// How much smaller a variance must be for its sum to be preferred.
 const MUCH_SMALLER: f64 = 0.6;
@@ -64,20 +67,21 @@ where
         return None;
     }
     let held = in_flight(gaps(by_start(), by_end()));
-    let count = by_start().count();
-    let skipped = (held.mean.ceil() as usize).min(count / 4);
-    let starts = of_starts(gaps(by_start(), by_end()), rate, 0.0, held.mean, skipped);
     let ends = of_ends(by_end(), rate, first);
-    let latencies = (held.variance <= HELD * held.mean)
-        .then(|| of_starts(gaps(by_start(), by_end()), rate, 1.0 / held.mean, held.mean, skipped));
-    let sums = [Some(starts), Some(ends), latencies].into_iter().flatten();
+    let mut sums = vec![ends];
+    if held.seconds >= seconds * MOSTLY {
+        let count = by_start().count();
+        let of = |by: f64| of_starts(gaps(by_start(), by_end()), count, rate, by, held.mean);
+        sums.insert(0, of(0.0));
+        if held.variance <= HELD * held.mean {
+            sums.push(of(1.0 / held.mean));
+        }
+    }
     // The smallest of several estimates that hardly differ would be too small.
-    let (exactness, batch) =
-        sums.reduce(
-            |best, next| {
-                if next.0.variance < best.0.variance * MUCH_SMALLER { next } else { best }
-            },
-        )?;
+    let smaller = |best: (Exactness, usize), next: (Exactness, usize)| {
+        if next.0.variance < best.0.variance * MUCH_SMALLER { next } else { best }
+    };
+    let (exactness, batch) = sums.into_iter().reduce(smaller)?;
     Some(Rate { weight, seconds, exactness, batch })
 }
 
@@ -131,6 +135,8 @@ fn gaps(
 
 /// The number of requests in flight over time.
 struct InFlight {
+    /// Until the last one started.
+    seconds: f64,
     mean: f64,
     variance: f64,
 }
@@ -144,41 +150,43 @@ fn in_flight(gaps: impl Iterator<Item = Gap>) -> InFlight {
         squares += gap.squares;
     }
     let mean: f64 = area / seconds;
-    InFlight { mean, variance: squares / seconds - mean * mean }
+    InFlight { seconds, mean, variance: squares / seconds - mean * mean }
 }
 
-/// Returns how exact the sum of the weights is by the times between starts, each less the share `by`
-/// of the time in which more was in flight than the request itself takes. `mean` requests were in
-/// flight.
+/// Returns how exact the sum of the weights of `count` requests is by the times between starts, each
+/// less the share `by` of the time in which more was in flight than the request itself takes. `mean`
+/// requests were in flight.
 fn of_starts(
     gaps: impl Iterator<Item = Gap>,
+    count: usize,
     rate: f64,
     by: f64,
     mean: f64,
-    skipped: usize,
 ) -> (Exactness, usize) {
     let mut terms = Sums::default();
     let mut ends = Moments::default();
-    let mut gaps = gaps.peekable();
-    let mut number = 0_usize;
-    while let Some(gap) = gaps.next() {
-        // The first requests find an empty server; the last has no other after it.
-        if number >= skipped && gaps.peek().is_some() {
+    // The first requests find an empty server.
+    let skipped = (mean.ceil() as usize).min(count / 4);
+    let round = mean.round().max(1.0) as usize;
+    for (number, gap) in gaps.enumerate().skip(skipped) {
+        let after = count - 1 - number;
+        // The last request has no other after it.
+        if after > 0 {
             let latency = gap.span.end - gap.span.start;
             let seconds = gap.seconds - by * (gap.area - latency);
             terms.push(gap.span.weight - rate * seconds);
-            ends.add(gap.left - by * gap.work, gap.seconds);
         }
-        number += 1;
+        // So many requests before the last, all in flight were others, but as many in the same rhythm.
+        if after.is_multiple_of(round) {
+            ends.add(gap.left - by * gap.work);
+        }
     }
     let dependence = dependence(&terms);
-    // So many times were all requests in flight others.
-    let independent = (terms.count() as f64 / mean.max(1.0)).max(2.0);
-    let variance = ends.variance() * independent / (independent - 1.0);
-    let end = Exactness { variance: variance * rate * rate, degrees: independent - 1.0 };
-    let share = number as f64 / terms.count() as f64;
+    let degrees = (ends.count - 1.0).max(1.0);
+    let end = Exactness { variance: ends.variance() * rate * rate, degrees };
+    let share = count as f64 / terms.count() as f64;
     // Latencies depend on each other over as many requests as are in flight.
-    let most = if by > 0.0 { independent } else { f64::INFINITY };
+    let most = if by > 0.0 { ends.count } else { f64::INFINITY };
     let sum = Exactness {
         variance: dependence.sum.variance * share,
         degrees: dependence.sum.degrees.min(most),
@@ -198,27 +206,26 @@ fn of_ends(by_end: impl Iterator<Item = Span>, rate: f64, first: f64) -> (Exactn
     (dependence.sum, dependence.batch)
 }
 
-/// Mean and variance of values with weights that are added one by one (West, "Updating mean and
-/// variance estimates: an improved method", Communications of the ACM 22, 1979).
+/// Mean and variance of values that are added one by one (Welford, "Note on a method for calculating
+/// corrected sums of squares and products", Technometrics 4, 1962).
 #[derive(Debug, Clone, Copy, Default)]
 struct Moments {
-    weight: f64,
+    count: f64,
     mean: f64,
     squares: f64,
 }
 
 impl Moments {
-    fn add(&mut self, value: f64, weight: f64) {
-        if weight > 0.0 {
-            self.weight += weight;
-            let from_mean = value - self.mean;
-            self.mean += from_mean * weight / self.weight;
-            self.squares += weight * from_mean * (value - self.mean);
-        }
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        let from_mean = value - self.mean;
+        self.mean += from_mean / self.count;
+        self.squares += from_mean * (value - self.mean);
     }
 
+    /// Returns the variance without bias; 0 of a single value.
     fn variance(&self) -> f64 {
-        if self.weight > 0.0 { self.squares / self.weight } else { 0.0 }
+        self.squares / (self.count - 1.0).max(1.0)
     }
 }
 

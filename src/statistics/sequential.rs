@@ -14,6 +14,9 @@ const GRID: usize = 160;
 /// Standard deviations beyond which nothing is integrated.
 const FAR: f64 = 8.0;
 
+/// A probability that is not worth a look.
+const NEARLY_NOTHING: f64 = 1e-9;
+
 /// Returns the probability of a false finding that may be used until the share `fraction` of all data:
 /// the two-sided form of Lan and DeMets' spending function.
 fn spent(alpha: f64, fraction: f64) -> f64 {
@@ -34,6 +37,10 @@ pub(crate) fn levels(alpha: f64, fractions: &[f64]) -> Vec<f64> {
     let mut levels = Vec::with_capacity(fractions.len());
     for fraction in fractions {
         let allowed = spent(alpha, *fraction) - used;
+        if allowed < NEARLY_NOTHING {
+            levels.push(1.0);
+            continue;
+        }
         let step = (fraction - before).max(0.0).sqrt();
         let beyond = |bound: f64| match &density {
             None => 2.0 * normal::probability(-bound / step),

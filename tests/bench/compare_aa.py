@@ -4,6 +4,8 @@ slower one.
     python3 tests/bench/compare_aa.py --aiperf target/release/aiperf --pairs 200
     python3 tests/bench/compare_aa.py --aiperf target/release/aiperf --pairs 100 --slower 5 \\
         --requests 800
+    python3 tests/bench/compare_aa.py --aiperf target/release/aiperf --pairs 20 \\
+        --gate 'ttft:avg<=10%' --gate 'request_throughput>=-5%'
 
 Each pair is two runs against one mock server with random delays. Of the pairs that are compared, at
 most 5% may show a regression, apart from chance: 200 pairs with a true share of 5% show more than 15
@@ -12,7 +14,8 @@ advises, whatever it measured, up to `--repeats` times, and the repetitions are 
 `--any-client`, the verdicts in the manifests are replaced instead.
 
 With `--slower PERCENT`, the second run of each pair is against a server whose tokens all take that
-much longer; the regressions should then be found.
+much longer; the regressions should then be found. With `--gate`, a pair passes only if all gates are shown
+to hold: at least 18 of 20 should.
 """
 
 import argparse
@@ -55,12 +58,17 @@ def main() -> None:
     parser.add_argument("--slower", type=float, default=0.0, metavar="PERCENT")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--any-client", action="store_true")
+    parser.add_argument("--gate", action="append", default=[])
+    parser.add_argument("--ttft", type=float, default=20.0, metavar="MILLISECONDS")
+    parser.add_argument("--itl", type=float, default=1.0, metavar="MILLISECONDS")
+    parser.add_argument("--jitter", default="30%")
     given = parser.parse_args()
+    gates = [word for gate in given.gate for word in ("--gate", gate)]
     factors = (1.0, 1.0 + given.slower / 100)
     servers = [
         subprocess.Popen(
-            [given.aiperf, "mock-server", "--port", "0", "--ttft", f"{20 * factor}ms",
-             "--itl", f"{factor}ms", "--jitter", "30%"],
+            [given.aiperf, "mock-server", "--port", "0", "--ttft",
+             f"{given.ttft * factor}ms", "--itl", f"{given.itl * factor}ms", "--jitter", given.jitter],
             stdout=subprocess.PIPE, text=True,
         )
         for factor in factors
@@ -74,8 +82,9 @@ def main() -> None:
                 for run, url in zip(runs, urls):
                     counts["repeated runs"] += profile(given, url, run)
                 compared = subprocess.run(
-                    [given.aiperf, "compare", *runs], stdout=subprocess.DEVNULL, check=False
-                )
+                    [given.aiperf, "compare", *runs, *gates],
+                    stdout=subprocess.DEVNULL, check=False,
+                )  # fmt: skip
                 counts[OUTCOMES[compared.returncode]] += 1
     finally:
         for server in servers:

@@ -61,7 +61,7 @@ pub(in crate::judge) enum Amount {
 }
 
 /// How much data would probably tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Needed {
     /// Requests of each run.
     #[serde(rename = "needed_requests")]

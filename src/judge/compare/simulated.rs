@@ -106,3 +106,38 @@ fn what_is_needed_tells_in_most_cases() {
     assert!(advised >= 15, "{advised}");
     assert!(2 * told > advised, "{told} of {advised}");
 }
+
+#[test]
+#[ignore = "a study of minutes: prints the tables of docs/decisions/comparing.md"]
+fn how_often_comparisons_are_right() {
+    let services = [
+        ("lognormal 0.05", Service::Lognormal(0.05)),
+        ("lognormal 0.3", Service::Lognormal(0.3)),
+        ("exponential", Service::Exponential),
+        ("lognormal 0.3, correlation 0.7", Service::Correlated { cv: 0.3, correlation: 0.7 }),
+    ];
+    println!("| service | requests | slower | gates | no regression | regression | cannot tell |");
+    for (name, service) in services {
+        for (count, slower, gates) in [
+            (200, 1.0, &GATES[..]),
+            (400, 1.0, &GATES),
+            (200, 1.0, &[]),
+            (400, 1.0, &[]),
+            (400, 1.05, &[]),
+            (2000, 1.05, &[]),
+            (2000, 1.15, &GATES),
+        ] {
+            let outcomes: Vec<Conclusion> =
+                (0..200).map(|seed| compare(gates, service, count, slower, seed).outcome).collect();
+            let share = |of| outcomes.iter().filter(|outcome| **outcome == of).count();
+            println!(
+                "| {name} | {count} | {:.0}% | {} | {} | {} | {} |",
+                (slower - 1.0) * 100.0,
+                if gates.is_empty() { "no" } else { "yes" },
+                share(Conclusion::NoRegression),
+                share(Conclusion::Regression),
+                share(Conclusion::CannotTell)
+            );
+        }
+    }
+}

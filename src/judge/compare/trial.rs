@@ -14,7 +14,7 @@ use crate::schedule::PhaseKind;
 use crate::statistics::dependent::Exactness;
 use crate::statistics::interval::Measured;
 use crate::statistics::percentile::exact_sum;
-use crate::statistics::rate::{Rate, Span, rate};
+use crate::statistics::rate::{Span, rate};
 use crate::units::{Nanos, Unit};
 
 /// Minimum number of requests.
@@ -199,9 +199,8 @@ impl Trial {
         (Sorted::new(terms, |term| term.start, &starts.scratch()), seconds)
     }
 
-    /// Returns the rate of `measure`: its value, the duration, and how exact the sum over the requests
-    /// is.
-    fn rate(&self, measure: &Measure) -> (f64, f64, Option<Rate>, usize) {
+    /// Returns the rate of `measure`.
+    fn rate(&self, measure: &Measure) -> TrialRate {
         let (by_start, seconds) = self.in_order(measure);
         let by_end = Sorted::new(by_start.iter(), |term| term.end, &self.requests.starts.scratch());
         let first = by_start.iter().next().map_or(0, |term| term.start);
@@ -216,9 +215,27 @@ impl Trial {
         };
         let found = rate(|| by_start.iter().map(span), || by_end.iter().map(span));
         let weight = exact_sum(by_start.iter().map(|term| span(term).weight));
-        let value = self.result(measure.subject).unwrap_or(weight / seconds);
-        (value, seconds, found, by_start.iter().count())
+        TrialRate {
+            value: self.result(measure.subject).unwrap_or(weight / seconds),
+            seconds,
+            exactness: found.map_or(Exactness::NONE, |rate| rate.exactness),
+            batch: found.map_or(1, |rate| rate.batch),
+            count: by_start.iter().count(),
+        }
     }
+}
+
+/// A rate of a run.
+struct TrialRate {
+    value: f64,
+    /// The duration that it is relative to.
+    seconds: f64,
+    /// How exact its product with the duration is.
+    exactness: Exactness,
+    /// Number of requests in a batch.
+    batch: usize,
+    /// Number of requests.
+    count: usize,
 }
 
 /// A statistic by requests.
@@ -333,19 +350,14 @@ impl Side {
     }
 
     fn sampled_rate(&self, measure: &Measure) -> Option<Sampled> {
-        let (mut sum, mut seconds, mut count, mut batch) = (0.0, 0.0, 0, 1);
-        let mut exactness: Option<Exactness> = None;
-        for trial in &self.trials {
-            let (value, duration, found, requests) = trial.rate(measure);
-            sum += value * duration;
-            seconds += duration;
-            count += requests;
-            let found = found.map_or((Exactness::NONE, 1), |rate| (rate.exactness, rate.batch));
-            exactness = Some(exactness.map_or(found.0, |sum| sum.plus(found.0)));
-            batch = batch.max(found.1);
-        }
+        let rates: Vec<TrialRate> = self.trials.iter().map(|trial| trial.rate(measure)).collect();
+        let seconds: f64 = rates.iter().map(|rate| rate.seconds).sum();
+        let sum: f64 = rates.iter().map(|rate| rate.value * rate.seconds).sum();
+        let exactness = rates.iter().map(|rate| rate.exactness).reduce(Exactness::plus)?;
+        let batch = rates.iter().map(|rate| rate.batch).max()?;
+        let count = rates.iter().map(|rate| rate.count).sum();
         let value = Some(sum / seconds).filter(|value| value.is_finite())?;
-        let measured = Measured::of_sum(value, seconds, exactness?, batch, count);
+        let measured = Measured::of_sum(value, seconds, exactness, batch, count);
         Some(Sampled { measured, count })
     }
 }

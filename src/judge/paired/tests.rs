@@ -78,16 +78,10 @@ fn blocks(plan: &Plan, noise: Noise, slower: f64, pairs: usize, seed: u64) -> Ve
 }
 
 /// Looks after each pair until it is decided; returns the number of pairs, and the comparison.
-fn until_decided(
-    plan: &Plan,
-    noise: Noise,
-    slower: f64,
-    most: usize,
-    seed: u64,
-) -> (usize, Compared) {
-    let blocks = blocks(plan, noise, slower, most, seed);
+fn until_decided(paired: &mut Paired, noise: Noise, slower: f64, seed: u64) -> (usize, Compared) {
+    let most = paired.max_pairs;
+    let blocks = blocks(&paired.plan, noise, slower, most, seed);
     let pairs: Vec<[&Trial; 2]> = blocks.iter().map(|[base, new]| [base, new]).collect();
-    let mut paired = Paired::new(plan.clone(), most);
     let looks: Vec<usize> = (1..=most).filter(|count| paired.is_look(*count)).collect();
     for count in looks {
         let look = paired.look(&pairs[..count], None);
@@ -105,15 +99,15 @@ fn has(compared: &Compared, finding: Finding) -> bool {
 #[test]
 fn a_slower_server_is_found_and_the_same_is_not() {
     let quiet = Noise { common: 0.1, own: 0.01, stalls: 0.02 };
-    let plan = plan(&["request_latency<=2%"], 2.0);
-    let (pairs, compared) = until_decided(&plan, quiet, 1.05, 40, 1);
+    let mut paired = Paired::new(plan(&["request_latency<=2%"], 2.0), 40);
+    let (pairs, compared) = until_decided(&mut paired, quiet, 1.05, 1);
     assert!(pairs < 40, "{pairs}");
     assert_eq!((compared.outcome, compared.method), (Conclusion::Regression, Method::Paired));
     let row = &compared.rows[0];
     let [low, high] = row.interval_percent.unwrap();
     assert!(low > 0.0 && low < 5.0 && high > 5.0, "{row:?}");
     assert!((row.difference_percent.unwrap() - 5.0).abs() < 2.0, "{row:?}");
-    let (pairs, compared) = until_decided(&plan, quiet, 1.0, 40, 2);
+    let (pairs, compared) = until_decided(&mut paired, quiet, 1.0, 2);
     assert!(pairs < 40, "{pairs}");
     assert_eq!(compared.rows[0].finding, Finding::WithinGate);
 }
@@ -164,10 +158,10 @@ fn shares_are_compared_by_differences() {
 /// Of 40 with a true share of 5%, more than 6 have a probability of 0.3%.
 #[test]
 fn looking_again_and_again_finds_nothing_that_is_not_there() {
-    let plan = plan(&["request_latency<=2%"], 2.0);
+    let mut paired = Paired::new(plan(&["request_latency<=2%"], 2.0), 30);
     let noise = Noise { own: 0.02, ..BUSY };
     let found = (0..40).filter(|seed| {
-        let (_, compared) = until_decided(&plan, noise, 1.0, 30, *seed);
+        let (_, compared) = until_decided(&mut paired, noise, 1.0, *seed);
         has(&compared, Finding::Regression) || has(&compared, Finding::Improvement)
     });
     let found = found.count();
@@ -182,22 +176,15 @@ fn how_many_pairs_tell() {
     );
     let calm = Noise { common: 0.05, own: 0.01, stalls: 0.0 };
     let wild = Noise { common: 0.15, own: 0.03, stalls: 0.05 };
-    for (name, noise) in [("calm", calm), ("busy", BUSY), ("busier", wild)] {
-        for (slower, tolerance, most) in
-            [(1.0, 2.0, 100), (1.05, 2.0, 100), (1.05, 2.0, 60), (1.01, 0.5, 400)]
-        {
-            let runs = if slower == 1.0 {
-                200
-            } else if most == 400 {
-                40
-            } else {
-                100
-            };
-            let plan = plan(&[], tolerance);
+    for (slower, tolerance, most, runs) in
+        [(1.0, 2.0, 100, 200), (1.05, 2.0, 100, 100), (1.05, 2.0, 60, 100), (1.01, 0.5, 300, 20)]
+    {
+        for (name, noise) in [("calm", calm), ("busy", BUSY), ("busier", wild)] {
+            let mut paired = Paired::new(plan(&[], tolerance), most);
             let mut counts = [0; 3];
             let mut needed = Vec::new();
             for seed in 0..runs {
-                let (pairs, compared) = until_decided(&plan, noise, slower, most, 10_000 + seed);
+                let (pairs, compared) = until_decided(&mut paired, noise, slower, 10_000 + seed);
                 counts[0] += usize::from(has(&compared, Finding::Regression));
                 counts[1] += usize::from(has(&compared, Finding::Improvement));
                 let all = compared.rows.iter().filter(|row| row.decides);

@@ -91,6 +91,15 @@ fn weights_that_differ_make_a_rate_less_exact() {
 }
 
 #[test]
+fn requests_that_are_sent_at_once_are_as_inexact_as_their_ends() {
+    // M/M/8 with all requests in the queue: the time is that of n/8 exponential services.
+    let server = Server::new(8, 1.0, Service::Exponential);
+    let found = study(&server, Arrivals::Closed(400), 400, 100);
+    assert!((found.deviation - 0.05).abs() < 0.015, "{}", found.deviation);
+    assert!(found.contained >= 0.86, "{}", found.contained);
+}
+
+#[test]
 fn requests_without_a_time_have_no_rate() {
     let span = Span { start: 1.0, end: 1.0, weight: 1.0 };
     let none = || std::iter::repeat_n(span, 10);
