@@ -6,7 +6,7 @@
 //! looked at while they arrive: the intervals of all looks together have the confidence level.
 
 use super::compare::{
-    Amount, Compared, Estimate, Measure, Method, Needed, Plan, Row, Shortage, Trial, errors,
+    Amount, Compared, Estimate, Measure, Method, Needed, Plan, Row, Shortage, Trial,
 };
 use crate::statistics::interval::{Measured, Scale};
 use crate::statistics::sequential;
@@ -63,9 +63,10 @@ impl Paired {
         let trials = || pairs.iter().flatten().copied();
         let alpha = self.plan.error_of_each(&self.plan.measures_of(trials));
         let level = self.level(pairs.len(), alpha);
+        // What a late client adds is in both blocks of a pair, and its variation in the spread of the
+        // pairs.
+        let errors = [[0.0; 2]; 2];
         let row = |measure: &Measure| {
-            let errors =
-                [0, 1].map(|side| errors(pairs.iter().map(|pair| pair[side]), measure.subject));
             let estimate = estimate(measure, pairs, level);
             measure.row(estimate, errors, self.plan.tolerance_percent(), level, obstacle.as_ref())
         };

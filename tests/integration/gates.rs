@@ -212,7 +212,8 @@ fn a_gate_that_the_run_cannot_have_is_refused_before_it() {
 #[test]
 fn a_run_ends_when_its_load_is_saturated() {
     // Four slots of 50 ms serve 80 requests/s.
-    let slots = Script { ttft: Nanos::from_millis(50.0), max_concurrent: Some(4), ..Script::default() };
+    let slots =
+        Script { ttft: Nanos::from_millis(50.0), max_concurrent: Some(4), ..Script::default() };
     let server = mock(slots);
     let load = ["--request-rate", "160", "--arrival-pattern", "constant"];
     let end = ["--benchmark-duration", "120", "--stop-when", "saturated"];
