@@ -21,6 +21,11 @@ const EXCESS: f64 = 1.0 / 11.0;
 /// not overloaded rise a little, so do the requests in flight.
 const LEAST: f64 = 0.01;
 
+/// The variance that whole numbers add to the counts of equally distant requests, by the differences of
+/// neighbours: each bound of a batch shifts both by a part of a request, whose variance is 1/12. It
+/// does not add up over the time as that of arrivals does.
+const ROUNDING: f64 = 0.25;
+
 /// Number of batches of equal length.
 pub(crate) const BATCHES: usize = 32;
 
@@ -115,12 +120,13 @@ fn variance(counts: &[f64; BATCHES]) -> f64 {
     of(1).max(of(2)).max(of(4))
 }
 
+/// Without [`ROUNDING`].
 fn by_differences(values: &[f64]) -> f64 {
     let squares = values.windows(2).map(|pair| match pair {
         [one, other] => (other - one).powi(2),
         _ => 0.0,
     });
-    squares.sum::<f64>() / (2.0 * (values.len().max(2) - 1) as f64)
+    (squares.sum::<f64>() / (2.0 * (values.len().max(2) - 1) as f64) - ROUNDING).max(0.0)
 }
 
 /// Returns the index of the value from which on `values` grow: of the best fit, by least squares, of a
