@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::column::Store;
 use crate::metrics::Verdict;
-use crate::metrics::health::{Bound, ClientBounds, ErrorBounds, MetricBounds};
+use crate::metrics::health::{Bound, ClientBounds, ErrorBounds, LoadVerdict, MetricBounds};
 use crate::metrics::metric::{Distribution, RecordValues, Stats, Value};
 use crate::metrics::metric::{MetricResult, Observation};
 use crate::metrics::steady::{SteadyState, Unsteady};
