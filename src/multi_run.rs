@@ -8,9 +8,11 @@
 pub(crate) mod aggregate;
 pub mod convergence;
 pub mod curve;
+pub(crate) mod evidence;
 pub(crate) mod filter;
 mod group;
 pub(crate) mod knee;
+pub(crate) mod limit;
 mod load;
 mod planner;
 pub(crate) mod pooled;
@@ -35,12 +37,13 @@ use crate::statistics::Estimate;
 use crate::units::Nanos;
 
 use convergence::Convergence;
+use evidence::Evidence;
 use sweep::Choice;
 
 pub use filter::Filter;
 pub(crate) use group::GroupResults;
 pub use load::{Dimension, Load, Range};
-pub(crate) use planner::Planner;
+pub(crate) use planner::{Next, Planner};
 
 /// The settings of repeated runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -111,6 +114,25 @@ impl Config {
     pub(crate) fn throughput_level(&self) -> Option<f64> {
         let is_needed = matches!(self.sweep.as_ref()?.choice, Choice::Knee(_));
         is_needed.then_some(self.confidence_level)
+    }
+
+    /// Returns the conditions that the runs of each load are evidence for: those of a search for a
+    /// load, and of a sweep over known ones.
+    #[must_use]
+    pub(crate) fn conditions(&self) -> &[Filter] {
+        match &self.sweep {
+            Some(sweep) if matches!(sweep.choice, Choice::Known | Choice::Search(_)) => {
+                &sweep.filters
+            }
+            _ => &[],
+        }
+    }
+
+    /// Returns the largest number of runs that a cell may have.
+    #[must_use]
+    pub(crate) fn most_runs(&self) -> u64 {
+        let is_search = self.sweep.as_ref().is_some_and(|sweep| sweep.search().is_some());
+        self.runs + if is_search { limit::REPEATS } else { 0 }
     }
 
     /// Returns the cell with the index `index` and these values of the parameters.
@@ -271,6 +293,8 @@ pub(crate) struct RunResult {
     pub(crate) values: Option<Accumulator>,
     /// Its throughput with an interval, or why there is none.
     pub(crate) throughput: Result<Estimate, String>,
+    /// What it says about each condition of a search or a sweep; `None` if it lacks the metric.
+    pub(crate) evidence: Vec<Option<Evidence>>,
     /// How far its client may have shifted rates.
     pub(crate) rate_bounds: Option<RateBounds>,
     /// The verdict on its client health.
@@ -335,10 +359,17 @@ impl RunResult {
             time_breakdown: None,
             values: None,
             throughput: Err("the run failed".to_owned()),
+            evidence: Vec::new(),
             rate_bounds: None,
             verdict: None,
             load_verdict: None,
         }
+    }
+
+    /// Returns whether what it measured can be believed to be the server's doing.
+    #[must_use]
+    pub(crate) fn is_believed(&self) -> bool {
+        self.verdict.is_none_or(|verdict| verdict == Verdict::Valid)
     }
 
     /// Returns the mean, or the single value, of the metric `tag`.
@@ -406,6 +437,13 @@ impl Trials {
     /// Returns whether the run with this index is still to be performed.
     pub(crate) fn needs(&self, trial: u64) -> bool {
         !self.has(trial) && !self.is_converged()
+    }
+
+    /// Returns whether a run failed for a reason other than that it was not finished.
+    #[must_use]
+    pub(crate) fn has_failed(&self) -> bool {
+        let is_cut = |failure: &Failure| failure.is_cancelled() || failure.is_partial();
+        self.failed().any(|(_, failure)| !is_cut(failure))
     }
 
     /// Returns the other runs that were started, each with the reason.

@@ -23,6 +23,7 @@ use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
+use crate::multi_run::evidence::Evidence;
 use crate::multi_run::{self, Failure, Member, RunResult};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::{BranchStats, HeldLoad, PhaseStats, Shard};
@@ -376,6 +377,9 @@ impl RunReport {
         let health = self.outcome.client_health;
         let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
         let level = config.throughput_level();
+        let conditions = config.conditions().iter();
+        let evidence =
+            conditions.map(|filter| Evidence::of(filter, &self.results, &values)).collect();
         RunResult {
             member,
             benchmark_id: Some(self.run.benchmark_id),
@@ -386,6 +390,7 @@ impl RunReport {
             steady_results: self.steady_state.map_or_else(|_| Vec::new(), |steady| steady.results),
             time_breakdown: self.outcome.time_breakdown,
             throughput: judge::throughput(&values, level, bounds.rates),
+            evidence,
             rate_bounds: bounds.rates,
             values: (config.runs > 1).then_some(values),
             verdict: health.and_then(|health| health.verdict),

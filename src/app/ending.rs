@@ -294,7 +294,8 @@ fn searched(found: &History) -> anyhow::Result<Outcome> {
             )
         }
         End::NoneFeasible => bail!("no load tried meets the objectives"),
-        End::Found | End::AllFeasible | End::MostPoints | End::Cancelled => Ok(Outcome::Done),
+        _ if found.is_told() => Ok(Outcome::Done),
+        _ => Ok(Outcome::Unknown),
     }
 }
 
@@ -310,18 +311,20 @@ pub(super) fn line_of_run(
     if is_search { String::new() } else { console::runs::render_run(run, number, all) }
 }
 
-/// Renders the last of the `cells` of a search for a load, which are complete; empty for other
-/// groups, and if the results of its runs do not count.
+/// Renders the cell with the index `at`, or the last one, of the `cells` of a search for a load, which
+/// are complete; empty for other groups, and if the results of its runs do not count.
 pub(super) fn line_of_cell<'a>(
     config: &multi_run::Config,
+    at: Option<usize>,
     cells: impl Iterator<Item = (&'a Variation, &'a Trials)>,
 ) -> String {
     let Some(sweep) = &config.sweep else { return String::new() };
     let Choice::Search(search) = &sweep.choice else { return String::new() };
     let cells: Vec<_> = cells.collect();
-    let last = cells.last().map(|(variation, _)| *variation);
+    let at = at.or_else(|| cells.len().checked_sub(1));
+    let run = at.and_then(|at| cells.get(at)).map(|(variation, _)| *variation);
     let history = History::of(search, &sweep.filters, cells.into_iter());
-    let point = history.points.last().filter(|point| Some(&point.variation) == last);
+    let point = history.points.iter().rfind(|point| Some(&point.variation) == run);
     point.map(|point| console::runs::render_point(&history, point)).unwrap_or_default()
 }
 

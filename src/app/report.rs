@@ -18,7 +18,8 @@ use crate::console;
 use crate::follow::Followers;
 use crate::interrupt::Interrupt;
 use crate::mlflow::Resender;
-use crate::multi_run::{Failure, GroupResults, RunResult, Trials, Variation};
+use crate::multi_run::sweep::Step;
+use crate::multi_run::{self, Failure, GroupResults, Next, Planner, RunResult, Trials, Variation};
 use crate::platform::signals;
 use crate::redact;
 use crate::terminal::Stderr;
@@ -84,8 +85,8 @@ fn many(
     let trials = |variation| (variation, Trials::new(config.clone(), sweep_id));
     let mut cells: Vec<(Option<Variation>, Trials)> = cells.into_iter().map(trials).collect();
     let mut runs = Runs::default();
-    let mut planned = planned.into_iter().peekable();
-    while let Some(GroupRun { number, cell, member, directory: place }) = planned.next() {
+    let mut results: Vec<(usize, RunResult)> = Vec::new();
+    for GroupRun { number, cell, member, directory: place } in planned {
         let run = match read(&directory.join(&place), asked) {
             Ok(mut run) => {
                 run.tell(&delivery.followers, &delivery.interrupt);
@@ -94,19 +95,58 @@ fn many(
             Err(failure) => runs.add_failed(failure, member, place, &config),
         };
         out.say(&line_of_run(&config, &run, number, all));
-        if let Some((_, trials)) = cells.get_mut(cell) {
-            trials.add(run);
-        }
-        if planned.peek().is_none_or(|next| next.cell != cell) {
-            let known = cells.iter().take(cell + 1);
-            let varied =
-                known.filter_map(|(variation, trials)| Some((variation.as_ref()?, trials)));
-            out.say(&line_of_cell(&config, varied));
-        }
+        results.push((cell, run));
     }
+    replay(&config, &mut cells, results, out);
     check_any(directory, cells.iter().flat_map(|(_, trials)| &trials.runs))?;
     let results = GroupResults::of(&config, sweep_id, cells);
     Ok(GroupEnding { directory: directory.to_owned(), results, runs, cut: None })
+}
+
+/// Adds the results to their cells, and prints the lines about loads of a search in the order in which
+/// it made their runs.
+fn replay(
+    config: &multi_run::Config,
+    cells: &mut [(Option<Variation>, Trials)],
+    mut results: Vec<(usize, RunResult)>,
+    out: &mut Output<'_>,
+) {
+    let planner = Planner::of(config);
+    let mut begun = 0;
+    while config.sweep.as_ref().is_some_and(|sweep| sweep.search().is_some()) {
+        let known: Vec<&Trials> = cells.iter().take(begun).map(|(_, trials)| trials).collect();
+        let step = planner.step(config.runs, &known).or_else(|| {
+            match planner.next(varied(cells, begun))? {
+                Next::Again(step) => Some(step),
+                Next::Cell(_) => Some(Step { cell: begun, trial: 0 }),
+            }
+        });
+        let is_next = |(cell, run): &(usize, RunResult)| {
+            step.is_some_and(|step| step.cell == *cell && step.trial == run.member.trial)
+        };
+        let Some(at) = results.iter().position(is_next) else { break };
+        let (cell, run) = results.remove(at);
+        begun = begun.max(cell + 1);
+        let Some((_, trials)) = cells.get_mut(cell) else { break };
+        trials.add(run);
+        if !trials.is_short() {
+            out.say(&line_of_cell(config, Some(cell), varied(cells, begun)));
+        }
+    }
+    for (cell, run) in results {
+        if let Some((_, trials)) = cells.get_mut(cell) {
+            trials.add(run);
+        }
+    }
+}
+
+/// The first `count` of the cells, with their settings.
+fn varied(
+    cells: &[(Option<Variation>, Trials)],
+    count: usize,
+) -> impl Iterator<Item = (&Variation, &Trials)> {
+    let begun = cells.iter().take(count);
+    begun.filter_map(|(variation, trials)| Some((variation.as_ref()?, trials)))
 }
 
 /// Recomputes the summaries of the run in `directory`.

@@ -9,8 +9,9 @@ use super::error::{ArtifactError, WriteFailure};
 use super::whole::write_whole;
 use super::{layout, replace};
 use crate::metrics::Verdict;
-use crate::multi_run::search::{self, End, History, Point};
-use crate::multi_run::{Dimension, Filter, space};
+use crate::multi_run::evidence::{Basis, Condition, tail};
+use crate::multi_run::search::{self, End, History, More, Point};
+use crate::multi_run::{Dimension, Filter, Load, space};
 use crate::setting::Named as _;
 
 /// The path of the file.
@@ -143,6 +144,7 @@ fn found(history: &History, end: Option<End>) -> Value {
         "best_trials": best,
         "best_neighbours": {"below": below, "above": above},
         "boundary_summary": boundary(history),
+        "limit": limit(history),
         "recipe": history.config.recipe,
         "convergence_reason": end.map(End::as_str),
         "error": history.failure,
@@ -189,12 +191,57 @@ fn iteration(history: &History, point: &Point) -> Value {
         "variation_values": point.variation.values,
         "objective_values": objective_values(point),
         "feasible": point.is_feasible,
-        // Once a good and a bad load are known, only loads between them are tried.
+        // Where the evidence is not monotonic, neighbours are pooled.
         "non_monotonic_warning": false,
         "observed": observed,
+        "standing": point.standing.name(),
+        "num_runs": point.level.runs,
+        "is_believed": point.level.is_believed,
+        "evidence": evidence(history, point),
         "client_verdict": point.verdict.map(Verdict::as_str),
         "error": point.error,
         "directory": point.variation.directory,
+    })
+}
+
+/// Returns what the runs of a load say about each condition.
+fn evidence(history: &History, point: &Point) -> Vec<Value> {
+    let tail = tail(history.confidence);
+    let conditions = history.filters.iter().zip(&point.level.evidence);
+    conditions
+        .map(|(filter, found)| {
+            let interval = found.interval(filter, tail);
+            let ends = interval.map_or([None; 2], |ends| ends.map(Some));
+            let basis = Condition::of(filter).basis;
+            json!({
+                "condition": filter.key(),
+                "basis": basis.name(),
+                "requests": found.requests,
+                "independent_requests": (basis == Basis::Share).then_some(found.weight),
+                "violating_share": (basis == Basis::Share).then_some(found.mean),
+                "ci_low": ends[0],
+                "ci_high": ends[1],
+            })
+        })
+        .collect()
+}
+
+/// Returns the highest load that meets the conditions, as an interval.
+fn limit(history: &History) -> Value {
+    let value = |load: Option<Load>| load.map(Load::value);
+    let more = history.more().map(|more| match more {
+        More::Requests { load, requests, seconds } => {
+            json!({"value": load.value(), "requests": requests, "seconds": seconds})
+        }
+        More::Runs { runs, seconds } => json!({"runs": runs, "seconds": seconds}),
+    });
+    json!({
+        "is_told": history.is_told(),
+        "confidence_level": history.confidence,
+        "shown_met_until": value(history.limit.low),
+        "shown_missed_from": value(history.limit.high),
+        "best_tested": value(history.limit.best),
+        "more": more,
     })
 }
 

@@ -18,10 +18,10 @@ use super::replace;
 use super::whole::write_whole;
 use crate::metrics::Verdict;
 use crate::metrics::metric::MetricResult;
-use crate::multi_run::RunResult;
 use crate::multi_run::aggregate::{DividedRow, Row};
 use crate::multi_run::knee::{End, Saturation};
 use crate::multi_run::sweep::{Best, Cell, Results, plain};
+use crate::multi_run::{Load, RunResult};
 use crate::setting::Named as _;
 use crate::statistics::Estimate;
 
@@ -109,6 +109,15 @@ fn summary(results: &Results, cells: &[Value]) -> Value {
     }
     if let Some(saturation) = &results.saturation {
         summary["saturation"] = saturated(results, saturation);
+    }
+    if let Some(limit) = &results.limit {
+        let value = |load: Option<Load>| load.map(Load::value);
+        summary["limit"] = json!({
+            "confidence_level": results.config.confidence_level,
+            "shown_met_until": value(limit.low),
+            "shown_missed_from": value(limit.high),
+            "best_tested": value(limit.best),
+        });
     }
     summary
 }

@@ -99,8 +99,8 @@ pub(super) struct SweepArgs {
     /// Use a seed that is one higher in each cell (the default)
     #[arg(long, overrides_with = "parameter_sweep_same_seed")]
     pub(super) no_parameter_sweep_same_seed: bool,
-    /// Time after which no further run of a sweep starts, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, group = "of_sweep")]
+    /// Time after which no further run of a sweep or a search starts, in seconds
+    #[arg(long, visible_alias = "search-max-duration", value_name = "SECONDS", value_parser = seconds_above_zero, group = "of_sweep")]
     pub(super) sweep_max_duration: Option<f64>,
     /// Do not print the table of the cells
     #[arg(long)]

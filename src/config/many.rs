@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Cell, RunConfig, Space};
 use crate::dataset::Seed;
-use crate::multi_run::{Dimension, Load, Member};
+use crate::multi_run::{Dimension, Load, Member, evidence};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{Limit, LoadPattern, PhaseConfig, RatePoint};
 use crate::units::Nanos;
@@ -15,8 +15,8 @@ use crate::units::Nanos;
 /// run: a queue takes time to grow.
 const MIN_SECONDS: f64 = 5.0;
 
-/// Minimum number of requests of each concurrent session for an interval of the throughput: there
-/// are as many blocks at least.
+/// Minimum number of requests of each concurrent session for an interval: there are as many blocks of
+/// requests that depend on each other at least.
 const TURNS: u64 = 10;
 
 /// Minimum number of requests for an interval of the throughput.
@@ -56,7 +56,10 @@ impl RunConfig {
         for phase in &mut config.schedule.phases {
             let is_measurement = phase.kind == PhaseKind::Profiling;
             if is_measurement {
-                let least = least_requests(load, self.multi_run.throughput_level().is_some());
+                let level = self.multi_run.confidence_level;
+                let told = evidence::least_requests(self.multi_run.conditions(), level);
+                let of_throughput = self.multi_run.throughput_level().map_or(0, |_| LEAST);
+                let least = least_requests(load, told.max(of_throughput));
                 phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
             }
             if is_measurement || follows {
@@ -93,7 +96,7 @@ impl RunConfig {
         let loads = dimensions.into_iter().filter_map(|dimension| {
             Some(dimension.load(variation.values.get(dimension.path())?.as_f64()?))
         });
-        let least = loads.map(|load| least_requests(load, false)).max().unwrap_or(0);
+        let least = loads.map(|load| least_requests(load, 0)).max().unwrap_or(0);
         let is_measurement = |phase: &&mut PhaseConfig| phase.kind == PhaseKind::Profiling;
         for phase in config.schedule.phases.iter_mut().filter(is_measurement) {
             phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
@@ -103,13 +106,13 @@ impl RunConfig {
     }
 }
 
-/// The minimum number of requests to measure `load`: two for each concurrent session, or
-/// as many as the rate sends in [`MIN_SECONDS`]. An interval of the throughput needs more of them.
-fn least_requests(load: Load, has_interval: bool) -> u64 {
-    let (turns, least) = if has_interval { (TURNS, LEAST) } else { (2, 0) };
+/// The minimum number of requests to measure `load`: two for each concurrent session, or as many as
+/// the rate sends in [`MIN_SECONDS`]. Intervals need `told`, 0 without any, and more of each session.
+fn least_requests(load: Load, told: u64) -> u64 {
+    let turns = if told > 0 { TURNS } else { 2 };
     match load {
-        Load::Concurrency(sessions) => sessions.saturating_mul(turns).max(least),
-        Load::RequestRate(rate) => ((rate * MIN_SECONDS).ceil() as u64).max(least),
+        Load::Concurrency(sessions) => sessions.saturating_mul(turns).max(told),
+        Load::RequestRate(rate) => ((rate * MIN_SECONDS).ceil() as u64).max(told),
     }
 }
 

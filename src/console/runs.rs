@@ -14,8 +14,10 @@ use crate::metrics::{ConsoleGroup, MetricTag, Registry, Verdict};
 use crate::multi_run::aggregate::{Dispersion, Row};
 use crate::multi_run::convergence::Mode;
 use crate::multi_run::curve::{self, Evaluation, Fit, GOOD_FIT};
+use crate::multi_run::evidence::{Basis, Condition, tail};
 use crate::multi_run::knee::{self, Saturation};
-use crate::multi_run::search::{End, History, Point};
+use crate::multi_run::limit::Limit;
+use crate::multi_run::search::{End, History, More, Point};
 use crate::multi_run::sweep::{Cell, Choice, Results, plain};
 use crate::multi_run::{Dimension, Filter, Range, RunResult, Trials, space};
 use crate::redact::printable;
@@ -243,6 +245,11 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     }
     if let Some(found) = &results.space {
         let _ = writeln!(text, "{}\n", best_combinations(found));
+    }
+    if let Some(found) = &results.limit {
+        let conditions: Vec<String> = results.sweep.filters.iter().map(required).collect();
+        let found = limit(found, results.config.confidence_level);
+        let _ = writeln!(text, "{found} Required: {}.\n", conditions.join(", "));
     }
     if let Some(finding) = results.sweep.evaluation.as_ref().and_then(|it| evaluated(results, it)) {
         let _ = writeln!(text, "{finding}\n");
@@ -503,7 +510,20 @@ fn note(cell: &Cell) -> Option<String> {
     }
 }
 
-/// Renders the line about one load of a search, printed when it was tried.
+/// Renders that each load has at least `least` requests, more than the `asked` ones, so that it can be
+/// told at the confidence `level`; empty if they were enough.
+#[must_use]
+pub(crate) fn render_longer(longer: Option<(u64, u64, f64)>) -> String {
+    longer.map_or_else(String::new, |(least, asked, level)| {
+        format!(
+            "Each load sends at least {least} requests instead of {asked}, which the conditions need \
+             to be told with {}% confidence\n",
+            number_of_percent(level)
+        )
+    })
+}
+
+/// Renders the line about one load of a search, printed when a run of it has ended.
 #[must_use]
 pub(crate) fn render_point(history: &History, point: &Point) -> String {
     let verdict = point.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
@@ -512,14 +532,41 @@ pub(crate) fn render_point(history: &History, point: &Point) -> String {
     let observed = history.filters.iter().zip(&point.observed);
     let observed = observed.map(|(filter, (value, _))| limited(filter, *value));
     let parts: Vec<String> = std::iter::once(objective).chain(observed).collect();
+    let runs = match point.level.runs {
+        0 | 1 => String::new(),
+        runs => format!(" after {runs} runs"),
+    };
+    let left = history.runs_left().map(|more| format!("; {}", left(&more)));
     format!(
-        "At {}: {} ({}){}{}\n",
+        "At {}: {} ({}{runs}){}{}{}\n",
         point.load,
         parts.join(", "),
-        if point.is_feasible { "feasible" } else { "not feasible" },
+        point.standing.as_str(),
         verdict.unwrap_or_default(),
         error.unwrap_or_default(),
+        left.unwrap_or_default(),
     )
+}
+
+/// An estimate of what is left, as in `about 3 more runs, 12 s`.
+fn left(more: &More) -> String {
+    match more {
+        More::Runs { runs: 1, seconds } => format!("about 1 more run, {}", time(*seconds)),
+        More::Runs { runs, seconds } => format!("about {runs} more runs, {}", time(*seconds)),
+        More::Requests { load, requests, seconds } => {
+            format!("about {requests} requests at {load}, {}", time(*seconds))
+        }
+    }
+}
+
+/// A time to two digits or so: seconds, minutes or hours.
+fn time(seconds: f64) -> String {
+    match seconds {
+        ..1.0 => "less than 1 s".to_owned(),
+        ..100.0 => format!("{seconds:.0} s"),
+        ..6000.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
 }
 
 /// The value that is maximized with its name, as in `Goodput 19.50 requests/sec`.
@@ -559,7 +606,7 @@ fn limited(filter: &Filter, value: Option<f64>) -> String {
 }
 
 /// A condition in words, as in `Time to First Token p95 below 200.00 ms`.
-fn required(filter: &Filter) -> String {
+pub(super) fn required(filter: &Filter) -> String {
     let limit = filter.row().map(|row| measured(row, Some(filter.threshold))).unwrap_or_default();
     format!("{} {} {limit}", title(filter), filter.op.in_words())
 }
@@ -576,7 +623,7 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
     let mut header = vec![varied.to_owned()];
     header.extend(goal.map(|row| format!("{} ({})", row.header, row.display_unit)));
     header.extend(history.filters.iter().map(title));
-    header.extend(["Feasible", "Client", "", "Files"].map(str::to_owned));
+    header.extend(["Conditions", "Client", "", "Files"].map(str::to_owned));
     let rows = history.by_load().into_iter().map(|point| {
         let is_best = Some(point.variation.index) == best;
         let mut row = vec![point.load.amount().to_string()];
@@ -586,7 +633,7 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
             filter.row().map(|row| measured(row, *value)).unwrap_or_default()
         }));
         row.extend([
-            if point.is_feasible { "yes" } else { "no" }.to_owned(),
+            point.standing.as_str().to_owned(),
             point.verdict.map_or("N/A", Verdict::as_str).to_owned(),
             if is_best { "best" } else { "" }.to_owned(),
             point.variation.directory.clone(),
@@ -605,16 +652,21 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
     format!("\n{table}\n{}\n\n", conclusion(history))
 }
 
-/// The search's conclusion, in one or two sentences.
+/// The search's conclusion, in a few sentences.
 fn conclusion(history: &History) -> String {
     let best = history.best().filter(|best| best.is_feasible);
     let conditions: Vec<String> = history.filters.iter().map(required).collect();
     let conditions = conditions.join(", ");
     let found = match best {
         Some(best) => {
-            let observed = history.filters.iter().zip(&best.observed);
-            let observed: Vec<String> =
-                observed.map(|(filter, (value, _))| limited(filter, *value)).collect();
+            let observed = history.filters.iter().zip(&best.observed).zip(&best.level.evidence);
+            let observed: Vec<String> = observed
+                .map(|((filter, (value, _)), evidence)| {
+                    let interval = evidence.interval(filter, tail(history.confidence));
+                    let interval = interval.map(|ends| interval_of(filter, ends));
+                    limited(filter, *value) + &interval.unwrap_or_default()
+                })
+                .collect();
             let what = if history.config.wants_highest() {
                 format!("Highest {} with {}", best.load, objective(history, best))
             } else {
@@ -627,18 +679,8 @@ fn conclusion(history: &History) -> String {
         }
         None => format!("No load tried is feasible: {conditions} required."),
     };
-    let doubt = match best.and_then(|best| best.verdict) {
-        None | Some(Verdict::Valid) => "",
-        Some(Verdict::Suspect) => {
-            " Its client health is suspect; the console output of its run has the reasons."
-        }
-        Some(Verdict::Invalid) => {
-            " Its client health is invalid, so this may be the client's limit and not the \
-             server's; the console output of its run has the reasons."
-        }
-    };
     let [lower, upper] = history.config.range.dimension.flags();
-    let more = match (history.end(), history.feasible_max(), history.infeasible_min()) {
+    let ended = match (history.end(), history.feasible_max(), history.infeasible_min()) {
         (End::AllFeasible, Some(most), _) => format!(
             " {}, the highest load to try, is feasible; a higher {upper} may give \
              more.",
@@ -648,19 +690,87 @@ fn conclusion(history: &History) -> String {
             " {}, the lowest load to try, is not feasible; lower {lower} or relax the conditions.",
             least.load,
         ),
-        (End::Cancelled, ..) => " The search was interrupted.".to_owned(),
         (End::Failed, most, _) => {
             let beyond = if most.is_some() { " The limit was not found." } else { "" };
             let why = history.failure.as_deref().unwrap_or_default();
             format!("{beyond} The search could not continue at {why}")
         }
-        (End::MostPoints, ..) => " The search ended after the maximum number of loads.".to_owned(),
-        (_, Some(most), Some(least)) => {
-            format!(" The limit is between {} and {}.", most.load.amount(), least.load.amount())
+        (End::MostPoints, ..) => format!(
+            " The search ended after the maximum number of loads. {}",
+            limit(&history.limit, history.confidence)
+        ),
+        (End::Cancelled, ..) if history.limit.low.is_none() && history.limit.high.is_none() => {
+            " The search was interrupted.".to_owned()
         }
-        _ => String::new(),
+        (End::Cancelled, ..) => {
+            format!(" The search was interrupted. {}", limit(&history.limit, history.confidence))
+        }
+        _ => format!(" {}", limit(&history.limit, history.confidence)),
     };
-    found + doubt + &more
+    let doubt: String = history.doubted().map(doubted).collect();
+    let more = history.more().map(|more| match more {
+        More::Runs { .. } => {
+            format!(" To narrow it takes {}; continue with --resume.", left(&more))
+        }
+        More::Requests { requests, .. } => {
+            format!(" To tell it takes {}; use --request-count {requests}.", left(&more))
+        }
+    });
+    found + &ended + &doubt + &more.unwrap_or_default()
+}
+
+/// The interval of what a condition limits, in parentheses.
+fn interval_of(filter: &Filter, [low, high]: [f64; 2]) -> String {
+    let share = |share: f64| format!("{:.2}%", share * 100.0);
+    match Condition::of(filter).basis {
+        Basis::Share => {
+            let what = if filter.statistic == "avg" { "violate it" } else { "are beyond" };
+            format!(" ({} to {} of requests {what})", share(low), share(high))
+        }
+        Basis::Mean => format!(" ({} to {})", number(Some(low)), number(Some(high))),
+        Basis::Exact => String::new(),
+    }
+}
+
+/// That the client could not keep up in any run of a load at the limit.
+fn doubted(point: &Point) -> String {
+    let verdict = point.verdict.map_or("unknown", Verdict::as_str);
+    let doubt = if point.is_feasible {
+        "so the load may have been lower"
+    } else {
+        "so a missed condition may be the client's doing and not the server's"
+    };
+    format!(
+        " At {} the client was {verdict} in all runs ({}), {doubt}; its console output has the reasons.",
+        point.load, point.level.runs
+    )
+}
+
+/// The highest load that meets the conditions, as an interval with this confidence.
+fn limit(limit: &Limit, confidence: f64) -> String {
+    let percent = number_of_percent(confidence);
+    let best = limit.best.filter(|best| Some(*best) != limit.low);
+    let best = best.map(|best| format!(", best tested {}", best.amount())).unwrap_or_default();
+    match (limit.low, limit.high) {
+        (Some(low), Some(high)) => format!(
+            "The limit is between {} and {} ({percent}% interval){best}.",
+            low.amount(),
+            high.amount()
+        ),
+        (Some(low), None) => format!(
+            "The limit is at least {}; how much higher it is cannot be told with {percent}% \
+             confidence{best}.",
+            low.amount()
+        ),
+        (None, Some(high)) => format!(
+            "The limit is below {}; how much lower it is cannot be told with {percent}% \
+             confidence{best}.",
+            high.amount()
+        ),
+        (None, None) => {
+            format!("The limit cannot be told with {percent}% confidence{best}.")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -672,10 +782,21 @@ mod tests {
 
     use super::*;
     use crate::metrics::metric::{Distribution, MetricResult, Stats};
+    use crate::multi_run::evidence::Evidence;
     use crate::multi_run::filter::Comparison;
+    use crate::multi_run::limit::{Level, Next, Standing};
     use crate::multi_run::recipe::Recipe;
     use crate::multi_run::search::Config;
     use crate::multi_run::{self, Failure, Load, Member, Variation, sweep};
+
+    /// A load with 1,000 requests that are all good, or half of them.
+    fn level(load: Load, is_feasible: bool) -> Level {
+        let mean = if is_feasible { 0.0 } else { 0.5 };
+        let good = Evidence { mean, weight: 1000.0, requests: 1000 };
+        let success = Evidence { mean: 0.0, weight: 1.0, requests: 0 };
+        let evidence = vec![good, success];
+        Level { load, runs: 1, is_believed: true, can_repeat: true, evidence }
+    }
 
     fn history(points: &[(u64, f64, bool)]) -> History {
         let point =
@@ -684,13 +805,18 @@ mod tests {
                 load: Load::Concurrency(*concurrency),
                 objective: Some(*goodput),
                 observed: vec![(Some(if *is_feasible { 1.0 } else { 0.5 }), *is_feasible)],
+                level: level(Load::Concurrency(*concurrency), *is_feasible),
+                standing: Standing::CannotTell,
                 is_feasible: *is_feasible,
                 verdict: None,
                 error: None,
+                pace: Some((2.0, 100.0)),
             };
         let range =
             Range { dimension: Dimension::Concurrency, min: 1.0, max: 8.0, warmup_follows: true };
-        History {
+        let mut found = History {
+            confidence: 0.95,
+            limit: Limit { low: None, high: None, best: None },
             config: Config {
                 recipe: Recipe::MaxGoodput,
                 range,
@@ -705,7 +831,9 @@ mod tests {
             )],
             points: (0..).zip(points).map(point).collect(),
             failure: None,
-        }
+        };
+        found.judge();
+        found
     }
 
     #[test]
@@ -713,8 +841,9 @@ mod tests {
         let mut found = history(&[(1, 10.0, true), (2, 19.5, true), (3, 12.0, false)]);
         assert_eq!(
             conclusion(&found),
-            "Maximum Goodput: 19.50 requests/sec at concurrency 2; GoodRequestFraction 100.0% \
-             (required: GoodRequestFraction at least 95.0%). The limit is between 2 and 3."
+            "Maximum Goodput: 19.50 requests/sec at concurrency 2; GoodRequestFraction 100.0% (0.00% to \
+             0.37% of requests violate it) (required: GoodRequestFraction at least 95.0%). The limit is \
+             between 2 and 3 (95% interval)."
         );
         let table = render_search(&found, Style::FILE);
         let best = table.lines().find(|line| line.contains("best")).unwrap();
@@ -722,7 +851,7 @@ mod tests {
         let line = render_point(&found, &found.points[2]);
         assert_eq!(
             line,
-            "At concurrency 3: Goodput 12.00 requests/sec, GoodRequestFraction 50.0% (not feasible)\n"
+            "At concurrency 3: Goodput 12.00 requests/sec, GoodRequestFraction 50.0% (missed)\n"
         );
         found.config.recipe = Recipe::MaxConcurrency;
         let text = conclusion(&found);
@@ -733,13 +862,45 @@ mod tests {
         assert!(none.starts_with("No load") && none.contains("the lowest load to try"), "{none}");
         let nothing = render_search(&history(&[]), Style::FILE);
         assert!(nothing.contains("interrupted"), "{nothing}");
+        let open = history(&[(2, 10.0, true), (8, 12.0, false)]);
+        let text = conclusion(&open);
+        let more =
+            "between 2 and 8 (95% interval). To narrow it takes about 3 more runs, 6 s; continue";
+        assert!(text.contains(more), "{text}");
     }
 
     #[test]
-    fn an_invalid_client_may_be_the_limit() {
+    fn a_limit_that_cannot_be_told_says_what_would_tell_it() {
         let mut found = history(&[(1, 10.0, true), (2, 12.0, false)]);
-        found.points[0].verdict = Some(Verdict::Invalid);
-        assert!(conclusion(&found).contains("may be the client's limit"));
+        found.points[1].level.evidence[0] = Evidence { mean: 0.07, weight: 200.0, requests: 200 };
+        found.points[1].level.can_repeat = false;
+        found.judge();
+        assert!(!found.is_told());
+        let text = conclusion(&found);
+        assert!(text.contains("at least 1; how much higher it is cannot be told"), "{text}");
+        // Of n requests, 0.07 n - 2 count, and the chance of 0.625% is 2.5 standard deviations of
+        // 0.218 √n: 0.02 n - 2 = 0.545 √n for n = 924 by the normal approximation.
+        let (_, rest) = text.split_once("about ").unwrap();
+        let needed: u64 = rest.split(' ').next().unwrap().parse().unwrap();
+        assert!((800..=1300).contains(&needed), "{text}");
+        assert!(text.contains(&format!("use --request-count {needed}")), "{text}");
+    }
+
+    #[test]
+    fn what_an_invalid_client_misses_does_not_count() {
+        let mut found = history(&[(1, 10.0, true), (2, 12.0, false)]);
+        found.points[1].verdict = Some(Verdict::Invalid);
+        found.points[1].level = Level { is_believed: false, ..found.points[1].level.clone() };
+        found.judge();
+        assert_eq!(found.next(), Ok(Next::Again(Load::Concurrency(2))));
+        found.points[1].level.can_repeat = false;
+        found.judge();
+        assert!(!found.is_told());
+        let text = conclusion(&found);
+        assert!(
+            text.contains("At concurrency 2 the client was invalid in all runs (1), so a missed"),
+            "{text}"
+        );
     }
 
     /// Returns the result of a run with these values of all metrics in the table.

@@ -78,6 +78,15 @@ enum Cell {
     Derived,
 }
 
+/// A request with a value; instants in wall clock nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Started {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// In the metric's display unit.
+    pub(crate) value: Option<f64>,
+}
+
 impl Accumulator {
     /// Nothing observed yet; all values will be in memory.
     #[must_use]
@@ -150,6 +159,26 @@ impl Accumulator {
             .collect();
         spans.sort_unstable();
         spans
+    }
+
+    /// Returns the requests in the order in which they started, each with its value of the record
+    /// metric `tag` if it has one, or with 1 if a count counted it.
+    pub(crate) fn in_order(&self, tag: MetricTag) -> Vec<Started> {
+        let column = self.column(tag);
+        let mut values = column.map(Column::iter);
+        let requests = self.timeline.requests().zip(self.shapes.iter());
+        let mut found: Vec<Started> = requests
+            .map(|(request, shape)| {
+                let value = match &mut values {
+                    Some(values) if shape.contains(tag) => values.next(),
+                    None if shape.contains(tag) => Some(1.0),
+                    _ => None,
+                };
+                Started { start: request.start, end: request.end(), value }
+            })
+            .collect();
+        found.sort_by_key(|request| (request.start, request.end));
+        found
     }
 
     /// Returns the number of requests and the longest time from the start of one to its end; `None`

@@ -51,7 +51,7 @@ impl Comparison {
         })
     }
 
-    fn holds(self, value: f64, threshold: f64) -> bool {
+    pub(super) fn holds(self, value: f64, threshold: f64) -> bool {
         match self {
             Self::Below => value < threshold,
             Self::AtMost => value <= threshold,

@@ -127,7 +127,7 @@ pub struct Range {
 impl Range {
     /// Width of an interval between loads that is not divided further, as a fraction of its upper
     /// end.
-    const PRECISION: f64 = 0.05;
+    pub(super) const PRECISION: f64 = 0.05;
 
     /// Returns the first load.
     #[must_use]

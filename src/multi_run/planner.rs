@@ -2,9 +2,19 @@
 
 use serde_json::Value;
 
+use super::limit;
 use super::search::{self, History};
 use super::sweep::{self, Choice, Mode, Step};
-use super::{Config, Filter, Range, Trials, Variation, knee, space};
+use super::{Config, Filter, Load, Range, Trials, Variation, knee, space};
+
+/// The next run once those that the cells have by themselves are complete.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Next {
+    /// The first run of a cell with these values of the parameters.
+    Cell(Vec<Value>),
+    /// One more run of a cell.
+    Again(Step),
+}
 
 /// The choice of the runs of a command from the results of those before.
 #[derive(Debug, Clone, Copy)]
@@ -40,38 +50,53 @@ impl<'a> Planner<'a> {
         sweep::steps(mode, cells.len(), runs).find(is_due)
     }
 
-    /// Returns the number of a run among all runs of `cells` cells, from 1.
+    /// Returns the number of a run among all runs of `cells`, from 1.
     #[must_use]
-    pub(crate) const fn number(&self, step: Step, runs: u64, cells: usize) -> u64 {
+    pub(crate) fn number(&self, step: Step, runs: u64, cells: &[&Trials]) -> u64 {
         let cell = step.cell as u64;
         match self {
-            Self::Known(Mode::Repeated) => step.trial * cells as u64 + cell + 1,
+            Self::Known(Mode::Repeated) => step.trial * cells.len() as u64 + cell + 1,
+            // A cell of a search may have further runs.
+            Self::Search(..) => cells.iter().map(|cell| cell.runs.len() as u64).sum::<u64>() + 1,
             _ => cell * runs + step.trial + 1,
         }
     }
 
-    /// Returns the values of the parameters of the cell after `cells`, which are complete; `None` if
-    /// there is none.
+    /// Returns the run after those of `cells`, which are complete; `None` if there is none.
     #[must_use]
-    pub(crate) fn values<'b>(
+    pub(crate) fn next<'b>(
         &self,
         cells: impl Iterator<Item = (&'b Variation, &'b Trials)>,
-    ) -> Option<Vec<Value>> {
+    ) -> Option<Next> {
         let load = match self {
             Self::Known(_) => return None,
             Self::Space(config, sweep) => {
                 let history = space::History::of(config, &sweep.parameters, &sweep.filters, cells);
                 let values = history.next().ok()?;
                 let pairs = config.ranges.iter().zip(values);
-                return Some(pairs.map(|(range, value)| range.json(value)).collect());
+                return Some(Next::Cell(pairs.map(|(range, value)| range.json(value)).collect()));
             }
-            Self::Search(config, filters) => History::of(config, filters, cells).next().ok()?,
+            Self::Search(config, filters) => {
+                let cells: Vec<_> = cells.collect();
+                let history = History::of(config, filters, cells.iter().copied());
+                match history.next().ok()? {
+                    limit::Next::Load(load) => load,
+                    limit::Next::Again(load) => {
+                        let is_it =
+                            |(cell, _): &(&Variation, _)| Load::of(&cell.values) == Some(load);
+                        let cell = cells.iter().position(is_it)?;
+                        let (_, trials) = cells.get(cell)?;
+                        let trial = (0..).find(|trial| !trials.has(*trial))?;
+                        return Some(Next::Again(Step { cell, trial }));
+                    }
+                }
+            }
             Self::Knee(range) => {
                 let levels: Vec<_> =
                     cells.filter_map(|(cell, trials)| knee::Level::of(cell, trials)).collect();
                 knee::next(range, &levels).ok()?
             }
         };
-        Some(vec![load.value()])
+        Some(Next::Cell(vec![load.value()]))
     }
 }

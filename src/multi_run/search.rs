@@ -1,17 +1,19 @@
 //! The search for the best load that meets the conditions.
 //!
-//! Starting at the lower bound, the load is doubled until a condition is not met; then the range
-//! between the highest feasible and the lowest infeasible load is bisected.
+//! Starting at the lower bound, the load is doubled until a condition seems not to be met; then the
+//! range between the highest load that seems to meet them and the next one is bisected. Loads that
+//! cannot be told are repeated ([`limit`](super::limit)).
 
 use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::filter::is_feasible;
+use super::evidence::{Condition, tail};
+use super::limit::{self, Level, Limit, Next, Standing, Stop};
 use super::recipe::Recipe;
-use super::{Filter, Load, Range, Trials, Variation};
+use super::{Dimension, Filter, Load, Range, Trials, Variation};
 use crate::metrics::metric::{Metric, Objective};
-use crate::metrics::{MetricTag, Registry, Verdict};
+use crate::metrics::{MetricTag, Registry, Verdict, tag};
 
 /// Maximum number of loads to try: enough for 1 to a million.
 pub(crate) const MAX_POINTS: usize = 30;
@@ -53,6 +55,8 @@ pub(crate) enum End {
     AllFeasible,
     /// The lower bound is infeasible.
     NoneFeasible,
+    /// A load cannot be told in the runs that it may have.
+    CannotTell,
     /// The maximum number of loads was tried.
     MostPoints,
     /// It was interrupted.
@@ -69,6 +73,7 @@ impl End {
             Self::Found => "monotonic_precision_reached",
             Self::AllFeasible => "monotonic_no_failure_in_range",
             Self::NoneFeasible => "monotonic_no_pass_in_range",
+            Self::CannotTell => "cannot_tell",
             Self::MostPoints => "max_iterations",
             Self::Cancelled => "cancelled",
             Self::Failed => "aborted",
@@ -76,23 +81,14 @@ impl End {
     }
 }
 
-/// Returns the load to try after those `tried`, each with whether it is feasible, or why the search
-/// ended.
-fn next(range: &Range, tried: impl ExactSizeIterator<Item = (Load, bool)>) -> Result<Load, End> {
-    if tried.len() >= MAX_POINTS {
-        return Err(End::MostPoints);
-    }
-    let (mut feasible, mut infeasible) = (None, None);
-    for (load, is_feasible) in tried {
-        // The last of each kind is the nearest to the limit.
-        *if is_feasible { &mut feasible } else { &mut infeasible } = Some(load.amount());
-    }
-    match (feasible, infeasible) {
-        (None, None) => Ok(range.first()),
-        (None, Some(_)) => Err(End::NoneFeasible),
-        (Some(good), None) if good >= range.max => Err(End::AllFeasible),
-        (Some(good), None) => Ok(range.doubled(good)),
-        (Some(good), Some(bad)) => range.between(good, bad).ok_or(End::Found),
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Found => Self::Found,
+            Stop::AllMet => Self::AllFeasible,
+            Stop::NoneMet => Self::NoneFeasible,
+            Stop::CannotTell => Self::CannotTell,
+        }
     }
 }
 
@@ -103,18 +99,24 @@ pub(crate) struct Point {
     pub(crate) load: Load,
     /// The metric to maximize, mean over the runs.
     pub(crate) objective: Option<f64>,
-    /// What each condition limits, and whether it is met.
+    /// What each condition limits, mean over the runs, and whether it is within the limit.
     pub(crate) observed: Vec<(Option<f64>, bool)>,
-    /// Whether it is feasible: all conditions are met, and all runs completed.
+    /// What its runs say about the conditions.
+    pub(crate) level: Level,
+    /// Whether it is shown to meet them, or not to.
+    pub(crate) standing: Standing,
+    /// Whether it seems to meet them, by all that is known.
     pub(crate) is_feasible: bool,
     /// The worst verdict on client health.
     pub(crate) verdict: Option<Verdict>,
     /// Why a run failed, if one did.
     pub(crate) error: Option<String>,
+    /// Mean duration of its runs in seconds, and requests per second.
+    pub(crate) pace: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// Summarizes the runs of a load; `None` if the user interrupted them.
+    /// Summarizes the runs of a load; `None` if they are not complete.
     #[must_use]
     fn of(
         config: &Config,
@@ -122,17 +124,30 @@ impl Point {
         variation: &Variation,
         trials: &Trials,
     ) -> Option<Self> {
-        let load = Load::of(&variation.values).filter(|_| !trials.was_cancelled())?;
+        let level = Level::of(filters, variation, trials)?;
+        let mean = |tag| trials.mean(tag, "avg");
         Some(Self {
             variation: variation.clone(),
-            load,
-            objective: trials.mean(config.objective, "avg"),
+            load: level.load,
+            objective: mean(config.objective),
             observed: filters.iter().map(|filter| filter.of(trials)).collect(),
-            is_feasible: is_feasible(filters, trials),
+            level,
+            standing: Standing::CannotTell,
+            is_feasible: false,
             verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
             error: trials.failed().map(|(_, failure)| failure.message().to_owned()).next(),
+            pace: mean(tag::BENCHMARK_DURATION).zip(mean(tag::REQUEST_THROUGHPUT)),
         })
     }
+}
+
+/// What further runs would tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum More {
+    /// A load would be told by about so many requests, which take about so many seconds.
+    Requests { load: Load, requests: u64, seconds: f64 },
+    /// The limit would be found in about so many runs, which take about so many seconds.
+    Runs { runs: u64, seconds: f64 },
 }
 
 /// The loads tried so far, and why the search ended.
@@ -142,8 +157,12 @@ pub(crate) struct History {
     pub(crate) config: Config,
     /// The conditions that a load must meet.
     pub(crate) filters: Vec<Filter>,
+    /// Confidence level of the limit.
+    pub(crate) confidence: f64,
     /// The loads, in the order in which they were tried.
     pub(crate) points: Vec<Point>,
+    /// The highest load that meets the conditions.
+    pub(crate) limit: Limit,
     /// The error that ended it, if any.
     pub(crate) failure: Option<String>,
 }
@@ -158,17 +177,39 @@ impl History {
         let mut history = Self {
             config: config.clone(),
             filters: filters.to_vec(),
+            confidence: super::Config::default().confidence_level,
             points: Vec::new(),
+            limit: Limit { low: None, high: None, best: None },
             failure: None,
         };
         for (variation, trials) in cells {
+            history.confidence = trials.config.confidence_level;
             if let Some(why) = trials.obstacle() {
                 history.fail(variation, &why);
                 break;
             }
             history.points.extend(Point::of(config, filters, variation, trials));
         }
+        history.judge();
         history
+    }
+
+    /// Determines the limit from all loads, and what it says about each.
+    pub(crate) fn judge(&mut self) {
+        self.limit = Limit::of(&self.conditions(), &self.levels(), self.confidence);
+        for point in &mut self.points {
+            point.standing = self.limit.standing(point.load);
+            point.is_feasible =
+                self.limit.seems_met(point.load) && point.standing != Standing::Missed;
+        }
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        self.filters.iter().map(Condition::of).chain([Condition::SUCCESS]).collect()
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        self.points.iter().map(|point| point.level.clone()).collect()
     }
 
     /// Ends the search at a load because of an error.
@@ -177,18 +218,82 @@ impl History {
         self.failure = Some(format!("{}{why}", place.unwrap_or_default()));
     }
 
-    /// Returns the next load to try, or why the search ended.
-    pub(crate) fn next(&self) -> Result<Load, End> {
+    /// Returns the next run, or why the search ended.
+    pub(crate) fn next(&self) -> Result<Next, End> {
         if self.failure.is_some() {
             return Err(End::Failed);
         }
-        next(&self.config.range, self.points.iter().map(|point| (point.load, point.is_feasible)))
+        match limit::next(&self.config.range, &self.levels(), &self.limit) {
+            Ok(Next::Load(_)) if self.points.len() >= MAX_POINTS => Err(End::MostPoints),
+            found => found.map_err(End::from),
+        }
     }
 
     /// Returns why the search ended, which is not to be continued.
     #[must_use]
     pub(crate) fn end(&self) -> End {
         self.next().err().unwrap_or(End::Cancelled)
+    }
+
+    /// Returns whether the limit, or that it is beyond the range, is known.
+    #[must_use]
+    pub(crate) fn is_told(&self) -> bool {
+        let has_both = self.limit.low.is_some() && self.limit.high.is_some();
+        has_both || matches!(self.end(), End::AllFeasible | End::NoneFeasible)
+    }
+
+    /// Returns the loads at the limit that could not be believed in any run because of the client.
+    pub(crate) fn doubted(&self) -> impl Iterator<Item = &Point> {
+        let at = |load: Option<&Point>| load.map(|point| point.variation.index);
+        let ends = [at(self.feasible_max()), at(self.infeasible_min())];
+        let is_doubted = move |point: &&Point| {
+            !point.level.is_believed && ends.contains(&Some(point.variation.index))
+        };
+        self.points.iter().filter(is_doubted)
+    }
+
+    /// Returns what would tell more.
+    #[must_use]
+    pub(crate) fn more(&self) -> Option<More> {
+        if self.next().is_ok() { self.runs_left() } else { self.requests_needed() }
+    }
+
+    /// Estimates the runs until the limit is found; `None` if it is not yet between two loads.
+    #[must_use]
+    pub(crate) fn runs_left(&self) -> Option<More> {
+        self.next().ok()?;
+        let (below, above) = (self.feasible_max()?, self.infeasible_min()?);
+        let (low, high) = (below.load.amount(), above.load.amount());
+        let narrow = match self.config.range.dimension {
+            Dimension::Concurrency => (high * Range::PRECISION).max(1.0),
+            Dimension::RequestRate => high * Range::PRECISION,
+        };
+        let divisions = ((high - low) / narrow).log2().ceil().max(0.0);
+        let at_ends = [below, above].into_iter();
+        let repeats = at_ends.filter(|it| it.standing == Standing::CannotTell).count();
+        let runs = (divisions as u64).max(repeats as u64).max(1);
+        let seconds = below.pace.or(above.pace)?.0;
+        Some(More::Runs { runs, seconds: seconds * runs as f64 })
+    }
+
+    /// Estimates how many requests would tell the load at the limit that cannot be told.
+    fn requests_needed(&self) -> Option<More> {
+        let ends = [self.feasible_max(), self.infeasible_min()];
+        let is_open = |it: &&Point| it.standing == Standing::CannotTell && it.level.is_believed;
+        let point = ends.into_iter().flatten().find(is_open)?;
+        let tail = tail(self.confidence);
+        let needed = |(condition, found): (Condition, &super::evidence::Evidence)| {
+            let times = condition.times_needed(&found.block(), tail)?;
+            Some((times * found.requests as f64).ceil() as u64)
+        };
+        let conditions = self.conditions();
+        let all = conditions.into_iter().zip(&point.level.evidence).map(needed);
+        let requests = all.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+        // The first two digits: it is an estimate.
+        let unit = 10_u64.pow(requests.max(1).ilog10().saturating_sub(1));
+        let requests = requests.div_ceil(unit) * unit;
+        let (_, rate) = point.pace?;
+        Some(More::Requests { load: point.load, requests, seconds: requests as f64 / rate })
     }
 
     /// Returns whether any load is feasible.

@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::aggregate::{self, DividedRow, Row};
 use super::curve::Evaluation;
+use super::evidence::Condition;
 use super::knee::{Level, Saturation};
+use super::limit::{self, Limit};
 use super::search::{self, History};
 use super::{Failure, Filter, Load, Range, RunResult, Trials, Variation, filter, space};
 use crate::metrics::tag;
@@ -299,6 +301,8 @@ pub(crate) struct Results {
     pub(crate) search: Option<History>,
     /// What a search over several settings has found.
     pub(crate) space: Option<space::History>,
+    /// The highest load that meets the conditions, if the sweep varies the load only and has some.
+    pub(crate) limit: Option<Limit>,
 }
 
 /// A best cell.
@@ -333,9 +337,10 @@ impl Results {
             saturation: None,
             search: None,
             space: None,
+            limit: None,
         };
         match &sweep.choice {
-            Choice::Known => {}
+            Choice::Known => results.limit = results.limit_of_load(),
             Choice::Knee(range) => {
                 results.saturation = Some(Saturation::of(range, &results.levels()));
                 let load = |cell: &Cell| Load::of(&cell.variation.values).map_or(0.0, Load::amount);
@@ -366,6 +371,20 @@ impl Results {
             cell.is_pareto = is_pareto;
         }
         results
+    }
+
+    /// Returns the highest load that meets the conditions.
+    fn limit_of_load(&self) -> Option<Limit> {
+        let filters = &self.sweep.filters;
+        let is_load = |cell: &Cell| Load::of(&cell.variation.values).is_some();
+        if filters.is_empty() || !self.cells.iter().all(is_load) {
+            return None;
+        }
+        let conditions: Vec<_> =
+            filters.iter().map(Condition::of).chain([Condition::SUCCESS]).collect();
+        let level = |cell: &Cell| limit::Level::of(filters, &cell.variation, &cell.trials);
+        let levels: Vec<_> = self.cells.iter().filter_map(level).collect();
+        Some(Limit::of(&conditions, &levels, self.config.confidence_level))
     }
 
     /// Returns the loads of a sweep that chooses them, as far as their runs are complete.

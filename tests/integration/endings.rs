@@ -46,8 +46,7 @@ const SEARCH: &str = "--search-recipe max-concurrency-under-sla --concurrency-ma
                       --request-count 12 --error-rate-sla 0.5 --search-sla";
 
 fn endings() -> Vec<Ending> {
-    let found = [SEARCH, "request_count:avg:le:12"].join(" ").leak();
-    let none = [SEARCH, "request_latency:avg:le:0.001"].join(" ").leak();
+    let found: &str = [SEARCH, "request_count:avg:le:40"].join(" ").leak();
     vec![
         Ending::new("complete", 0, "--request-count 6"),
         Ending::new("gate held", 0, "--request-count 6 --gate request_count==6"),
@@ -79,7 +78,18 @@ fn endings() -> Vec<Ending> {
             .with("requests=7,8,9,10,11,12:status=503"),
         Ending::new("saturation", 0, "--request-count 6 --sweep-auto --concurrency-max 2"),
         Ending::new("search", 0, found),
-        Ending::new("search, none feasible", 1, none),
+        Ending::new("search, none feasible", 1, found).with("every=1:status=503"),
+        Ending::new(
+            "search, cannot tell",
+            4,
+            "--search-recipe max-concurrency-under-sla --concurrency-max 4 --benchmark-duration 0.02 \
+             --search-sla request_latency:p99:lt:60000",
+        ),
+        Ending::new(
+            "sweep with conditions",
+            0,
+            "--request-count 400 --concurrency 1,2 --search-sla request_latency:p99:lt:60000",
+        ),
         Ending::new(
             "search over settings",
             0,

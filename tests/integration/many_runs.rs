@@ -381,7 +381,7 @@ fn an_interrupt_in_a_run_ends_with_the_runs_before_it() {
     let directory = tempfile::tempdir().unwrap();
     let flags = ["--request-count", "50", "--num-profile-runs", "3"];
     let child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
-    while server.requests_received() < 55 {
+    while server.requests_received() < 77 {
         thread::sleep(Duration::from_millis(1));
     }
     signal(&child, Signal::INT);
@@ -529,7 +529,7 @@ const CAPACITY: u64 = 3;
 /// arrive one by one; if they arrive all at once, one in four waits for a whole response.
 fn server_of_three() -> MockServer {
     mock(Script {
-        ttft: Nanos::from_millis(450.0),
+        ttft: Nanos::from_millis(100.0),
         max_concurrent: Some(CAPACITY as usize),
         ..Script::default()
     })
@@ -537,6 +537,22 @@ fn server_of_three() -> MockServer {
 
 fn history(run: &Run) -> Value {
     json(&run.path("search_history.json"))
+}
+
+/// Returns what a search found that must be able to tell the limit, unless other programs kept the
+/// client from keeping up in all runs of a load.
+fn told(run: &Run) -> Value {
+    let found = history(run);
+    let is_told = found["limit"]["is_told"] == true;
+    let expected = if is_told { 0 } else { 4 };
+    assert_eq!(run.exit_code(), Some(expected), "{}", run.stderr());
+    let mut loads = found["iterations"].as_array().unwrap().iter();
+    let is_doubted = loads.any(|load| load["is_believed"] == false);
+    assert!(is_told || is_doubted, "{found:#}");
+    if is_told {
+        assert_eq!(found["convergence_reason"], "monotonic_precision_reached");
+    }
+    found
 }
 
 #[test]
@@ -548,20 +564,16 @@ fn the_search_finds_the_capacity() {
             "--search-recipe",
             "max-goodput-under-slo",
             "--goodput",
-            "request_latency:525",
+            "request_latency:150",
             "--request-count",
             "20",
-            "--slo-attainment-fraction",
-            "0.8",
             "--concurrency-min",
             "2",
             "--concurrency-max",
             "100",
         ],
-    )
-    .succeeded();
-    let found = history(&run);
-    assert_eq!(found["convergence_reason"], "monotonic_precision_reached");
+    );
+    let found = told(&run);
     assert_eq!(found["recipe"], "max-goodput-under-slo");
     let at = |value: &Value| value["variation_values"]["phases.profiling.concurrency"].as_u64();
     let best = &found["best_trials"][0];
@@ -572,6 +584,10 @@ fn the_search_finds_the_capacity() {
     let boundary = &found["boundary_summary"];
     assert_eq!(boundary["feasible_max"]["value"], capacity);
     assert_eq!(boundary["infeasible_min"]["value"], capacity + 1);
+    if found["limit"]["is_told"] == true {
+        assert_eq!(found["limit"]["shown_met_until"], capacity);
+        assert_eq!(found["limit"]["shown_missed_from"], capacity + 1);
+    }
     assert_eq!(boundary["infeasible_min"]["first_breach"]["metric_tag"], "good_request_fraction");
     assert_eq!(at(&found["best_neighbours"]["above"]), Some(capacity + 1));
     let tried: Vec<u64> = found["iterations"].as_array().unwrap().iter().filter_map(at).collect();
@@ -584,13 +600,19 @@ fn the_search_finds_the_capacity() {
         let values = &summary["run_info"]["variation_values"];
         assert_eq!(values["phases.profiling.concurrency"], *concurrency);
         let iteration = &found["iterations"][index];
-        assert_eq!(iteration["objective_values"][0], summary["goodput"]["avg"]);
-        assert_eq!(
-            iteration["observed"]["good_request_fraction_avg"],
-            summary["good_request_fraction"]["avg"]
-        );
+        // 0.95^71 is above 2.5%, 0.95^72 is not.
+        assert!(summary["request_count"]["avg"].as_f64() >= Some(72.0), "{summary:#}");
+        if iteration["num_runs"] == 1 {
+            assert_eq!(iteration["objective_values"][0], summary["goodput"]["avg"]);
+            assert_eq!(
+                iteration["observed"]["good_request_fraction_avg"],
+                summary["good_request_fraction"]["avg"]
+            );
+        }
     }
     let stdout = run.stdout();
+    let longer = "Each load sends at least 72 requests instead of 20";
+    assert!(run.stderr().contains(longer), "{}", run.stderr());
     assert!(stdout.contains("Search for Maximum Goodput"), "{stdout}");
     assert!(stdout.contains(&format!("at concurrency {capacity}")), "{stdout}");
 }
@@ -602,7 +624,7 @@ fn a_search_is_continued_and_reported_again() {
     let search = |more: &[&str]| {
         let mut flags = vec!["--search-recipe", "max-concurrency-under-sla", "--request-count"];
         flags.extend(["12", "--concurrency-max", "4", "--num-profile-runs", "2"]);
-        flags.extend(["--search-sla", "request_count:avg:le:12", "--error-rate-sla", "0.5"]);
+        flags.extend(["--search-sla", "request_count:avg:le:40", "--error-rate-sla", "0.5"]);
         flags.extend(more);
         let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -610,8 +632,8 @@ fn a_search_is_continued_and_reported_again() {
     };
     let found = || json(&directory.path().join("search_history.json"));
     // The time is over after the first run.
-    let (code, stdout, error) = search(&["--sweep-max-duration", "0.1"]);
-    assert_eq!(code, Some(0), "{error}");
+    let (code, stdout, error) = search(&["--search-max-duration", "0.1"]);
+    assert_eq!(code, Some(4), "{error}");
     assert!(stdout.contains("within --sweep-max-duration"), "{stdout}");
     assert_eq!(found()["convergence_reason"], "cancelled");
     let first = directory.path().join("search_iter_0000/profile_runs/run_0001");
@@ -635,7 +657,7 @@ fn a_search_is_continued_and_reported_again() {
         history["config"]["sla_filters"][0],
         json!({"metric_tag": "request_error_rate", "stat": "avg", "op": "lt", "threshold": 50.0})
     );
-    let observed = json!({"request_count_avg": 12.0, "request_error_rate_avg": 0.0});
+    let observed = json!({"request_count_avg": 40.0, "request_error_rate_avg": 0.0});
     assert_eq!(history["iterations"][2]["observed"], observed);
     let sweep = directory.path().join("sweep_aggregate/profile_export_aiperf_sweep.json");
     let cells = json(&sweep);
@@ -703,7 +725,7 @@ fn the_best_of_several_settings_is_found() {
 fn the_search_finds_the_rate_that_is_borne() {
     // Two at a time, 50 ms each: 40 requests per second. Beyond that a queue grows: in two seconds
     // at 60 requests per second, more than half of the requests wait for over 350 ms, and at 48.75
-    // a fifth. Below, a machine may stall for a third of a second.
+    // a fifth. Below, a machine may stall for a third of a second: one stall is one event.
     let server = mock(Script {
         ttft: Nanos::from_millis(50.0),
         max_concurrent: Some(2),
@@ -720,17 +742,13 @@ fn the_search_finds_the_rate_that_is_borne() {
             "2",
             "--arrival-pattern",
             "constant",
-            "--slo-attainment-fraction",
-            "0.8",
             "--request-rate-min",
             "15",
             "--request-rate-max",
             "100",
         ],
-    )
-    .succeeded();
-    let found = history(&run);
-    assert_eq!(found["convergence_reason"], "monotonic_precision_reached");
+    );
+    let found = told(&run);
     assert_eq!(
         found["config"]["search_space"],
         json!([{"path": "phases.profiling.rate", "lo": 15.0, "hi": 100.0, "kind": "real"}])
@@ -751,11 +769,15 @@ fn the_search_finds_the_rate_that_is_borne() {
         assert_eq!(summary["run_info"]["variation_values"]["phases.profiling.rate"], tried);
         assert_eq!(summary["input_config"]["phases"][0]["rate"], tried);
         // The search ends between the loads that held and those that did not.
-        let fraction = summary["good_request_fraction"]["avg"].as_f64().unwrap();
-        assert_eq!(trial["observed"]["good_request_fraction_avg"], fraction);
-        assert_eq!(trial["feasible"], fraction >= 0.8, "{trial:#}");
-        assert!(if fraction >= 0.8 { tried <= held } else { tried >= breached }, "{found:#}");
-        assert_eq!(goodput(trial), summary["goodput"]["avg"].as_f64());
+        assert_eq!(trial["feasible"], tried <= held, "{found:#}");
+        assert_ne!(trial["feasible"], tried >= breached, "{found:#}");
+        if trial["num_runs"] == 1 {
+            assert_eq!(
+                trial["observed"]["good_request_fraction_avg"],
+                summary["good_request_fraction"]["avg"]
+            );
+            assert_eq!(goodput(trial), summary["goodput"]["avg"].as_f64());
+        }
     }
     let best = trials.iter().filter(|trial| trial["feasible"] == true).filter_map(goodput);
     let best = best.max_by(f64::total_cmp);
@@ -784,7 +806,7 @@ fn an_interrupt_ends_a_search_with_the_loads_before_it() {
         "50",
     ];
     let child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
-    while server.requests_received() < 55 {
+    while server.requests_received() < 77 {
         thread::sleep(Duration::from_millis(1));
     }
     signal(&child, Signal::INT);
@@ -798,8 +820,8 @@ fn an_interrupt_ends_a_search_with_the_loads_before_it() {
 
 #[test]
 fn a_server_that_dies_in_a_search_is_no_limit_that_was_found() {
-    // 4 requests at concurrency 1 and 2, 8 at 4; at the next load, the server is gone.
-    let dead: Vec<String> = (17..400).map(|number| number.to_string()).collect();
+    // 72 requests at concurrency 1, 2 and 4; at the next load, the server is gone.
+    let dead: Vec<String> = (217..600).map(|number| number.to_string()).collect();
     let server = faulty(&format!("requests={}:close", dead.join(",")));
     let flags = [
         "--search-recipe",
@@ -851,14 +873,18 @@ fn a_search_says_when_nothing_is_feasible_and_when_all_is() {
         profile(&server.url(), &flags)
     };
     let none = search("request_latency:1", &["--request-count", "5"]);
-    assert_eq!(none.exit_code(), Some(1), "{}", none.stderr());
     let found = history(&none);
-    assert_eq!(found["convergence_reason"], "monotonic_no_pass_in_range");
+    // Nothing is concluded from a client that could not keep up in any run.
+    let is_believed = found["iterations"][0]["is_believed"] == true;
+    let (code, reason) =
+        if is_believed { (1, "monotonic_no_pass_in_range") } else { (4, "cannot_tell") };
+    assert_eq!(none.exit_code(), Some(code), "{}", none.stderr());
+    assert_eq!(found["convergence_reason"], reason);
     assert_eq!(found["iterations"].as_array().unwrap().len(), 1);
     assert_eq!(found["best_trials"][0]["feasible_count"], 0);
     assert_eq!(found["boundary_summary"]["feasible_max"], Value::Null);
     assert!(none.stdout().contains("No load tried is feasible"), "{}", none.stdout());
-    assert!(none.stderr().contains("meets the objectives"), "{}", none.stderr());
+    assert!(!is_believed || none.stderr().contains("meets the objectives"), "{}", none.stderr());
     let all = search("request_latency:60000", &["--concurrency-max", "3"]).succeeded();
     let found = history(&all);
     assert_eq!(found["convergence_reason"], "monotonic_no_failure_in_range");
@@ -887,6 +913,7 @@ fn a_search_says_when_nothing_is_feasible_and_when_all_is() {
     assert_eq!(found["config"]["slos"].as_object().unwrap().len(), 3);
     assert_eq!(found["iterations"].as_array().unwrap().len(), 2);
     for iteration in ["search_iter_0000", "search_iter_0001"] {
-        assert_eq!(aggregate(&run.path(iteration))["metadata"]["num_successful_runs"], 2);
+        let runs = &aggregate(&run.path(iteration))["metadata"]["num_successful_runs"];
+        assert!(runs.as_u64() >= Some(2), "{runs}");
     }
 }

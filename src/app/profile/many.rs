@@ -31,8 +31,10 @@ use crate::interrupt::Interrupt;
 use crate::multi_run::search::History;
 use crate::multi_run::sweep::{self, Choice, Step};
 use crate::multi_run::{
-    self, Failure, GroupResults, Member, Planner, RunResult, Trials, Variation, space,
+    self, Failure, GroupResults, Member, Next, Planner, RunResult, Trials, Variation, evidence,
+    space,
 };
+use crate::schedule::PhaseKind;
 use crate::terminal::Stderr;
 use crate::units::{Clock, Nanos};
 
@@ -140,9 +142,14 @@ impl Progress<'_, '_> {
         Ok(())
     }
 
-    /// All cells so far are complete.
-    fn complete(&mut self, cells: &[Cell], config: &multi_run::Config) -> anyhow::Result<()> {
-        let line = line_of_cell(config, varied(cells));
+    /// All cells so far are complete; the last run was of the cell with the index `last`.
+    fn complete(
+        &mut self,
+        cells: &[Cell],
+        last: Option<usize>,
+        config: &multi_run::Config,
+    ) -> anyhow::Result<()> {
+        let line = line_of_cell(config, last, varied(cells));
         self.out.say(&line);
         let Some((sweep, file)) = &self.search else { return Ok(()) };
         match &sweep.choice {
@@ -262,6 +269,8 @@ impl Group {
         }
         let search =
             if sweep.is_search() { Some((sweep, SearchFile::create(&directory)?)) } else { None };
+        // An error means that the terminal is gone; there is nowhere to report it.
+        let _ = write!(Stderr, "{}", console::runs::render_longer(self.added_requests(sweep)));
         let plan = sweep.choice.is_open().then_some(plan);
         let progress = Progress { out: &mut out, directory: &directory, all, plan, search };
         let performed = self.perform(&mut cells, progress);
@@ -276,6 +285,17 @@ impl Group {
             ending.cut = None;
         }
         self.finish(ending, out)
+    }
+
+    /// Returns how many requests each load has at least, if they are more than were asked for because
+    /// its conditions cannot be told by fewer; with the confidence level.
+    fn added_requests(&self, sweep: &sweep::Config) -> Option<(u64, u64, f64)> {
+        sweep.search()?;
+        let phases = &self.config.schedule.phases;
+        let measured = phases.iter().rfind(|phase| phase.kind == PhaseKind::Profiling)?;
+        let (asked, level) = (measured.stop.requests?, self.config.multi_run.confidence_level);
+        let least = evidence::least_requests(&sweep.filters, level);
+        (least > asked).then_some((least, asked, level))
     }
 
     /// Summarizes the runs of `cells`, which are all that were planned if `is_whole`.
@@ -358,14 +378,20 @@ impl Group {
             let (step, next) = if let Some(step) = planner.step(runs, &trials) {
                 (step, None)
             } else {
-                progress.complete(cells, &asked)?;
-                let Some(values) = planner.values(varied(cells)) else { return Ok(true) };
-                let space = self.space.as_deref();
-                let cell = self.config.cell_of(space, cells.len() as u64, &values);
-                let cell = cell.map_err(anyhow::Error::msg)?;
-                let step = Step { cell: cells.len(), trial: 0 };
-                (step, Some(self.known(Some(cell.variation), cell.config)))
+                progress.complete(cells, self.last.map(|last| last.cell), &asked)?;
+                match planner.next(varied(cells)) {
+                    None => return Ok(true),
+                    Some(Next::Again(step)) => (step, None),
+                    Some(Next::Cell(values)) => {
+                        let space = self.space.as_deref();
+                        let cell = self.config.cell_of(space, cells.len() as u64, &values);
+                        let cell = cell.map_err(anyhow::Error::msg)?;
+                        let step = Step { cell: cells.len(), trial: 0 };
+                        (step, Some(self.known(Some(cell.variation), cell.config)))
+                    }
+                }
             };
+            let number = planner.number(step, runs, &trials);
             if !self.pause(step) {
                 return Ok(false);
             }
@@ -373,7 +399,6 @@ impl Group {
                 cells.push(next);
                 cells.last().map_or(Ok(()), |cell| progress.begun(cell))?;
             }
-            let number = planner.number(step, runs, cells.len());
             let Some(cell) = cells.get_mut(step.cell) else { continue };
             let run = self.one(cell, step.trial, number, progress);
             progress.ended(number, &run, &asked);

@@ -59,7 +59,8 @@ impl Group {
             let run = GroupRun { number, cell: step.cell, member, directory: place };
             directory.join(&run.directory).is_dir().then_some(run)
         };
-        let runs = (1..).zip(steps(mode, cells.len(), config.runs)).filter_map(run).collect();
+        let runs =
+            (1..).zip(steps(mode, cells.len(), config.most_runs())).filter_map(run).collect();
         let cells = cells.into_iter().map(Some).collect();
         Some(Self { config, sweep_id, cells, runs, notes: Vec::new() })
     }

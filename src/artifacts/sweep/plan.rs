@@ -148,7 +148,7 @@ impl Plan {
             let is_it = rebuilt.report.run.member.as_ref() == Some(&member);
             is_it.then_some(PlannedRun { member, directory: place, rebuilt })
         };
-        (0..self.multi_run.runs).filter_map(run).collect()
+        (0..self.multi_run.most_runs()).filter_map(run).collect()
     }
 
     /// Iterates over the directories that the runs leave in that of the sweep.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::metrics::tag;
 use crate::multi_run::Dimension;
+use crate::multi_run::evidence::Evidence;
 use proptest::prelude::*;
 
 fn config(dimension: Dimension, min: f64, max: f64) -> Config {
@@ -12,18 +13,38 @@ fn config(dimension: Dimension, min: f64, max: f64) -> Config {
     }
 }
 
-/// Tries a server that holds up to `capacity`.
+/// Tries a server that holds up to `capacity`, which each run tells.
 fn search(config: &Config, capacity: f64) -> (Vec<f64>, End) {
-    let mut tried: Vec<(Load, bool)> = Vec::new();
+    let mut history = searched(config.clone(), Vec::new());
     loop {
-        match next(&config.range, tried.iter().copied()) {
-            Ok(load) => {
+        match history.next() {
+            Ok(Next::Load(load)) => {
                 assert_eq!(load.dimension(), config.range.dimension);
-                tried.push((load, load.amount() <= capacity));
+                let index = history.points.len() as u64;
+                history.points.push(point(index, load, Some(1.0), load.amount() <= capacity));
+                history.judge();
             }
-            Err(end) => return (tried.iter().map(|(load, _)| load.amount()).collect(), end),
+            Ok(Next::Again(load)) => panic!("{load} was told"),
+            Err(end) => {
+                return (history.points.iter().map(|point| point.load.amount()).collect(), end);
+            }
         }
     }
+}
+
+/// A search with a condition that was made so far.
+fn searched(config: Config, points: Vec<Point>) -> History {
+    let good = Filter::parse("good_request_fraction:avg:ge:0.95").unwrap();
+    let mut history = History {
+        config,
+        filters: vec![good],
+        confidence: 0.95,
+        points,
+        limit: Limit { low: None, high: None, best: None },
+        failure: None,
+    };
+    history.judge();
+    history
 }
 
 #[test]
@@ -52,15 +73,23 @@ fn rates_are_found_between_whole_numbers() {
     assert_eq!(search(0.25, 0.75, 1.0), (vec![0.25, 0.5, 0.75], End::AllFeasible));
 }
 
-fn point(index: u64, sessions: u64, goodput: Option<f64>, is_feasible: bool) -> Point {
+/// A load at which 1,000 requests were good, or half of them.
+fn point(index: u64, load: Load, goodput: Option<f64>, is_met: bool) -> Point {
+    let mean = if is_met { 0.0 } else { 0.5 };
+    let good = Evidence { mean, weight: 1000.0, requests: 1000 };
+    let success = Evidence { mean: 0.0, weight: 1.0, requests: 0 };
+    let evidence = vec![good, success];
     Point {
-        variation: Variation::of_search(index, Load::Concurrency(sessions).values()),
-        load: Load::Concurrency(sessions),
+        variation: Variation::of_search(index, load.values()),
+        load,
         objective: goodput,
         observed: Vec::new(),
-        is_feasible,
+        level: Level { load, runs: 1, is_believed: true, can_repeat: true, evidence },
+        standing: Standing::CannotTell,
+        is_feasible: false,
         verdict: None,
         error: None,
+        pace: None,
     }
 }
 
@@ -71,13 +100,13 @@ fn amount(point: Option<&Point>) -> f64 {
 #[test]
 fn the_best_is_feasible_if_any_is() {
     let points = vec![
-        point(0, 1, Some(1.0), true),
-        point(1, 8, Some(9.0), false),
-        point(2, 4, Some(4.0), true),
-        point(3, 6, None, false),
+        point(0, Load::Concurrency(1), Some(1.0), true),
+        point(1, Load::Concurrency(8), Some(9.0), false),
+        point(2, Load::Concurrency(4), Some(4.0), true),
+        point(3, Load::Concurrency(6), None, false),
     ];
     let config = config(Dimension::Concurrency, 1.0, 8.0);
-    let history = History { config, filters: Vec::new(), points, failure: None };
+    let history = searched(config, points);
     assert_eq!(amount(history.best()), 4.0);
     assert_eq!(history.neighbours().map(amount), [1.0, 6.0]);
     assert_eq!(amount(history.feasible_max()), 4.0);
@@ -86,10 +115,9 @@ fn the_best_is_feasible_if_any_is() {
     highest.config.recipe = Recipe::MaxConcurrency;
     highest.points[2].objective = None;
     assert_eq!(amount(highest.best()), 4.0);
-    let none = History {
-        points: vec![point(0, 1, Some(1.0), false), point(1, 2, Some(3.0), false)],
-        ..history
-    };
+    let bad =
+        |index, sessions, goodput| point(index, Load::Concurrency(sessions), Some(goodput), false);
+    let none = searched(history.config, vec![bad(0, 1, 1.0), bad(1, 2, 3.0)]);
     assert!(!none.has_feasible());
     assert_eq!(amount(none.best()), 2.0);
     assert!(none.neighbours()[1].is_none());

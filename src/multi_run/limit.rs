@@ -1,0 +1,261 @@
+//! The highest load that meets all conditions, as an interval.
+//!
+//! A higher load never improves what a condition limits. So the evidence of all loads is fitted
+//! together: where it decreases with the load, neighbours are pooled, since one of them was
+//! disturbed; and what is shown at a load holds for those below it if the condition is met, and
+//! for those above if it is missed.
+
+use super::evidence::{Condition, Evidence, NOTHING, tail};
+use super::filter::Filter;
+use super::{Load, Range, Trials, Variation};
+use crate::setting::named;
+use crate::statistics::isotonic::{Block, blocks};
+
+/// Number of runs that a load may have in addition, until it can be told.
+pub(crate) const REPEATS: u64 = 3;
+
+/// What is known of a load that was tried.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Level {
+    pub(crate) load: Load,
+    /// Number of runs that the evidence is from.
+    pub(crate) runs: u64,
+    /// Whether a run can be believed. If none can, the evidence is from all.
+    pub(crate) is_believed: bool,
+    /// Whether another run may be made.
+    pub(crate) can_repeat: bool,
+    /// What the runs say about each condition.
+    pub(crate) evidence: Vec<Evidence>,
+}
+
+impl Level {
+    /// Summarizes the runs of a cell with the conditions `filters`, after which comes that all runs
+    /// succeed; `None` if they are not complete.
+    #[must_use]
+    pub(crate) fn of(filters: &[Filter], variation: &Variation, trials: &Trials) -> Option<Self> {
+        let load = Load::of(&variation.values)?;
+        let has_any = trials.successful().next().is_some();
+        if trials.is_short() || trials.was_cancelled() && !has_any {
+            return None;
+        }
+        let believed = trials.successful().filter(|run| run.is_believed()).count();
+        let used = || trials.successful().filter(|run| believed == 0 || run.is_believed());
+        let of_filter =
+            |at: usize| Evidence::together(used().filter_map(|run| *run.evidence.get(at)?));
+        let found: Vec<Option<Evidence>> = (0..filters.len()).map(of_filter).collect();
+        let is_whole = has_any && !trials.has_failed() && found.iter().all(Option::is_some);
+        let success = Evidence { mean: f64::from(u8::from(!is_whole)), weight: 1.0, requests: 0 };
+        // A load at which a metric does not have a value is missed by the last condition alone.
+        let unknown = Evidence { mean: 0.0, weight: NOTHING, requests: 0 };
+        let evidence = found.into_iter().map(|found| found.unwrap_or(unknown));
+        Some(Self {
+            load,
+            runs: used().count() as u64,
+            // A failure that the load explains needs no second look.
+            is_believed: believed > 0 || !has_any,
+            can_repeat: (trials.runs.len() as u64) < trials.config.most_runs(),
+            evidence: evidence.chain([success]).collect(),
+        })
+    }
+}
+
+/// What is known of the limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limit {
+    /// The highest load that is shown to meet all conditions.
+    pub(crate) low: Option<Load>,
+    /// The lowest load that is shown to miss one.
+    pub(crate) high: Option<Load>,
+    /// The highest load that seems to meet all.
+    pub(crate) best: Option<Load>,
+}
+
+/// Whether a load meets all conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Met,
+    Missed,
+    CannotTell,
+}
+
+named! { Standing { "met" => Met, "missed" => Missed, "cannot_tell" => CannotTell } }
+
+impl Standing {
+    /// Returns how it is shown to a reader.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "missed",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+impl Limit {
+    /// Fits `levels` together with intervals at the confidence `level`.
+    #[must_use]
+    pub(crate) fn of(conditions: &[Condition], levels: &[Level], level: f64) -> Self {
+        let mut sorted: Vec<&Level> = levels.iter().collect();
+        sorted.sort_by(|a, b| a.load.amount().total_cmp(&b.load.amount()));
+        let tail = tail(level);
+        let all: Vec<Curve> =
+            (0..).zip(conditions).map(|(at, it)| Curve::of(*it, at, &sorted)).collect();
+        let best = lowest_of_all(all.iter().map(Curve::best), &sorted);
+        // A client that could not keep up makes responses late, not early: what it misses does not
+        // count, and what it meets only once there is nothing better.
+        let is_best = |load: Load| best.is_some_and(|best| load.amount() <= best.amount());
+        let counts = |it: &&&Level| it.is_believed || (!it.can_repeat && is_best(it.load));
+        let counted: Vec<&Level> = sorted.iter().filter(counts).copied().collect();
+        let shown = (0..).zip(conditions).map(|(at, it)| Curve::of(*it, at, &counted));
+        let shown: Vec<Curve> = shown.collect();
+        let low = lowest_of_all(shown.iter().map(|curve| curve.met(tail)), &counted);
+        let missed = shown.iter().filter_map(|curve| curve.missed(tail)).min();
+        let high = missed.and_then(|at| counted.get(at)).map(|level| level.load);
+        Self { low, high, best }
+    }
+
+    /// Returns what is known of `load`.
+    #[must_use]
+    pub(crate) fn standing(&self, load: Load) -> Standing {
+        if self.low.is_some_and(|low| load.amount() <= low.amount()) {
+            Standing::Met
+        } else if self.high.is_some_and(|high| load.amount() >= high.amount()) {
+            Standing::Missed
+        } else {
+            Standing::CannotTell
+        }
+    }
+
+    /// Returns whether `load` seems to meet all conditions.
+    #[must_use]
+    pub(crate) fn seems_met(&self, load: Load) -> bool {
+        self.best.is_some_and(|best| load.amount() <= best.amount())
+    }
+}
+
+/// Returns the load at the lowest of these indices, all of which must be known.
+fn lowest_of_all(indices: impl Iterator<Item = Option<usize>>, levels: &[&Level]) -> Option<Load> {
+    let lowest = indices.collect::<Option<Vec<usize>>>()?.into_iter().min()?;
+    levels.get(lowest).map(|level| level.load)
+}
+
+/// What a condition limits, as it grows with the load.
+struct Curve {
+    condition: Condition,
+    blocks: Vec<Block>,
+}
+
+impl Curve {
+    /// Fits what `levels`, in ascending order, say about the condition at this place.
+    fn of(condition: Condition, at: usize, levels: &[&Level]) -> Self {
+        let found = levels.iter().filter_map(|level| level.evidence.get(at));
+        Self { condition, blocks: blocks(found.map(|it| (it.mean, it.weight))) }
+    }
+
+    /// Returns the index of the highest level whose fit is within the limit.
+    fn best(&self) -> Option<usize> {
+        let is_within = |block: &&Block| block.mean <= self.condition.limit;
+        self.blocks.iter().rfind(is_within).map(|block| block.members.end - 1)
+    }
+
+    /// Returns the index of the highest level that is shown to meet the condition, by its own
+    /// evidence or by that of higher levels in addition.
+    fn met(&self, tail: f64) -> Option<usize> {
+        let is_met = |from: &usize| {
+            let found = grown(self.blocks[*from..].iter());
+            found.into_iter().any(|found| self.condition.is_met(&found, tail))
+        };
+        let highest = (0..self.blocks.len()).rev().find(is_met)?;
+        Some(self.blocks[highest].members.end - 1)
+    }
+
+    /// Returns the index of the lowest level that is shown to miss the condition, by its own evidence
+    /// or by that of lower levels in addition.
+    fn missed(&self, tail: f64) -> Option<usize> {
+        let is_missed = |until: &usize| {
+            let found = grown(self.blocks[..=*until].iter().rev());
+            found.into_iter().any(|found| self.condition.is_missed(&found, tail))
+        };
+        let lowest = (0..self.blocks.len()).find(is_missed)?;
+        Some(self.blocks[lowest].members.start)
+    }
+}
+
+/// Returns the first block, the first two together, and so on.
+fn grown<'a>(blocks: impl Iterator<Item = &'a Block>) -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    for block in blocks {
+        let next = found.last().map_or_else(|| block.clone(), |last| last.with(block));
+        found.push(next);
+    }
+    found
+}
+
+/// The next run of a search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Next {
+    /// The first run of another load.
+    Load(Load),
+    /// Another run of a load that was tried.
+    Again(Load),
+}
+
+/// Why no further run is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The limit is known.
+    Found,
+    /// The upper bound meets all conditions.
+    AllMet,
+    /// The lower bound does not.
+    NoneMet,
+    /// A load could not be told in the runs that it may have.
+    CannotTell,
+}
+
+/// Returns the run after those of `levels`, of which `limit` is known, or why there is none.
+///
+/// The load is doubled while it seems to meet all conditions; then the interval between the highest
+/// load that does and the next one is divided. Loads at its ends that cannot be told are
+/// repeated.
+pub(crate) fn next(range: &Range, levels: &[Level], limit: &Limit) -> Result<Next, Stop> {
+    let mut sorted: Vec<&Level> = levels.iter().collect();
+    sorted.sort_by(|a, b| a.load.amount().total_cmp(&b.load.amount()));
+    let Some(top) = sorted.last() else { return Ok(Next::Load(range.first())) };
+    let is_open =
+        |level: &&&Level| level.can_repeat && limit.standing(level.load) == Standing::CannotTell;
+    let again = |level: &Level| Next::Again(level.load);
+    let split = sorted.partition_point(|level| limit.seems_met(level.load));
+    let (below, above) = sorted.split_at(split);
+    let Some(first_above) = above.first() else {
+        return if top.load.amount() < range.max {
+            Ok(Next::Load(range.doubled(top.load.amount())))
+        } else if limit.standing(top.load) == Standing::Met {
+            Err(Stop::AllMet)
+        } else {
+            Some(top).filter(is_open).map(|level| again(level)).ok_or(Stop::CannotTell)
+        };
+    };
+    // A stall must not lead the search astray. A client that cannot keep up would at every load.
+    if is_open(&first_above) && first_above.is_believed {
+        return Ok(again(first_above));
+    }
+    let Some(last_below) = below.last() else {
+        let is_missed = limit.standing(first_above.load) == Standing::Missed;
+        let stop = if is_missed { Stop::NoneMet } else { Stop::CannotTell };
+        return Some(first_above).filter(is_open).map(|level| again(level)).ok_or(stop);
+    };
+    if let Some(load) = range.between(last_below.load.amount(), first_above.load.amount()) {
+        return Ok(Next::Load(load));
+    }
+    let nearest = above.iter().take(1).chain(below.iter().rev()).chain(above).find(is_open);
+    match nearest {
+        Some(level) => Ok(again(level)),
+        None if limit.low.is_some() && limit.high.is_some() => Err(Stop::Found),
+        None => Err(Stop::CannotTell),
+    }
+}
+
+#[cfg(test)]
+mod tests;
