@@ -370,6 +370,7 @@ impl RunResult {
     #[must_use]
     pub(crate) fn is_believed(&self) -> bool {
         self.verdict.is_none_or(|verdict| verdict == Verdict::Valid)
+            && self.load_verdict != Some(LoadVerdict::NotStationary)
     }
 
     /// Returns the mean, or the single value, of the metric `tag`.

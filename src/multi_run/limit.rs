@@ -8,6 +8,7 @@
 use super::evidence::{Condition, Evidence, NOTHING, tail};
 use super::filter::Filter;
 use super::{Load, Range, Trials, Variation};
+use crate::metrics::health::LoadVerdict;
 use crate::setting::named;
 use crate::statistics::isotonic::{Block, blocks};
 
@@ -30,7 +31,7 @@ pub(crate) struct Level {
 
 impl Level {
     /// Summarizes the runs of a cell with the conditions `filters`, after which comes that all runs
-    /// succeed; `None` if they are not complete.
+    /// succeed and that the server keeps up; `None` if they are not complete.
     #[must_use]
     pub(crate) fn of(filters: &[Filter], variation: &Variation, trials: &Trials) -> Option<Self> {
         let load = Load::of(&variation.values)?;
@@ -43,7 +44,11 @@ impl Level {
         let of_filter =
             |at: usize| Evidence::together(used().filter_map(|run| *run.evidence.get(at)?));
         let found: Vec<Option<Evidence>> = (0..filters.len()).map(of_filter).collect();
-        let is_whole = has_any && !trials.has_failed() && found.iter().all(Option::is_some);
+        // What a server does not keep up with only meets a condition because the run was short.
+        let saturated = used().filter(|run| run.load_verdict == Some(LoadVerdict::Saturated));
+        let is_saturated = 2 * saturated.count() > used().count();
+        let is_whole =
+            has_any && !is_saturated && !trials.has_failed() && found.iter().all(Option::is_some);
         let success = Evidence { mean: f64::from(u8::from(!is_whole)), weight: 1.0, requests: 0 };
         // A load at which a metric does not have a value is missed by the last condition alone.
         let unknown = Evidence { mean: 0.0, weight: NOTHING, requests: 0 };
