@@ -29,9 +29,10 @@ mod specification;
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 4] = [
+const UNSEEN: [(&str, &str); 5] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
+    ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),
     ("aiperf.time_breakdown.request_latency", "checked where a server reports its times"),
     ("aiperf.time_breakdown.time_to_first_token", "checked where a server reports its times"),
 ];

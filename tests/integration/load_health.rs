@@ -46,7 +46,12 @@ fn an_open_loop_beyond_the_capacity_of_the_server_is_saturated() {
     let console = run.text("profile_export_console.txt");
     assert!(console.contains("\nLoad: saturated (offered 12"), "{console}");
     assert!(console.contains("Latencies Depend on the Length of the Run"), "{console}");
-    assert_eq!(collector.last().number("aiperf.load.verdict", &[]), 3.0);
+    let received = collector.last();
+    let gauge = |name: &str| received.number(&format!("aiperf.load.{name}"), &[]);
+    assert_eq!(gauge("verdict"), 3.0);
+    assert_eq!(gauge("offered_rate"), number("offered_rate"));
+    assert_eq!(gauge("served_rate"), number("served_rate"));
+    assert_eq!(gauge("queue_growth"), slope);
     // The report computes it again from the records.
     let report = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
     assert_eq!(report.status.code(), Some(3));
