@@ -255,10 +255,10 @@ impl Telemetry {
         }
     }
 
-    /// Exports the health of the load in a phase.
-    pub(crate) fn load_health(&self, phase: PhaseKind, health: &LoadHealth) {
-        if let Some(client) = &self.client {
-            client.lock().load_health(phase, health);
+    /// Exports the health of the load in the profiling phase, if there is any.
+    pub(crate) fn load_health(&self, health: Option<&LoadHealth>) {
+        if let Some((client, health)) = self.client.as_ref().zip(health) {
+            client.lock().load_health(health);
         }
     }
 

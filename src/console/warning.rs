@@ -342,10 +342,9 @@ impl Warning {
             Self::RateNotReached { requested, reached } => vec![format!(
                 "The request rate was set to {requested:.2} per second, but {reached:.2} were sent."
             )],
-            Self::DependsOnLength { load } => vec![
-                format!("The load is {load}."),
-                "A longer or shorter run would have other latencies.".to_owned(),
-            ],
+            Self::DependsOnLength { load } => vec![format!(
+                "The load is {load}. A longer or shorter run would have other latencies."
+            )],
             Self::IncompleteHistory { requests, of } => vec![format!(
                 "{} were sent without an earlier response of their session, since that turn had \
                  failed or was cancelled; their prompts are shorter than intended.",

@@ -168,8 +168,8 @@ impl Client {
         }
     }
 
-    pub(super) fn load_health(&self, phase: PhaseKind, health: &LoadHealth) {
-        let attributes = self.attributes.of(phase);
+    pub(super) fn load_health(&self, health: &LoadHealth) {
+        let attributes = self.attributes.of(PhaseKind::Profiling);
         for (gauge, (_, value)) in self.load.iter().zip(&LOAD) {
             if let Some(value) = value(health).filter(|value| value.is_finite()) {
                 gauge.record(value, &attributes);

@@ -168,12 +168,9 @@ impl Run {
         let time_breakdown =
             time_breakdown(self.description.shard, &results, servers, Some(&health));
         telemetry.time_breakdown(time_breakdown.as_ref());
-        let outcome = Exported {
-            processed: &processed,
-            results: &results,
-            steady_state: &steady_state,
-            load_health,
-        };
+        telemetry.load_health(load_health.as_ref());
+        let outcome =
+            Exported { processed: &processed, results: &results, steady_state: &steady_state };
         let telemetry = finish_export(&telemetry, &outcome, &totals, interrupt);
         Ok(Measured {
             processed,
@@ -509,13 +506,12 @@ struct Exported<'a> {
     /// Those of the measurement.
     results: &'a [MetricResult],
     steady_state: &'a Result<SteadyState, Unsteady>,
-    load_health: Option<LoadHealth>,
 }
 
 /// Exports the final values, and compares the last export with the `totals`.
 fn finish_export(
     telemetry: &Telemetry,
-    Exported { processed, results, steady_state, load_health }: &Exported<'_>,
+    Exported { processed, results, steady_state }: &Exported<'_>,
     totals: &RunTotals,
     interrupt: &Interrupt,
 ) -> TelemetryReport {
@@ -531,9 +527,6 @@ fn finish_export(
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);
-    if let Some(health) = load_health {
-        telemetry.load_health(PhaseKind::Profiling, health);
-    }
     telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.since_now())
 }
 

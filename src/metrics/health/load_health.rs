@@ -275,19 +275,13 @@ impl Window<'_> {
     /// Returns the bins after a tenth of the time, and after the queue had time to fill.
     fn settled(&self) -> &[Bin] {
         let tenth = self.bins.len() / 10;
-        let filling = FILLING * self.latency(&self.bins[..tenth]) / self.seconds;
+        let filling = FILLING * mean_latency(&self.bins[..tenth]) / self.seconds;
         &self.bins[(filling as usize).max(tenth).min(self.bins.len())..]
-    }
-
-    /// Returns the mean latency in seconds of the requests sent in `bins`; 0 without any.
-    fn latency(&self, bins: &[Bin]) -> f64 {
-        let sum = Bin::sum(bins);
-        Nanos(sum.nanos / sum.sent.max(1)).as_seconds()
     }
 
     /// Returns the change of the logarithms of the latencies, in parts of at least the mean latency.
     fn drift(&self, settled: &[Bin]) -> Option<Estimate> {
-        let latency = self.latency(settled);
+        let latency = mean_latency(settled);
         let mut parts = PARTS;
         while parts >= BATCHES / 4 {
             let length = settled.len() / parts;
@@ -331,6 +325,12 @@ impl Window<'_> {
         let queues: Vec<f64> = [0.0].into_iter().chain(queues).collect();
         hinge(&queues).map(|at| (at * length) as f64 * self.seconds)
     }
+}
+
+/// Returns the mean latency in seconds of the requests sent in `bins`; 0 without any.
+fn mean_latency(bins: &[Bin]) -> f64 {
+    let sum = Bin::sum(bins);
+    Nanos(sum.nanos / sum.sent.max(1)).as_seconds()
 }
 
 /// Divides the last `count` times `length` bins into `count` batches.

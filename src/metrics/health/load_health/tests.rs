@@ -135,14 +135,14 @@ fn a_slow_server_that_fills_is_not_saturated() {
 fn requests_that_are_rejected_for_overload_stay_to_be_done() {
     let server = Server::new(100, 0.1, Service::Constant);
     let requests = server.run(Arrivals::Constant(100.0), 2000, 0);
-    let is_rejected = |it: &Simulated| (it.start * 100.0).round() as u64 % 5 == 0;
+    let is_rejected = |it: &Simulated| ((it.start * 100.0).round() as u64).is_multiple_of(5);
     let health = of_requests(&requests, OPEN, is_rejected);
     assert_eq!(health.verdict, LoadVerdict::Saturated);
     assert!((health.served_rate - 80.0).abs() < 1.0, "{health:?}");
     let server = Server::new(16, 0.1, Service::Lognormal(1.0));
     let requests = server.run(Arrivals::Closed(16), 4000, 0);
     let load = Some(HeldLoad::Concurrency(16));
-    let is_rejected = |it: &Simulated| (it.end * 1e6) as u64 % 5 == 0;
+    let is_rejected = |it: &Simulated| ((it.end * 1e6) as u64).is_multiple_of(5);
     assert_eq!(of_requests(&requests, load, is_rejected).verdict, LoadVerdict::Saturated);
     assert_eq!(of_requests(&requests, load, |_| false).verdict, LoadVerdict::Sustained);
 }
