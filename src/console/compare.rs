@@ -170,14 +170,11 @@ fn notes(cells: &[Comparison]) -> Vec<String> {
                 "Parts of latencies that are not tested require {MIN_TRIALS} runs on both sides."
             ));
         }
-        match &comparison.compared.obstacle {
-            Some(why) => {
-                notes.push(of_cell(comparison, &format!("Nothing can be concluded: {why}.")));
-            }
-            None => {
-                notes.extend(comparison.compared.rows.iter().filter_map(row_note));
-                notes.extend(needed(comparison).map(|text| of_cell(comparison, &text)));
-            }
+        if let Some(why) = &comparison.compared.obstacle {
+            notes.push(of_cell(comparison, &format!("Nothing can be concluded: {why}.")));
+        } else {
+            notes.extend(comparison.compared.rows.iter().filter_map(row_note));
+            notes.extend(needed(comparison).map(|text| of_cell(comparison, &text)));
         }
     }
     let differs = |difference: &Difference| {

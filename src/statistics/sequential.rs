@@ -29,7 +29,7 @@ fn spent(alpha: f64, fraction: f64) -> f64 {
 /// and are above 0 and at most 1. A level of 1 means that nothing can be found yet.
 ///
 /// The sum of the data is a Brownian motion at the looks. The density of the sums that have stayed within
-/// the bounds so far is integrated from look to look (Armitage, McPherson and Rowe, "Repeated
+/// the bounds so far is integrated from look to look (Armitage, `McPherson` and Rowe, "Repeated
 /// significance tests on accumulating data", Journal of the Royal Statistical Society A 132, 1969).
 pub(crate) fn levels(alpha: f64, fractions: &[f64]) -> Vec<f64> {
     let mut density: Option<Density> = None;

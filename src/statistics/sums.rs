@@ -7,7 +7,7 @@ const MANY: usize = 1 << 18;
 /// sum; otherwise a sum is that of several.
 #[derive(Debug, Clone)]
 pub(crate) struct Sums {
-    sums: Vec<f64>,
+    added: Vec<f64>,
     /// Number of values.
     count: usize,
     /// Number of values of a sum; the last one may have fewer.
@@ -18,26 +18,26 @@ pub(crate) struct Sums {
 
 impl Sums {
     fn with_most(most: usize) -> Self {
-        Self { sums: Vec::new(), count: 0, size: 1, most }
+        Self { added: Vec::new(), count: 0, size: 1, most }
     }
 
     /// Adds the next value.
     pub(crate) fn push(&mut self, value: f64) {
         let is_new = self.count.is_multiple_of(self.size);
-        if is_new && self.sums.len() >= self.most {
-            self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
+        if is_new && self.added.len() >= self.most {
+            self.added = self.added.chunks(2).map(|pair| pair.iter().sum()).collect();
             self.size *= 2;
         }
-        match self.sums.last_mut().filter(|_| !self.count.is_multiple_of(self.size)) {
+        match self.added.last_mut().filter(|_| !self.count.is_multiple_of(self.size)) {
             Some(last) => *last += value,
-            None => self.sums.push(value),
+            None => self.added.push(value),
         }
         self.count += 1;
     }
 
     /// Returns the sums.
     pub(crate) fn sums(&self) -> &[f64] {
-        &self.sums
+        &self.added
     }
 
     /// Returns the number of values.

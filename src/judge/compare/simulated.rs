@@ -69,12 +69,12 @@ const GATES: [&str; 2] = ["ttft:avg<=10%", "request_throughput>=-5%"];
 #[test]
 fn identical_servers_pass_the_gates() {
     // The times of a mock server with 30% jitter are as exact as this.
-    let passes = |seed: &u64| {
+    let is_passed = |seed: &u64| {
         let compared = compare(&GATES, Service::Lognormal(0.05), 200, 1.0, *seed);
         compared.outcome == Conclusion::NoRegression
     };
-    let passed = (0..20).filter(passes).count();
-    assert!(passed >= 18, "{passed}");
+    let count = (0..20).filter(is_passed).count();
+    assert!(count >= 18, "{count}");
 }
 
 #[test]
