@@ -6,6 +6,7 @@
 mod ab;
 mod accepted;
 mod analyze_trace;
+mod capacity;
 mod chat;
 mod compare;
 mod config_file;
@@ -64,6 +65,7 @@ use sweep::{CellOf, Sweep};
 pub use ab::Ab;
 pub(crate) use ab::AbSide;
 pub use analyze_trace::AnalyzeTrace;
+pub use capacity::Capacity;
 pub use chat::Chat;
 pub(crate) use compare::Comparing;
 pub use compare::{Compare, CompareFormat};
@@ -91,6 +93,8 @@ pub enum Command {
     Compare(Compare),
     /// Compare two servers side by side.
     Ab(Box<Ab>),
+    /// Predict what a server does at other loads.
+    Capacity(Capacity),
     /// Draw the charts of runs.
     Plot(Plot),
     /// Analyze the prompts of a trace.
@@ -249,6 +253,8 @@ enum Action {
     Compare(Compare),
     /// Measure two servers side by side, in short blocks in random order, and compare them
     Ab(Box<ab::AbArgs>),
+    /// Predict what a server does at loads that a sweep or a search has not tried
+    Capacity(Capacity),
     /// Draw charts of runs as PNG and SVG files
     Plot(Plot),
     /// Show the lengths of a trace's requests, and how much its prompts share
@@ -479,6 +485,7 @@ fn parse_one(
                 (Err(error), _) | (_, Err(error)) => return Err(error),
             }
         }
+        Action::Capacity(capacity) => Command::Capacity(capacity),
         Action::Plot(plot) => Command::Plot(plot),
         Action::AnalyzeTrace(flags) => Command::AnalyzeTrace(flags.into_config()),
         Action::Synthesize(asked) => Command::Synthesize(asked),

@@ -6,6 +6,7 @@
 //! its files are, and summarizes the results.
 
 pub(crate) mod aggregate;
+pub(crate) mod capacity;
 pub mod convergence;
 pub mod curve;
 pub(crate) mod evidence;

@@ -14,6 +14,7 @@ pub(crate) mod percentile;
 pub(crate) mod proportion;
 pub(crate) mod rate;
 pub(crate) mod sequential;
+pub(crate) mod service_curve;
 pub(crate) mod signed_rank;
 #[cfg(test)]
 pub(crate) mod simulation;

@@ -22,6 +22,7 @@ fn help_of_every_command() {
             "config",
             "report",
             "compare",
+            "ab", "capacity",
             "plot",
             "metrics",
             "man",

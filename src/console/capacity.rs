@@ -1,0 +1,191 @@
+//! The tables of `aiperf capacity`.
+
+use super::figures;
+use super::format::number;
+use super::runs::required;
+use super::style::Style;
+use crate::metrics::Registry;
+use crate::multi_run::Filter;
+use crate::multi_run::capacity::{BEYOND, Demand, Model, Predicted, Prediction};
+use crate::redact::printable;
+use crate::statistics::service_curve::ServiceCurve;
+
+/// Renders the model with the loads that it is fitted to.
+#[must_use]
+pub(crate) fn render(model: &Model, style: Style) -> String {
+    let header = ["Load", "in flight", "req/s", "latency (ms)", "fitted (ms)", "residual"]
+        .map(str::to_owned);
+    let rows = model.residuals().map(|(level, residual)| {
+        vec![
+            printable(&level.label),
+            number(Some(level.in_flight())),
+            number(Some(level.rate)),
+            number(Some(1e3 * level.seconds)),
+            number(Some(1e3 * level.seconds / (1.0 + residual))),
+            format!("{:+.1}%", 100.0 * residual),
+        ]
+    });
+    let table = figures("aiperf | Capacity", header, rows, style);
+    let percent = |error: f64| format!("{:.1}%", 100.0 * error);
+    let other = model
+        .other
+        .map(|(curve, error)| format!("; {} would have {}", name(&curve), percent(error)));
+    let (n, peak) = model.peak();
+    format!(
+        "\n{table}\nCurve: {}, {}. Its error at a load that is left out is {}{}.\nHighest throughput: {} \
+         requests/sec{}, with {} in flight.\n\n",
+        name(&model.curve),
+        terms(&model.curve),
+        percent(model.error),
+        other.unwrap_or_default(),
+        number(Some(peak.value)),
+        interval(&peak),
+        number(Some(n)),
+    )
+}
+
+const fn name(curve: &ServiceCurve) -> &'static str {
+    match curve {
+        ServiceCurve::Scalability(_) => "the universal scalability law",
+        ServiceCurve::Slots { .. } => "slots",
+    }
+}
+
+fn terms(curve: &ServiceCurve) -> String {
+    match curve {
+        ServiceCurve::Scalability([service, contention, coherency]) => format!(
+            "{:.2} ms for a request alone, contention {:.5}, coherency {:.7}",
+            1e3 * service,
+            contention / service,
+            coherency / service
+        ),
+        ServiceCurve::Slots { seconds, slots } => {
+            format!("{slots:.1} slots of {:.2} ms", 1e3 * seconds)
+        }
+    }
+}
+
+fn interval(predicted: &Predicted) -> String {
+    if predicted.high.is_finite() {
+        format!(" ({} to {})", number(Some(predicted.low)), number(Some(predicted.high)))
+    } else {
+        format!(" (at least {})", number(Some(predicted.low)))
+    }
+}
+
+fn load(demand: Demand) -> String {
+    match demand {
+        Demand::Rate(rate) => format!("{rate} requests/sec"),
+        Demand::Users { count, think_seconds: 0.0 } => format!("{count} users"),
+        Demand::Users { count, think_seconds } => {
+            format!("{count} users that think for {think_seconds} s")
+        }
+    }
+}
+
+/// Renders what is predicted at a load, and whether it meets the objectives.
+#[must_use]
+pub(crate) fn render_prediction(
+    demand: Demand,
+    prediction: Option<&Prediction>,
+    objectives: &[Filter],
+    style: Style,
+) -> String {
+    let load = load(demand);
+    let Some(prediction) = prediction else {
+        return format!(
+            "{load} is more than the server can do, or than {BEYOND} times the highest load that was \
+             tried.\n\n"
+        );
+    };
+    let row = |name: String, unit: &str, it: &Predicted| {
+        let ends = [it.low, it.high]
+            .map(|end| if end.is_finite() { number(Some(end)) } else { "unknown".to_owned() });
+        let [low, high] = ends;
+        vec![format!("{name} ({unit})"), number(Some(it.value)), low, high]
+    };
+    let in_flight = vec!["In flight".to_owned(), number(Some(prediction.in_flight))];
+    let mut rows = vec![in_flight.into_iter().chain([String::new(), String::new()]).collect()];
+    rows.push(row("Request Throughput".to_owned(), "requests/sec", &prediction.rate));
+    for (metric, statistic, predicted) in &prediction.values {
+        let Some(metric) = Registry::row(*metric) else { continue };
+        let name = format!("{} {statistic}", metric.header);
+        rows.push(row(name, metric.display_unit.label(), predicted));
+    }
+    let header = ["Metric", "predicted", "low", "high"].map(str::to_owned);
+    let title = format!("aiperf | Predicted with {load}");
+    let beyond = if prediction.is_beyond {
+        "No load as high was tried; ratios of percentiles are those of the highest one.\n"
+    } else {
+        ""
+    };
+    let met: String = objectives
+        .iter()
+        .map(|filter| {
+            let verb = if prediction.meets(filter) { "is met" } else { "is not shown to be met" };
+            format!("{} {verb}.\n", required(filter))
+        })
+        .collect();
+    let table = figures(&title, header, rows.into_iter(), style);
+    format!("{table}{beyond}{met}\n")
+}
+
+/// Renders how many users a replica can have, and how many replicas `users` need.
+#[must_use]
+pub(crate) fn render_replicas(
+    most: u64,
+    users: Option<u64>,
+    think_seconds: f64,
+    objectives: &[Filter],
+) -> String {
+    let conditions: Vec<String> = objectives.iter().map(required).collect();
+    let conditions = conditions.join(", ");
+    if most == 0 {
+        return format!("Not even one user is shown to have {conditions}.\n\n");
+    }
+    let load = load(Demand::Users { count: most as f64, think_seconds });
+    let replicas = users.map(|users| {
+        let count = users.div_ceil(most);
+        let noun = if count == 1 { "replica" } else { "replicas" };
+        format!(" {users} users need {count} {noun}.")
+    });
+    let replicas = replicas.unwrap_or_default();
+    format!("A replica can have up to {load} with {conditions}.{replicas}\n\n")
+}
+
+/// Renders how the prediction can be confirmed.
+#[must_use]
+pub(crate) fn render_command(demand: Demand) -> String {
+    let (flags, load) = match demand {
+        Demand::Rate(rate) => (format!("--request-rate {rate}"), format!("--rate {rate}")),
+        Demand::Users { count, think_seconds: 0.0 } => {
+            (format!("--concurrency {count}"), format!("--users {count}"))
+        }
+        // The rate at which such users send depends on the server.
+        Demand::Users { .. } => return String::new(),
+    };
+    format!(
+        "To confirm it, repeat the command of the sweep with `{flags}` as its only load and another \
+         --artifact-dir RUN, then add `{load} --confirm RUN` to this one.\n\n"
+    )
+}
+
+/// Renders a prediction beside the run that was to confirm it.
+#[must_use]
+pub(crate) fn render_confirmed(
+    compared: &[(String, Predicted, f64, bool)],
+    style: Style,
+) -> String {
+    let rows = compared.iter().map(|(name, predicted, measured, is_true)| {
+        vec![
+            name.clone(),
+            format!("{}{}", number(Some(predicted.value)), interval(predicted)),
+            number(Some(*measured)),
+            if *is_true { "yes" } else { "no" }.to_owned(),
+        ]
+    });
+    let header = ["Metric", "predicted", "measured", "came true"].map(str::to_owned);
+    let table = figures("aiperf | Confirmation", header, rows, style);
+    let right = compared.iter().filter(|(.., is_true)| *is_true).count();
+    format!("{table}{right} of {} predictions came true.\n\n", compared.len())
+}

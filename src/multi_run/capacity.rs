@@ -1,0 +1,381 @@
+//! Capacity: what a server does at loads that were not tried, from those that were.
+//!
+//! The mean latency is a [curve](ServiceCurve) of the number of requests in flight, to which all loads
+//! contribute: concurrencies and rates alike. Other statistics are the mean latency times a ratio,
+//! which is interpolated between the loads that were tried. Intervals are from curves that are fitted
+//! again to the loads with their residuals exchanged (Efron, "Bootstrap methods: another look at the
+//! jackknife", The Annals of Statistics 7, 1979), and contain such a residual besides.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::evidence::tail;
+use super::filter::{Comparison, Filter};
+use super::{Load, RunResult, Trials, Variation};
+use crate::metrics::metric::Statistic;
+use crate::metrics::{MetricTag, Registry, tag};
+use crate::statistics::percentile::percentile;
+use crate::statistics::service_curve::ServiceCurve;
+
+/// Number of curves that are fitted again.
+const RESAMPLES: usize = 400;
+
+/// How many times the highest load that was tried is predicted at most.
+pub(crate) const BEYOND: f64 = 4.0;
+
+/// The statistics that are predicted besides the rate.
+pub(crate) const PREDICTED: [(MetricTag, &str); 8] = [
+    (tag::TIME_TO_FIRST_TOKEN, "avg"),
+    (tag::TIME_TO_FIRST_TOKEN, "p50"),
+    (tag::TIME_TO_FIRST_TOKEN, "p95"),
+    (tag::TIME_TO_FIRST_TOKEN, "p99"),
+    (tag::REQUEST_LATENCY, "avg"),
+    (tag::REQUEST_LATENCY, "p50"),
+    (tag::REQUEST_LATENCY, "p95"),
+    (tag::REQUEST_LATENCY, "p99"),
+];
+
+/// A load that was tried.
+#[derive(Debug, Clone)]
+pub(crate) struct Level {
+    /// Its name.
+    pub(crate) label: String,
+    /// Requests per second.
+    pub(crate) rate: f64,
+    /// Mean latency in seconds.
+    pub(crate) seconds: f64,
+    /// Other statistics, in display units.
+    values: Vec<(MetricTag, String, f64)>,
+}
+
+impl Level {
+    /// Summarizes the runs of a cell, with the statistics that `filters` limit; `None` if no run was
+    /// completed.
+    #[must_use]
+    pub(crate) fn of(variation: &Variation, trials: &Trials, filters: &[Filter]) -> Option<Self> {
+        let label = Load::of(&variation.values)
+            .map_or_else(|| variation.label.clone(), |load| load.to_string());
+        let mean = |tag, statistic: &str| {
+            let statistic = Statistic::named(statistic)?;
+            let values = trials.successful().filter_map(|run| run.value(tag, statistic));
+            let values: Vec<f64> = values.collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        Self::with(label, filters, mean)
+    }
+
+    /// Summarizes a single run.
+    #[must_use]
+    pub(crate) fn of_run(run: &RunResult, filters: &[Filter]) -> Option<Self> {
+        let value = |tag, statistic: &str| run.value(tag, Statistic::named(statistic)?);
+        Self::with(run.directory.display().to_string(), filters, value)
+    }
+
+    fn with(
+        label: String,
+        filters: &[Filter],
+        value: impl Fn(MetricTag, &str) -> Option<f64>,
+    ) -> Option<Self> {
+        let limited = filters.iter().map(|filter| (filter.metric, filter.statistic.as_str()));
+        let limited = limited.filter(|subject| !PREDICTED.contains(subject));
+        let values = PREDICTED.into_iter().chain(limited).filter_map(|(tag, statistic)| {
+            Some((tag, statistic.to_owned(), value(tag, statistic).filter(|it| *it > 0.0)?))
+        });
+        Some(Self {
+            label,
+            rate: value(tag::REQUEST_THROUGHPUT, "avg").filter(|rate| *rate > 0.0)?,
+            seconds: value(tag::REQUEST_LATENCY, "avg").filter(|it| *it > 0.0)? / 1e3,
+            values: values.collect(),
+        })
+    }
+
+    /// Mean number of requests in flight, by Little's law.
+    #[must_use]
+    pub(crate) fn in_flight(&self) -> f64 {
+        self.rate * self.seconds
+    }
+
+    /// Returns a statistic.
+    #[must_use]
+    pub(crate) fn value(&self, metric: MetricTag, statistic: &str) -> Option<f64> {
+        let is_it =
+            |(tag, name, _): &&(MetricTag, String, f64)| *tag == metric && name == statistic;
+        self.values.iter().find(is_it).map(|(_, _, value)| *value)
+    }
+}
+
+/// A load to predict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Demand {
+    /// Requests per second.
+    Rate(f64),
+    /// Users, each of whom thinks for so many seconds after a response.
+    Users { count: f64, think_seconds: f64 },
+}
+
+/// A value with its interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Predicted {
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// What is predicted at a load.
+#[derive(Debug, Clone)]
+pub(crate) struct Prediction {
+    /// Requests in flight.
+    pub(crate) in_flight: f64,
+    /// Whether no load as high was tried.
+    pub(crate) is_beyond: bool,
+    /// Requests per second.
+    pub(crate) rate: Predicted,
+    /// Other statistics, in display units.
+    pub(crate) values: Vec<(MetricTag, String, Predicted)>,
+}
+
+/// A model of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    /// The loads that it is fitted to, by the number in flight.
+    pub(crate) levels: Vec<Level>,
+    pub(crate) curve: ServiceCurve,
+    /// Its relative error at a load that is left out.
+    pub(crate) error: f64,
+    /// The other curve and its error, if it could be fitted.
+    pub(crate) other: Option<(ServiceCurve, f64)>,
+    /// Curves that are fitted again, each with a relative residual.
+    again: Vec<(ServiceCurve, f64)>,
+    confidence: f64,
+}
+
+impl Model {
+    /// Fits a model to `levels`, with intervals at the level `confidence`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too few loads.
+    pub(crate) fn fit(mut levels: Vec<Level>, confidence: f64) -> Result<Self, String> {
+        levels.sort_by(|a, b| a.in_flight().total_cmp(&b.in_flight()));
+        let points: Vec<(f64, f64)> =
+            levels.iter().map(|level| (level.in_flight(), level.seconds)).collect();
+        let mut fits = ServiceCurve::fit(&points).into_iter();
+        let (curve, error) = fits.next().ok_or_else(|| {
+            let count = levels.len();
+            format!("{count} loads with results; at least 4 different ones are needed")
+        })?;
+        // Residuals of a fit are smaller than the errors of the truth by the numbers that are fitted.
+        let count = points.len() as f64;
+        let widened = (count / (count - 3.0)).sqrt();
+        let residuals: Vec<f64> = points
+            .iter()
+            .map(|(n, seconds)| (seconds / curve.seconds(*n)).ln() * widened)
+            .collect();
+        let mut random = ChaCha8Rng::seed_from_u64(0);
+        let mut draw = || residuals[random.random_range(0..residuals.len())];
+        let mut fit_again = || {
+            let moved: Vec<(f64, f64)> =
+                points.iter().map(|(n, _)| (*n, curve.seconds(*n) * draw().exp())).collect();
+            Some((curve.again(&moved)?, draw()))
+        };
+        let again = (0..RESAMPLES).filter_map(|_| fit_again()).collect();
+        Ok(Self { levels, curve, error, other: fits.next(), again, confidence })
+    }
+
+    /// Returns the relative residual of each load: by how much its latency exceeds the curve.
+    pub(crate) fn residuals(&self) -> impl Iterator<Item = (&Level, f64)> {
+        self.levels
+            .iter()
+            .map(|level| (level, level.seconds / self.curve.seconds(level.in_flight()) - 1.0))
+    }
+
+    /// The highest number in flight that was tried.
+    fn most_tried(&self) -> f64 {
+        self.levels.last().map_or(1.0, Level::in_flight)
+    }
+
+    /// Returns the highest rate up to the loads that were tried, with its interval, and the number in
+    /// flight.
+    #[must_use]
+    pub(crate) fn peak(&self) -> (f64, Predicted) {
+        let most = self.most_tried();
+        let (n, rate) = self.curve.peak(most);
+        let again = self.again.iter().map(|(curve, _)| curve.peak(most).1);
+        (n, self.interval(rate, again.collect()))
+    }
+
+    /// Predicts what the server does with `demand`; `None` if it is more than it can do, or beyond what
+    /// can be predicted.
+    #[must_use]
+    pub(crate) fn predict(&self, demand: Demand) -> Option<Prediction> {
+        let most = BEYOND * self.most_tried();
+        let n = in_flight(&self.curve, demand, most)?;
+        // A curve that cannot do it has an infinite latency, so the interval has no upper end.
+        let again: Vec<(Option<f64>, ServiceCurve, f64)> = self
+            .again
+            .iter()
+            .map(|(curve, residual)| (in_flight(curve, demand, most), *curve, *residual))
+            .collect();
+        let rates = again.iter().map(|(n, curve, residual)| match (demand, n) {
+            (Demand::Rate(rate), _) => rate,
+            (_, Some(n)) => curve.rate(*n) / residual.exp(),
+            (_, None) => 0.0,
+        });
+        let rate = self.interval(self.curve.rate(n), rates.collect());
+        let known = self.levels.first().map_or(&[][..], |level| &level.values);
+        let values = known.iter().filter_map(|(metric, statistic, _)| {
+            let value = |curve: &ServiceCurve, n: f64| {
+                Some(curve.seconds(n) * self.ratio(*metric, statistic, n)?)
+            };
+            let errors = self.ratio_errors(*metric, statistic);
+            let errors = errors.iter().chain(errors.is_empty().then_some(&0.0)).cycle();
+            let again = again.iter().zip(errors).map(|((n, curve, residual), error)| {
+                let found = n.and_then(|n| value(curve, n));
+                found.map_or(f64::INFINITY, |found| found * (residual + error).exp())
+            });
+            let predicted = self.interval(value(&self.curve, n)?, again.collect());
+            Some((*metric, statistic.clone(), predicted))
+        });
+        let values = values.collect();
+        Some(Prediction { in_flight: n, is_beyond: n > self.most_tried(), rate, values })
+    }
+
+    /// Returns the ratio of a statistic to the mean latency at `n` in flight: between two loads that were
+    /// tried, both on logarithmic scales; beyond them, that of the nearest.
+    fn ratio(&self, metric: MetricTag, statistic: &str, n: f64) -> Option<f64> {
+        interpolated(&self.ratios(metric, statistic), n.ln()).map(f64::exp)
+    }
+
+    /// Returns the logarithms of the number in flight and of the ratio at each load.
+    fn ratios(&self, metric: MetricTag, statistic: &str) -> Vec<(f64, f64)> {
+        let ratio = |level: &Level| {
+            let ratio = level.value(metric, statistic)? / level.seconds;
+            Some((level.in_flight().ln(), ratio.ln()))
+        };
+        self.levels.iter().filter_map(ratio).collect()
+    }
+
+    /// Returns by how much the logarithm of a ratio that is interpolated differs from that at each load
+    /// between two others, if it is left out.
+    fn ratio_errors(&self, metric: MetricTag, statistic: &str) -> Vec<f64> {
+        let known = self.ratios(metric, statistic);
+        let error = |at: usize| {
+            let mut rest = known.clone();
+            let (x, y) = rest.remove(at);
+            Some(y - interpolated(&rest, x)?)
+        };
+        (1..known.len().saturating_sub(1)).filter_map(error).collect()
+    }
+
+    fn interval(&self, value: f64, mut again: Vec<f64>) -> Predicted {
+        again.sort_unstable_by(f64::total_cmp);
+        let tail = 100.0 * tail(self.confidence);
+        // Neighbours are not interpolated with infinity.
+        let end = |percent: f64| {
+            let found = percentile(&again, percent);
+            found.map_or(value, |end| if end.is_nan() { f64::INFINITY } else { end })
+        };
+        Predicted { value, low: end(tail).min(value), high: end(100.0 - tail).max(value) }
+    }
+
+    /// Returns the largest number of users, thinking for so many seconds, with whom the intervals of all
+    /// that `filters` limit are within the limits; 0 if not even with one.
+    #[must_use]
+    pub(crate) fn most_users(&self, think_seconds: f64, filters: &[Filter]) -> u64 {
+        let meets = |users: u64| {
+            let demand = Demand::Users { count: users as f64, think_seconds };
+            self.predict(demand).is_some_and(|found| filters.iter().all(|it| found.meets(it)))
+        };
+        let (mut low, mut high) = (0, 1);
+        while high < 1 << 30 && meets(high) {
+            (low, high) = (high, 2 * high);
+        }
+        while high - low > 1 {
+            let middle = u64::midpoint(low, high);
+            *if meets(middle) { &mut low } else { &mut high } = middle;
+        }
+        low
+    }
+}
+
+impl Prediction {
+    /// Returns what is predicted of a statistic.
+    #[must_use]
+    pub(crate) fn of(&self, metric: MetricTag, statistic: &str) -> Option<Predicted> {
+        if metric == tag::REQUEST_THROUGHPUT {
+            return Some(self.rate);
+        }
+        let is_it =
+            |(tag, name, _): &&(MetricTag, String, Predicted)| *tag == metric && name == statistic;
+        self.values.iter().find(is_it).map(|(_, _, predicted)| *predicted)
+    }
+
+    /// Returns whether the interval of what `filter` limits is within the limit.
+    #[must_use]
+    pub(crate) fn meets(&self, filter: &Filter) -> bool {
+        self.of(filter.metric, &filter.statistic).is_some_and(|found| {
+            let end = match filter.op {
+                Comparison::Below | Comparison::AtMost => found.high,
+                Comparison::Above | Comparison::AtLeast => found.low,
+            };
+            filter.op.holds(end, filter.threshold)
+        })
+    }
+
+    /// Compares the prediction with a run: each statistic with what was measured, and whether it came
+    /// true.
+    #[must_use]
+    pub(crate) fn compare(&self, run: &Level) -> Vec<(String, Predicted, f64, bool)> {
+        let header = |metric, statistic: &str| {
+            let name = Registry::row(metric).map_or("", |row| row.header);
+            format!("{name} {statistic}")
+        };
+        let rate = Some((header(tag::REQUEST_THROUGHPUT, "avg"), self.rate, run.rate));
+        let values = self.values.iter().map(|(metric, statistic, predicted)| {
+            Some((header(*metric, statistic), *predicted, run.value(*metric, statistic)?))
+        });
+        let rows = std::iter::once(rate).chain(values).flatten();
+        rows.map(|(name, predicted, measured)| {
+            let is_true = (predicted.low..=predicted.high).contains(&measured);
+            (name, predicted, measured, is_true)
+        })
+        .collect()
+    }
+}
+
+/// Returns the value at `x` of the line through points in ascending order; beyond them, that of the
+/// nearest.
+fn interpolated(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let at = points.partition_point(|(point, _)| *point < x);
+    match (at.checked_sub(1).and_then(|below| points.get(below)), points.get(at)) {
+        (Some((x0, y0)), Some((x1, y1))) => Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0)),
+        (Some((_, y)), None) | (None, Some((_, y))) => Some(*y),
+        (None, None) => None,
+    }
+}
+
+/// Returns the number of requests in flight that `demand` leads to, of at most `most`.
+fn in_flight(curve: &ServiceCurve, demand: Demand, most: f64) -> Option<f64> {
+    let (excess, high): (Box<dyn Fn(f64) -> f64>, f64) = match demand {
+        Demand::Rate(rate) => {
+            let (at, peak) = curve.peak(most);
+            if rate > peak {
+                return None;
+            }
+            (Box::new(move |n| curve.rate(n) - rate), at)
+        }
+        // By the interactive response time law, users = rate * (latency + think time).
+        Demand::Users { count, think_seconds } => {
+            (Box::new(move |n| n + curve.rate(n) * think_seconds - count), count)
+        }
+    };
+    let (mut low, mut high) = (0.0, high);
+    for _ in 0..100 {
+        let middle = f64::midpoint(low, high);
+        *if excess(middle) < 0.0 { &mut low } else { &mut high } = middle;
+    }
+    (high <= most).then_some(high)
+}
+
+#[cfg(test)]
+mod tests;
