@@ -334,6 +334,8 @@ impl Prediction {
         let values = self.values.iter().map(|(metric, statistic, predicted)| {
             Some((header(*metric, statistic), *predicted, run.value(*metric, statistic)?))
         });
+        // The rate that was asked for is not predicted.
+        let rate = rate.filter(|(_, predicted, _)| predicted.low < predicted.high);
         let rows = std::iter::once(rate).chain(values).flatten();
         rows.map(|(name, predicted, measured)| {
             let is_true = (predicted.low..=predicted.high).contains(&measured);
