@@ -1,7 +1,5 @@
 //! The flags of `aiperf ab`.
 
-#![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
-
 use std::ffi::OsString;
 
 use clap::Args;

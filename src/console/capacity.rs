@@ -119,13 +119,11 @@ pub(crate) fn render_prediction(
     } else {
         ""
     };
-    let met: String = objectives
-        .iter()
-        .map(|filter| {
-            let verb = if prediction.meets(filter) { "is met" } else { "is not shown to be met" };
-            format!("{} {verb}.\n", required(filter))
-        })
-        .collect();
+    let met = objectives.iter().map(|filter| {
+        let verb = if prediction.meets(filter) { "is met" } else { "is not shown to be met" };
+        format!("{} {verb}.\n", required(filter))
+    });
+    let met = met.collect::<Vec<_>>().concat();
     let table = figures(&title, header, rows.into_iter(), style);
     format!("{table}{beyond}{met}\n")
 }

@@ -1,5 +1,7 @@
 //! What is shown of a run.
 
+use std::fmt::Write as _;
+
 use super::style::Style;
 use super::table::SummaryTable;
 use super::warning::{Given, Warning};
@@ -54,7 +56,8 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
     }
     text.push_str(&later);
     if let Some(early) = &report.outcome.ended_early {
-        text.push_str(&format!("Early end: {early}\n\n"));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "Early end: {early}\n");
     }
     if let Some(health) = &report.outcome.client_health {
         text.push_str(&health::render(health, style));

@@ -111,11 +111,17 @@ impl Test {
         let shown = |tag| Some(Registry::row(tag)?.to_display(value(tag)?));
         let flag = |is_set: bool| f64::from(u8::from(is_set));
         match self.source {
-            Source::Mean(tag) => shown(tag).into_iter().for_each(|value| self.values.push(value)),
+            Source::Mean(tag) => {
+                if let Some(value) = shown(tag) {
+                    self.values.push(value);
+                }
+            }
             Source::Percentile(tag, _) => {
                 let (operator, limit) = (self.operator, self.limit);
                 let beyond = shown(tag).map(|value| flag(!operator.holds(value, limit)));
-                beyond.into_iter().for_each(|beyond| self.values.push(beyond));
+                if let Some(beyond) = beyond {
+                    self.values.push(beyond);
+                }
             }
             Source::Share(tag) => self.values.push(flag(value(tag).is_some_and(|it| it > 0.0))),
             Source::Failures => self.values.push(flag(failed)),

@@ -63,7 +63,7 @@ pub(crate) struct Limit {
     pub(crate) metric: &'static Metric,
     pub(crate) statistic: Statistic,
     pub(crate) operator: Operator,
-    pub(crate) limit: f64,
+    pub(crate) bound: f64,
 }
 
 impl Limit {
@@ -72,8 +72,8 @@ impl Limit {
         let malformed = || LimitError::Malformed(text.to_owned());
         let (subject, operator, limit) = split(text).ok_or_else(malformed)?;
         let (metric, statistic) = measured(subject)?;
-        let limit = in_unit_of(metric, statistic, limit)?;
-        Ok(Self { metric, statistic, operator, limit })
+        let bound = in_unit_of(metric, statistic, limit)?;
+        Ok(Self { metric, statistic, operator, bound })
     }
 }
 

@@ -76,7 +76,7 @@ fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
 }
 
 fn parse_limit(text: &str) -> Result<Objective, MetricsError> {
-    let Limit { metric, statistic, operator, limit } = Limit::parse(text)?;
+    let Limit { metric, statistic, operator, bound } = Limit::parse(text)?;
     if !matches!(metric.kind, Kind::Record(_)) || statistic.name != Statistic::AVG.name {
         return Err(MetricsError::NotPerRequest(metric.tag));
     }
@@ -88,7 +88,7 @@ fn parse_limit(text: &str) -> Result<Objective, MetricsError> {
     if operator != wanted {
         return Err(MetricsError::ObjectiveDirection { tag: metric.tag, wanted: wanted.symbol() });
     }
-    Ok(Objective { tag: metric.tag, threshold: limit })
+    Ok(Objective { tag: metric.tag, threshold: bound })
 }
 
 /// Returns the tags of the metrics that `is_candidate` accepts and that are similar to `name`,

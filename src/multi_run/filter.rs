@@ -93,7 +93,7 @@ impl Filter {
             let parsed = Limit::parse(text).map_err(|error| error.to_string())?;
             let op = Comparison::of(parsed.operator)
                 .ok_or("a condition is an upper or a lower limit; use <=, <, >= or >")?;
-            return Ok(Self::new(parsed.metric.tag, parsed.statistic.name, op, parsed.limit));
+            return Ok(Self::new(parsed.metric.tag, parsed.statistic.name, op, parsed.bound));
         }
         let parts: Vec<&str> = text.split(':').map(str::trim).collect();
         let [name, statistic, op, threshold] = parts[..] else {

@@ -86,7 +86,8 @@ impl<'a> Planner<'a> {
                             |(cell, _): &(&Variation, _)| Load::of(&cell.values) == Some(load);
                         let cell = cells.iter().position(is_it)?;
                         let (_, trials) = cells.get(cell)?;
-                        let trial = (0..).find(|trial| !trials.has(*trial))?;
+                        let runs = trials.runs.len() as u64;
+                        let trial = (0..=runs).find(|trial| !trials.has(*trial))?;
                         return Some(Next::Again(Step { cell, trial }));
                     }
                 }

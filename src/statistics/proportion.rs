@@ -78,6 +78,7 @@ pub(crate) fn regularized(x: f64, a: f64, b: f64) -> f64 {
     factor.exp() * fraction(x, a, b) / a
 }
 
+#[expect(clippy::many_single_char_names, reason = "the names of the literature")]
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
     /// Most steps; about √(a + b) are needed.
     const STEPS: u32 = 100_000;

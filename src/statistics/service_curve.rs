@@ -62,8 +62,9 @@ impl ServiceCurve {
     /// about the error.
     #[must_use]
     pub(crate) fn fit(points: &[(f64, f64)]) -> Vec<(Self, f64)> {
-        let fits: [fn(&[(f64, f64)]) -> Option<Self>; 2] = [scalability, slots];
-        let tested = |fit: &fn(&[(f64, f64)]) -> Option<Self>| {
+        type Fit = fn(&[(f64, f64)]) -> Option<ServiceCurve>;
+        let fits: [Fit; 2] = [scalability, slots];
+        let tested = |fit: &Fit| {
             let error = |left_out: usize| {
                 let mut rest = points.to_vec();
                 let (n, seconds) = rest.remove(left_out);

@@ -221,6 +221,6 @@ fn a_run_ends_when_its_load_is_saturated() {
     let summary = run.summary();
     assert_eq!(summary["ended_early"]["cause"], "saturated", "{}", summary["load_health"]);
     assert_eq!(summary["load_health"]["verdict"], "saturated");
-    let served = summary["load_health"]["served_rate"].as_f64().unwrap();
-    assert!((60.0..90.0).contains(&served), "{}", summary["load_health"]);
+    let served_rate = summary["load_health"]["served_rate"].as_f64().unwrap();
+    assert!((60.0..90.0).contains(&served_rate), "{}", summary["load_health"]);
 }

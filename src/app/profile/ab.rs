@@ -270,13 +270,12 @@ impl Order {
     }
 
     fn next_pair(&mut self) -> [usize; 2] {
-        let starts_with_b = match self.last.take() {
-            Some(before) => !before,
-            None => {
-                let drawn = self.random.random_bool(0.5);
-                self.last = Some(drawn);
-                drawn
-            }
+        let starts_with_b = if let Some(before) = self.last.take() {
+            !before
+        } else {
+            let drawn = self.random.random_bool(0.5);
+            self.last = Some(drawn);
+            drawn
         };
         if starts_with_b { [1, 0] } else { [0, 1] }
     }

@@ -90,10 +90,7 @@ impl Run {
         self.begin(followers);
         let measurer = self.measurer();
         let mut files = self.open_files(interrupt)?;
-        for warning in &self.config.warnings {
-            tracing::warn!("{warning}");
-        }
-        self.warn_of_connection_limit();
+        self.warn();
         let schedule = &self.config.schedule;
         let phases = schedule.phases.clone();
         let own_phases = schedule.own_phases();
@@ -292,6 +289,14 @@ impl Run {
     fn start_wall_ns(&self, phases: &[PhaseStats]) -> u64 {
         let start = self::profiling(phases).map_or_else(Clock::now, |phase| phase.start);
         self.clock.wall_ns(start)
+    }
+
+    /// Prints the warnings about the configuration.
+    fn warn(&self) {
+        for warning in &self.config.warnings {
+            tracing::warn!("{warning}");
+        }
+        self.warn_of_connection_limit();
     }
 
     /// Warns if the concurrency exceeds the connection limit, since requests beyond it wait in
