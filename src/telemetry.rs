@@ -256,7 +256,7 @@ impl Telemetry {
     }
 
     /// Exports the health of the load in the profiling phase, if there is any.
-    pub(crate) fn load_health(&self, health: Option<&LoadHealth>) {
+    pub fn load_health(&self, health: Option<&LoadHealth>) {
         if let Some((client, health)) = self.client.as_ref().zip(health) {
             client.lock().load_health(health);
         }

@@ -259,9 +259,9 @@ pub(super) struct InputArgs {
     /// Seed for all random choices; the same seed makes the same prompts and schedule
     #[arg(long, value_name = "SEED", value_parser = count)]
     pub(super) random_seed: Option<u64>,
-    /// Service level objectives, such as 'ttft<=200ms request_latency<=2s', or TAG:VALUE in display
-    /// units as in AIPerf
-    #[arg(long, value_name = "OBJECTIVE", num_args = 1.., help_heading = "Goodput", group = "objective")]
+    /// Service level objectives: TAG:VALUE in display units, or limits such as
+    /// 'ttft<=200ms request_latency<=2s'
+    #[arg(long, value_name = "TAG:VALUE", num_args = 1.., help_heading = "Goodput", group = "objective")]
     pub(super) goodput: Vec<String>,
 }
 

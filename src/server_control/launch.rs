@@ -31,8 +31,9 @@ impl Launched {
         shell.spawn().map(Self)
     }
 
-    /// Returns an error that says how the server ended, if it has.
-    pub(crate) fn check(&mut self) -> io::Result<()> {
+    /// Returns an error that says how the server ended, if it has; waits up to `patience` for that.
+    pub(crate) fn check(&mut self, patience: Duration) -> io::Result<()> {
+        let _ = child::watch(&self.0)?.recv_timeout(patience);
         match self.0.try_wait()? {
             None => Ok(()),
             Some(status) => Err(io::Error::other(format!("it ended with {status}"))),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use aiperf::endpoint::{EndpointType, ParsedResponse};
 use aiperf::environment::Environment;
 use aiperf::interrupt::Interrupter;
-use aiperf::metrics::health::{ClientHealth, Cpu, Verdict};
+use aiperf::metrics::health::{ClientHealth, Cpu, LoadHealth, Verdict};
 use aiperf::metrics::metric::{
     ConsoleGroup, Distribution, Kind, MeasuredRecord, Metric, MetricFlags, MetricResult,
     Observation, RecordValues, Settings, Stats, Value, ValueType,
@@ -916,6 +916,15 @@ pub(crate) fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
     QueueStats { bytes, spilled_records, ..QueueStats::default() }
 }
 
+fn load_health() -> LoadHealth {
+    let interval = |value: f64| serde_json::json!({"value": value, "low": 1.0, "high": 50.0});
+    let load = serde_json::json!({
+        "verdict": "saturated", "offered_rate": 122.0, "served_rate": 81.0, "since_seconds": 0.4,
+        "queue_slope": interval(41.0), "latency_drift_percent": interval(20.0),
+    });
+    serde_json::from_value(load).unwrap()
+}
+
 fn health() -> ClientHealth {
     let reason = serde_json::json!({"verdict": "suspect", "finding": "it was slow", "advice": "-"});
     let reason = serde_json::from_value(reason).unwrap();
@@ -1008,6 +1017,7 @@ fn everything_received_is_as_the_registry_says() {
     run.queue(PhaseKind::Profiling, &queue(4_000, 3));
     run.queue(PhaseKind::Profiling, &queue(5_000, 8));
     run.telemetry.health(PhaseKind::Profiling, &health());
+    run.telemetry.load_health(Some(&load_health()));
     assert_delivered(&run.finish(TIMEOUT));
 
     let registry = registry();

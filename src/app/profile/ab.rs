@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rand::{RngExt, SeedableRng};
@@ -35,6 +36,9 @@ use crate::tokenizer::TokenCounter;
 
 /// Name of the file with the comparison.
 const FILE: &str = "ab.json";
+
+/// Time in which a command that cannot start a server usually ends.
+const START: Duration = Duration::from_millis(500);
 
 /// Names of the sides, and of their directories.
 const NAMES: [&str; 2] = ["a", "b"];
@@ -136,12 +140,12 @@ impl Side {
         self.failure.clone().or(invalid)
     }
 
-    /// Returns an error if its server has ended.
-    fn check_server(&mut self, name: &str) -> anyhow::Result<()> {
+    /// Returns an error if its server has ended, or ends within `patience`.
+    fn check_server(&mut self, name: &str, patience: Duration) -> anyhow::Result<()> {
         let Some(server) = &mut self.server else { return Ok(()) };
         let log = self.config.artifacts.directory.join("server.log");
         let what = || format!("server {name} is not running; see {}", log.display());
-        server.check().with_context(what)
+        server.check(patience).with_context(what)
     }
 }
 
@@ -202,7 +206,7 @@ impl Blocks {
         }
         let name = NAMES[at];
         let side = &mut self.sides[at];
-        side.check_server(name)?;
+        side.check_server(name, if pair == 0 { START } else { Duration::ZERO })?;
         let member = Member::new(side.group, pair, None);
         let place = side.config.artifacts.directory.join(Member::place(pair));
         let mut config = side.config.run_of_many(member, place);
@@ -212,7 +216,11 @@ impl Blocks {
         let inputs = RunInputs::with(&mut config, Arc::clone(&side.counter))?;
         let mut run = Run::new(config, inputs)?;
         run.name = Some(format!("Pair {} of {}: {name}", pair + 1, self.pairs));
-        run.ready_servers(&self.interrupt)?;
+        if let Err(error) = run.ready_servers(&self.interrupt) {
+            // That it has ended is the better explanation.
+            side.check_server(name, Duration::ZERO)?;
+            return Err(error);
+        }
         let followers = self.audience.followers();
         let measured = run.measure(&self.interrupt, &followers)?;
         let mut ending = run.conclude(measured);
