@@ -2,7 +2,7 @@
 //!
 //! Starting at the lower bound, the load is doubled until a condition seems not to be met; then the
 //! range between the highest load that seems to meet them and the next one is bisected. Loads that
-//! cannot be told are repeated ([`limit`](super::limit)).
+//! cannot be told are repeated (`limit.rs`).
 
 use std::cmp::Ordering;
 
