@@ -51,6 +51,7 @@ def of(run, registry):
     _add_steady_state(expected, registry, run.summary.get("steady_state", {}))
     _add_time_breakdown(expected, run.summary.get("time_breakdown", {}))
     _add_health(expected, run.summary["client_health"])
+    _add_load(expected, run.summary.get("load_health"))
     _add_run(expected, run)
     if "aiperf.client.traces.lost" in registry:
         traces = run.summary["telemetry"].get("traces", {})
@@ -249,3 +250,21 @@ def _add_health(expected, health):
             expected.gauges[f"aiperf.client.{name}", "profiling", None] = float(number)
     spilled = health.get("queue", {}).get("spilled_records", 0)
     expected.counters["aiperf.client.queue.spilled", "profiling", ""] = float(spilled)
+
+
+def _add_load(expected, health):
+    """Whether the server kept up with the load, if that is known."""
+    if health is None:
+        return
+    verdicts = ["sustained", "too_short_to_tell", "not_stationary", "saturated"]
+    drift = health.get("latency_drift_percent")
+    gauges = {
+        "verdict": verdicts.index(health["verdict"]),
+        "offered_rate": health["offered_rate"],
+        "served_rate": health["served_rate"],
+        "queue_growth": health.get("queue_slope", {}).get("value"),
+        "latency_drift": drift and drift["value"] / 100,
+    }
+    for name, number in gauges.items():
+        if number is not None:
+            expected.gauges[f"aiperf.load.{name}", "profiling", None] = float(number)
