@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::environment::Environment;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, StandardNormal};
@@ -165,6 +166,20 @@ impl Server {
     }
 }
 
+/// Returns the number of runs for each row of a study: `all`, with which the tables of `docs/decisions`
+/// were made, if `AIPERF_TEST_STUDIES` is set; otherwise two, by which the unit tests see that the study
+/// works.
+pub(crate) fn runs(all: u64) -> u64 {
+    if Environment::process().get("AIPERF_TEST_STUDIES").is_some() { all } else { 2 }
+}
+
+/// Returns how many of so many `runs` an event of this `probability` hardly ever exceeds: four standard
+/// deviations, and one, above the mean.
+pub(crate) fn most_of(runs: u64, probability: f64) -> usize {
+    let mean = runs as f64 * probability;
+    (mean + 4.0 * (mean * (1.0 - probability)).sqrt() + 1.0).floor() as usize
+}
+
 /// Returns uniformly distributed times of stalls for a run of `seconds`: on average `count`, each of
 /// `length`.
 pub(crate) fn stalls(seconds: f64, count: f64, length: f64, seed: u64) -> Vec<(f64, f64)> {
@@ -205,6 +220,12 @@ mod tests {
         assert!((last - 2.0).abs() < 1e-9, "{last}");
         // All but the first eight wait for the four before them.
         assert!(requests[8..].iter().all(|request| (request.latency() - 0.2).abs() < 1e-9));
+    }
+
+    #[test]
+    fn an_event_seldom_exceeds_its_limit() {
+        // 4 and 4 √(400 · 0.01 · 0.99) = 7.96, and 1.
+        assert_eq!((most_of(400, 0.01), most_of(2, 1.0), most_of(2, 0.0)), (12, 3, 1));
     }
 
     #[test]

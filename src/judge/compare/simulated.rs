@@ -7,7 +7,7 @@ use crate::metrics::health::ClientBounds;
 use crate::metrics::metric::{MetricResult, Observation, RecordValues, Stats, Value};
 use crate::metrics::steady::Unsteady;
 use crate::schedule::PhaseKind;
-use crate::statistics::simulation::{Arrivals, Server, Service, Simulated};
+use crate::statistics::simulation::{Arrivals, Server, Service, Simulated, most_of, runs};
 
 /// The share of a service until the first token.
 const PREFILL: f64 = 0.3;
@@ -107,9 +107,10 @@ fn what_is_needed_tells_in_most_cases() {
     assert!(2 * told > advised, "{told} of {advised}");
 }
 
+/// Prints the table of `docs/decisions/comparing.md`.
 #[test]
-#[ignore = "a study of minutes: prints the tables of docs/decisions/comparing.md"]
 fn how_often_comparisons_are_right() {
+    let runs = runs(200);
     let services = [
         ("lognormal 0.05", Service::Lognormal(0.05)),
         ("lognormal 0.3", Service::Lognormal(0.3)),
@@ -127,8 +128,9 @@ fn how_often_comparisons_are_right() {
             (2000, 1.05, &[]),
             (2000, 1.15, &GATES),
         ] {
-            let outcomes: Vec<Conclusion> =
-                (0..200).map(|seed| compare(gates, service, count, slower, seed).outcome).collect();
+            let outcomes: Vec<Conclusion> = (0..runs)
+                .map(|seed| compare(gates, service, count, slower, seed).outcome)
+                .collect();
             let share = |of| outcomes.iter().filter(|outcome| **outcome == of).count();
             println!(
                 "| {name} | {count} | {:.0}% | {} | {} | {} | {} |",
@@ -138,6 +140,13 @@ fn how_often_comparisons_are_right() {
                 share(Conclusion::Regression),
                 share(Conclusion::CannotTell)
             );
+            let wrong = share(if slower > 1.0 && count == 2000 {
+                Conclusion::NoRegression
+            } else {
+                Conclusion::Regression
+            });
+            let is_told = slower == 1.0 || slower == 1.15;
+            assert!(!is_told || wrong <= most_of(runs, 0.05), "{name}, {count}, {slower}: {wrong}");
         }
     }
 }

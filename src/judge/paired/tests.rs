@@ -11,6 +11,7 @@ use crate::metrics::health::ClientBounds;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
+use crate::statistics::simulation;
 
 fn plan(gates: &[&str], tolerance_percent: f64) -> Plan {
     let gates: Vec<RelativeGate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
@@ -168,8 +169,8 @@ fn looking_again_and_again_finds_nothing_that_is_not_there() {
     assert!(found <= 6, "{found}");
 }
 
+/// Prints the table of `docs/decisions/comparing.md`.
 #[test]
-#[ignore = "a study of minutes: prints the table of docs/decisions/comparing.md"]
 fn how_many_pairs_tell() {
     println!(
         "| noise | truth | tolerance | at most | regression | improvement | no difference | pairs: median, 90% |"
@@ -180,6 +181,7 @@ fn how_many_pairs_tell() {
         [(1.0, 2.0, 100, 200), (1.05, 2.0, 100, 100), (1.05, 2.0, 60, 100), (1.01, 0.5, 300, 20)]
     {
         for (name, noise) in [("calm", calm), ("busy", BUSY), ("busier", wild)] {
+            let runs = simulation::runs(runs);
             let mut paired = Paired::new(plan(&[], tolerance), most);
             let mut counts = [0; 3];
             let mut needed = Vec::new();
@@ -203,6 +205,9 @@ fn how_many_pairs_tell() {
                 at(50),
                 at(90)
             );
+            let is_same = slower == 1.0;
+            let wrong = if is_same { counts[0] + counts[1] } else { counts[1] };
+            assert!(wrong <= simulation::most_of(runs, 0.05), "{name}, {slower}: {counts:?}");
         }
     }
 }

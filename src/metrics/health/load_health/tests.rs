@@ -2,7 +2,7 @@ use super::*;
 use crate::metrics::metric::{Observation, RecordValues};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::PhaseKind;
-use crate::statistics::simulation::{Arrivals, Server, Service, Simulated};
+use crate::statistics::simulation::{Arrivals, Server, Service, Simulated, most_of, runs};
 
 /// Start of the phase in seconds.
 const ORIGIN: f64 = 1000.0;
@@ -203,11 +203,11 @@ fn a_load_of_110_percent_is_found_in_time() {
     assert!(verdicts.count(LoadVerdict::Saturated) >= 18, "{:?}", verdicts.counts);
 }
 
+/// Prints the tables of `docs/decisions/load-health.md`.
 #[test]
-#[ignore = "a study of minutes: prints the tables of docs/decisions/load-health.md"]
-fn study() {
-    const RUNS: u64 = 400;
-    let percent = |count: usize| format!("{:.1}%", 100.0 * count as f64 / RUNS as f64);
+fn how_often_verdicts_are_right() {
+    let runs = runs(400);
+    let percent = |count: usize| format!("{:.1}%", 100.0 * count as f64 / runs as f64);
     let row = |name: String, verdicts: &Verdicts| {
         let cells: Vec<_> = verdicts.counts.iter().rev().map(|count| percent(*count)).collect();
         println!("| {name} | {} |", cells.join(" | "));
@@ -217,8 +217,11 @@ fn study() {
             let server = Server::new(16, 1.0, service);
             for (kind, arrivals) in kinds(load * server.capacity()) {
                 for count in [200, 1000, 5000, 20_000] {
-                    let verdicts = Verdicts::of(&server, arrivals, count, RUNS);
+                    let verdicts = Verdicts::of(&server, arrivals, count, runs);
                     row(format!("{:.0}% | {kind} | {name} | {count}", 100.0 * load), &verdicts);
+                    let alarms = verdicts.alarms();
+                    let is_false = load < 1.0 && alarms > most_of(runs, 0.01);
+                    assert!(!is_false, "{load}, {kind}, {name}, {count}: {alarms}");
                 }
             }
         }
@@ -230,7 +233,7 @@ fn study() {
             for count in [200, 1000, 5000] {
                 let mut server = Server::new(16, 1.0, service);
                 server.drift = drift * 16.0 / f64::from(count);
-                let verdicts = Verdicts::of(&server, Arrivals::Closed(16), count as usize, RUNS);
+                let verdicts = Verdicts::of(&server, Arrivals::Closed(16), count as usize, runs);
                 row(
                     format!("drift of {:.0}% | closed | {name} | {count}", 100.0 * drift),
                     &verdicts,
