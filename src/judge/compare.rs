@@ -352,7 +352,7 @@ impl Measure {
 
     fn estimate(&self, base: &Measured, new: &Measured, level: f64, amount: Amount) -> Estimate {
         let scale = self.scale([base.value, new.value]);
-        let none = || Shortage { why: "its interval has no limits".to_owned(), needed: None };
+        let none = || Shortage { why: "its interval is unbounded".to_owned(), needed: None };
         Estimate {
             base: base.value,
             new: new.value,

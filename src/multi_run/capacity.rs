@@ -210,7 +210,7 @@ impl Model {
     pub(crate) fn predict(&self, demand: Demand) -> Option<Prediction> {
         let most = BEYOND * self.most_tried();
         let n = in_flight(&self.curve, demand, most)?;
-        // A curve that cannot do it has an infinite latency, so the interval has no upper end.
+        // A curve that cannot do it has an infinite latency, so the interval does not have an upper end.
         let again: Vec<(Option<f64>, ServiceCurve, f64)> = self
             .again
             .iter()

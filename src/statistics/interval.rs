@@ -131,7 +131,7 @@ impl Measured {
         Self { value: self.value * factor, spread, ..self }
     }
 
-    /// Returns half the width of its interval at the confidence `level`; `None` if it has no limits.
+    /// Returns half the width of its interval at the confidence `level`; `None` if it is unbounded.
     pub(crate) fn half_width(&self, level: f64) -> Option<f64> {
         let t = student_t::critical(level, whole(self.degrees))?;
         let [below, above] = self.reach(t, Scale::Difference)?;
@@ -183,7 +183,7 @@ pub(crate) fn shift(base: &Measured, new: &Measured, scale: Scale) -> f64 {
 }
 
 /// Returns the interval of that difference at the confidence `level`;
-/// `None` if it has no limits.
+/// `None` if it is unbounded.
 pub(crate) fn difference(
     base: &Measured,
     new: &Measured,

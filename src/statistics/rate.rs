@@ -170,7 +170,7 @@ fn of_starts(
     let round = mean.round().max(1.0) as usize;
     for (number, gap) in gaps.enumerate().skip(skipped) {
         let after = count - 1 - number;
-        // The last request has no other after it.
+        // Nothing follows the last request.
         if after > 0 {
             let latency = gap.span.end - gap.span.start;
             let seconds = gap.seconds - by * (gap.area - latency);
