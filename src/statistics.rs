@@ -9,6 +9,7 @@ pub(crate) mod effective;
 mod estimate;
 pub(crate) mod interval;
 pub(crate) mod isotonic;
+pub(crate) mod linear;
 pub(crate) mod normal;
 pub(crate) mod percentile;
 pub(crate) mod proportion;

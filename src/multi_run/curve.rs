@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sweep::Results;
 use crate::metrics::{MetricTag, tag};
+use crate::statistics::linear;
 
 /// What is computed from the cells of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,7 +88,7 @@ fn polynomial(points: &[(f64, f64)], degree: usize) -> Option<Fit> {
             equation[size] += power(row) * y;
         }
     }
-    let scaled = solved(system)?;
+    let scaled = linear::solved(system)?;
     let unscaled =
         |(exponent, value): (usize, &f64)| value / scale.powi(i32::try_from(exponent).unwrap_or(0));
     let mut coefficients: Vec<f64> = scaled.iter().enumerate().map(unscaled).collect();
@@ -100,29 +101,6 @@ fn polynomial(points: &[(f64, f64)], degree: usize) -> Option<Fit> {
         fit.r_squared = 1.0 - rest / total;
     }
     fit.coefficients.iter().all(|it| it.is_finite()).then_some(fit)
-}
-
-/// Solves linear equations, each with its right side as the last element, by elimination with
-/// partial pivoting; `None` if they do not have exactly one solution.
-fn solved(mut system: Vec<Vec<f64>>) -> Option<Vec<f64>> {
-    let size = system.len();
-    for column in 0..size {
-        let pivot = (column..size)
-            .max_by(|a, b| system[*a][column].abs().total_cmp(&system[*b][column].abs()))?;
-        system.swap(column, pivot);
-        let leading = system[column].clone();
-        // The sums are at most the number of points, so this is rounding.
-        if leading[column].abs() < 1e-12 {
-            return None;
-        }
-        for row in (0..size).filter(|row| *row != column) {
-            let factor = system[row][column] / leading[column];
-            for (value, above) in system[row].iter_mut().zip(&leading) {
-                *value -= factor * above;
-            }
-        }
-    }
-    Some(system.iter().enumerate().map(|(row, values)| values[size] / values[row]).collect())
 }
 
 /// Returns the value of the parameter with the index `parameter` and of a statistic for each cell

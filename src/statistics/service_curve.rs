@@ -9,6 +9,8 @@
 //! - slots, R(n) = S max(1, n / c): the asymptotes of a closed queueing network, whose c slots take S
 //!   seconds for a request (Lazowska et al., "Quantitative System Performance", 1984, chapter 5).
 
+use super::linear;
+
 /// Number of numbers of slots that are tried between the lowest and the highest load.
 const STEPS: u32 = 400;
 
@@ -112,7 +114,7 @@ fn scalability(points: &[(f64, f64)]) -> Option<ServiceCurve> {
             }
         }
         let mut terms = [0.0; 3];
-        for (at, term) in used.iter().zip(solved(system)?) {
+        for (at, term) in used.iter().zip(linear::solved(system)?) {
             terms[*at] = term;
         }
         let is_possible = terms[0] > 0.0 && terms.iter().all(|term| *term >= 0.0);
@@ -139,29 +141,6 @@ fn slots(points: &[(f64, f64)]) -> Option<ServiceCurve> {
 
 fn squares(curve: &ServiceCurve, points: &[(f64, f64)]) -> f64 {
     points.iter().map(|(n, seconds)| (curve.seconds(*n) / seconds - 1.0).powi(2)).sum()
-}
-
-/// Solves linear equations, each with its right side as the last element, by elimination with partial
-/// pivoting; `None` if they do not have exactly one solution.
-fn solved(mut system: Vec<Vec<f64>>) -> Option<Vec<f64>> {
-    let size = system.len();
-    for column in 0..size {
-        let pivot = (column..size)
-            .max_by(|a, b| system[*a][column].abs().total_cmp(&system[*b][column].abs()))?;
-        system.swap(column, pivot);
-        let leading = system[column].clone();
-        let scale: f64 = leading[..size].iter().map(|value| value.abs()).fold(0.0, f64::max);
-        if leading[column].abs() <= 1e-12 * scale || scale == 0.0 {
-            return None;
-        }
-        for row in (0..size).filter(|row| *row != column) {
-            let factor = system[row][column] / leading[column];
-            for (value, above) in system[row].iter_mut().zip(&leading) {
-                *value -= factor * above;
-            }
-        }
-    }
-    Some(system.iter().enumerate().map(|(row, values)| values[size] / values[row]).collect())
 }
 
 #[cfg(test)]
