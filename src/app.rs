@@ -98,7 +98,7 @@ fn execute(
         Command::Report(asked) => report::report(&asked, out),
         Command::Compare(asked) => compare::compare(&asked, out),
         Command::Ab(asked) => profile::ab(*asked, out),
-        Command::Capacity(asked) => capacity::capacity(&asked, out),
+        Command::Capacity { asked, run } => capacity::capacity(&asked, run.map(|it| *it), out),
         Command::Plot(asked) => plot::plot(&asked, out),
         Command::AnalyzeTrace(asked) => analyze_trace::analyze(&asked, out),
         Command::Synthesize(asked) => synthesize::synthesize(&asked, out),

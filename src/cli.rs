@@ -94,7 +94,12 @@ pub enum Command {
     /// Compare two servers side by side.
     Ab(Box<Ab>),
     /// Predict what a server does at other loads.
-    Capacity(Capacity),
+    Capacity {
+        /// What to predict.
+        asked: Capacity,
+        /// The run that confirms it, if it is to be made.
+        run: Option<Box<Benchmark>>,
+    },
     /// Draw the charts of runs.
     Plot(Plot),
     /// Analyze the prompts of a trace.
@@ -475,17 +480,17 @@ fn parse_one(
         }),
         Action::Compare(compare) => Command::Compare(compare),
         Action::Ab(flags) => {
-            let block = |arguments: Vec<OsString>| match parse_with(arguments, environment)? {
-                Command::Profile(benchmark) => Ok(benchmark.config),
-                _ => Err(ab::not_a_block().into()),
-            };
             let [a, b] = flags.profile_arguments()?;
-            match (block(a), block(b)) {
-                (Ok(a), Ok(b)) => Command::Ab(Box::new(flags.into_ab([a, b])?)),
-                (Err(error), _) | (_, Err(error)) => return Err(error),
-            }
+            let sides = [block(a, environment)?.config, block(b, environment)?.config];
+            Command::Ab(Box::new(flags.into_ab(sides)?))
         }
-        Action::Capacity(capacity) => Command::Capacity(capacity),
+        Action::Capacity(asked) => {
+            let run = match asked.profile_arguments()? {
+                Some(arguments) => Some(Box::new(block(arguments, environment)?)),
+                None => None,
+            };
+            Command::Capacity { asked, run }
+        }
         Action::Plot(plot) => Command::Plot(plot),
         Action::AnalyzeTrace(flags) => Command::AnalyzeTrace(flags.into_config()),
         Action::Synthesize(asked) => Command::Synthesize(asked),
@@ -505,6 +510,16 @@ fn parse_one(
             Command::Show(generated::man_page(command.as_deref())?)
         }
     })
+}
+
+/// Parses the `arguments` of a run that is part of another command.
+fn block(arguments: Vec<OsString>, environment: Environment<'_>) -> Result<Benchmark, CliError> {
+    match parse_with(arguments, environment)? {
+        Command::Profile(benchmark) => Ok(*benchmark),
+        _ => Err(CliError::Usage(
+            "error: the flags after -- must be those of a run of aiperf profile".to_owned(),
+        )),
+    }
 }
 
 /// Performs a command of `aiperf config`.

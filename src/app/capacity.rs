@@ -7,15 +7,22 @@ use anyhow::{anyhow, bail};
 use uuid::Uuid;
 
 use super::outcome::Outcome;
+use super::profile;
 use crate::artifacts::rebuild::{self, Group, GroupRun};
 use crate::cli::Capacity;
+use crate::config::Benchmark;
 use crate::console;
 use crate::multi_run::capacity::{Demand, Level, Model};
 use crate::multi_run::{Config, Filter, Member, Trials};
 use crate::terminal::terminal_style;
 
-/// Predicts what `asked` asks for, and writes it to `out`.
-pub(super) fn capacity(asked: &Capacity, out: &mut impl Write) -> anyhow::Result<Outcome> {
+/// Predicts what `asked` asks for, performs the `run` that confirms it if there is one, and writes the
+/// result to `out`.
+pub(super) fn capacity(
+    asked: &Capacity,
+    run: Option<Benchmark>,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
     let think_seconds = asked.think_time.unwrap_or(0.0);
     let demand = match (asked.rate, asked.users) {
         (Some(rate), _) => Some(Demand::Rate(rate)),
@@ -49,6 +56,13 @@ pub(super) fn capacity(asked: &Capacity, out: &mut impl Write) -> anyhow::Result
         );
     }
     let mut outcome = Outcome::Done;
+    if let Some(run) = run.filter(|_| prediction.is_some()) {
+        profile::check_place(&run.config)?;
+        let ended = profile::profile(run, out)?;
+        if ended != Outcome::Done {
+            return Ok(ended);
+        }
+    }
     match (&asked.confirm, &prediction) {
         (Some(directory), Some(prediction)) => {
             let run = confirming(directory, &asked.objectives)?;

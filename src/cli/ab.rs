@@ -80,11 +80,6 @@ pub(crate) struct AbSide {
     pub(crate) start: Option<String>,
 }
 
-/// Returns the error for flags that ask for something else, such as help.
-pub(super) fn not_a_block() -> ConfigError {
-    ConfigError::flag("aiperf ab", "the flags after -- must be those of a run of aiperf profile")
-}
-
 impl AbArgs {
     /// Returns the command line of a block of each side.
     pub(super) fn profile_arguments(&self) -> Result<[Vec<OsString>; 2], ConfigError> {

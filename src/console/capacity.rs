@@ -154,17 +154,15 @@ pub(crate) fn render_replicas(
 /// Renders how the prediction can be confirmed.
 #[must_use]
 pub(crate) fn render_command(demand: Demand) -> String {
-    let (flags, load) = match demand {
-        Demand::Rate(rate) => (format!("--request-rate {rate}"), format!("--rate {rate}")),
-        Demand::Users { count, think_seconds: 0.0 } => {
-            (format!("--concurrency {count}"), format!("--users {count}"))
-        }
+    let load = match demand {
+        Demand::Rate(rate) => format!("--rate {rate}"),
+        Demand::Users { count, think_seconds: 0.0 } => format!("--users {count}"),
         // The rate at which such users send depends on the server.
         Demand::Users { .. } => return String::new(),
     };
     format!(
-        "To confirm it, repeat the command of the sweep with `{flags}` as its only load and another \
-         --artifact-dir RUN, then add `{load} --confirm RUN` to this one.\n\n"
+        "To confirm it, add to `{load}`: `--confirm DIR -- FLAGS`, with the flags of the sweep without its \
+         loads and its directory.\n\n"
     )
 }
 

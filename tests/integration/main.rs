@@ -9,6 +9,7 @@ mod aiperf_models;
 mod api;
 mod arrivals;
 mod artifacts;
+mod capacity;
 mod chat;
 #[cfg(unix)]
 mod ci_recipe;
