@@ -22,6 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::judge::JudgedRun;
 use crate::metrics::Accumulator;
 use crate::multi_run::knee::Saturation;
+use crate::multi_run::limit::standing_of;
 use crate::multi_run::search::{End, History};
 use crate::multi_run::sweep::{Choice, Results};
 use crate::multi_run::{
@@ -308,7 +309,11 @@ pub(super) fn line_of_run(
     all: Option<u64>,
 ) -> String {
     let is_search = config.sweep.as_ref().is_some_and(|sweep| sweep.search().is_some());
-    if is_search { String::new() } else { console::runs::render_run(run, number, all) }
+    if is_search {
+        return String::new();
+    }
+    let standing = standing_of(config.conditions(), run, config.confidence_level);
+    console::runs::render_run(run, number, all, standing)
 }
 
 /// Renders the cell with the index `at`, or the last one, of the `cells` of a search for a load, which

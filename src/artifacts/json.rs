@@ -130,6 +130,7 @@ impl<'a> Summary<'a> {
                     request_count: steady.request_count,
                     request_share: steady.request_share,
                     littles_law_residual_percent: steady.littles_law_residual_percent,
+                    request_throughput_half_width: steady.request_throughput_half_width,
                     metrics: metrics(&steady.results),
                 },
             },
@@ -184,6 +185,9 @@ enum Steady<'a> {
         /// of it; 0 by Little's law.
         #[serde(skip_serializing_if = "Option::is_none")]
         littles_law_residual_percent: Option<f64>,
+        /// Half the width of the 95% confidence interval of the requests per second.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        request_throughput_half_width: Option<f64>,
         metrics: Metrics<'a>,
     },
     None {

@@ -18,6 +18,13 @@ pub(crate) fn number(value: Option<f64>) -> String {
     format!("{sign}{}.{fraction}", grouped(whole))
 }
 
+/// Formats a positive number with two significant digits.
+pub(super) fn two_digits(value: f64) -> String {
+    let decimals = (1.0 - value.log10().floor()).clamp(0.0, 9.0) as usize;
+    let text = format!("{value:.decimals$}");
+    if decimals == 0 { grouped(&text) } else { text }
+}
+
 /// Formats a number with four significant digits and thousands separators, whole numbers without
 /// decimals; `N/A` if it is not finite.
 pub(super) fn four_digits(value: f64) -> String {

@@ -1,6 +1,6 @@
 //! The first screen of a run: what was measured, and one table of the metrics that people name.
 
-use super::format::{count, four_digits};
+use super::format::{count, four_digits, two_digits};
 use super::panel;
 use super::style::Style;
 use crate::metrics::SteadyState;
@@ -132,7 +132,10 @@ pub(super) fn steady_state(steady: &SteadyState, report: &RunReport, style: Styl
     let throughputs = TOTALS.iter().filter_map(|(tag, label)| {
         let result = steady.results.iter().find(|result| result.metric.tag == *tag)?;
         let value = result.stats.avg;
-        Some(format!("{} {}", four_digits(value), lowered(label)))
+        let is_bounded = *tag == tag::REQUEST_THROUGHPUT;
+        let half = steady.request_throughput_half_width.filter(|_| is_bounded);
+        let half = half.map(|half| format!(" ± {}", two_digits(half)));
+        Some(format!("{}{} {}", four_digits(value), half.unwrap_or_default(), lowered(label)))
     });
     let residual = steady.littles_law_residual_percent.filter(|it| it.abs() > NOTABLE_RESIDUAL);
     let residual = residual.map(|percent| {

@@ -16,7 +16,7 @@ use crate::multi_run::convergence::Mode;
 use crate::multi_run::curve::{self, Evaluation, Fit, GOOD_FIT};
 use crate::multi_run::evidence::{Basis, Condition, tail};
 use crate::multi_run::knee::{self, Saturation};
-use crate::multi_run::limit::Limit;
+use crate::multi_run::limit::{Limit, Standing};
 use crate::multi_run::search::{End, History, More, Point};
 use crate::multi_run::sweep::{Cell, Choice, Results, plain};
 use crate::multi_run::{Dimension, Filter, Range, RunResult, Trials, space};
@@ -37,9 +37,14 @@ fn numbered(nth: u64, all: Option<u64>) -> String {
 }
 
 /// Renders the line about the run `nth`, printed when it ends; `all` is the number of runs, if it
-/// is known.
+/// is known, and `standing` whether it meets the conditions of its sweep.
 #[must_use]
-pub(crate) fn render_run(run: &RunResult, nth: u64, all: Option<u64>) -> String {
+pub(crate) fn render_run(
+    run: &RunResult,
+    nth: u64,
+    all: Option<u64>,
+    standing: Option<Standing>,
+) -> String {
     let name = numbered(nth, all);
     let directory = printable(&run.directory.display().to_string());
     if let Some(failure) = &run.failure {
@@ -48,11 +53,13 @@ pub(crate) fn render_run(run: &RunResult, nth: u64, all: Option<u64>) -> String 
     }
     let count = |tag| run.average(tag).unwrap_or(0.0);
     let health = run.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
+    let conditions = standing.map(|standing| format!(", conditions: {}", standing.as_str()));
     format!(
-        "{name} ({directory}): {} requests, {} failed, {} requests/sec{}\n",
+        "{name} ({directory}): {} requests, {} failed, {} requests/sec{}{}\n",
         count(tag::REQUEST_COUNT),
         count(tag::ERROR_REQUEST_COUNT),
         number(run.average(tag::REQUEST_THROUGHPUT)),
+        conditions.unwrap_or_default(),
         health.unwrap_or_default(),
     )
 }

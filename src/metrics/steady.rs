@@ -12,8 +12,11 @@ use thiserror::Error;
 use super::accumulate::Accumulator;
 use super::metric::MetricResult;
 use super::tag::{self, MetricTag};
+use super::timeline::Request;
 use crate::column::{Sorted, Store};
 use crate::schedule::HeldLoad;
+use crate::statistics::interval::Measured;
+use crate::statistics::rate;
 use crate::units::Nanos;
 
 /// The metrics that the console and OTLP have of the steady state.
@@ -43,6 +46,9 @@ pub struct SteadyState {
     /// How far rate times mean latency is above the mean number of requests in flight, in percent of
     /// it: 0 by Little's law. `None` if no request took any time.
     pub littles_law_residual_percent: Option<f64>,
+    /// Half the width of the 95% confidence interval of its requests per second, from how they vary within
+    /// it. `None` if there are too few requests to know.
+    pub request_throughput_half_width: Option<f64>,
     /// Statistics of the requests that started in it; in counts, sums and rates, each request counts
     /// by the share of its time that lies in it.
     pub results: Vec<MetricResult>,
@@ -51,6 +57,9 @@ pub struct SteadyState {
 /// The shortest steady state of an open loop, as a fraction of the time in which requests were sent
 /// after the ramp.
 const LEAST_LEVEL: f64 = 0.3;
+
+/// Confidence level of the interval of its throughput.
+const CONFIDENCE: f64 = 0.95;
 
 impl SteadyState {
     /// Its length.
@@ -135,6 +144,9 @@ impl Accumulator {
         let fraction = self.settings().steady_state_fraction;
         let window = window(&spans, load, phase_start_ns, fraction, &self.scratch())?;
         let started = started(&spans, &window).count();
+        let results = self.results_in(&window);
+        let throughput = results.iter().find(|it| it.metric.tag == tag::REQUEST_THROUGHPUT);
+        let error = throughput.and_then(|_| self.throughput_error(&window));
         Ok(SteadyState {
             start_ns: *window.start(),
             end_ns: *window.end(),
@@ -142,8 +154,34 @@ impl Accumulator {
             request_share: started as f64 / self.timeline().len() as f64,
             littles_law_residual_percent: littles_law_residual(&spans, &window)
                 .map(|residual| 100.0 * residual),
-            results: self.results_in(&window),
+            request_throughput_half_width: throughput
+                .zip(error)
+                .map(|(throughput, error)| throughput.stats.avg * error),
+            results,
         })
+    }
+
+    /// Returns half the width of the 95% confidence interval of the rate of the requests that started in
+    /// `window`, as a fraction of the rate.
+    fn throughput_error(&self, window: &RangeInclusive<u64>) -> Option<f64> {
+        let started = || self.timeline().requests().filter(|it| window.contains(&it.start));
+        let by_start = Sorted::new(started(), |request| request.start, &self.scratch());
+        let by_end = Sorted::new(started(), Request::end, &self.scratch());
+        let seconds = |time: u64| Nanos(time - window.start()).as_seconds();
+        let span = |request: Request| rate::Span {
+            start: seconds(request.start),
+            end: seconds(request.end()),
+            weight: 1.0,
+        };
+        let found = rate::rate(|| by_start.iter().map(span), || by_end.iter().map(span))?;
+        let measured = Measured::of_sum(
+            found.weight / found.seconds,
+            found.seconds,
+            found.exactness,
+            found.batch,
+            found.weight as usize,
+        );
+        Some(measured.half_width(CONFIDENCE)? / measured.value)
     }
 }
 

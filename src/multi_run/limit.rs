@@ -7,7 +7,7 @@
 
 use super::evidence::{Condition, Evidence, NOTHING, tail};
 use super::filter::Filter;
-use super::{Load, Range, Trials, Variation};
+use super::{Load, Range, RunResult, Trials, Variation};
 use crate::metrics::health::LoadVerdict;
 use crate::setting::named;
 use crate::statistics::isotonic::{Block, blocks};
@@ -95,6 +95,34 @@ impl Standing {
             Self::CannotTell => "cannot tell",
         }
     }
+}
+
+/// Returns what `run` alone says about the conditions `filters`, with intervals at the confidence
+/// `level`; `None` if there are none, or if it failed.
+#[must_use]
+pub(crate) fn standing_of(filters: &[Filter], run: &RunResult, level: f64) -> Option<Standing> {
+    if filters.is_empty() || run.failure.is_some() {
+        return None;
+    }
+    if run.load_verdict == Some(LoadVerdict::Saturated) {
+        return Some(Standing::Missed);
+    }
+    let tail = tail(level);
+    let each = filters.iter().enumerate().map(|(at, filter)| {
+        let Some(Evidence { mean, weight, .. }) = run.evidence.get(at).copied().flatten() else {
+            return Standing::CannotTell;
+        };
+        let found = Block { mean, weight, members: 0..1 };
+        let condition = Condition::of(filter);
+        match (condition.is_missed(&found, tail), condition.is_met(&found, tail)) {
+            (true, _) => Standing::Missed,
+            (false, true) => Standing::Met,
+            (false, false) => Standing::CannotTell,
+        }
+    });
+    let each: Vec<Standing> = each.collect();
+    let of = |standing| each.contains(&standing).then_some(standing);
+    of(Standing::Missed).or_else(|| of(Standing::CannotTell)).or(Some(Standing::Met))
 }
 
 impl Limit {

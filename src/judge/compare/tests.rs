@@ -289,6 +289,7 @@ fn the_steady_state_is_compared_by_its_own_requests() {
             request_count: 201,
             request_share: 0.5,
             littles_law_residual_percent: None,
+            request_throughput_half_width: None,
             results: Vec::new(),
         }),
         ..trial

@@ -128,6 +128,7 @@ fn the_steady_state_has_values_of_its_own() {
         request_count: 9,
         request_share: 0.45,
         littles_law_residual_percent: None,
+        request_throughput_half_width: None,
         results: vec![
             single("request_throughput", 30.0),
             single("completed_request_count", 9.0),

@@ -205,3 +205,28 @@ fn the_reason_is_given_if_there_is_none() {
         reason(Some(load), &[(5, 0, 0)]);
     }
 }
+
+#[test]
+fn the_rate_of_a_steady_state_has_an_interval() {
+    let half_width = |requests: &[(u64, u64, u32)]| {
+        let found = observed(1.0, requests);
+        let load = Some(HeldLoad::Arrivals { ramp_ns: Nanos(0) });
+        found.steady_state(load, ORIGIN).unwrap().request_throughput_half_width
+    };
+    // 20 requests/s exactly: nothing varies.
+    let even: Vec<_> = (0..200).map(|at| (at * 50, 80, 4)).collect();
+    assert!(half_width(&even).unwrap() < 0.01);
+    // Independent gaps of 1 to 99 ms have a standard deviation of 28.6 ms. Of a sum of 199 of them it is
+    // 403 ms in 9.95 s: 4.05%, so that 20 requests/s are exact to 1.97 * 0.81 = 1.6.
+    let mut state = 1_u64;
+    let uneven = (0..200).scan(0, |at, _| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *at += 1 + (state >> 33) % 99;
+        Some((*at, 80, 4))
+    });
+    let half = half_width(&uneven.collect::<Vec<_>>()).unwrap();
+    assert!((0.8..2.4).contains(&half), "{half}");
+    // Two requests tell nothing.
+    assert_eq!(half_width(&[(0, 100, 4), (100, 100, 4)]), None);
+}

@@ -1,6 +1,10 @@
+use std::path::PathBuf;
+
+use uuid::Uuid;
+
 use super::super::evidence::least_requests;
 use super::*;
-use crate::multi_run::Dimension;
+use crate::multi_run::{Dimension, Failure, Member};
 use crate::statistics::simulation::{self, Arrivals, Server, Service, Simulated, stalls};
 
 /// Confidence of the intervals.
@@ -314,4 +318,30 @@ fn the_truth_is_within_the_interval_of_simulated_searches() {
 fn a_percentile_needs_its_requests() {
     let filter = Filter::parse("ttft:p99:lt:200").unwrap();
     assert_eq!(least_requests(&[filter], CONFIDENCE), 368);
+}
+
+#[test]
+fn a_run_alone_meets_or_misses_its_conditions() {
+    let failed = || {
+        let member = Member::new(Uuid::nil(), 0, None);
+        RunResult::failed(member, PathBuf::new(), Failure::Client(String::new()))
+    };
+    let filters = [Filter::parse("time_to_first_token:p99:lt:200").unwrap()];
+    let standing = |violations: f64, requests: f64, verdict| {
+        let mut run = failed();
+        run.failure = None;
+        run.load_verdict = verdict;
+        run.evidence = vec![Some(Evidence {
+            mean: violations / requests,
+            weight: requests,
+            requests: requests as u64,
+        })];
+        standing_of(&filters, &run, CONFIDENCE)
+    };
+    // 0.99^368 is below 2.5%, 0.99^367 is not.
+    assert_eq!(standing(0.0, 368.0, None), Some(Standing::Met));
+    assert_eq!(standing(0.0, 367.0, None), Some(Standing::CannotTell));
+    assert_eq!(standing(50.0, 368.0, None), Some(Standing::Missed));
+    assert_eq!(standing(0.0, 368.0, Some(LoadVerdict::Saturated)), Some(Standing::Missed));
+    assert_eq!(standing_of(&filters, &failed(), CONFIDENCE), None);
 }
