@@ -22,6 +22,7 @@ mod scrape_forwarder;
 mod send;
 mod settings;
 mod tee;
+mod temporality;
 mod timing;
 mod trace_sample;
 mod traces;
@@ -58,6 +59,7 @@ pub(crate) use self::error::TelemetryError;
 pub use self::reconcile::RunTotals;
 pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
+pub use self::temporality::Temporality;
 pub use self::trace_sample::TraceSample;
 pub use self::traces::TracesReport;
 
@@ -153,6 +155,7 @@ impl Telemetry {
         let exponential = settings.exponential;
         let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
         let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
+        let temporality = settings.temporality;
         let resource = resource::build(config, identity, &settings);
         let (connection, to_traces) = connect(settings.destination, settings.traces)?;
         let traces = to_traces.zip(config.trace_sample).map(|(connection, sample)| {
@@ -161,8 +164,8 @@ impl Telemetry {
         let scrapes = connection
             .clone()
             .filter(|_| config.streams.metrics)
-            .map(|connection| ScrapeForwarder::start(connection, config, identity));
-        let (tee, state) = Tee::new(connection);
+            .map(|connection| ScrapeForwarder::start(connection, config, identity, temporality));
+        let (tee, state) = Tee::new(connection, temporality);
 
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();

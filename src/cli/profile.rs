@@ -35,7 +35,7 @@ use crate::dataset::{
 use crate::endpoint::EndpointType;
 use crate::run::ClientTables;
 use crate::setting::named;
-use crate::telemetry::TraceSample;
+use crate::telemetry::{Temporality, TraceSample};
 
 /// A value of `--stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -324,6 +324,10 @@ pub(super) struct OutputArgs {
     /// Kind of histograms to export over OTLP [default: explicit]
     #[arg(long, value_name = "KIND", value_parser = choice::<Histograms>())]
     pub(super) otel_histograms: Option<Histograms>,
+    /// What exported counters and histograms cover: the whole run, or what was added since the
+    /// last export [default: cumulative]
+    #[arg(long, value_name = "TEMPORALITY", value_parser = choice::<Temporality>())]
+    pub(super) otel_temporality: Option<Temporality>,
     /// Requests to export as traces: a comma-separated list of all, errors, a percentage (5%) or
     /// the slowest N (slowest:20) [default: none]
     #[arg(long, value_name = "SAMPLE")]

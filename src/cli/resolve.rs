@@ -513,6 +513,7 @@ fn telemetry(
         run_name: flags.run_name.clone(),
         provider: flags.gen_ai_provider.clone(),
         exponential_histograms: flags.otel_histograms.map(|kind| kind == Histograms::Exponential),
+        temporality: flags.otel_temporality,
         trace_sample: flags.trace_sample,
         interval_seconds: positive("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", 2.0)?,
         timeout_seconds: positive("AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS", 10.0)?,

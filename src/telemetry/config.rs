@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::TraceSample;
+use super::{Temporality, TraceSample};
 use crate::endpoint::EndpointType;
 use crate::redact::{self, Secret, ShownUrl};
 use crate::schedule::Shard;
@@ -39,6 +39,8 @@ pub struct Config {
     /// `--otel-histograms`: base-2 exponential histograms instead of explicit boundaries; `None`
     /// leaves the choice to the standard variable.
     pub exponential_histograms: Option<bool>,
+    /// `--otel-temporality`; `None` leaves the choice to the standard variable.
+    pub temporality: Option<Temporality>,
     /// `--trace-sample`: the requests that are exported as traces; `None` for none.
     pub trace_sample: Option<TraceSample>,
     /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
@@ -88,6 +90,7 @@ impl Default for Config {
             run_name: None,
             provider: None,
             exponential_histograms: None,
+            temporality: None,
             trace_sample: None,
             interval_seconds: 2.0,
             timeout_seconds: 10.0,

@@ -3,7 +3,8 @@
 //! Protocol Buffers allow fields in any order, and concatenated messages are one message with the
 //! repeated fields of all.
 
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
+use prost::Message as _;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// Maximum size of a request. By default, collectors reject gRPC messages above 4 MiB.
@@ -27,4 +28,12 @@ pub(super) fn append(field: u32, pieces: &[&[u8]], to: &mut Vec<u8>) {
     for piece in pieces {
         to.extend_from_slice(piece);
     }
+}
+
+/// Returns bytes that identify a set of attributes, whatever their order.
+pub(super) fn attributes_key(attributes: &[KeyValue]) -> Vec<u8> {
+    let mut pairs: Vec<_> =
+        attributes.iter().map(KeyValue::encode_length_delimited_to_vec).collect();
+    pairs.sort_unstable();
+    pairs.concat()
 }

@@ -18,12 +18,14 @@ mod unit;
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use serde::{Deserialize, Serialize};
 
 use super::connection::Connection;
 use super::protobuf::{self, MAX_REQUEST_BYTES};
-use super::send::{Courier, SendTask};
+use super::send::{Courier, Failure, SendTask};
+use super::temporality::{Deltas, Temporality};
 use super::{Config, Identity};
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
@@ -44,7 +46,8 @@ pub struct ScrapesReport {
     /// Number of scrapes that it did not accept in full: they were dropped from the full queue,
     /// their requests failed, or the run ended.
     pub scrapes_dropped: u64,
-    /// Number of data points that the collector accepted.
+    /// Number of data points that the collector accepted, including those that delta temporality
+    /// omits because nothing was added.
     pub points_forwarded: u64,
     /// Number of data points that it reported as rejected.
     pub points_rejected: u64,
@@ -70,11 +73,17 @@ pub(super) struct ScrapeForwarder {
 
 impl ScrapeForwarder {
     /// Starts a forwarder over `connection`; nothing is sent before the first scrape.
-    pub(super) fn start(connection: Arc<Connection>, config: &Config, identity: &Identity) -> Self {
+    pub(super) fn start(
+        connection: Arc<Connection>,
+        config: &Config,
+        identity: &Identity,
+        temporality: Temporality,
+    ) -> Self {
         let queue = Arc::new(ScrapeQueue::new());
         let taken = Arc::clone(&queue);
+        let deltas = temporality.is_delta().then(Deltas::of_servers);
         let task = SendTask::start(connection, "server metrics", |courier| {
-            Sender { courier, queue: taken }.run()
+            Sender { courier, queue: taken, deltas }.run()
         });
         Self { run: Run::new(config, identity), queue, task }
     }
@@ -130,6 +139,9 @@ fn scope() -> Scope {
 struct Sender {
     courier: Courier,
     queue: Arc<ScrapeQueue>,
+    /// The accepted values, with delta temporality. Scrapes that were dropped or failed are part
+    /// of the difference to the next one.
+    deltas: Option<Deltas>,
 }
 
 impl Sender {
@@ -146,7 +158,7 @@ impl Sender {
     async fn deliver(&mut self, batch: &[PackedScrape]) -> bool {
         let mut has_all = true;
         for request in queue::requests(batch) {
-            match self.courier.send::<ExportMetricsServiceResponse>(&request.body).await {
+            match self.send(&request.body).await {
                 Ok(rejected) => self.queue.taken(request.points, rejected),
                 Err(failure) => {
                     self.queue.failed();
@@ -161,5 +173,20 @@ impl Sender {
             self.queue.delivered(batch);
         }
         true
+    }
+
+    /// Sends the totals in `body`, or what was added to them. Returns the number of data points
+    /// that the collector rejected.
+    async fn send(&mut self, body: &Bytes) -> Result<u64, Failure> {
+        let Some(deltas) = &mut self.deltas else {
+            return self.courier.send::<ExportMetricsServiceResponse>(body).await;
+        };
+        let (body, pending) = deltas.convert_encoded(body);
+        if body.is_empty() {
+            return Ok(0);
+        }
+        let rejected = self.courier.send::<ExportMetricsServiceResponse>(&body).await?;
+        deltas.accept(pending);
+        Ok(rejected)
     }
 }

@@ -13,8 +13,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use super::{Config, TelemetryError};
+use super::{Config, TelemetryError, Temporality};
 use crate::environment::Environment;
+use crate::setting::Named as _;
 
 use self::endpoint::{BASE_ENDPOINT, METRICS_PATH, TRACES_PATH};
 
@@ -31,7 +32,10 @@ pub(super) struct Settings {
     pub(super) traces: Option<Destination>,
     /// Time between exports.
     pub(super) interval: Duration,
+    /// Whether histograms are exponential.
     pub(super) exponential: bool,
+    /// What exported counters and histograms cover.
+    pub(super) temporality: Temporality,
     /// `OTEL_SERVICE_NAME`.
     pub(super) service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`.
@@ -83,12 +87,10 @@ impl Settings {
                 traces,
                 interval: Duration::ZERO,
                 exponential: config.exponential_histograms.unwrap_or(false),
+                temporality: Temporality::Cumulative,
                 service_name: None,
                 resource_attributes: Vec::new(),
             });
-        }
-        if destination.is_some() {
-            refuse_delta(given)?;
         }
         Ok(Self {
             destination,
@@ -100,6 +102,7 @@ impl Settings {
                 given,
             )?,
             exponential: exponential(config, given)?,
+            temporality: temporality(config, given)?,
             service_name: given.trimmed("OTEL_SERVICE_NAME"),
             resource_attributes: pairs(given, "OTEL_RESOURCE_ATTRIBUTES")?,
         })
@@ -205,20 +208,17 @@ impl Destination {
     }
 }
 
-/// Rejects delta temporality: the counts and buckets compared at the end of the run are cumulative,
-/// and a missed export must be covered by the next one.
-fn refuse_delta(given: Environment<'_>) -> Result<(), TelemetryError> {
+/// Returns the temporality, from the flag or else the variable.
+fn temporality(config: &Config, given: Environment<'_>) -> Result<Temporality, TelemetryError> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
-    match given.trimmed(NAME) {
-        Some(value) if !value.eq_ignore_ascii_case("cumulative") => Err(TelemetryError::Setting {
-            name: NAME,
-            reason: format!(
-                "is {value:?}, but aiperf exports only cumulative values; unset it, and convert in \
-                 the collector (cumulativetodelta processor) if the backend requires deltas"
-            ),
-        }),
-        _ => Ok(()),
+    if let Some(temporality) = config.temporality {
+        return Ok(temporality);
     }
+    let Some(value) = given.trimmed(NAME) else { return Ok(Temporality::default()) };
+    Temporality::named(&value).ok_or_else(|| TelemetryError::Setting {
+        name: NAME,
+        reason: format!("must be cumulative, delta or lowmemory, got {value:?}"),
+    })
 }
 
 /// Returns whether histograms are exponential, from the flag or else the variable.

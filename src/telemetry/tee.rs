@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::TelemetryReport;
 use super::connection::Connection;
 use super::send::Failure;
+use super::temporality::{Deltas, Pending, Temporality as Exported};
 use crate::lock::Lock;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
@@ -25,10 +26,12 @@ use crate::platform::process::yield_to_measurement;
 /// An exporter that passes everything on to the collector, if there is one.
 ///
 /// It never reports a failure to the SDK, which would log each as an error, but counts failures and
-/// warns once. Values are cumulative, so data missed by one export is in the next.
+/// warns once. The SDK's values are cumulative, so data missed by one export is in the next.
 #[derive(Debug)]
 pub(super) struct Tee {
     connection: Option<Arc<Connection>>,
+    /// The accepted values, with delta temporality.
+    deltas: Option<Lock<Deltas>>,
     state: Arc<TeeState>,
     first: Once,
 }
@@ -50,7 +53,10 @@ pub(super) struct TeeState {
 impl Tee {
     /// Creates a tee in front of the collector behind `connection`; the returned state records what
     /// passes through it.
-    pub(super) fn new(connection: Option<Arc<Connection>>) -> (Self, Arc<TeeState>) {
+    pub(super) fn new(
+        connection: Option<Arc<Connection>>,
+        temporality: Exported,
+    ) -> (Self, Arc<TeeState>) {
         let state = Arc::new(TeeState {
             latest: Lock::default(),
             ok: AtomicU64::new(0),
@@ -62,14 +68,25 @@ impl Tee {
             closed: AtomicBool::new(false),
             given_up: watch::Sender::new(false),
         });
-        (Self { connection, state: Arc::clone(&state), first: Once::new() }, state)
+        let deltas = temporality.is_delta().then(|| Lock::new(Deltas::of_run()));
+        (Self { connection, deltas, state: Arc::clone(&state), first: Once::new() }, state)
     }
 
-    /// Sends `body` until it is answered, fails, or is cancelled.
-    async fn send(&self, connection: &Arc<Connection>, body: Bytes) {
+    /// Returns the body of the export of `message`, and what to note once it is accepted. The body
+    /// is empty if there is nothing to tell.
+    fn outgoing(&self, message: &ExportMetricsServiceRequest) -> (Bytes, Pending) {
+        let Some(deltas) = &self.deltas else {
+            return (message.encode_to_vec().into(), Pending::default());
+        };
+        let (message, pending) = deltas.lock().convert(message.clone());
+        (message.encode_to_vec().into(), pending)
+    }
+
+    /// Sends `body` until it is answered, fails, or is cancelled. Returns whether it was accepted.
+    async fn send(&self, connection: &Arc<Connection>, body: Bytes) -> bool {
         let mut given_up = self.state.given_up.subscribe();
         if *given_up.borrow() {
-            return;
+            return false;
         }
         let mut sending = connection.start_sending::<ExportMetricsServiceResponse>(body);
         let outcome = tokio::select! {
@@ -80,7 +97,9 @@ impl Tee {
                 Err(Failure::unanswered())
             }
         };
+        let is_accepted = outcome.is_ok();
         self.state.note(connection, outcome);
+        is_accepted
     }
 }
 
@@ -89,10 +108,14 @@ impl PushMetricExporter for Tee {
         // Always the reader's own thread.
         self.first.call_once(|| yield_to_measurement(Background::Timely));
         let message = ExportMetricsServiceRequest::from(metrics);
-        let body = self.connection.as_ref().map(|_| message.encode_to_vec());
+        let outgoing = self.connection.as_ref().map(|to| (to, self.outgoing(&message)));
         *self.state.latest.lock() = message;
-        if let Some((connection, body)) = self.connection.as_ref().zip(body) {
-            self.send(connection, body.into()).await;
+        if let Some((connection, (body, pending))) = outgoing
+            && !body.is_empty()
+            && self.send(connection, body).await
+            && let Some(deltas) = &self.deltas
+        {
+            deltas.lock().accept(pending);
         }
         Ok(())
     }
@@ -175,7 +198,7 @@ impl TeeState {
                 self.failed.fetch_add(1, Ordering::AcqRel);
                 connection.complain(format_args!(
                     "did not accept an export ({reason}); the run continues, and later exports \
-                     repeat the values"
+                     include the values"
                 ));
             }
         }

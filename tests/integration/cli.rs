@@ -1110,6 +1110,21 @@ fn streams_and_histograms() {
 }
 
 #[test]
+fn temporalities() {
+    use aiperf::telemetry::Temporality::{Cumulative, Delta, LowMemory};
+    assert_eq!(profile("").telemetry.temporality, None);
+    for (name, temporality) in [
+        ("cumulative", Cumulative),
+        ("Delta", Delta),
+        ("low_memory", LowMemory),
+        ("lowmemory", LowMemory),
+    ] {
+        let flag = format!("--otel-temporality {name}");
+        assert_eq!(profile(&flag).telemetry.temporality, Some(temporality), "{name}");
+    }
+}
+
+#[test]
 fn objectives_are_read_by_the_catalogue() {
     let arguments =
         ["profile", "-m", "m", "--goodput", "time_to_first_token:50 request_latency:9.5"];

@@ -77,6 +77,7 @@ mod support;
 mod sweeps;
 mod telemetry;
 mod templates;
+mod temporality;
 mod time_breakdown;
 mod timeslices;
 mod trace_files;

@@ -83,7 +83,13 @@ impl Capture {
     }
 }
 
-fn show(telemetry: &Telemetry, url: &str, index: usize, time: u64, exposition: &Exposition<'_>) {
+pub(crate) fn show(
+    telemetry: &Telemetry,
+    url: &str,
+    index: usize,
+    time: u64,
+    exposition: &Exposition<'_>,
+) {
     telemetry.scrape(&Scrape {
         index,
         endpoint: &Endpoint { url: url.into() },

@@ -101,7 +101,7 @@ fn config(url: Option<String>) -> Config {
     Config { url: url.map(Secret::new), interval_seconds: 3600.0, ..Config::default() }
 }
 
-fn start(config: &Config, variables: &[(&str, &str)]) -> Run {
+pub(crate) fn start(config: &Config, variables: &[(&str, &str)]) -> Run {
     let found = |name: &str| {
         let pair = variables.iter().find(|(have, _)| *have == name);
         let is_protocol = name == "OTEL_EXPORTER_OTLP_PROTOCOL";
@@ -160,7 +160,7 @@ impl Run {
         files.health.observe(measured);
     }
 
-    fn phase(&self, stats: &PhaseStats) {
+    pub(crate) fn phase(&self, stats: &PhaseStats) {
         self.telemetry.phase(stats);
         self.files.lock().unwrap().phases.insert(stats.phase_index, *stats);
     }
@@ -190,7 +190,7 @@ impl Run {
 
 /// A request with times in whole milliseconds.
 #[derive(Debug)]
-struct Request {
+pub(crate) struct Request {
     latency_ms: f64,
     first_token_ms: f64,
     token_gap_ms: f64,
@@ -215,7 +215,7 @@ impl Request {
         }
     }
 
-    fn measured(&self) -> MeasuredRecord {
+    pub(crate) fn measured(&self) -> MeasuredRecord {
         let mut values = RecordValues::default();
         if self.error.is_none() {
             values.set(tag::REQUEST_LATENCY, Value::Scalar(self.latency_ms * 1e6));
@@ -280,7 +280,7 @@ pub(crate) fn request(number: u128) -> MeasuredRecord {
 }
 
 /// Three successful requests, and one that timed out after 2 s.
-fn four() -> [Request; 4] {
+pub(crate) fn four() -> [Request; 4] {
     let failed = Request {
         error: Some(ErrorKind::Timeout),
         model: None,
@@ -294,7 +294,7 @@ fn four() -> [Request; 4] {
     ]
 }
 
-fn record_four(run: &Run) {
+pub(crate) fn record_four(run: &Run) {
     for request in four() {
         run.record(&request.measured());
     }
@@ -387,7 +387,7 @@ fn assert_own(received: &Received) {
     close(slip.sum.unwrap(), 9e-6);
 }
 
-fn assert_delivered(report: &TelemetryReport) {
+pub(crate) fn assert_delivered(report: &TelemetryReport) {
     assert_eq!(report.discrepancies, Vec::<String>::new());
     assert!(report.reconciled && report.delivered_final, "{report:?}");
 }
@@ -743,7 +743,7 @@ fn a_server_that_invents_model_names_does_not_overflow() {
     assert_eq!((of("model-15"), of("_OTHER")), (1.0, 84.0));
 }
 
-fn snapshot(sent: u64, completed: u64, seconds: f64) -> PhaseStats {
+pub(crate) fn snapshot(sent: u64, completed: u64, seconds: f64) -> PhaseStats {
     PhaseStats {
         phase: PhaseKind::Profiling,
         phase_index: 1,

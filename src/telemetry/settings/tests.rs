@@ -360,11 +360,33 @@ fn the_flag_wins_over_the_variables() {
 }
 
 #[test]
-fn delta_is_refused() {
-    let delta = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
-    assert!(complaint(Some("http://c:4317"), &delta).contains("only cumulative values"));
-    let cumulative = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Cumulative")];
-    assert!(resolve(Some("http://c:4317"), &cumulative).is_ok());
+fn the_temporality_is_that_of_the_flag_or_of_the_variable() {
+    use Temporality::{Cumulative, Delta, LowMemory};
+    let temporality = |flag, value: Option<&str>| {
+        let config = Config {
+            temporality: flag,
+            url: Some(Secret::new("c:4317".to_owned())),
+            ..Config::default()
+        };
+        let found = |name: &str| {
+            let is_asked = name == "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
+            value.filter(|_| is_asked).map(str::to_owned)
+        };
+        Settings::resolve(&config, Environment::new(&found)).map(|settings| settings.temporality)
+    };
+    let table = [
+        (None, None, Cumulative),
+        (None, Some("Cumulative"), Cumulative),
+        (None, Some("DELTA"), Delta),
+        (None, Some("lowmemory"), LowMemory),
+        (Some(Cumulative), Some("delta"), Cumulative),
+        (Some(Delta), None, Delta),
+    ];
+    for (flag, value, expected) in table {
+        assert_eq!(temporality(flag, value).ok(), Some(expected), "{flag:?} {value:?}");
+    }
+    let refused = temporality(None, Some("deltas")).err().unwrap().to_string();
+    assert!(refused.contains("must be cumulative, delta or lowmemory"), "{refused}");
 }
 
 #[test]
