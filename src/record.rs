@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use trace::{ArrivalClock, HttpTrace};
-pub(crate) use trace_context::{TraceContext, TraceShare};
+pub(crate) use trace_context::{TraceContext, TraceFlags, TraceShare};
 
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;

@@ -68,6 +68,7 @@ use self::connection::Connection;
 use self::early_export::EarlyExport;
 use self::instruments::Instruments;
 use self::reconcile::Expected;
+use self::resource::Resources;
 use self::scrape_forwarder::ScrapeForwarder;
 use self::settings::{Destination, Settings};
 use self::tee::{Tee, TeeState};
@@ -156,10 +157,16 @@ impl Telemetry {
         let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
         let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
         let temporality = settings.temporality;
-        let resource = resource::build(config, identity, &settings);
+        let resources = Resources::new(config, identity, &settings);
         let (connection, to_traces) = connect(settings.destination, settings.traces)?;
         let traces = to_traces.zip(config.trace_sample).map(|(connection, sample)| {
-            Traces::start(connection, sample, (config, identity), &resource, settings.interval)
+            Traces::start(
+                connection,
+                sample,
+                (config, identity),
+                &resources.traces,
+                settings.interval,
+            )
         });
         let scrapes = connection
             .clone()
@@ -170,7 +177,7 @@ impl Telemetry {
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();
         let provider = SdkMeterProvider::builder()
-            .with_resource(resource)
+            .with_resource(resources.metrics)
             .with_reader(PeriodicReader::builder(tee).with_interval(interval).build())
             .with_view(move |instrument: &Instrument| view(instrument, limit, exponential))
             .build();

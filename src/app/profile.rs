@@ -238,8 +238,11 @@ impl Run {
         let headers = &config.server.headers;
         let builder = RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?
             .with_session_header(config.server.session_header.as_deref())?;
-        let of_load = match config.telemetry.trace_sample {
-            Some(sample) => builder.clone().with_trace_context(sample.share()),
+        let tracing = &config.telemetry;
+        let of_load = match tracing.trace_sample {
+            Some(sample) => {
+                builder.clone().with_trace_context(sample.share(), tracing.trace_random_flag)
+            }
             None => builder.clone(),
         };
         let builder = Arc::new(builder);

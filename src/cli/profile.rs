@@ -318,6 +318,9 @@ pub(super) struct OutputArgs {
     /// Resource attributes for OTLP export: name=value
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_delimiter = ',')]
     pub(super) otel_resource_attributes: Vec<String>,
+    /// Add the ID and URL of the CI run to the resource of metrics, too; traces always have them
+    #[arg(long)]
+    pub(super) otel_ci_run_id: bool,
     /// Name of the run on dashboards [default: its load]
     #[arg(long, value_name = "NAME")]
     pub(super) run_name: Option<String>,
@@ -332,6 +335,9 @@ pub(super) struct OutputArgs {
     /// the slowest N (slowest:20) [default: none]
     #[arg(long, value_name = "SAMPLE")]
     pub(super) trace_sample: Option<TraceSample>,
+    /// Set the random flag in traceparent (-03 instead of -01); some servers ignore such a context
+    #[arg(long, requires = "trace_sample")]
+    pub(super) trace_random_flag: bool,
     /// Value of the gen_ai.provider.name attribute [default: derived from the server's host]
     #[arg(long, value_name = "NAME")]
     pub(super) gen_ai_provider: Option<String>,

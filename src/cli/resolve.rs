@@ -515,6 +515,8 @@ fn telemetry(
         exponential_histograms: flags.otel_histograms.map(|kind| kind == Histograms::Exponential),
         temporality: flags.otel_temporality,
         trace_sample: flags.trace_sample,
+        trace_random_flag: flags.trace_random_flag,
+        ci_run_on_metrics: flags.otel_ci_run_id,
         interval_seconds: positive("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", 2.0)?,
         timeout_seconds: positive("AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS", 10.0)?,
     };

@@ -36,12 +36,29 @@ impl TraceContext {
 
     /// Returns the value of the header `traceparent`, version 00.
     #[must_use]
-    pub(crate) fn traceparent(&self, is_sampled: bool) -> [u8; 55] {
+    pub(crate) fn traceparent(&self, flags: TraceFlags) -> [u8; 55] {
         let mut value = *b"00-00000000000000000000000000000000-0000000000000000-00";
         hex(&self.trace_id, &mut value[3..35]);
         hex(&self.span_id, &mut value[36..52]);
-        value[54] += u8::from(is_sampled);
+        value[54] += flags.bits();
         value
+    }
+}
+
+/// The flags of a trace context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TraceFlags {
+    /// Whether the trace is recorded.
+    pub(crate) is_sampled: bool,
+    /// Whether it is stated that the last 56 bits of the trace ID are random.
+    pub(crate) is_random: bool,
+}
+
+impl TraceFlags {
+    /// Returns the flags as W3C Trace Context Level 2 encodes them.
+    #[must_use]
+    pub(crate) const fn bits(self) -> u8 {
+        self.is_sampled as u8 | (self.is_random as u8) << 1
     }
 }
 
@@ -95,6 +112,20 @@ impl TraceShare {
         let random = request_id.as_u64_pair().1 & ((1 << RANDOM_BITS) - 1);
         random >= self.threshold
     }
+
+    /// Returns the `tracestate` of the traces that the share covers: the threshold, from which a
+    /// backend computes how many requests a sampled one stands for (OpenTelemetry's "TraceState:
+    /// Probability Sampling"). `None` if it covers none.
+    #[must_use]
+    pub(crate) fn tracestate(self) -> Option<String> {
+        if self == Self::NONE {
+            return None;
+        }
+        let digits = format!("{:014x}", self.threshold);
+        // Trailing zeros are omitted, except that a threshold of zero is one digit.
+        let short = digits.trim_end_matches('0');
+        Some(format!("ot=th:{}", if short.is_empty() { "0" } else { short }))
+    }
 }
 
 #[cfg(test)]
@@ -112,13 +143,27 @@ mod tests {
         };
         // The example in section 3.2.2.5 of the specification.
         assert_eq!(
-            &context.traceparent(true),
+            &context.traceparent(TraceFlags { is_sampled: true, is_random: false }),
             b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         );
         assert_eq!(
-            &context.traceparent(false),
+            &context.traceparent(TraceFlags::default()),
             b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
         );
+        // Section 3.2.2.5.2 of Level 2: the second bit is the random flag.
+        let random = |is_sampled| context.traceparent(TraceFlags { is_sampled, is_random: true });
+        assert!(random(true).ends_with(b"-03") && random(false).ends_with(b"-02"));
+    }
+
+    #[test]
+    fn the_threshold_is_told_as_the_specification_writes_it() {
+        // The examples of "TraceState: Probability Sampling": 25%, 50%, 100% and one in 256.
+        let of = |percent| TraceShare::of_percent(percent).tracestate();
+        assert_eq!(of(25.0).as_deref(), Some("ot=th:c"));
+        assert_eq!(of(50.0).as_deref(), Some("ot=th:8"));
+        assert_eq!(of(100.0).as_deref(), Some("ot=th:0"));
+        assert_eq!(of(100.0 / 256.0).as_deref(), Some("ot=th:ff"));
+        assert_eq!((of(0.0), TraceShare::NONE.tracestate()), (None, None));
     }
 
     #[test]
@@ -163,6 +208,16 @@ mod tests {
             spans.sort_unstable();
             spans.dedup();
             prop_assert_eq!(spans.len(), 9);
+        }
+
+        #[test]
+        fn the_threshold_told_decides_as_the_share_does(id: u128, percent in 0.001..=100.0) {
+            let share = TraceShare::of_percent(percent);
+            let state = share.tracestate().unwrap();
+            let digits = state.strip_prefix("ot=th:").unwrap();
+            let threshold = u64::from_str_radix(&format!("{digits:0<14}"), 16).unwrap();
+            let random = (id & ((1 << 56) - 1)) as u64;
+            prop_assert_eq!(share.covers(Uuid::from_u128(id)), random >= threshold);
         }
 
         #[test]

@@ -9,7 +9,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::endpoint::EndpointTraits;
-use crate::record::{TraceContext, TraceShare};
+use crate::record::{TraceContext, TraceFlags, TraceShare};
 use crate::transport::RequestHeaders;
 
 /// Header with the ID of the request.
@@ -21,6 +21,8 @@ const SESSION_AFFINITY: HeaderName = HeaderName::from_static("x-session-affinity
 
 /// Position of the request in a trace, following W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// How the trace was sampled, if it is.
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Room for the headers of a single request, and for those that the transport and hyper add.
 const OWN_HEADERS: usize = 8;
@@ -45,9 +47,19 @@ pub struct RequestBuilder {
     base: HeaderMap,
     /// Name of the header with the session ID.
     session: HeaderName,
-    /// Traces that are marked as sampled in the request; `None` if requests do not carry trace
-    /// context.
-    traced: Option<TraceShare>,
+    /// The trace context of requests; `None` if they do not carry any.
+    traced: Option<Traced>,
+}
+
+/// What requests state about their traces.
+#[derive(Debug, Clone)]
+struct Traced {
+    /// Traces that are marked as sampled.
+    share: TraceShare,
+    /// Whether trace IDs are marked as random.
+    is_random: bool,
+    /// `tracestate` of sampled traces, unless the user sets that header.
+    state: Option<HeaderValue>,
 }
 
 impl RequestBuilder {
@@ -94,10 +106,13 @@ impl RequestBuilder {
         Ok(Self { session, ..self })
     }
 
-    /// Adds `traceparent` to requests and marks `share` of them as sampled.
+    /// Adds `traceparent` to requests, marks `share` of them as sampled, and adds `tracestate` to
+    /// those, unless the user sets it. `is_random` marks all trace IDs as random.
     #[must_use]
-    pub(crate) fn with_trace_context(self, share: TraceShare) -> Self {
-        Self { traced: Some(share), ..self }
+    pub(crate) fn with_trace_context(self, share: TraceShare, is_random: bool) -> Self {
+        let state = share.tracestate().filter(|_| !self.base.contains_key(&TRACESTATE));
+        let state = state.and_then(|state| HeaderValue::try_from(state).ok());
+        Self { traced: Some(Traced { share, is_random, state }), ..self }
     }
 
     /// Returns the headers of one request.
@@ -109,8 +124,8 @@ impl RequestBuilder {
         headers.insert(REQUEST_ID, uuid_value(request_id));
         headers.insert(self.session.clone(), session.clone());
         headers.insert(SESSION_AFFINITY, session);
-        if let Some(share) = self.traced {
-            headers.insert(TRACEPARENT, traceparent(request_id, share));
+        if let Some(traced) = &self.traced {
+            traced.insert(request_id, &mut headers);
         }
         headers
     }
@@ -145,10 +160,18 @@ fn uuid_value(id: Uuid) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-fn traceparent(request_id: Uuid, share: TraceShare) -> HeaderValue {
-    let value = TraceContext::of(request_id).traceparent(share.covers(request_id));
-    // It consists of hexadecimal digits and hyphens.
-    HeaderValue::from_bytes(&value).unwrap_or_else(|_| HeaderValue::from_static(""))
+impl Traced {
+    fn insert(&self, request_id: Uuid, headers: &mut HeaderMap) {
+        let is_sampled = self.share.covers(request_id);
+        let flags = TraceFlags { is_sampled, is_random: self.is_random };
+        let value = TraceContext::of(request_id).traceparent(flags);
+        // It consists of hexadecimal digits and hyphens.
+        let value = HeaderValue::from_bytes(&value);
+        headers.insert(TRACEPARENT, value.unwrap_or_else(|_| HeaderValue::from_static("")));
+        if let Some(state) = self.state.as_ref().filter(|_| is_sampled) {
+            headers.insert(TRACESTATE, state.clone());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -216,14 +239,36 @@ mod tests {
         let id = Uuid::from_u128(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
         let plain = RequestBuilder::new(CHAT, true, None, &[]).unwrap();
         assert!(!plain.headers(id, Uuid::nil()).contains_key("traceparent"));
-        let header = |share| {
-            let headers = plain.clone().with_trace_context(share).headers(id, Uuid::nil());
-            headers["traceparent"].to_str().unwrap().to_owned()
+        let headers = |share, is_random| {
+            plain.clone().with_trace_context(share, is_random).headers(id, Uuid::nil())
         };
-        let sampled = header(TraceShare::of_percent(100.0));
+        let header = |share, is_random| {
+            headers(share, is_random)["traceparent"].to_str().unwrap().to_owned()
+        };
+        let sampled = header(TraceShare::of_percent(100.0), false);
         assert!(sampled.starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{sampled}");
         assert!(sampled.ends_with("-01"), "{sampled}");
-        assert_eq!(header(TraceShare::NONE), sampled.replace("-01", "-00"));
+        assert_eq!(header(TraceShare::NONE, false), sampled.replace("-01", "-00"));
+        assert_eq!(header(TraceShare::of_percent(100.0), true), sampled.replace("-01", "-03"));
+        assert_eq!(header(TraceShare::NONE, true), sampled.replace("-01", "-02"));
+    }
+
+    #[test]
+    fn the_probability_is_told_for_sampled_requests_unless_the_user_has_a_tracestate() {
+        // The last 56 bits are 48eb211c80319c: sampled at 75%, whose threshold is 40000000000000.
+        let id = Uuid::from_u128(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
+        let state = |percent, users: &[(String, String)]| {
+            let plain = RequestBuilder::new(CHAT, true, None, users).unwrap();
+            let traced = plain.with_trace_context(TraceShare::of_percent(percent), false);
+            let headers = traced.headers(id, Uuid::nil());
+            headers.get("tracestate").map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(state(75.0, &[]).as_deref(), Some("ot=th:4"));
+        assert_eq!(state(50.0, &[]), None);
+        assert_eq!(state(0.0, &[]), None);
+        let users = [("TraceState".to_owned(), "a=b".to_owned())];
+        assert_eq!(state(75.0, &users).as_deref(), Some("a=b"));
+        assert_eq!(state(50.0, &users).as_deref(), Some("a=b"));
     }
 
     #[test]

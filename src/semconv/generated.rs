@@ -53,6 +53,22 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_SWEEP_ID: &str = "aiperf.sweep.id";
     /// `aiperf.turn.index`
     pub(crate) const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
+    /// `cicd.pipeline.name`
+    pub(crate) const CICD_PIPELINE_NAME: &str = "cicd.pipeline.name";
+    /// `cicd.pipeline.run.id`
+    pub(crate) const CICD_PIPELINE_RUN_ID: &str = "cicd.pipeline.run.id";
+    /// `cicd.pipeline.run.url.full`
+    pub(crate) const CICD_PIPELINE_RUN_URL_FULL: &str = "cicd.pipeline.run.url.full";
+    /// `cicd.pipeline.task.name`
+    pub(crate) const CICD_PIPELINE_TASK_NAME: &str = "cicd.pipeline.task.name";
+    /// `cicd.pipeline.task.run.id`
+    pub(crate) const CICD_PIPELINE_TASK_RUN_ID: &str = "cicd.pipeline.task.run.id";
+    /// `cicd.pipeline.task.run.url.full`
+    pub(crate) const CICD_PIPELINE_TASK_RUN_URL_FULL: &str = "cicd.pipeline.task.run.url.full";
+    /// `cicd.worker.id`
+    pub(crate) const CICD_WORKER_ID: &str = "cicd.worker.id";
+    /// `cicd.worker.name`
+    pub(crate) const CICD_WORKER_NAME: &str = "cicd.worker.name";
     /// `error.type`
     pub(crate) const ERROR_TYPE: &str = "error.type";
     /// `gen_ai.conversation.id`
@@ -87,6 +103,10 @@ pub(crate) mod attribute {
     pub(crate) const GEN_AI_USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
     /// `gen_ai.usage.output_tokens`
     pub(crate) const GEN_AI_USAGE_OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+    /// `host.arch`
+    pub(crate) const HOST_ARCH: &str = "host.arch";
+    /// `host.name`
+    pub(crate) const HOST_NAME: &str = "host.name";
     /// `http.request.resend_count`
     pub(crate) const HTTP_REQUEST_RESEND_COUNT: &str = "http.request.resend_count";
     /// `http.response.status_code`
@@ -95,10 +115,52 @@ pub(crate) mod attribute {
     pub(crate) const NETWORK_PEER_ADDRESS: &str = "network.peer.address";
     /// `network.peer.port`
     pub(crate) const NETWORK_PEER_PORT: &str = "network.peer.port";
+    /// `os.type`
+    pub(crate) const OS_TYPE: &str = "os.type";
+    /// `os.version`
+    pub(crate) const OS_VERSION: &str = "os.version";
+    /// `process.executable.name`
+    pub(crate) const PROCESS_EXECUTABLE_NAME: &str = "process.executable.name";
+    /// `process.pid`
+    pub(crate) const PROCESS_PID: &str = "process.pid";
     /// `server.address`
     pub(crate) const SERVER_ADDRESS: &str = "server.address";
     /// `server.port`
     pub(crate) const SERVER_PORT: &str = "server.port";
+    /// `service.instance.id`
+    pub(crate) const SERVICE_INSTANCE_ID: &str = "service.instance.id";
+    /// `service.name`
+    pub(crate) const SERVICE_NAME: &str = "service.name";
+    /// `service.version`
+    pub(crate) const SERVICE_VERSION: &str = "service.version";
+    /// `telemetry.sdk.language`
+    pub(crate) const TELEMETRY_SDK_LANGUAGE: &str = "telemetry.sdk.language";
+    /// `telemetry.sdk.name`
+    pub(crate) const TELEMETRY_SDK_NAME: &str = "telemetry.sdk.name";
+    /// `telemetry.sdk.version`
+    pub(crate) const TELEMETRY_SDK_VERSION: &str = "telemetry.sdk.version";
+    /// `url.scheme`
+    pub(crate) const URL_SCHEME: &str = "url.scheme";
+    /// `vcs.change.id`
+    pub(crate) const VCS_CHANGE_ID: &str = "vcs.change.id";
+    /// `vcs.owner.name`
+    pub(crate) const VCS_OWNER_NAME: &str = "vcs.owner.name";
+    /// `vcs.provider.name`
+    pub(crate) const VCS_PROVIDER_NAME: &str = "vcs.provider.name";
+    /// `vcs.ref.base.name`
+    pub(crate) const VCS_REF_BASE_NAME: &str = "vcs.ref.base.name";
+    /// `vcs.ref.base.revision`
+    pub(crate) const VCS_REF_BASE_REVISION: &str = "vcs.ref.base.revision";
+    /// `vcs.ref.head.name`
+    pub(crate) const VCS_REF_HEAD_NAME: &str = "vcs.ref.head.name";
+    /// `vcs.ref.head.revision`
+    pub(crate) const VCS_REF_HEAD_REVISION: &str = "vcs.ref.head.revision";
+    /// `vcs.ref.type`
+    pub(crate) const VCS_REF_TYPE: &str = "vcs.ref.type";
+    /// `vcs.repository.name`
+    pub(crate) const VCS_REPOSITORY_NAME: &str = "vcs.repository.name";
+    /// `vcs.repository.url.full`
+    pub(crate) const VCS_REPOSITORY_URL_FULL: &str = "vcs.repository.url.full";
 }
 
 /// Names of spans, the request's own aside, and of their events.

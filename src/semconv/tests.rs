@@ -20,6 +20,7 @@ const REGISTRY: &[&str] = &[
     "aiperf-client.yaml",
     "aiperf-time-breakdown.yaml",
     "aiperf-spans.yaml",
+    "aiperf-resource.yaml",
 ];
 
 fn repository() -> &'static Path {

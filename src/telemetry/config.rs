@@ -43,6 +43,11 @@ pub struct Config {
     pub temporality: Option<Temporality>,
     /// `--trace-sample`: the requests that are exported as traces; `None` for none.
     pub trace_sample: Option<TraceSample>,
+    /// `--trace-random-flag`: whether the context that servers receive states that trace IDs are
+    /// random.
+    pub trace_random_flag: bool,
+    /// `--otel-ci-run-id`: whether metrics, too, have the attributes of the CI run.
+    pub ci_run_on_metrics: bool,
     /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
     pub interval_seconds: f64,
     /// Timeout of an export in seconds (`AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS`, 10).
@@ -92,6 +97,8 @@ impl Default for Config {
             exponential_histograms: None,
             temporality: None,
             trace_sample: None,
+            trace_random_flag: false,
+            ci_run_on_metrics: false,
             interval_seconds: 2.0,
             timeout_seconds: 10.0,
         }

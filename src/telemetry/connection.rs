@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use url::Url;
 
-use super::TelemetryError;
 use super::settings::{Destination, Protocol};
+use super::{TelemetryError, resource};
 use crate::causes::described;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
@@ -151,8 +151,10 @@ fn http_client(to: &Destination) -> Result<reqwest::Client, String> {
     client.build().map_err(|error| described(&error))
 }
 
-fn user_agent() -> &'static str {
-    concat!("aiperf/", env!("CARGO_PKG_VERSION"))
+/// Returns the `User-Agent` of the OTLP exporter specification, preceded by the program's name.
+fn user_agent() -> String {
+    let exporter = concat!("aiperf/", env!("CARGO_PKG_VERSION"), " OTel-OTLP-Exporter-Rust/");
+    format!("{exporter}{}", resource::sdk_version())
 }
 
 /// A runtime on a dedicated thread, which ends when this value is dropped.

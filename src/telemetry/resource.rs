@@ -1,16 +1,43 @@
 //! The resource of every export.
 
+pub(super) mod ci;
+
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::{ResourceDetector as _, TelemetryResourceDetector};
 
 use super::settings::Settings;
 use super::{Config, Identity};
 use crate::platform::host;
 use crate::semconv::{SCHEMA_URL, attribute};
 
-/// Builds the resource from aiperf's own attributes, `OTEL_RESOURCE_ATTRIBUTES`,
-/// `OTEL_SERVICE_NAME` and `--otel-resource-attributes`; later ones override earlier ones.
-pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -> Resource {
+/// The resources of the signals.
+pub(super) struct Resources {
+    /// Of metrics; without the attributes of a single CI run, unless requested.
+    pub(super) metrics: Resource,
+    /// Of traces.
+    pub(super) traces: Resource,
+}
+
+impl Resources {
+    /// Builds the resources from aiperf's own attributes, those of the CI job,
+    /// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME` and `--otel-resource-attributes`; later ones
+    /// override earlier ones.
+    pub(super) fn new(config: &Config, identity: &Identity, settings: &Settings) -> Self {
+        let of = |has_ci_run| {
+            let attributes = attributes(config, identity, settings, has_ci_run);
+            Resource::builder_empty().with_schema_url(attributes, SCHEMA_URL).build()
+        };
+        Self { metrics: of(config.ci_run_on_metrics), traces: of(true) }
+    }
+}
+
+fn attributes(
+    config: &Config,
+    identity: &Identity,
+    settings: &Settings,
+    has_ci_run: bool,
+) -> Vec<KeyValue> {
     let id = identity.benchmark_id.to_string();
     let instance = match identity.shard {
         Some(shard) => format!("{id}-{}", shard.index()),
@@ -19,22 +46,27 @@ pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -
     let name = config.run_name.as_ref().unwrap_or(&identity.info.load);
     let model = identity.models.first().map_or("", |model| model);
     let mut attributes = vec![
-        KeyValue::new("service.name", env!("CARGO_PKG_NAME")),
-        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new(attribute::SERVICE_NAME, env!("CARGO_PKG_NAME")),
+        KeyValue::new(attribute::SERVICE_VERSION, env!("CARGO_PKG_VERSION")),
         // Each run is an instance, even if a process performs several; if processes share a run,
         // each process is one.
-        KeyValue::new("service.instance.id", instance),
-        KeyValue::new("telemetry.sdk.name", "opentelemetry"),
-        KeyValue::new("telemetry.sdk.language", "rust"),
+        KeyValue::new(attribute::SERVICE_INSTANCE_ID, instance),
         KeyValue::new(attribute::AIPERF_BENCHMARK_ID, id),
         KeyValue::new(attribute::AIPERF_ENDPOINT_TYPE, identity.endpoint_type.traits().name),
         KeyValue::new(attribute::AIPERF_MODEL_NAME, model.to_owned()),
         KeyValue::new(attribute::AIPERF_RUN_NAME, name.clone()),
-        KeyValue::new("host.name", host::name()),
-        KeyValue::new("host.arch", architecture()),
-        KeyValue::new("os.type", os_type()),
-        KeyValue::new("os.version", host::kernel()),
+        KeyValue::new(attribute::HOST_NAME, host::name()),
+        KeyValue::new(attribute::HOST_ARCH, architecture()),
+        KeyValue::new(attribute::OS_TYPE, os_type()),
+        KeyValue::new(attribute::OS_VERSION, host::kernel()),
+        KeyValue::new(attribute::PROCESS_PID, i64::from(std::process::id())),
     ];
+    attributes.extend(sdk());
+    attributes
+        .extend(executable().map(|name| KeyValue::new(attribute::PROCESS_EXECUTABLE_NAME, name)));
+    let of_ci =
+        settings.ci.iter().filter(|pair| has_ci_run || !ci::is_of_each_run(pair.key.as_str()));
+    attributes.extend(of_ci.cloned());
     if let Some(sweep) = &identity.sweep_id {
         attributes.push(KeyValue::new(attribute::AIPERF_SWEEP_ID, sweep.clone()));
     }
@@ -43,14 +75,37 @@ pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -
         attributes.push(count(attribute::AIPERF_SHARD_INDEX, shard.index()));
         attributes.push(count(attribute::AIPERF_SHARD_COUNT, shard.count()));
     }
-    let named = settings.service_name.iter().map(|name| ("service.name", name));
+    let named = settings.service_name.iter().map(|name| (attribute::SERVICE_NAME, name));
     let given = settings.resource_attributes.iter().map(|(key, value)| (key.as_str(), value));
     let flags = config.resource_attributes.iter().map(|(key, value)| (key.as_str(), value));
     for (key, value) in given.chain(named).chain(flags) {
         attributes.retain(|have| have.key.as_str() != key);
         attributes.push(KeyValue::new(key.to_owned(), value.clone()));
     }
-    Resource::builder_empty().with_schema_url(attributes, SCHEMA_URL).build()
+    attributes
+}
+
+/// Returns the name, the language and the version of the OpenTelemetry SDK, as it states them.
+fn sdk() -> impl Iterator<Item = KeyValue> {
+    let keys = [
+        attribute::TELEMETRY_SDK_NAME,
+        attribute::TELEMETRY_SDK_LANGUAGE,
+        attribute::TELEMETRY_SDK_VERSION,
+    ];
+    let detected = TelemetryResourceDetector.detect();
+    keys.into_iter().filter_map(move |key| Some(KeyValue::new(key, detected.get(&key.into())?)))
+}
+
+/// Returns the version of the OpenTelemetry SDK.
+pub(super) fn sdk_version() -> String {
+    let version = sdk().find(|pair| pair.key.as_str() == attribute::TELEMETRY_SDK_VERSION);
+    version.map(|pair| pair.value.to_string()).unwrap_or_default()
+}
+
+/// Returns the file name of the running program.
+fn executable() -> Option<String> {
+    let path = std::env::current_exe().ok()?;
+    Some(path.file_name()?.to_str()?.to_owned())
 }
 
 /// Returns the processor architecture as the conventions name it.
@@ -71,3 +126,6 @@ fn os_type() -> &'static str {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,9 +10,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::KeyValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use super::resource::ci;
 use super::{Config, TelemetryError, Temporality};
 use crate::environment::Environment;
 use crate::setting::Named as _;
@@ -40,6 +42,8 @@ pub(super) struct Settings {
     pub(super) service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`.
     pub(super) resource_attributes: Vec<(String, String)>,
+    /// Attributes of the CI job, if aiperf runs in one.
+    pub(super) ci: Vec<KeyValue>,
 }
 
 /// A certificate and its key, in PEM.
@@ -90,6 +94,7 @@ impl Settings {
                 temporality: Temporality::Cumulative,
                 service_name: None,
                 resource_attributes: Vec::new(),
+                ci: Vec::new(),
             });
         }
         Ok(Self {
@@ -105,6 +110,7 @@ impl Settings {
             temporality: temporality(config, given)?,
             service_name: given.trimmed("OTEL_SERVICE_NAME"),
             resource_attributes: pairs(given, "OTEL_RESOURCE_ATTRIBUTES")?,
+            ci: ci::attributes(given),
         })
     }
 }

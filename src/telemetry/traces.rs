@@ -33,12 +33,13 @@ use crate::interrupt::Interrupt;
 use crate::lock::Lock;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
-use crate::record::{ErrorKind, TraceShare};
+use crate::record::{ErrorKind, TraceFlags, TraceShare};
 use crate::schedule::PhaseKind;
 use crate::semconv::SCHEMA_URL;
 use crate::units::Nanos;
 
 use self::slowest::Slowest;
+use self::spans::Sampling;
 
 /// Maximum size of waiting traces, which is about ten thousand of them.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -79,6 +80,10 @@ pub struct TracesReport {
 pub(super) struct Traces {
     sample: TraceSample,
     share: TraceShare,
+    /// `tracestate` of the traces that the share covers.
+    state: String,
+    /// Whether trace IDs are marked as random.
+    is_random: bool,
     chooser: Lock<Chooser>,
     queue: Arc<Queue<Trace>>,
     tally: Arc<Lock<TracesReport>>,
@@ -136,7 +141,10 @@ impl Traces {
             errors: 0,
         };
         let chooser = Lock::new(chooser);
-        Self { sample, share: sample.share(), chooser, queue, tally, task }
+        let share = sample.share();
+        let state = share.tracestate().unwrap_or_default();
+        let is_random = config.trace_random_flag;
+        Self { sample, share, state, is_random, chooser, queue, tally, task }
     }
 
     /// Inspects a finished request. Never waits for the collector.
@@ -151,7 +159,11 @@ impl Traces {
         if !is_told && latency.is_none() {
             return;
         }
-        let trace = Trace::new(&spans::of(measured, &mut chooser.interner, is_sampled));
+        let sampling = Sampling {
+            flags: TraceFlags { is_sampled, is_random: self.is_random },
+            state: if is_sampled { &self.state } else { "" },
+        };
+        let trace = Trace::new(&spans::of(measured, &mut chooser.interner, &sampling));
         let trace = if is_told {
             self.push(trace);
             None

@@ -436,6 +436,7 @@ fn an_http_collector_receives_what_was_recorded() {
     assert_eq!(export.header("content-encoding"), Some("gzip"));
     assert_eq!(export.header("content-type"), Some("application/x-protobuf"));
     assert_eq!(export.header("x-key"), Some("hunter2"));
+    assert!(export.header("user-agent").is_some_and(is_exporter));
     assert!(!format!("{report:?}").contains("hunter2"));
 }
 
@@ -450,6 +451,14 @@ fn grpc_bears_headers_and_compression() {
     let export = &collector.taken()[0];
     assert_eq!(export.header("x-key"), Some("k"));
     assert_eq!(export.header("grpc-encoding"), Some("gzip"));
+    assert!(export.header("user-agent").is_some_and(is_exporter));
+}
+
+/// Returns whether the user agent is that of the exporter specification, after the program's name.
+fn is_exporter(agent: &str) -> bool {
+    let rest = agent.strip_prefix(concat!("aiperf/", env!("CARGO_PKG_VERSION"), " "));
+    let version = rest.and_then(|rest| rest.strip_prefix("OTel-OTLP-Exporter-Rust/"));
+    version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 #[test]

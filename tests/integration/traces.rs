@@ -73,11 +73,16 @@ fn spans_are_what_the_records_say_over_http() {
     traced_run(&OtlpReceiver::http());
 }
 
-/// Identifier and `traceparent` of each received request.
-type Heads = Arc<Mutex<Vec<(String, Option<String>)>>>;
+/// The identifying headers of a request.
+struct Head {
+    id: String,
+    parent: Option<String>,
+    state: Option<String>,
+}
 
-/// A server that responds to each request with one content event, and records its `traceparent` by
-/// the request's identifier.
+type Heads = Arc<Mutex<Vec<Head>>>;
+
+/// A server that responds to each request with one content event, and records its headers.
 fn noting_server() -> (SocketAddr, Heads) {
     let noted = Heads::default();
     let seen = Arc::clone(&noted);
@@ -88,7 +93,8 @@ fn noting_server() -> (SocketAddr, Heads) {
                 line.map(|value| value.trim().to_owned())
             };
             let id = header("x-request-id:").unwrap();
-            seen.lock().unwrap().push((id, header("traceparent:")));
+            let (parent, state) = (header("traceparent:"), header("tracestate:"));
+            seen.lock().unwrap().push(Head { id, parent, state });
             write(stream, ANSWER);
         }
     });
@@ -113,24 +119,46 @@ fn the_server_is_told_what_is_exported() {
     let noted = noted.lock().unwrap();
     assert_eq!(noted.len(), 200);
     let mut sampled = BTreeSet::new();
-    for (id, traceparent) in noted.iter() {
-        let traceparent = traceparent.as_ref().unwrap();
+    for Head { id, parent, state } in noted.iter() {
+        let traceparent = parent.as_ref().unwrap();
         assert!(form.is_match(traceparent), "{traceparent}");
         assert_eq!(traceparent[3..35], id.replace('-', ""));
         if traceparent.ends_with("-01") {
             sampled.insert(traceparent[3..35].to_owned());
             let root = traces[&traceparent[3..35]].root();
             assert_eq!(traceparent[36..52], hex(&root.span_id));
+            // 1 - 0.4 = 0.6, whose 53 digits in the format double are 0x13333333333333.
+            assert_eq!(state.as_deref(), Some("ot=th:99999999999998"));
+            assert_eq!(Some(&root.trace_state), state.as_ref());
             assert_eq!(
                 attribute(&root.attributes, "gen_ai.response.id").as_deref(),
                 Some("cmpl-7")
             );
             assert_eq!(attribute(&root.attributes, "gen_ai.response.model").as_deref(), Some("m"));
+        } else {
+            assert_eq!(*state, None);
         }
     }
     assert_eq!(sampled, traces.keys().cloned().collect());
     // With 200 requests, all or none would be wrong beyond doubt.
     assert!(!sampled.is_empty() && sampled.len() < 200);
+}
+
+#[test]
+fn trace_ids_may_be_marked_as_random_and_the_users_tracestate_is_kept() {
+    let collector = OtlpReceiver::grpc();
+    let (address, noted) = noting_server();
+    let url = collector.url();
+    let mut extra = vec!["--otel-url", &url, "--trace-sample", "all"];
+    extra.extend(["--trace-random-flag", "--header", "tracestate: a=b", "--request-count", "3"]);
+    profile(&format!("http://{address}"), &extra).succeeded();
+    for Head { parent, state, .. } in noted.lock().unwrap().iter() {
+        assert!(parent.as_ref().unwrap().ends_with("-03"), "{parent:?}");
+        assert_eq!(state.as_deref(), Some("a=b"));
+    }
+    for trace in traces(&collector).values() {
+        assert_eq!(trace.root().flags & 0xff, 3);
+    }
 }
 
 #[test]
@@ -140,7 +168,7 @@ fn without_the_flag_no_request_bears_a_trace_context() {
     let extra = ["--otel-url", &collector.url(), "--request-count", "3", "--no-server-metrics"];
     let run = profile(&format!("http://{address}"), &extra).succeeded();
     assert_eq!(noted.lock().unwrap().len(), 3);
-    assert!(noted.lock().unwrap().iter().all(|(_, traceparent)| traceparent.is_none()));
+    assert!(noted.lock().unwrap().iter().all(|head| head.parent.is_none()));
     assert!(collector.traces().is_empty());
     assert!(run.summary()["telemetry"].get("traces").is_none());
 }
@@ -360,7 +388,7 @@ fn a_trace_of_the_users_own_is_sent_where_none_is_made() {
     profile(&format!("http://{address}"), &extra).succeeded();
     let noted = noted.lock().unwrap();
     assert_eq!(noted.len(), 2);
-    assert!(noted.iter().all(|(_, traceparent)| traceparent.as_deref() == Some(own)));
+    assert!(noted.iter().all(|head| head.parent.as_deref() == Some(own)));
 }
 
 /// Exports over HTTP use the proxy of the environment; exports over gRPC do not.

@@ -57,7 +57,7 @@ PHASE = {
 }
 # Labels of the resource, of the scope and of the scrape: on every series.
 EVERYWHERE = re.compile(
-    r"__name__|le|job|instance|exported_.*|otel_scope_.*|service_.*|telemetry_sdk_.*|host_.*|os_.*"
+    r"__name__|le|job|instance|exported_.*|otel_scope_.*|service_.*|telemetry_sdk_.*|host_.*|os_.*|process_.*|vcs_.*|cicd_.*"
     r"|aiperf_(benchmark_id|endpoint_type|model_name|run_name|shard_.*)"
 )
 RUN = {"aiperf_benchmark_id", "aiperf_endpoint_type", "aiperf_model_name", "aiperf_run_name"}

@@ -8,7 +8,7 @@ use url::{Host, Url};
 
 use super::super::{Config, Identity};
 use super::point::{attribute, text};
-use crate::semconv;
+use crate::semconv::{SCHEMA_URL, attribute as key};
 use crate::server_metrics::exposition::Label;
 
 /// Service name of every server; the names of its metrics show which software it runs.
@@ -19,7 +19,7 @@ pub(super) const GPU_EXPORTER: &str = "gpu-exporter";
 
 /// Attributes that the user sets for aiperf itself, which do not apply to the servers.
 const OF_THE_CLIENT: &[&str] =
-    &["service.name", "service.instance.id", "service.version", "service.namespace"];
+    &[key::SERVICE_NAME, key::SERVICE_INSTANCE_ID, key::SERVICE_VERSION, "service.namespace"];
 
 /// The attributes that the resources of all servers have in common.
 pub(super) struct Run(Vec<KeyValue>);
@@ -29,7 +29,7 @@ impl Run {
     /// `--otel-resource-attributes`.
     pub(super) fn new(config: &Config, identity: &Identity) -> Self {
         let id = identity.benchmark_id.to_string();
-        let mut attributes = vec![text(semconv::attribute::AIPERF_BENCHMARK_ID, &id)];
+        let mut attributes = vec![text(key::AIPERF_BENCHMARK_ID, &id)];
         for (key, value) in &config.resource_attributes {
             if !OF_THE_CLIENT.contains(&key.as_str()) {
                 put(&mut attributes, text(key, value));
@@ -53,7 +53,7 @@ impl Run {
         ResourceMetrics {
             resource: Some(Resource { attributes, ..Resource::default() }),
             scope_metrics: Vec::new(),
-            schema_url: semconv::SCHEMA_URL.to_owned(),
+            schema_url: SCHEMA_URL.to_owned(),
         }
     }
 }
@@ -66,10 +66,10 @@ fn put(attributes: &mut Vec<KeyValue>, attribute: KeyValue) {
 
 /// Returns the attributes that identify the `service` at `url`.
 fn identity(service: &str, url: &str) -> Vec<KeyValue> {
-    let mut attributes = vec![text("service.name", service)];
+    let mut attributes = vec![text(key::SERVICE_NAME, service)];
     let parsed = Url::parse(url).ok();
     let Some((url, host)) = parsed.as_ref().and_then(|url| Some((url, url.host()?))) else {
-        attributes.push(text("service.instance.id", url));
+        attributes.push(text(key::SERVICE_INSTANCE_ID, url));
         return attributes;
     };
     // An IPv6 address is in brackets only if a port follows.
@@ -78,9 +78,9 @@ fn identity(service: &str, url: &str) -> Vec<KeyValue> {
         _ => host.to_string(),
     };
     let port = url.port_or_known_default().unwrap_or_default();
-    attributes.push(text("service.instance.id", &format!("{host}:{port}")));
-    attributes.push(text("server.address", &address));
-    attributes.push(attribute("server.port", Value::IntValue(port.into())));
-    attributes.push(text("url.scheme", url.scheme()));
+    attributes.push(text(key::SERVICE_INSTANCE_ID, &format!("{host}:{port}")));
+    attributes.push(text(key::SERVER_ADDRESS, &address));
+    attributes.push(attribute(key::SERVER_PORT, Value::IntValue(port.into())));
+    attributes.push(text(key::URL_SCHEME, url.scheme()));
     attributes
 }

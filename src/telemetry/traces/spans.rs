@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::super::attributes::Interner;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
-use crate::record::{HttpTrace, RequestError, ResponseBody, TraceContext};
+use crate::record::{HttpTrace, RequestError, ResponseBody, TraceContext, TraceFlags};
 use crate::semconv::{attribute, span};
 use crate::units::Nanos;
 
@@ -24,19 +24,26 @@ use crate::units::Nanos;
 /// name.
 const LONGEST_NAME: usize = 256;
 
+/// How a request was sampled: the flags, and the `tracestate` that states the probability.
+pub(super) struct Sampling<'a> {
+    pub(super) flags: TraceFlags,
+    pub(super) state: &'a str,
+}
+
 /// Returns the spans of a request, beginning with that of the whole request.
 ///
-/// `is_sampled` is the flag that the server received in `traceparent`.
+/// The flags of `sampling` are those that the server received in `traceparent`.
 pub(super) fn of(
     measured: &MeasuredRecord,
     interner: &mut Interner,
-    is_sampled: bool,
+    sampling: &Sampling<'_>,
 ) -> Vec<Span> {
     let key = interner.key(measured);
     let shared = interner.attributes(key);
     let maker = SpanBuilder {
         context: TraceContext::of(measured.record.request_id),
-        flags: SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(is_sampled),
+        flags: SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(sampling.flags.bits()),
+        state: sampling.state,
         measured,
     };
     let mut spans = vec![maker.request(shared)];
@@ -47,6 +54,7 @@ pub(super) fn of(
 struct SpanBuilder<'a> {
     context: TraceContext,
     flags: u32,
+    state: &'a str,
     measured: &'a MeasuredRecord,
 }
 
@@ -79,6 +87,7 @@ impl SpanBuilder<'_> {
         Span {
             trace_id: self.context.trace_id.to_vec(),
             span_id: span_id.to_vec(),
+            trace_state: self.state.to_owned(),
             flags: self.flags,
             name,
             kind: SpanKind::Internal as i32,

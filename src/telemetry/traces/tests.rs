@@ -96,7 +96,9 @@ fn failures_beyond_the_bound_are_counted_and_cancellations_are_none() {
 fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
     let measured = failed(5, ErrorKind::Http4xx, "s3cret was refused");
     let mut interner = Interner::new(&Config::default(), &identity());
-    let trace = Trace::new(&spans::of(&measured, &mut interner, true));
+    let flags = TraceFlags { is_sampled: true, is_random: false };
+    let sampling = Sampling { flags, state: "ot=th:0" };
+    let trace = Trace::new(&spans::of(&measured, &mut interner, &sampling));
     let head = Head::new(&opentelemetry_sdk::Resource::builder_empty().build());
     let request = head.request(&[trace]);
     for secret in [&b"s3cret"[..], b"pr0mpt"] {

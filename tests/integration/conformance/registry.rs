@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_norway::Value;
 
 /// Attributes of other conventions 1.41.1 that the registry refers to, with their types.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 34] = [
     ("server.address", "string"),
     ("server.port", "int"),
     ("error.type", "string"),
@@ -22,6 +22,27 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("os.type", "string"),
     ("os.version", "string"),
     ("url.scheme", "string"),
+    ("process.pid", "int"),
+    ("cicd.pipeline.name", "string"),
+    ("cicd.pipeline.run.id", "string"),
+    ("cicd.pipeline.run.url.full", "string"),
+    ("cicd.pipeline.task.name", "string"),
+    ("cicd.pipeline.task.run.id", "string"),
+    ("cicd.pipeline.task.run.url.full", "string"),
+    ("cicd.worker.id", "string"),
+    ("cicd.worker.name", "string"),
+    ("process.executable.name", "string"),
+    ("telemetry.sdk.version", "string"),
+    ("vcs.change.id", "string"),
+    ("vcs.owner.name", "string"),
+    ("vcs.provider.name", "string"),
+    ("vcs.ref.base.name", "string"),
+    ("vcs.ref.base.revision", "string"),
+    ("vcs.ref.head.name", "string"),
+    ("vcs.ref.head.revision", "string"),
+    ("vcs.ref.type", "string"),
+    ("vcs.repository.name", "string"),
+    ("vcs.repository.url.full", "string"),
 ];
 
 /// Prefixes of attributes of further conventions, which spans may refer to.
