@@ -107,6 +107,22 @@ pub(crate) fn check(config: &Config, environment: Environment<'_>) -> Result<(),
     Settings::resolve(config, environment).map(drop)
 }
 
+/// Checks the content of a file for `OTEL_CONFIG_FILE`.
+///
+/// # Errors
+///
+/// Returns the place and the reason.
+pub fn check_configuration_file(text: &str, environment: Environment<'_>) -> Result<(), String> {
+    settings::check_file(text, environment)
+}
+
+/// Returns the requests that the file of `OTEL_CONFIG_FILE` exports as traces, if it does.
+pub(crate) fn declared_trace_sample(
+    environment: Environment<'_>,
+) -> Result<Option<TraceSample>, TelemetryError> {
+    settings::declared_sample(environment)
+}
+
 /// Returns whether `config` or the process's variables name a collector.
 #[must_use]
 pub(crate) fn exports(config: &Config) -> bool {

@@ -506,6 +506,11 @@ fn telemetry(
         Ok::<_, ConfigError>((name.to_owned(), value.to_owned()))
     });
     let positive = |name, default| positive_seconds(environment, name, default);
+    let refused = |error: telemetry::TelemetryError| ConfigError::Telemetry(error.to_string());
+    let trace_sample = match flags.trace_sample {
+        None => telemetry::declared_trace_sample(environment).map_err(refused)?,
+        given => given,
+    };
     let config = telemetry::Config {
         url: flags.otel_url.clone().map(Secret::new),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
@@ -514,7 +519,7 @@ fn telemetry(
         provider: flags.gen_ai_provider.clone(),
         exponential_histograms: flags.otel_histograms.map(|kind| kind == Histograms::Exponential),
         temporality: flags.otel_temporality,
-        trace_sample: flags.trace_sample,
+        trace_sample,
         trace_random_flag: flags.trace_random_flag,
         ci_run_on_metrics: flags.otel_ci_run_id,
         interval_seconds: positive("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", 2.0)?,
@@ -522,8 +527,7 @@ fn telemetry(
     };
     // The exporter reads `OTEL_*` itself, since each variable has its own rules; errors in
     // them are reported here, before anything waits.
-    telemetry::check(&config, environment)
-        .map_err(|error| ConfigError::Telemetry(error.to_string()))?;
+    telemetry::check(&config, environment).map_err(refused)?;
     Ok(config)
 }
 

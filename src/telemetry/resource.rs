@@ -75,12 +75,12 @@ fn attributes(
         attributes.push(count(attribute::AIPERF_SHARD_INDEX, shard.index()));
         attributes.push(count(attribute::AIPERF_SHARD_COUNT, shard.count()));
     }
-    let named = settings.service_name.iter().map(|name| (attribute::SERVICE_NAME, name));
-    let given = settings.resource_attributes.iter().map(|(key, value)| (key.as_str(), value));
-    let flags = config.resource_attributes.iter().map(|(key, value)| (key.as_str(), value));
-    for (key, value) in given.chain(named).chain(flags) {
-        attributes.retain(|have| have.key.as_str() != key);
-        attributes.push(KeyValue::new(key.to_owned(), value.clone()));
+    let pair = |key: &str, value: &String| KeyValue::new(key.to_owned(), value.clone());
+    let named = settings.service_name.iter().map(|name| pair(attribute::SERVICE_NAME, name));
+    let flags = config.resource_attributes.iter().map(|(key, value)| pair(key, value));
+    for given in settings.resource_attributes.iter().cloned().chain(named).chain(flags) {
+        attributes.retain(|have| have.key != given.key);
+        attributes.push(given);
     }
     attributes
 }

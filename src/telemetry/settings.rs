@@ -3,6 +3,7 @@
 //! Only this module reads them.
 
 mod endpoint;
+mod file;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,11 +16,12 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::resource::ci;
-use super::{Config, TelemetryError, Temporality};
+use super::{Config, TelemetryError, Temporality, TraceSample};
 use crate::environment::Environment;
 use crate::setting::Named as _;
 
 use self::endpoint::{BASE_ENDPOINT, METRICS_PATH, TRACES_PATH};
+use self::file::Declared;
 
 /// Shortest accepted interval between exports, in seconds.
 const SHORTEST: f64 = 0.001;
@@ -40,8 +42,8 @@ pub(super) struct Settings {
     pub(super) temporality: Temporality,
     /// `OTEL_SERVICE_NAME`.
     pub(super) service_name: Option<String>,
-    /// `OTEL_RESOURCE_ATTRIBUTES`.
-    pub(super) resource_attributes: Vec<(String, String)>,
+    /// `OTEL_RESOURCE_ATTRIBUTES`, and the resource attributes of the configuration file.
+    pub(super) resource_attributes: Vec<KeyValue>,
     /// Attributes of the CI job, if aiperf runs in one.
     pub(super) ci: Vec<KeyValue>,
 }
@@ -78,8 +80,21 @@ pub(super) enum Protocol {
 }
 
 impl Settings {
-    /// Resolves `config` and the variables that are `given`; flags take precedence.
+    /// Resolves `config` and the variables that are `given`, or the file that one of them names; flags
+    /// take precedence.
     pub(super) fn resolve(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
+        let Some(declared) = Declared::read(given)? else { return Self::of(config, given) };
+        declared.warn_of_rest();
+        let lookup = |name: &str| declared.variable(name, given);
+        let mut settings = Self::of(config, Environment::new(&lookup)).map_err(|error| {
+            let reason = format!("has a setting that is not valid: {error}");
+            TelemetryError::Setting { name: file::NAME, reason }
+        })?;
+        settings.resource_attributes.extend(declared.attributes);
+        Ok(settings)
+    }
+
+    fn of(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
         let destination = Destination::find(&METRICS, config, given)?;
         let traces = match &config.trace_sample {
             Some(_) => Some(Destination::find(&TRACES, config, given)?.ok_or_else(no_collector)?),
@@ -109,10 +124,30 @@ impl Settings {
             exponential: exponential(config, given)?,
             temporality: temporality(config, given)?,
             service_name: given.trimmed("OTEL_SERVICE_NAME"),
-            resource_attributes: pairs(given, "OTEL_RESOURCE_ATTRIBUTES")?,
+            resource_attributes: pairs(given, "OTEL_RESOURCE_ATTRIBUTES")?
+                .into_iter()
+                .map(|(key, value)| KeyValue::new(key, value))
+                .collect(),
             ci: ci::attributes(given),
         })
     }
+}
+
+/// Checks the content of a configuration file.
+pub(super) fn check_file(text: &str, given: Environment<'_>) -> Result<(), String> {
+    Declared::of(text, given).map(drop)
+}
+
+/// Returns the requests that the sampler of the configuration file selects, if there is a file that
+/// exports traces.
+///
+/// # Errors
+///
+/// As [`Declared::read`].
+pub(super) fn declared_sample(
+    given: Environment<'_>,
+) -> Result<Option<TraceSample>, TelemetryError> {
+    Ok(Declared::read(given)?.and_then(|declared| declared.sample))
 }
 
 /// The variables of a signal, which take precedence over those for all signals.

@@ -50,6 +50,7 @@ mod mlflow;
 mod mock_server;
 mod modes;
 mod network_latency;
+mod otel_config_file;
 mod phases;
 mod plots;
 mod profile;

@@ -446,7 +446,7 @@ fn times_that_make_no_sense_are_refused() {
 fn resource_attributes_are_decoded_and_the_last_of_a_key_counts() {
     let variables = [("OTEL_RESOURCE_ATTRIBUTES", "a=x%2Cy,b=1,a=100%")];
     let settings = resolve(Some("c:1"), &variables).unwrap();
-    let expected = [("a".to_owned(), "100%".to_owned()), ("b".to_owned(), "1".to_owned())];
+    let expected = [KeyValue::new("a", "100%"), KeyValue::new("b", "1")];
     assert_eq!(settings.resource_attributes, expected);
 }
 

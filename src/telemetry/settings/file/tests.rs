@@ -1,0 +1,243 @@
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::super::{Protocol, Settings};
+use super::*;
+use crate::telemetry::{Config, Temporality};
+
+const EXAMPLES: [&str; 3] =
+    ["1-metrics-grpc.yaml", "2-delta-http-mtls.yaml", "3-all-signals-detectors.yaml"];
+
+fn golden(name: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/otel-config/");
+    fs::read_to_string(format!("{path}{name}")).unwrap()
+}
+
+/// The settings of a file with these variables.
+fn declared(text: &str, variables: &[(&str, &str)]) -> Result<Declared, String> {
+    let lookup = |name: &str| {
+        variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    };
+    Declared::of(text, Environment::new(&lookup))
+}
+
+/// Resolves the settings of aiperf with a file, without flags.
+fn resolved(text: &str) -> Result<Settings, String> {
+    let place = tempfile::NamedTempFile::new().unwrap();
+    fs::write(place.path(), text).unwrap();
+    let path = place.path().display().to_string();
+    let lookup = |name: &str| match name {
+        NAME => Some(path.clone()),
+        "OTLP_TOKEN" => Some("12345".to_owned()),
+        // Ignored, since the file does not refer to it.
+        "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://other:4317".to_owned()),
+        _ => None,
+    };
+    Settings::resolve(&Config::default(), Environment::new(&lookup)).map_err(|it| it.to_string())
+}
+
+#[test]
+fn the_examples_have_their_meaning() {
+    let settings = resolved(&golden(EXAMPLES[0])).unwrap();
+    let to = settings.destination.unwrap();
+    assert_eq!((to.url.as_str(), to.protocol), ("http://localhost:4317/", Protocol::Grpc));
+    assert_eq!(to.headers["authorization"], "Bearer 12345");
+    assert_eq!((to.gzip, to.timeout.as_secs()), (true, 10));
+    assert_eq!((settings.interval.as_secs(), settings.exponential), (2, true));
+    assert!(settings.traces.is_none());
+    let attribute = |name: &str| {
+        let found = settings.resource_attributes.iter().find(|it| it.key.as_str() == name);
+        found.map(|it| it.value.clone())
+    };
+    assert_eq!(attribute("service.name"), Some("aiperf".into()));
+    assert_eq!(attribute("aiperf.repetition"), Some(1_i64.into()));
+
+    let variables = [
+        ("OTEL_RESOURCE_ATTRIBUTES", "team=a%20b"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=s"),
+        ("OTEL_SERVICE_NAME", "nightly"),
+    ];
+    let found = declared(&golden(EXAMPLES[1]), &variables).unwrap();
+    let of = |name: &str| found.variables.get(name).map(String::as_str);
+    assert_eq!(
+        of("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"),
+        Some("https://collector.example:4318/v1/metrics")
+    );
+    assert_eq!(of("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), Some("http/protobuf"));
+    assert_eq!(of("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY"), Some("/etc/aiperf/client.key"));
+    assert_eq!(of("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"), Some("delta"));
+    assert_eq!(of("OTEL_EXPORTER_OTLP_METRICS_HEADERS"), Some("x-key=s"));
+    assert_eq!(of("OTEL_METRIC_EXPORT_INTERVAL"), Some("5000"));
+    assert_eq!(of("OTEL_RESOURCE_ATTRIBUTES"), Some("team=a%20b"));
+    assert_eq!(found.sample.unwrap().percent, Some(5.0));
+    assert_eq!(
+        found.ignored,
+        [
+            "attribute_limits",
+            "tracer_provider.processors[0].batch.schedule_delay",
+            "tracer_provider.processors[0].batch.max_queue_size",
+            "tracer_provider.limits",
+        ]
+    );
+
+    let settings = resolved(&golden(EXAMPLES[2])).unwrap();
+    assert_eq!(settings.temporality, Temporality::LowMemory);
+    assert_eq!(settings.interval.as_secs(), 60);
+    let found = declared(&golden(EXAMPLES[2]), &[]).unwrap();
+    assert_eq!(found.sample.unwrap().percent, Some(25.0));
+    assert_eq!(found.variables["OTEL_SEMCONV_STABILITY_OPT_IN"], "gen_ai_latest_experimental");
+    for ignored in ["log_level", "resource.schema_url", "meter_provider.views"] {
+        assert!(found.ignored.iter().any(|it| it == ignored), "{:?}", found.ignored);
+    }
+}
+
+#[test]
+fn references_have_the_values_of_variables() {
+    let variables = [("NAME", "a"), ("NUMBER", "5"), ("YAML", "x: [1"), ("DOLLAR", "${NAME}")];
+    let lookup = |name: &str| {
+        variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    };
+    let of = |text: &str| substitution::substitute(text, Environment::new(&lookup));
+    let table = [
+        ("${NAME}", "a"),
+        ("${env:NAME}-${NUMBER}", "a-5"),
+        ("${MISSING:-b c}", "b c"),
+        ("${MISSING}", ""),
+        ("${NAME:-b}", "a"),
+        ("$${NAME}", "${NAME}"),
+        ("$$$${NAME}", "$${NAME}"),
+        ("$$${NAME}", "$a"),
+        ("$NAME and $", "$NAME and $"),
+        // Values are not looked into, neither for references nor for structure.
+        ("${DOLLAR}", "${NAME}"),
+        ("${YAML}", "x: [1"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(of(text).unwrap().0, expected, "{text}");
+    }
+    for text in ["${1A}", "${}", "${A:?x}", "${sys:A}", "${A B}"] {
+        assert!(of(text).unwrap_err().contains("is not valid"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_by_its_place_and_no_value_is_repeated() {
+    let reader = |exporter: &str| {
+        format!("file_format: \"1.0\"\nmeter_provider: {{readers: [{{periodic: {exporter}}}]}}")
+    };
+    let table = [
+        ("disabled: true".to_owned(), "requires file_format"),
+        ("file_format: 1.0".to_owned(), "requires file_format"),
+        ("file_format: \"2.0\"".to_owned(), "file_format must be"),
+        ("file_format: [".to_owned(), "is not valid YAML at line 2"),
+        ("file_format: \"1.0\"\ndisabled: secret".to_owned(), "disabled must be true or false"),
+        ("file_format: \"1.0\"\nresource: !a {}".to_owned(), "tag"),
+        (reader("{}"), "meter_provider.readers[0].periodic requires exporter"),
+        (
+            reader("{exporter: {otlp_grpc: {endpont: secret}}}"),
+            "meter_provider.readers[0].periodic.exporter.otlp_grpc has an unknown key \"endpont\"; \
+             did you mean endpoint?",
+        ),
+        (reader("{exporter: {otlp_grpc: , console: }}"), "exporter must have at most 1 key"),
+        (reader("{interval: -1, exporter: {console: }}"), "interval must be at least 0"),
+        (
+            reader("{exporter: {otlp_http: {temporality_preference: lowmemory}}}"),
+            "temporality_preference must be one of cumulative, delta, low_memory",
+        ),
+        (reader("{exporter: {otlp_http: {endpoint: \"${A:?secret}\"}}}"), "reference"),
+    ];
+    for (text, why) in table {
+        let reason = declared(&text, &[]).unwrap_err();
+        assert!(reason.contains(why), "{text}\n{reason}");
+        assert!(!reason.contains("secret"), "{reason}");
+    }
+    let reason =
+        resolved(&reader("{exporter: {otlp_http: {endpoint: \"ftp://a\"}}}")).err().unwrap();
+    assert!(reason.starts_with("OTEL_CONFIG_FILE") && reason.contains("http or https"), "{reason}");
+}
+
+#[test]
+fn a_provider_that_is_missing_or_disabled_exports_nothing() {
+    let metrics = "meter_provider: {readers: [{periodic: {exporter: {otlp_grpc: }}}]}";
+    let settings = resolved(&format!("file_format: \"1.0\"\n{metrics}")).unwrap();
+    assert_eq!(settings.destination.unwrap().url.as_str(), "http://localhost:4317/");
+    for text in [
+        "file_format: \"1.0\"".to_owned(),
+        format!("file_format: \"1.0\"\ndisabled: true\n{metrics}"),
+        "file_format: \"1.0\"\nmeter_provider: {readers: [{periodic: {exporter: {console: }}}]}"
+            .to_owned(),
+    ] {
+        assert!(resolved(&text).unwrap().destination.is_none(), "{text}");
+    }
+}
+
+/// Changes one place of a document: removes it, renames it, or gives it another value.
+fn changed(value: &mut Value, path: &mut impl Iterator<Item = usize>, change: usize) {
+    let Some(at) = path.next() else { return };
+    let others = [
+        Value::Null,
+        (-1).into(),
+        "word".into(),
+        true.into(),
+        Value::Array(vec![]),
+        serde_json::json!({}),
+    ];
+    let other = others[change % others.len()].clone();
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            let key = members.keys().nth(at % members.len()).cloned().unwrap();
+            match at % 5 {
+                0 => {
+                    members.remove(&key);
+                }
+                1 => {
+                    let inner = members.remove(&key).unwrap();
+                    members.insert(format!("{key}x"), inner);
+                }
+                _ => changed(&mut members[&key], path, change),
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let at = at % items.len();
+            changed(&mut items[at], path, change);
+        }
+        place => *place = other,
+    }
+}
+
+proptest! {
+    /// The verdict on a document is that of a complete implementation of JSON Schema.
+    #[test]
+    fn the_schema_decides(
+        example in 0..EXAMPLES.len(),
+        path in proptest::collection::vec(0_usize..60, 1..12),
+        change in 0_usize..6,
+        version in 0_usize..2,
+    ) {
+        // Without references, whose types depend on where they are.
+        let text = golden(EXAMPLES[example]).replace("${EXPORT_INTERVAL_MS:-5000}", "5000")
+            .replace("${OTEL_SDK_DISABLED:-false}", "false").replace("${env:REPETITION:-1}", "1")
+            .replace("${", "$");
+        let mut document: Value = serde_norway::from_str(&text).unwrap();
+        changed(&mut document, &mut path.into_iter(), change);
+        document["file_format"] = ["1.0", "1.1"][version].into();
+        let schema = [
+            include_str!("schema-1.0.json"), include_str!("schema-1.1.json"),
+        ][version];
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let is_valid = jsonschema::is_valid(&schema, &document);
+        let node = schema::parsed(&document.to_string()).unwrap();
+        let typed = Schema::of(&node).unwrap().typed(&node);
+        prop_assert_eq!(typed.is_ok(), is_valid, "{:?} {}", typed, document);
+        if let Ok(typed) = typed {
+            prop_assert_eq!(typed, document);
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+        let _ = declared(&text, &[]);
+        let _ = declared(&format!("file_format: \"1.0\"\n{text}"), &[]);
+    }
+}
