@@ -12,6 +12,7 @@ mod config;
 mod connection;
 mod early_export;
 mod error;
+mod exemplars;
 mod instruments;
 mod protobuf;
 mod queue;
@@ -48,6 +49,7 @@ use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::tag::MetricTag;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, Metric};
+use crate::record::TraceContext;
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::SCHEMA_URL;
@@ -66,6 +68,7 @@ pub use self::traces::TracesReport;
 use self::client::Client;
 use self::connection::Connection;
 use self::early_export::EarlyExport;
+use self::exemplars::{ExemplarFilter, Exemplars, Offers};
 use self::instruments::Instruments;
 use self::reconcile::Expected;
 use self::resource::Resources;
@@ -73,7 +76,7 @@ use self::scrape_forwarder::ScrapeForwarder;
 use self::settings::{Destination, Settings};
 use self::tee::{Tee, TeeState};
 use self::timing::Timing;
-use self::traces::Traces;
+use self::traces::{Choice, Traces};
 
 /// Time limit after the deadline, when the collector is not waited for any more; the one local
 /// collection that remains needs much less.
@@ -140,6 +143,7 @@ pub struct Telemetry {
     traces: Option<Traces>,
     tee: Arc<TeeState>,
     exponential: bool,
+    exemplars: ExemplarFilter,
     endpoint: Option<String>,
     /// `None` after `finish` has taken it.
     provider: Lock<Option<SdkMeterProvider>>,
@@ -172,7 +176,7 @@ impl Telemetry {
         let exponential = settings.exponential;
         let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
         let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
-        let temporality = settings.temporality;
+        let (temporality, filter) = (settings.temporality, settings.exemplars);
         let resources = Resources::new(config, identity, &settings);
         let (connection, to_traces) = connect(settings.destination, settings.traces)?;
         let traces = to_traces.zip(config.trace_sample).map(|(connection, sample)| {
@@ -188,7 +192,15 @@ impl Telemetry {
             .clone()
             .filter(|_| config.streams.metrics)
             .map(|connection| ScrapeForwarder::start(connection, config, identity, temporality));
-        let (tee, state) = Tee::new(connection, temporality);
+        let may_have_exemplars = connection.is_some()
+            && match filter {
+                ExemplarFilter::AlwaysOn => true,
+                ExemplarFilter::TraceBased => traces.is_some(),
+                ExemplarFilter::AlwaysOff => false,
+            };
+        let exemplars = may_have_exemplars.then(|| Arc::new(Exemplars::new(exponential)));
+        let filter = if may_have_exemplars { filter } else { ExemplarFilter::AlwaysOff };
+        let (tee, state) = Tee::new(connection, temporality, exemplars.clone());
 
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();
@@ -211,7 +223,7 @@ impl Telemetry {
             Lock::new(client)
         });
         let instruments =
-            config.streams.metrics.then(|| Instruments::new(meter, catalogue, describe));
+            config.streams.metrics.then(|| Instruments::new(meter, catalogue, describe, exemplars));
         let provider = Lock::new(Some(provider));
         let is_early = AtomicBool::new(endpoint.is_some() && interval > FIRST_EXPORT);
         let tee = state;
@@ -223,6 +235,7 @@ impl Telemetry {
             traces,
             tee,
             exponential,
+            exemplars: filter,
             endpoint,
             provider,
             is_early,
@@ -238,11 +251,24 @@ impl Telemetry {
         if self.is_early.load(Ordering::Relaxed) && self.is_early.swap(false, Ordering::Relaxed) {
             self.export_soon();
         }
+        let choice = self.traces.as_ref().map(|traces| traces.choose(measured));
+        let mut offers = self.offers(measured, choice.as_ref());
         if let Some(instruments) = &self.instruments {
-            instruments.record(measured, aggregates);
+            instruments.record(measured, aggregates, &mut offers);
         }
-        if let Some(traces) = &self.traces {
-            traces.observe(measured);
+        if let Some((traces, choice)) = self.traces.as_ref().zip(choice) {
+            traces.observe(measured, choice, offers);
+        }
+    }
+
+    /// Returns whether the values of a request become exemplars.
+    fn offers(&self, measured: &MeasuredRecord, choice: Option<&Choice>) -> Offers {
+        match self.exemplars {
+            ExemplarFilter::AlwaysOff => Offers::None,
+            ExemplarFilter::AlwaysOn => Offers::now(TraceContext::of(measured.record.request_id)),
+            ExemplarFilter::TraceBased => {
+                choice.map_or(Offers::None, |choice| choice.offers(measured))
+            }
         }
     }
 

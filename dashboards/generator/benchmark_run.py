@@ -43,9 +43,10 @@ def exact_stat(title, description, metric, percentile, unit="s", **more):
 
 
 def percentiles(title, description, metric, unit="s", **more):
-    """p50, p90 and p99 over time."""
+    """p50, p90 and p99 over time, with exemplars. All three have the same series, so that the
+    exemplars of one are those of all."""
     queries = [
-        query(quantile(share, metric), name)
+        query(quantile(share, metric), name, exemplar=name == "p99")
         for share, name in ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
     ]
     return lines(title, f"{description} {FROM_BUCKETS}", unit, *queries, **more)

@@ -180,9 +180,9 @@ def over_time():
         lines("Requests per second", "Successful requests of each run. Simultaneous runs share "
               "the server.", "reqps", query(by_run(f"sum by ({RUN_LABELS}) ({rate(ok)}) > 0"), LEGEND)),
         lines("TTFT p99", "Time to first token of each run. Estimated from buckets.", "s",
-              query(by_run(quantile(0.99, f"aiperf_{TTFT}", REQUESTS, RUN_LABELS)), LEGEND)),
+              query(by_run(quantile(0.99, f"aiperf_{TTFT}", REQUESTS, RUN_LABELS)), LEGEND, exemplar=True)),
         lines("Latency p99", "Request latency of each run. Estimated from buckets.", "s",
-              query(by_run(quantile(0.99, f"aiperf_{LATENCY}", REQUESTS, RUN_LABELS)), LEGEND)),
+              query(by_run(quantile(0.99, f"aiperf_{LATENCY}", REQUESTS, RUN_LABELS)), LEGEND, exemplar=True)),
     )
 
 

@@ -30,12 +30,14 @@ def good_until(warn, bad):
     return [("green", None), ("yellow", warn), ("red", bad)]
 
 
-def query(expr, legend, instant=False, form="time_series"):
-    """One PromQL query; `legend` names its series."""
-    return {
+def query(expr, legend, instant=False, form="time_series", exemplar=False):
+    """One PromQL query; `legend` names its series. `exemplar` also shows single requests, which lead
+    to their traces."""
+    made = {
         "datasource": DATASOURCE, "editorMode": "code", "expr": expr, "legendFormat": legend,
         "instant": instant, "range": not instant, "format": form,
     }
+    return made | {"exemplar": True} if exemplar else made
 
 
 def now(expr, legend, form="time_series"):
@@ -166,7 +168,7 @@ def heat(title, description, unit, expr, width=8, height=8):
         "yAxis": {"axisPlacement": "left", "reverse": False, "unit": unit},
         "cellValues": {"unit": "short", "decimals": 0},
     }
-    queries = [query(expr, "{{le}}", form="heatmap")]
+    queries = [query(expr, "{{le}}", form="heatmap", exemplar=True)]
     return Panel("heatmap", title, description, unit, queries, width, height, {"custom": custom}, options)
 
 

@@ -7,6 +7,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{BoundCounter, BoundHistogram, Counter, Histogram, Meter};
 
 use super::attributes::{Interner, PhaseAttributes, SetKey};
+use super::exemplars::{Exemplars, Offers, Slot};
 use crate::lock::Lock;
 use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
@@ -55,6 +56,8 @@ pub(super) struct Instruments {
     counters: TagMap<Vec<Target>>,
     phases: PhaseAttributes,
     sets: Lock<Sets>,
+    /// Present if values may become exemplars.
+    exemplars: Option<Arc<Exemplars>>,
     not_exported: Lock<Vec<String>>,
 }
 
@@ -70,6 +73,7 @@ struct Target {
 /// An instrument, with the attribute that distinguishes this use of it.
 #[derive(Debug)]
 struct Column {
+    spec: MetricSpec,
     handle: Handle,
     extra: Option<KeyValue>,
 }
@@ -92,7 +96,14 @@ struct Sets {
 #[derive(Debug)]
 struct Set {
     attributes: Vec<KeyValue>,
-    series: Lock<Vec<Option<Bound>>>,
+    series: Lock<Vec<Option<Series>>>,
+}
+
+/// A series, and the reservoir of its exemplars.
+#[derive(Debug)]
+struct Series {
+    bound: Bound,
+    exemplars: Option<Slot>,
 }
 
 #[derive(Debug)]
@@ -103,7 +114,12 @@ enum Bound {
 
 impl Instruments {
     /// Creates the instruments of `catalogue` and those of the conventions.
-    pub(super) fn new(meter: Meter, catalogue: &[&'static Metric], interner: Interner) -> Self {
+    pub(super) fn new(
+        meter: Meter,
+        catalogue: &[&'static Metric],
+        interner: Interner,
+        exemplars: Option<Arc<Exemplars>>,
+    ) -> Self {
         let mut columns = fixed_columns(&meter);
         let mut distributions: TagMap<Vec<Target>> = TagMap::default();
         let mut counters: TagMap<Vec<Target>> = TagMap::default();
@@ -135,15 +151,27 @@ impl Instruments {
             counters,
             phases: interner.of_phases(),
             sets: Lock::new(Sets { interner, known: HashMap::new() }),
+            exemplars,
             not_exported: Lock::new(Vec::new()),
         }
     }
 
-    /// Records a finished request.
-    pub(super) fn record(&self, measured: &MeasuredRecord, aggregates: &[(MetricTag, f64)]) {
+    /// Records a finished request, and offers its values as exemplars.
+    pub(super) fn record(
+        &self,
+        measured: &MeasuredRecord,
+        aggregates: &[(MetricTag, f64)],
+        offers: &mut Offers,
+    ) {
         let set = self.set(measured);
         let mut series = set.series.lock();
-        let mut add = |column, value| self.add(&set.attributes, &mut series, column, value);
+        let mut add = |column, value| {
+            if let Some(Series { exemplars: Some(slot), .. }) =
+                self.add(&set.attributes, &mut series, column, value)
+            {
+                offers.offer(slot, value);
+            }
+        };
         let failed = measured.observation.error.is_some();
         for (tag, value) in measured.observation.values.iter() {
             let Some(targets) = self.distributions.get(tag) else { continue };
@@ -271,24 +299,36 @@ impl Instruments {
         set
     }
 
-    fn add(
+    /// Adds a value to the series of a set, and returns the series; `None` if there is nothing to
+    /// add.
+    fn add<'s>(
         &self,
-        attributes: &[KeyValue],
-        series: &mut [Option<Bound>],
+        set: &[KeyValue],
+        series: &'s mut [Option<Series>],
         column: usize,
         value: f64,
-    ) {
-        let (Some(of), Some(slot)) = (self.columns.get(column), series.get_mut(column)) else {
-            return;
-        };
+    ) -> Option<&'s Series> {
+        let (of, slot) = self.columns.get(column).zip(series.get_mut(column))?;
         let nothing = matches!(of.handle, Handle::Counter(_)) && value <= 0.0;
         if !value.is_finite() || nothing {
-            return;
+            return None;
         }
-        match slot.get_or_insert_with(|| of.bind(attributes)) {
+        let series = slot.get_or_insert_with(|| self.bind(of, set));
+        match &series.bound {
             Bound::Histogram(histogram) => histogram.record(value),
             Bound::Counter(counter) => counter.add(value),
         }
+        Some(series)
+    }
+
+    fn bind(&self, column: &Column, set: &[KeyValue]) -> Series {
+        let attributes: Vec<_> = set.iter().chain(&column.extra).cloned().collect();
+        let bound = match &column.handle {
+            Handle::Histogram(histogram) => Bound::Histogram(histogram.bind(&attributes)),
+            Handle::Counter(counter) => Bound::Counter(counter.bind(&attributes)),
+        };
+        let exemplars = self.exemplars.as_ref();
+        Series { bound, exemplars: exemplars.map(|all| all.slot(&column.spec, &attributes)) }
     }
 }
 
@@ -310,15 +350,7 @@ impl Column {
             ),
             InstrumentKind::UpDownCounter | InstrumentKind::Gauge => return None,
         };
-        Some(Self { handle, extra })
-    }
-
-    fn bind(&self, set: &[KeyValue]) -> Bound {
-        let attributes: Vec<_> = set.iter().chain(&self.extra).cloned().collect();
-        match &self.handle {
-            Handle::Histogram(histogram) => Bound::Histogram(histogram.bind(&attributes)),
-            Handle::Counter(counter) => Bound::Counter(counter.bind(&attributes)),
-        }
+        Some(Self { spec: spec.clone(), handle, extra })
     }
 }
 

@@ -15,6 +15,7 @@ use opentelemetry::KeyValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use super::exemplars::ExemplarFilter;
 use super::resource::ci;
 use super::{Config, TelemetryError, Temporality, TraceSample};
 use crate::environment::Environment;
@@ -40,6 +41,8 @@ pub(super) struct Settings {
     pub(super) exponential: bool,
     /// What exported counters and histograms cover.
     pub(super) temporality: Temporality,
+    /// The requests whose values may become exemplars.
+    pub(super) exemplars: ExemplarFilter,
     /// `OTEL_SERVICE_NAME`.
     pub(super) service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`, and the resource attributes of the configuration file.
@@ -107,6 +110,7 @@ impl Settings {
                 interval: Duration::ZERO,
                 exponential: config.exponential_histograms.unwrap_or(false),
                 temporality: Temporality::Cumulative,
+                exemplars: ExemplarFilter::AlwaysOff,
                 service_name: None,
                 resource_attributes: Vec::new(),
                 ci: Vec::new(),
@@ -123,6 +127,7 @@ impl Settings {
             )?,
             exponential: exponential(config, given)?,
             temporality: temporality(config, given)?,
+            exemplars: exemplars(given)?,
             service_name: given.trimmed("OTEL_SERVICE_NAME"),
             resource_attributes: pairs(given, "OTEL_RESOURCE_ATTRIBUTES")?
                 .into_iter()
@@ -259,6 +264,16 @@ fn temporality(config: &Config, given: Environment<'_>) -> Result<Temporality, T
     Temporality::named(&value).ok_or_else(|| TelemetryError::Setting {
         name: NAME,
         reason: format!("must be cumulative, delta or lowmemory, got {value:?}"),
+    })
+}
+
+/// Returns the filter of exemplars.
+fn exemplars(given: Environment<'_>) -> Result<ExemplarFilter, TelemetryError> {
+    const NAME: &str = "OTEL_METRICS_EXEMPLAR_FILTER";
+    let Some(value) = given.trimmed(NAME) else { return Ok(ExemplarFilter::default()) };
+    ExemplarFilter::named(&value).ok_or_else(|| TelemetryError::Setting {
+        name: NAME,
+        reason: format!("must be always_on, always_off or trace_based, got {value:?}"),
     })
 }
 

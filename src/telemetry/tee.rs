@@ -1,5 +1,6 @@
 //! The tee: keeps the exported data and records the outcome of each export.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 
 use super::TelemetryReport;
 use super::connection::Connection;
+use super::exemplars::{Attached, Exemplars};
 use super::send::Failure;
 use super::temporality::{Deltas, Pending, Temporality as Exported};
 use crate::lock::Lock;
@@ -32,8 +34,20 @@ pub(super) struct Tee {
     connection: Option<Arc<Connection>>,
     /// The accepted values, with delta temporality.
     deltas: Option<Lock<Deltas>>,
+    /// Present if values may become exemplars.
+    exemplars: Option<Arc<Exemplars>>,
     state: Arc<TeeState>,
     first: Once,
+}
+
+/// An export on its way.
+struct Outgoing {
+    /// Empty if there is nothing to tell.
+    body: Bytes,
+    /// The base of the next differences, once this is accepted.
+    pending: Pending,
+    /// The exemplars, which a failed export returns.
+    attached: Attached,
 }
 
 #[derive(Debug)]
@@ -56,6 +70,7 @@ impl Tee {
     pub(super) fn new(
         connection: Option<Arc<Connection>>,
         temporality: Exported,
+        exemplars: Option<Arc<Exemplars>>,
     ) -> (Self, Arc<TeeState>) {
         let state = Arc::new(TeeState {
             latest: Lock::default(),
@@ -69,17 +84,37 @@ impl Tee {
             given_up: watch::Sender::new(false),
         });
         let deltas = temporality.is_delta().then(|| Lock::new(Deltas::of_run()));
-        (Self { connection, deltas, state: Arc::clone(&state), first: Once::new() }, state)
+        let tee =
+            Self { connection, deltas, exemplars, state: Arc::clone(&state), first: Once::new() };
+        (tee, state)
     }
 
-    /// Returns the body of the export of `message`, and what to note once it is accepted. The body
-    /// is empty if there is nothing to tell.
-    fn outgoing(&self, message: &ExportMetricsServiceRequest) -> (Bytes, Pending) {
-        let Some(deltas) = &self.deltas else {
-            return (message.encode_to_vec().into(), Pending::default());
-        };
-        let (message, pending) = deltas.lock().convert(message.clone());
-        (message.encode_to_vec().into(), pending)
+    /// Returns the export of `message`, the totals of the run.
+    fn outgoing(&self, message: &ExportMetricsServiceRequest) -> Outgoing {
+        let mut message = Cow::Borrowed(message);
+        let attached = self.exemplars.as_ref().map(|all| all.attach(message.to_mut()));
+        let pending = self.deltas.as_ref().map(|deltas| {
+            let (differences, pending) = deltas.lock().convert(message.clone().into_owned());
+            message = Cow::Owned(differences);
+            pending
+        });
+        Outgoing {
+            body: message.encode_to_vec().into(),
+            pending: pending.unwrap_or_default(),
+            attached: attached.unwrap_or_default(),
+        }
+    }
+
+    /// Sends the export until it is answered, fails, or is cancelled.
+    async fn deliver(&self, connection: &Arc<Connection>, export: Outgoing) {
+        if export.body.is_empty() {
+            return;
+        }
+        if !self.send(connection, export.body).await {
+            export.attached.restore();
+        } else if let Some(deltas) = &self.deltas {
+            deltas.lock().accept(export.pending);
+        }
     }
 
     /// Sends `body` until it is answered, fails, or is cancelled. Returns whether it was accepted.
@@ -110,12 +145,8 @@ impl PushMetricExporter for Tee {
         let message = ExportMetricsServiceRequest::from(metrics);
         let outgoing = self.connection.as_ref().map(|to| (to, self.outgoing(&message)));
         *self.state.latest.lock() = message;
-        if let Some((connection, (body, pending))) = outgoing
-            && !body.is_empty()
-            && self.send(connection, body).await
-            && let Some(deltas) = &self.deltas
-        {
-            deltas.lock().accept(pending);
+        if let Some((connection, export)) = outgoing {
+            self.deliver(connection, export).await;
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attributes::Interner;
 use super::connection::Connection;
+use super::exemplars::Offers;
 use super::protobuf::{self, FRAME, MAX_REQUEST_BYTES, append};
 use super::queue::{Bounds, Parcel, Queue};
 use super::send::{Courier, SendTask};
@@ -33,7 +34,7 @@ use crate::interrupt::Interrupt;
 use crate::lock::Lock;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
-use crate::record::{ErrorKind, TraceFlags, TraceShare};
+use crate::record::{ErrorKind, TraceContext, TraceFlags, TraceShare};
 use crate::schedule::PhaseKind;
 use crate::semconv::SCHEMA_URL;
 use crate::units::Nanos;
@@ -90,10 +91,33 @@ pub(super) struct Traces {
     task: SendTask,
 }
 
+/// Whether a request is exported.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Choice {
+    /// Whether its trace was sampled in advance, as the server knows.
+    is_sampled: bool,
+    /// Whether it is exported now.
+    is_told: bool,
+    /// Its latency in nanoseconds, if it may be one of the slowest.
+    latency: Option<u64>,
+}
+
+impl Choice {
+    /// Returns what becomes of the values of this request by the trace-based filter.
+    pub(super) fn offers(&self, measured: &MeasuredRecord) -> Offers {
+        let context = TraceContext::of(measured.record.request_id);
+        match self.latency {
+            _ if self.is_told => Offers::now(context),
+            Some(_) => Offers::Later(context, Vec::new()),
+            None => Offers::None,
+        }
+    }
+}
+
 /// The data needed to select and describe requests.
 struct Chooser {
     interner: Interner,
-    slowest: Option<Slowest<Trace>>,
+    slowest: Option<Slowest<(Trace, Offers)>>,
     errors: u64,
 }
 
@@ -147,18 +171,25 @@ impl Traces {
         Self { sample, share, state, is_random, chooser, queue, tally, task }
     }
 
-    /// Inspects a finished request. Never waits for the collector.
-    pub(super) fn observe(&self, measured: &MeasuredRecord) {
-        let record = &measured.record;
-        let is_sampled = self.share.covers(record.request_id);
+    /// Decides whether a finished request is exported.
+    pub(super) fn choose(&self, measured: &MeasuredRecord) -> Choice {
+        let is_sampled = self.share.covers(measured.record.request_id);
         let mut chooser = self.chooser.lock();
         let is_told = is_sampled || self.is_told_as_error(measured, &mut chooser);
         let latency = latency(measured).filter(|latency| {
             chooser.slowest.as_ref().is_some_and(|slowest| slowest.has_place_for(*latency))
         });
+        Choice { is_sampled, is_told, latency }
+    }
+
+    /// Exports a finished request as was chosen. Never waits for the collector. If it may be one of
+    /// the slowest, `offers` become exemplars when it is exported.
+    pub(super) fn observe(&self, measured: &MeasuredRecord, choice: Choice, offers: Offers) {
+        let Choice { is_sampled, is_told, latency } = choice;
         if !is_told && latency.is_none() {
             return;
         }
+        let mut chooser = self.chooser.lock();
         let sampling = Sampling {
             flags: TraceFlags { is_sampled, is_random: self.is_random },
             state: if is_sampled { &self.state } else { "" },
@@ -168,7 +199,7 @@ impl Traces {
             self.push(trace);
             None
         } else {
-            Some(trace)
+            Some((trace, offers))
         };
         if let Some((latency, slowest)) = latency.zip(chooser.slowest.as_mut()) {
             slowest.put(latency, trace);
@@ -206,7 +237,10 @@ impl Traces {
     /// Ends the input: the slowest requests are known, and waiting traces are sent.
     pub(super) fn close(&self) {
         let slowest = self.chooser.lock().slowest.take();
-        slowest.into_iter().flat_map(Slowest::untold).for_each(|trace| self.push(trace));
+        for (trace, offers) in slowest.into_iter().flat_map(Slowest::untold) {
+            self.push(trace);
+            offers.redeem();
+        }
         self.task.hurry();
         self.queue.close();
     }

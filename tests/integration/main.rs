@@ -30,6 +30,7 @@ mod documents;
 mod encoded_media;
 mod endings;
 mod endpoint;
+mod exemplars;
 mod gates;
 mod gpu_telemetry;
 mod histogram_estimate;

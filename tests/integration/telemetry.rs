@@ -202,7 +202,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn ok(latency_ms: f64, first_token_ms: f64, input: f64, output: f64) -> Self {
+    pub(crate) fn ok(latency_ms: f64, first_token_ms: f64, input: f64, output: f64) -> Self {
         Self {
             latency_ms,
             first_token_ms,

@@ -390,6 +390,25 @@ fn the_temporality_is_that_of_the_flag_or_of_the_variable() {
 }
 
 #[test]
+fn exemplars_are_those_of_sampled_requests_unless_the_variable_says_otherwise() {
+    let filter = |value| {
+        let variables = [("OTEL_METRICS_EXEMPLAR_FILTER", value)];
+        resolve(Some("http://c:4317"), &variables).map(|settings| settings.exemplars)
+    };
+    let table = [
+        ("", ExemplarFilter::TraceBased),
+        ("always_on", ExemplarFilter::AlwaysOn),
+        ("ALWAYS_OFF", ExemplarFilter::AlwaysOff),
+        ("trace_based", ExemplarFilter::TraceBased),
+    ];
+    for (value, expected) in table {
+        assert_eq!(filter(value).ok(), Some(expected), "{value}");
+    }
+    let refused = filter("on").err().unwrap().to_string();
+    assert!(refused.contains("must be always_on, always_off or trace_based"), "{refused}");
+}
+
+#[test]
 fn secrets_are_in_no_message() {
     let url = complaint(Some("http://user:hunter2@c:4317"), &[]);
     assert!(!url.contains("hunter2") && url.contains("OTEL_EXPORTER_OTLP_HEADERS"), "{url}");

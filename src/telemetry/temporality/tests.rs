@@ -108,7 +108,7 @@ proptest! {
         ),
         exponential: bool,
     ) {
-        let (tee, state) = Tee::new(None, Temporality::Cumulative);
+        let (tee, state) = Tee::new(None, Temporality::Cumulative, None);
         let provider = SdkMeterProvider::builder()
             .with_reader(PeriodicReader::builder(tee).with_interval(NEVER).build())
             .with_view(move |of: &Instrument| view(of, 10, exponential))

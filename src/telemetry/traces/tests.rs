@@ -80,11 +80,14 @@ fn traces(sample: &str) -> Traces {
 #[test]
 fn failures_beyond_the_bound_are_counted_and_cancellations_are_none() {
     let traces = traces("errors");
+    let observe = |measured: &MeasuredRecord| {
+        traces.observe(measured, traces.choose(measured), Offers::None);
+    };
     for number in 0..1_234 {
-        traces.observe(&failed(number + 1, ErrorKind::Http5xx, ""));
+        observe(&failed(number + 1, ErrorKind::Http5xx, ""));
     }
     for number in 0..10 {
-        traces.observe(&failed(number + 1, ErrorKind::Cancelled, ""));
+        observe(&failed(number + 1, ErrorKind::Cancelled, ""));
     }
     let report = traces.finish(Nanos::ZERO, &Interrupt::never());
     let expected =

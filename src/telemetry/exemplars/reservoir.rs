@@ -1,0 +1,97 @@
+//! The exemplars of a series since its last export: few, whatever the number of values.
+
+use std::collections::BTreeMap;
+
+use crate::record::TraceContext;
+
+/// A value and the request that it is from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::telemetry) struct Sample {
+    /// The value in the unit of the instrument.
+    pub(super) value: f64,
+    /// When it was recorded, in nanoseconds since the epoch.
+    pub(super) at: u64,
+    /// The trace and the span of the whole request.
+    pub(super) context: TraceContext,
+}
+
+impl Sample {
+    /// Returns a random number that all values of a request have in common: the random part of its
+    /// trace ID.
+    fn rank(&self) -> [u8; 7] {
+        let [.., a, b, c, d, e, f, g] = self.context.trace_id;
+        [a, b, c, d, e, f, g]
+    }
+}
+
+/// Keeps some of the values that it is offered.
+#[derive(Debug)]
+pub(in crate::telemetry) enum Reservoir {
+    /// The largest value of each bucket.
+    Buckets {
+        /// Upper bounds of the buckets, without the last.
+        bounds: Vec<f64>,
+        kept: BTreeMap<usize, Sample>,
+    },
+    /// Values of different requests: the largest one, and a uniform sample of the others. Of
+    /// several values of a request, the largest counts.
+    Values { room: usize, kept: Vec<Sample> },
+}
+
+impl Reservoir {
+    /// Creates a reservoir for a histogram with these upper bounds.
+    pub(super) fn of_buckets(bounds: &[f64]) -> Self {
+        Self::Buckets { bounds: bounds.to_vec(), kept: BTreeMap::new() }
+    }
+
+    /// Creates a reservoir for `room` values, at least one.
+    pub(super) const fn of_values(room: usize) -> Self {
+        Self::Values { room, kept: Vec::new() }
+    }
+
+    pub(super) fn offer(&mut self, sample: Sample) {
+        match self {
+            Self::Buckets { bounds, kept } => {
+                // Upper bounds belong to their buckets.
+                let bucket = bounds.partition_point(|bound| *bound < sample.value);
+                let have = kept.entry(bucket).or_insert(sample);
+                if sample.value > have.value {
+                    *have = sample;
+                }
+            }
+            Self::Values { room, kept } => {
+                let same = kept.iter_mut().find(|have| have.context == sample.context);
+                if let Some(same) = same {
+                    if sample.value > same.value {
+                        *same = sample;
+                    }
+                    return;
+                }
+                kept.push(sample);
+                if kept.len() > *room {
+                    // The requests with the lowest of the random numbers are a uniform sample.
+                    let places = || kept.iter().enumerate();
+                    let largest = places().max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
+                    let spared = largest.filter(|_| *room > 1).map(|(place, _)| place);
+                    let others = places().filter(|(place, _)| Some(*place) != spared);
+                    let last = others.max_by_key(|(_, have)| have.rank());
+                    let last = last.map_or(0, |(place, _)| place);
+                    kept.swap_remove(last);
+                }
+            }
+        }
+    }
+
+    /// Removes and returns the values that were recorded until `time`; later ones are not part of a
+    /// point with that time.
+    pub(super) fn take_until(&mut self, time: u64) -> Vec<Sample> {
+        match self {
+            Self::Buckets { kept, .. } => {
+                let taken = kept.values().filter(|have| have.at <= time).copied().collect();
+                kept.retain(|_, have| have.at > time);
+                taken
+            }
+            Self::Values { kept, .. } => kept.extract_if(.., |have| have.at <= time).collect(),
+        }
+    }
+}
