@@ -76,7 +76,7 @@ use self::scrape_forwarder::ScrapeForwarder;
 use self::settings::{Destination, Settings};
 use self::tee::{Tee, TeeState};
 use self::timing::Timing;
-use self::traces::{Choice, Traces};
+use self::traces::{Choice, Lifecycle, Parent, Traces};
 
 /// Time limit after the deadline, when the collector is not waited for any more; the one local
 /// collection that remains needs much less.
@@ -180,13 +180,11 @@ impl Telemetry {
         let resources = Resources::new(config, identity, &settings);
         let (connection, to_traces) = connect(settings.destination, settings.traces)?;
         let traces = to_traces.zip(config.trace_sample).map(|(connection, sample)| {
-            Traces::start(
-                connection,
-                sample,
-                (config, identity),
-                &resources.traces,
-                settings.interval,
-            )
+            let (parent, state) = &settings.parent;
+            let parent = parent.as_ref().and_then(|of| Parent::given(of, state.as_deref()));
+            let lifecycle = Lifecycle::start(identity, parent);
+            let who = (config, identity);
+            Traces::start(connection, sample, who, lifecycle, &resources.traces, settings.interval)
         });
         let scrapes = connection
             .clone()
@@ -374,6 +372,7 @@ impl Telemetry {
         interrupt: &Interrupt,
     ) -> TelemetryReport {
         let began = Clock::now();
+        self.traces.iter().for_each(|traces| traces.run_ended(&totals.phases));
         // All are closed first, so that together they take no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);
         self.traces.iter().for_each(Traces::close);

@@ -23,8 +23,8 @@ pub struct ParsedResponse {
     /// The completion tokens that the server had reported with the first content event or before
     /// it; absent if it does not report them during the stream.
     pub first_content_tokens: Option<u64>,
-    /// The last `finish_reason`.
-    pub finish_reason: Option<String>,
+    /// The finish reasons, in the order of the choices; choices without one are left out.
+    pub finish_reasons: Vec<String>,
     /// The model that the server reports.
     pub model: Option<String>,
     /// Duration of the generation of a video in seconds, as reported by the server.

@@ -21,7 +21,7 @@ pub(super) trait Reader {
 
     /// Returns whether the stream was marked as complete, other than by `[DONE]`.
     fn is_complete(&self, answer: &Answer) -> bool {
-        answer.response.finish_reason.is_some()
+        !answer.response.finish_reasons.is_empty()
     }
 
     /// Moves the texts kept in the reader to the answer.
@@ -121,12 +121,14 @@ impl Answer {
         }
     }
 
-    /// Sets the finish reason; the last one is kept.
+    /// Sets the finish reason of a response without separate choices; the last one is kept.
     pub(super) fn finish_reason(&mut self, reason: &Text<'_>) {
+        let reasons = &mut self.response.finish_reasons;
         if let Some(reason) = reason.non_empty()
-            && self.response.finish_reason.as_deref() != Some(reason)
+            && reasons.first().is_none_or(|have| have != reason)
         {
-            self.response.finish_reason = Some(reason.to_owned());
+            reasons.clear();
+            reasons.push(reason.to_owned());
         }
     }
 

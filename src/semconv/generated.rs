@@ -21,6 +21,16 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_MODEL_NAME: &str = "aiperf.model.name";
     /// `aiperf.percentile`
     pub(crate) const AIPERF_PERCENTILE: &str = "aiperf.percentile";
+    /// `aiperf.phase.index`
+    pub(crate) const AIPERF_PHASE_INDEX: &str = "aiperf.phase.index";
+    /// `aiperf.phase.requests.cancelled`
+    pub(crate) const AIPERF_PHASE_REQUESTS_CANCELLED: &str = "aiperf.phase.requests.cancelled";
+    /// `aiperf.phase.requests.completed`
+    pub(crate) const AIPERF_PHASE_REQUESTS_COMPLETED: &str = "aiperf.phase.requests.completed";
+    /// `aiperf.phase.requests.errors`
+    pub(crate) const AIPERF_PHASE_REQUESTS_ERRORS: &str = "aiperf.phase.requests.errors";
+    /// `aiperf.phase.requests.sent`
+    pub(crate) const AIPERF_PHASE_REQUESTS_SENT: &str = "aiperf.phase.requests.sent";
     /// `aiperf.request.id`
     pub(crate) const AIPERF_REQUEST_ID: &str = "aiperf.request.id";
     /// `aiperf.request.latency`
@@ -75,18 +85,30 @@ pub(crate) mod attribute {
     pub(crate) const GEN_AI_CONVERSATION_ID: &str = "gen_ai.conversation.id";
     /// `gen_ai.operation.name`
     pub(crate) const GEN_AI_OPERATION_NAME: &str = "gen_ai.operation.name";
+    /// `gen_ai.output.type`
+    pub(crate) const GEN_AI_OUTPUT_TYPE: &str = "gen_ai.output.type";
     /// `gen_ai.provider.name`
     pub(crate) const GEN_AI_PROVIDER_NAME: &str = "gen_ai.provider.name";
+    /// `gen_ai.request.choice.count`
+    pub(crate) const GEN_AI_REQUEST_CHOICE_COUNT: &str = "gen_ai.request.choice.count";
+    /// `gen_ai.request.frequency_penalty`
+    pub(crate) const GEN_AI_REQUEST_FREQUENCY_PENALTY: &str = "gen_ai.request.frequency_penalty";
     /// `gen_ai.request.max_tokens`
     pub(crate) const GEN_AI_REQUEST_MAX_TOKENS: &str = "gen_ai.request.max_tokens";
     /// `gen_ai.request.model`
     pub(crate) const GEN_AI_REQUEST_MODEL: &str = "gen_ai.request.model";
+    /// `gen_ai.request.presence_penalty`
+    pub(crate) const GEN_AI_REQUEST_PRESENCE_PENALTY: &str = "gen_ai.request.presence_penalty";
     /// `gen_ai.request.seed`
     pub(crate) const GEN_AI_REQUEST_SEED: &str = "gen_ai.request.seed";
+    /// `gen_ai.request.stop_sequences`
+    pub(crate) const GEN_AI_REQUEST_STOP_SEQUENCES: &str = "gen_ai.request.stop_sequences";
     /// `gen_ai.request.stream`
     pub(crate) const GEN_AI_REQUEST_STREAM: &str = "gen_ai.request.stream";
     /// `gen_ai.request.temperature`
     pub(crate) const GEN_AI_REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
+    /// `gen_ai.request.top_k`
+    pub(crate) const GEN_AI_REQUEST_TOP_K: &str = "gen_ai.request.top_k";
     /// `gen_ai.request.top_p`
     pub(crate) const GEN_AI_REQUEST_TOP_P: &str = "gen_ai.request.top_p";
     /// `gen_ai.response.finish_reasons`
@@ -99,10 +121,16 @@ pub(crate) mod attribute {
     pub(crate) const GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK: &str = "gen_ai.response.time_to_first_chunk";
     /// `gen_ai.token.type`
     pub(crate) const GEN_AI_TOKEN_TYPE: &str = "gen_ai.token.type";
+    /// `gen_ai.usage.cache_creation.input_tokens`
+    pub(crate) const GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS: &str = "gen_ai.usage.cache_creation.input_tokens";
+    /// `gen_ai.usage.cache_read.input_tokens`
+    pub(crate) const GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: &str = "gen_ai.usage.cache_read.input_tokens";
     /// `gen_ai.usage.input_tokens`
     pub(crate) const GEN_AI_USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
     /// `gen_ai.usage.output_tokens`
     pub(crate) const GEN_AI_USAGE_OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+    /// `gen_ai.usage.reasoning.output_tokens`
+    pub(crate) const GEN_AI_USAGE_REASONING_OUTPUT_TOKENS: &str = "gen_ai.usage.reasoning.output_tokens";
     /// `host.arch`
     pub(crate) const HOST_ARCH: &str = "host.arch";
     /// `host.name`
@@ -115,6 +143,14 @@ pub(crate) mod attribute {
     pub(crate) const NETWORK_PEER_ADDRESS: &str = "network.peer.address";
     /// `network.peer.port`
     pub(crate) const NETWORK_PEER_PORT: &str = "network.peer.port";
+    /// `openai.api.type`
+    pub(crate) const OPENAI_API_TYPE: &str = "openai.api.type";
+    /// `openai.request.service_tier`
+    pub(crate) const OPENAI_REQUEST_SERVICE_TIER: &str = "openai.request.service_tier";
+    /// `openai.response.service_tier`
+    pub(crate) const OPENAI_RESPONSE_SERVICE_TIER: &str = "openai.response.service_tier";
+    /// `openai.response.system_fingerprint`
+    pub(crate) const OPENAI_RESPONSE_SYSTEM_FINGERPRINT: &str = "openai.response.system_fingerprint";
     /// `os.type`
     pub(crate) const OS_TYPE: &str = "os.type";
     /// `os.version`
@@ -165,6 +201,10 @@ pub(crate) mod attribute {
 
 /// Names of spans, the request's own aside, and of their events.
 pub(crate) mod span {
+    /// `aiperf.run`: the run, from the start of telemetry until its results were computed.
+    pub(crate) const AIPERF_RUN: &str = "aiperf.run";
+    /// `aiperf.phase`: a phase, a child of the run; the spans of requests have a link to it.
+    pub(crate) const AIPERF_PHASE: &str = "aiperf.phase";
     /// `aiperf.http.blocked`: the wait for a slot in the connection pool.
     pub(crate) const AIPERF_HTTP_BLOCKED: &str = "aiperf.http.blocked";
     /// `aiperf.http.dns`: the DNS lookup of the host's addresses.

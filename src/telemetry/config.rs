@@ -9,6 +9,7 @@ use super::{Temporality, TraceSample};
 use crate::endpoint::EndpointType;
 use crate::redact::{self, Secret, ShownUrl};
 use crate::schedule::Shard;
+use crate::units::Clock;
 use serde::{Serialize, Serializer};
 
 /// Which streams are exported over OTLP (`--stream`).
@@ -135,4 +136,6 @@ pub struct Identity {
     pub urls: Vec<ShownUrl>,
     /// The settings that tell it apart from other runs.
     pub info: RunSettings,
+    /// The clock of the run's times.
+    pub clock: Clock,
 }

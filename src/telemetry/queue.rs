@@ -11,6 +11,11 @@ use crate::lock::Lock;
 pub(super) trait Parcel {
     /// Returns its size in bytes.
     fn bytes(&self) -> usize;
+
+    /// Returns how many items it counts for.
+    fn items(&self) -> u64 {
+        1
+    }
 }
 
 /// The limits of a queue and its batches.
@@ -18,8 +23,8 @@ pub(super) trait Parcel {
 pub(super) struct Bounds {
     /// Maximum total size of waiting parcels in bytes.
     pub(super) bytes: usize,
-    /// Maximum number of waiting parcels, whatever their size.
-    pub(super) parcels: usize,
+    /// Maximum number of waiting items, whatever their size.
+    pub(super) items: u64,
     /// Maximum size of a batch in bytes, unless it is a single parcel.
     pub(super) batch: usize,
 }
@@ -34,27 +39,27 @@ pub(super) struct Queue<P> {
 struct State<P> {
     parcels: VecDeque<P>,
     bytes: usize,
+    items: u64,
     is_closed: bool,
 }
 
 impl<P: Parcel> Queue<P> {
     pub(super) fn new(bounds: Bounds) -> Self {
-        let state = State { parcels: VecDeque::new(), bytes: 0, is_closed: false };
+        let state = State { parcels: VecDeque::new(), bytes: 0, items: 0, is_closed: false };
         Self { state: Lock::new(state), changed: Notify::new(), bounds }
     }
 
     /// Appends a parcel, and drops the oldest ones if the queue is full. Returns the number
-    /// dropped.
+    /// of items dropped.
     pub(super) fn push(&self, parcel: P) -> u64 {
         let mut state = self.state.lock();
         let mut gone = 0;
         state.bytes += parcel.bytes();
+        state.items += parcel.items();
         state.parcels.push_back(parcel);
-        while state.bytes > self.bounds.bytes || state.parcels.len() > self.bounds.parcels {
-            if state.pop().is_none() {
-                break;
-            }
-            gone += 1;
+        while state.bytes > self.bounds.bytes || state.items > self.bounds.items {
+            let Some(dropped) = state.pop() else { break };
+            gone += dropped.items();
         }
         drop(state);
         self.changed.notify_one();
@@ -113,6 +118,7 @@ impl<P: Parcel> State<P> {
     fn pop(&mut self) -> Option<P> {
         let parcel = self.parcels.pop_front()?;
         self.bytes -= parcel.bytes();
+        self.items -= parcel.items();
         Some(parcel)
     }
 
@@ -145,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_where_bytes_or_parcels_are_too_many() {
-        let queue = Queue::new(Bounds { bytes: 10, parcels: 3, batch: 10 });
+        let queue = Queue::new(Bounds { bytes: 10, items: 3, batch: 10 });
         // The parcel of 11 exceeds the limit even alone.
         let table = [(4, 0), (4, 0), (4, 1), (9, 2), (1, 0), (0, 0), (0, 1), (11, 4), (2, 0)];
         for (number, (bytes, gone)) in table.into_iter().enumerate() {

@@ -49,6 +49,8 @@ pub(super) struct Settings {
     pub(super) resource_attributes: Vec<KeyValue>,
     /// Attributes of the CI job, if aiperf runs in one.
     pub(super) ci: Vec<KeyValue>,
+    /// `TRACEPARENT` and `TRACESTATE`: the span that started the process.
+    pub(super) parent: (Option<String>, Option<String>),
 }
 
 /// A certificate and its key, in PEM.
@@ -114,6 +116,7 @@ impl Settings {
                 service_name: None,
                 resource_attributes: Vec::new(),
                 ci: Vec::new(),
+                parent: (None, None),
             });
         }
         Ok(Self {
@@ -134,6 +137,7 @@ impl Settings {
                 .map(|(key, value)| KeyValue::new(key, value))
                 .collect(),
             ci: ci::attributes(given),
+            parent: (given.trimmed("TRACEPARENT"), given.trimmed("TRACESTATE")),
         })
     }
 }

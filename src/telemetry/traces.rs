@@ -2,8 +2,12 @@
 //!
 //! The spans are created from finished records, by the processors: no request waits for them, and
 //! their times are those of the files. A share is selected by trace ID in advance, failed requests
-//! when they are found, and the slowest at the end of the run.
+//! when they are found, and the slowest at the end of the run. The run and its phases are a trace of
+//! their own.
 
+mod exchange;
+mod lifecycle;
+mod parent;
 mod slowest;
 mod spans;
 #[cfg(test)]
@@ -35,18 +39,21 @@ use crate::lock::Lock;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
 use crate::record::{ErrorKind, TraceContext, TraceFlags, TraceShare};
-use crate::schedule::PhaseKind;
+use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::SCHEMA_URL;
 use crate::units::Nanos;
 
+pub(super) use self::lifecycle::Lifecycle;
+pub(super) use self::parent::Parent;
+
 use self::slowest::Slowest;
-use self::spans::Sampling;
+use self::spans::Context;
 
 /// Maximum size of waiting traces, which is about ten thousand of them.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Maximum number of waiting traces.
-const MAX_TRACES: usize = 20_000;
+const MAX_TRACES: u64 = 20_000;
 
 /// Maximum number of failed requests of a run that become traces because they failed; a hundred
 /// thousand failures with one cause would not be more informative.
@@ -85,6 +92,9 @@ pub(super) struct Traces {
     state: String,
     /// Whether trace IDs are marked as random.
     is_random: bool,
+    /// `openai.api.type`
+    api: Option<&'static str>,
+    lifecycle: Lifecycle,
     chooser: Lock<Chooser>,
     queue: Arc<Queue<Trace>>,
     tally: Arc<Lock<TracesReport>>,
@@ -121,24 +131,32 @@ struct Chooser {
     errors: u64,
 }
 
-/// The spans of a request, encoded as the field of [`ScopeSpans`].
-struct Trace(Vec<u8>);
+/// The spans of a request, or of the run, encoded as the field of [`ScopeSpans`].
+struct Trace {
+    encoded: Vec<u8>,
+    /// Number of requests that it contains.
+    requests: u64,
+}
 
 impl Trace {
-    fn new(spans: &[Span]) -> Self {
+    fn new(spans: &[Span], requests: u64) -> Self {
         // Exact, since the size of the waiting traces is limited by this length.
         let length = spans.iter().map(|span| message::encoded_len(SPANS, span)).sum();
         let mut encoded = Vec::with_capacity(length);
         for span in spans {
             message::encode(SPANS, span, &mut encoded);
         }
-        Self(encoded)
+        Self { encoded, requests }
     }
 }
 
 impl Parcel for Trace {
     fn bytes(&self) -> usize {
-        self.0.len()
+        self.encoded.len()
+    }
+
+    fn items(&self) -> u64 {
+        self.requests
     }
 }
 
@@ -148,12 +166,13 @@ impl Traces {
         connection: Arc<Connection>,
         sample: TraceSample,
         (config, identity): (&Config, &Identity),
+        lifecycle: Lifecycle,
         resource: &opentelemetry_sdk::Resource,
         interval: Duration,
     ) -> Self {
         let head = Head::new(resource);
         let batch = MAX_REQUEST_BYTES.saturating_sub(head.bytes());
-        let queue = Queue::new(Bounds { bytes: MAX_BYTES, parcels: MAX_TRACES, batch });
+        let queue = Queue::new(Bounds { bytes: MAX_BYTES, items: MAX_TRACES, batch });
         let (queue, tally) = (Arc::new(queue), Arc::<Lock<TracesReport>>::default());
         let sender = (Arc::clone(&queue), Arc::clone(&tally));
         let task = SendTask::start(connection, "request traces", move |courier| {
@@ -168,7 +187,12 @@ impl Traces {
         let share = sample.share();
         let state = share.tracestate().unwrap_or_default();
         let is_random = config.trace_random_flag;
-        Self { sample, share, state, is_random, chooser, queue, tally, task }
+        let api = match identity.endpoint_type.traits().name {
+            "chat" => Some("chat_completions"),
+            "responses" => Some("responses"),
+            _ => None,
+        };
+        Self { sample, share, state, is_random, api, lifecycle, chooser, queue, tally, task }
     }
 
     /// Decides whether a finished request is exported.
@@ -190,11 +214,13 @@ impl Traces {
             return;
         }
         let mut chooser = self.chooser.lock();
-        let sampling = Sampling {
+        let context = Context {
             flags: TraceFlags { is_sampled, is_random: self.is_random },
             state: if is_sampled { &self.state } else { "" },
+            phase: self.lifecycle.link(measured.record.phase_index),
+            api: self.api,
         };
-        let trace = Trace::new(&spans::of(measured, &mut chooser.interner, &sampling));
+        let trace = Trace::new(&spans::of(measured, &mut chooser.interner, &context), 1);
         let trace = if is_told {
             self.push(trace);
             None
@@ -223,10 +249,16 @@ impl Traces {
     }
 
     fn push(&self, trace: Trace) {
+        let requests = trace.requests;
         let gone = self.queue.push(trace);
         let mut tally = self.tally.lock();
-        tally.sampled += 1;
+        tally.sampled += requests;
         tally.lost += gone;
+    }
+
+    /// Exports the spans of the run and of its `phases`, which have ended.
+    pub(super) fn run_ended(&self, phases: &[PhaseStats]) {
+        self.push(Trace::new(&self.lifecycle.spans(phases), 0));
     }
 
     /// Returns the number of requests so far whose spans will not reach the collector.
@@ -302,7 +334,7 @@ impl Head {
     fn request(&self, traces: &[Trace]) -> Bytes {
         let pieces: Vec<&[u8]> = [self.scope.as_slice()]
             .into_iter()
-            .chain(traces.iter().map(|trace| trace.0.as_slice()))
+            .chain(traces.iter().map(|trace| trace.encoded.as_slice()))
             .collect();
         let mut content = self.resource.clone();
         append(SCOPE_SPANS, &pieces, &mut content);
@@ -327,14 +359,15 @@ impl Sender {
             self.queue.gather(self.interval).await;
             let Some(batch) = self.queue.next().await else { return };
             let request = self.head.request(&batch);
+            let requests: u64 = batch.iter().map(|trace| trace.requests).sum();
             match self.courier.send::<ExportTraceServiceResponse>(&request).await {
                 Ok(rejected) => {
                     let mut tally = self.tally.lock();
-                    tally.sent += batch.len() as u64;
+                    tally.sent += requests;
                     tally.rejected += rejected;
                 }
                 Err(failure) => {
-                    self.tally.lock().lost += batch.len() as u64;
+                    self.tally.lock().lost += requests;
                     if failure.is_passing && self.queue.is_closed() {
                         return;
                     }

@@ -369,7 +369,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
         (&[&hanging], "--benchmark-duration 0.2 --benchmark-grace-period 0.1 --concurrency 2"),
         (
             &[&one],
-            "--request-count 2 --extra-inputs temperature:0.5 --extra-inputs top_p:0.9 --extra-inputs seed:5",
+            "--request-count 2 --extra-inputs temperature:0.5 --extra-inputs top_p:0.9 --extra-inputs seed:5 --extra-inputs top_k:5 --extra-inputs stop:END --extra-inputs frequency_penalty:0.1 --extra-inputs presence_penalty:0.2 --extra-inputs n:2 --extra-inputs service_tier:flex --extra-inputs {\"response_format\":{\"type\":\"text\"}}",
         ),
     ];
     let mut held = Held {

@@ -46,7 +46,10 @@ fn taken(collector: &OtlpReceiver) -> BTreeSet<u64> {
     let resources = exports.iter().flat_map(|export| &export.message.resource_spans);
     let spans = resources.flat_map(|of| &of.scope_spans).flat_map(|scope| &scope.spans);
     let number = |id: &[u8]| u128::from_be_bytes(id.try_into().unwrap()).try_into().unwrap();
-    spans.map(|span| number(&span.trace_id)).collect()
+    // The run and its phases are not requests.
+    let of_requests = spans.filter(|span| !span.name.starts_with("aiperf.run"));
+    let of_requests = of_requests.filter(|span| !span.name.starts_with("aiperf.phase"));
+    of_requests.map(|span| number(&span.trace_id)).collect()
 }
 
 /// Returns the last value of the counter.

@@ -15,9 +15,9 @@ use serde_json::Value;
 use crate::support::load::{faults, mock};
 use crate::support::otlp_receiver::{Answer, OtlpReceiver, attribute};
 use crate::support::raw_server::{self, accept_tls, read_request, tls_file, write};
-use crate::support::run::{Run, profile};
+use crate::support::run::{Run, profile, profile_command};
 
-use expected::{assert_is, at, hex, nanos, trace_id, traceparent, traces};
+use expected::{assert_is, at, hex, nanos, of_run, times, trace_id, traceparent, traces};
 
 fn server(faulty: &[&str]) -> MockServer {
     mock(Script { faults: faults(faulty), ttft: Nanos::from_millis(3.0), ..Script::default() })
@@ -71,6 +71,79 @@ fn spans_are_what_the_records_say_over_grpc() {
 #[test]
 fn spans_are_what_the_records_say_over_http() {
     traced_run(&OtlpReceiver::http());
+}
+
+/// Runs a warmup and a measurement with these variables; returns the collector and the run.
+fn with_phases(variables: &[(&str, &str)]) -> (OtlpReceiver, Run) {
+    let (server, collector) = (server(&[]), OtlpReceiver::http());
+    let url = collector.otel_url();
+    let flags = "--trace-sample all --request-count 6 --warmup-request-count 2 --otel-url";
+    let flags: Vec<&str> = flags.split(' ').chain([url.as_str()]).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&server.url(), directory.path(), &flags);
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    (collector, Run { output, directory }.succeeded())
+}
+
+#[test]
+fn the_run_and_its_phases_are_a_trace_that_requests_have_links_to() {
+    let (collector, run) = with_phases(&[]);
+    let spans = of_run(&collector);
+    let names: Vec<_> = spans.iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(names, ["aiperf.run", "aiperf.phase", "aiperf.phase"]);
+    let id = run.summary()["benchmark_id"].as_str().unwrap().replace('-', "");
+    let (root, phases) = spans.split_first().unwrap();
+    assert!(root.parent_span_id.is_empty());
+    assert!(attribute(&root.attributes, "aiperf.run.load").is_some_and(|load| !load.is_empty()));
+    for (index, (phase, (kind, sent))) in
+        phases.iter().zip([("warmup", "2"), ("profiling", "6")]).enumerate()
+    {
+        assert_eq!((hex(&phase.trace_id), &phase.parent_span_id), (id.clone(), &root.span_id));
+        let of = |key: &str| attribute(&phase.attributes, key);
+        assert_eq!(of("aiperf.benchmark_phase").as_deref(), Some(kind));
+        assert_eq!(of("aiperf.phase.index"), Some(index.to_string()));
+        assert_eq!(of("aiperf.phase.requests.sent").as_deref(), Some(sent));
+        assert_eq!(of("aiperf.phase.requests.completed").as_deref(), Some(sent));
+        assert!(times(root).0 <= times(phase).0 && times(phase).1 <= times(root).1);
+    }
+    let traces = traces(&collector);
+    assert_eq!(traces.len(), 8);
+    for trace in traces.values() {
+        let [link] = &trace.root().links[..] else { panic!("{:?}", trace.root().links) };
+        let phase = phases.iter().find(|phase| phase.span_id == link.span_id).unwrap();
+        assert_eq!((&link.trace_id, link.flags), (&phase.trace_id, 0x101));
+        let kind = |span| attribute(span, "aiperf.benchmark_phase");
+        assert_eq!(kind(&phase.attributes), kind(&trace.root().attributes));
+        let (of_phase, of_request) = (times(phase), times(trace.root()));
+        assert!(of_phase.0 <= of_request.0 && of_request.1 <= of_phase.1);
+    }
+    assert_eq!(told(&run), [8, 8, 0, 0, 0]);
+}
+
+#[test]
+fn the_run_is_below_the_span_that_started_it() {
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let (collector, _) = with_phases(&[("TRACEPARENT", parent), ("TRACESTATE", "ci=1")]);
+    let spans = of_run(&collector);
+    assert_eq!(spans.len(), 3);
+    assert_eq!(hex(&spans[0].parent_span_id), "b7ad6b7169203331");
+    // Sampled, and the parent is known to be remote.
+    assert_eq!(spans[0].flags, 0x301);
+    for span in &spans {
+        assert_eq!(hex(&span.trace_id), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(span.trace_state, "ci=1");
+    }
+    for trace in traces(&collector).values() {
+        assert_eq!(trace.root().links[0].trace_id, spans[0].trace_id);
+    }
+}
+
+#[test]
+fn a_malformed_parent_is_ignored_with_a_warning() {
+    let (collector, run) = with_phases(&[("TRACEPARENT", "00-zero-01")]);
+    assert!(of_run(&collector)[0].parent_span_id.is_empty());
+    let said = String::from_utf8_lossy(&run.output.stderr).into_owned();
+    assert!(said.contains("TRACEPARENT"), "{said}");
 }
 
 /// The identifying headers of a request.

@@ -21,6 +21,9 @@ PHASES = {
 # Phases before the request was sent that are nevertheless in its span.
 WAITS = ("connection_pool_wait_start_ns", "dns_lookup_start_ns", "tcp_connect_start_ns")
 
+# Spans of the run, in a trace of their own.
+OF_RUN = ("aiperf.run", "aiperf.phase")
+
 # Dynamo's spans, each the parent of the next; the first one is below aiperf's.
 OF_DYNAMO = ("http-request", "router.route_request", "handle_payload")
 
@@ -46,10 +49,10 @@ def check(report, run, spans):
 
 
 def by_trace(spans, run):
-    """aiperf's own spans of a run, by trace."""
+    """aiperf's own spans of a run's requests, by trace."""
     own = defaultdict(list)
     for span in spans:
-        if span.run == run.id:
+        if span.run == run.id and span.name not in OF_RUN:
             own[span.trace].append(span)
     return own
 

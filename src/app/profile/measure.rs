@@ -402,6 +402,7 @@ impl Run {
             models: models.iter().map(|model| model.as_str().into()).collect(),
             urls: self.config.server.urls.iter().map(Secret::<Url>::shown).collect(),
             info: self.info(),
+            clock: self.clock,
         }
     }
 

@@ -163,7 +163,7 @@ impl Reader for Transcript {
     }
 
     fn is_complete(&self, answer: &Answer) -> bool {
-        self.is_done || answer.response.finish_reason.is_some()
+        self.is_done || !answer.response.finish_reasons.is_empty()
     }
 }
 

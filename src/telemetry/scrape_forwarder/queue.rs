@@ -13,7 +13,7 @@ use crate::lock::Lock;
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Maximum number of waiting scrapes, whatever their size.
-const MAX_SCRAPES: usize = 10_000;
+const MAX_SCRAPES: u64 = 10_000;
 
 /// A scrape to be sent.
 pub(super) struct PackedScrape {
@@ -61,7 +61,7 @@ impl ScrapeQueue {
 
     /// Creates a queue with a limit of `bytes`.
     pub(super) fn with_room(bytes: usize) -> Self {
-        let bounds = Bounds { bytes, parcels: MAX_SCRAPES, batch: MAX_REQUEST_BYTES };
+        let bounds = Bounds { bytes, items: MAX_SCRAPES, batch: MAX_REQUEST_BYTES };
         Self { waiting: Queue::new(bounds), tally: Lock::default() }
     }
 

@@ -3,47 +3,48 @@
 //! They contain neither prompts nor outputs nor the server's error messages, which may repeat the
 //! prompt; these are in the files.
 
-use std::borrow::Cow;
-
 use opentelemetry::KeyValue;
-use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags, Status};
 use opentelemetry_proto::transform::common::tonic::Attributes;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::super::attributes::Interner;
+use super::exchange::{self, Asked, Stated, named};
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
-use crate::record::{HttpTrace, RequestError, ResponseBody, TraceContext, TraceFlags};
+use crate::record::{HttpTrace, RequestError, TraceContext, TraceFlags};
 use crate::semconv::{attribute, span};
 use crate::units::Nanos;
 
 /// Maximum length in bytes of names from the server, such as its model; a longer value is not a
 /// name.
-const LONGEST_NAME: usize = 256;
+pub(super) const LONGEST_NAME: usize = 256;
 
-/// How a request was sampled: the flags, and the `tracestate` that states the probability.
-pub(super) struct Sampling<'a> {
+/// The position of a request's spans.
+pub(super) struct Context<'a> {
+    /// The flags that the server received in `traceparent`.
     pub(super) flags: TraceFlags,
+    /// The `tracestate` with the probability of a sampled trace.
     pub(super) state: &'a str,
+    /// The link to the span of its phase.
+    pub(super) phase: Link,
+    /// `openai.api.type`
+    pub(super) api: Option<&'static str>,
 }
 
 /// Returns the spans of a request, beginning with that of the whole request.
-///
-/// The flags of `sampling` are those that the server received in `traceparent`.
 pub(super) fn of(
     measured: &MeasuredRecord,
     interner: &mut Interner,
-    sampling: &Sampling<'_>,
+    context: &Context<'_>,
 ) -> Vec<Span> {
     let key = interner.key(measured);
     let shared = interner.attributes(key);
     let maker = SpanBuilder {
         context: TraceContext::of(measured.record.request_id),
-        flags: SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(sampling.flags.bits()),
-        state: sampling.state,
+        flags: SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(context.flags.bits()),
+        of: context,
         measured,
     };
     let mut spans = vec![maker.request(shared)];
@@ -54,7 +55,7 @@ pub(super) fn of(
 struct SpanBuilder<'a> {
     context: TraceContext,
     flags: u32,
-    state: &'a str,
+    of: &'a Context<'a>,
     measured: &'a MeasuredRecord,
 }
 
@@ -87,7 +88,7 @@ impl SpanBuilder<'_> {
         Span {
             trace_id: self.context.trace_id.to_vec(),
             span_id: span_id.to_vec(),
-            trace_state: self.state.to_owned(),
+            trace_state: self.of.state.to_owned(),
             flags: self.flags,
             name,
             kind: SpanKind::Internal as i32,
@@ -107,6 +108,7 @@ impl SpanBuilder<'_> {
             kind: SpanKind::Client as i32,
             attributes: Attributes::from(attributes).0,
             events: self.events(),
+            links: vec![self.of.phase.clone()],
             status: error.map(failed),
             ..span
         }
@@ -175,31 +177,31 @@ impl SpanBuilder<'_> {
         let retries = Some(record.retry_count).filter(|count| *count > 0);
         put(attribute::HTTP_REQUEST_RESEND_COUNT, retries.and_then(int));
 
-        let asked = Asked::read(&record.payload);
-        put(attribute::GEN_AI_REQUEST_STREAM, asked.streams().then(|| true.into()));
         put(
             attribute::GEN_AI_REQUEST_MAX_TOKENS,
             observation.requested_output_tokens.and_then(int),
         );
-        put(attribute::GEN_AI_REQUEST_TEMPERATURE, double(asked.temperature.as_ref()));
-        put(attribute::GEN_AI_REQUEST_TOP_P, double(asked.top_p.as_ref()));
-        put(
-            attribute::GEN_AI_REQUEST_SEED,
-            asked.seed.as_ref().and_then(Value::as_i64).map(Into::into),
-        );
+        put(attribute::OPENAI_API_TYPE, self.of.api.map(Into::into));
 
-        put(attribute::GEN_AI_RESPONSE_ID, response_id(&record.body).and_then(|id| named(&id)));
         put(attribute::GEN_AI_RESPONSE_MODEL, response.model.as_deref().and_then(named));
-        let reason = response.finish_reason.clone().filter(|reason| reason.len() <= LONGEST_NAME);
-        let reasons = reason.map(|reason| {
-            opentelemetry::Value::Array(vec![opentelemetry::StringValue::from(reason)].into())
-        });
+        let reasons = response.finish_reasons.iter().map(String::as_str);
+        let reasons: Vec<_> = reasons.filter(|reason| reason.len() <= LONGEST_NAME).collect();
+        let reasons = (!reasons.is_empty()).then(|| exchange::list(reasons));
         put(attribute::GEN_AI_RESPONSE_FINISH_REASONS, reasons);
         let first = scalar(tag::TIME_TO_FIRST_TOKEN).map(|ns| (ns / 1e9).into());
         put(attribute::GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK, first);
         let tokens = |tag| scalar(tag).and_then(|count| int(count.round() as u64));
         put(attribute::GEN_AI_USAGE_INPUT_TOKENS, tokens(tag::INPUT_SEQUENCE_LENGTH));
         put(attribute::GEN_AI_USAGE_OUTPUT_TOKENS, tokens(tag::OUTPUT_SEQUENCE_LENGTH));
+        let reasoning = tokens(tag::REASONING_TOKEN_COUNT);
+        put(attribute::GEN_AI_USAGE_REASONING_OUTPUT_TOKENS, reasoning);
+        if let Some(usage) = &response.usage {
+            let (read, written) = (usage.prompt_cache_read_tokens, usage.prompt_cache_write_tokens);
+            put(attribute::GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS, read.and_then(int));
+            put(attribute::GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS, written.and_then(int));
+        }
+        list.extend(Asked::read(&record.payload).attributes());
+        list.extend(Stated::read(&record.body).attributes());
         list
     }
 }
@@ -256,51 +258,6 @@ fn text(of: &impl ToString) -> opentelemetry::Value {
     of.to_string().into()
 }
 
-/// Returns a name that the server chose, if it is not too long.
-fn named(name: &str) -> Option<opentelemetry::Value> {
-    (!name.is_empty() && name.len() <= LONGEST_NAME).then(|| name.to_owned().into())
-}
-
 fn int(of: impl Into<u64>) -> Option<opentelemetry::Value> {
     i64::try_from(of.into()).ok().map(Into::into)
-}
-
-fn double(of: Option<&Value>) -> Option<opentelemetry::Value> {
-    of.and_then(Value::as_f64).map(Into::into)
-}
-
-/// The parameters in the request's body, of any type.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Asked {
-    stream: Option<Value>,
-    temperature: Option<Value>,
-    top_p: Option<Value>,
-    seed: Option<Value>,
-}
-
-impl Asked {
-    fn read(payload: &[u8]) -> Self {
-        serde_json::from_slice(payload).unwrap_or_default()
-    }
-
-    fn streams(&self) -> bool {
-        self.stream == Some(Value::Bool(true))
-    }
-}
-
-/// Returns the identifier in the first event, or in the whole body.
-fn response_id(body: &ResponseBody) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Identified<'a> {
-        #[serde(borrow)]
-        id: Cow<'a, str>,
-    }
-    let raw = body.raw(body.events.first()?);
-    let json = if body.is_event_stream {
-        raw.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data:"))?
-    } else {
-        raw
-    };
-    Some(serde_json::from_slice::<Identified<'_>>(json).ok()?.id)
 }

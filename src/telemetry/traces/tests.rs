@@ -59,6 +59,7 @@ fn identity() -> Identity {
         models: vec!["m".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
         info: crate::telemetry::RunSettings::default(),
+        clock: crate::units::Clock::start(),
         sweep_id: None,
         shard: None,
     }
@@ -74,7 +75,8 @@ fn traces(sample: &str) -> Traces {
     let resource = opentelemetry_sdk::Resource::builder_empty().build();
     let connection = Connection::open(settings.traces.unwrap()).unwrap();
     let hour = Duration::from_hours(1);
-    Traces::start(connection, sample, (&config, &identity()), &resource, hour)
+    let lifecycle = Lifecycle::start(&identity(), None);
+    Traces::start(connection, sample, (&config, &identity()), lifecycle, &resource, hour)
 }
 
 #[test]
@@ -100,8 +102,9 @@ fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
     let measured = failed(5, ErrorKind::Http4xx, "s3cret was refused");
     let mut interner = Interner::new(&Config::default(), &identity());
     let flags = TraceFlags { is_sampled: true, is_random: false };
-    let sampling = Sampling { flags, state: "ot=th:0" };
-    let trace = Trace::new(&spans::of(&measured, &mut interner, &sampling));
+    let phase = Lifecycle::start(&identity(), None).link(0);
+    let context = Context { flags, state: "ot=th:0", phase, api: Some("chat_completions") };
+    let trace = Trace::new(&spans::of(&measured, &mut interner, &context), 1);
     let head = Head::new(&opentelemetry_sdk::Resource::builder_empty().build());
     let request = head.request(&[trace]);
     for secret in [&b"s3cret"[..], b"pr0mpt"] {

@@ -22,7 +22,8 @@ const USAGE: &str = r#"{"prompt_tokens":900,"completion_tokens":700,"total_token
 fn answer() -> String {
     let usage = USAGE.replace('\n', "");
     let body = format!(
-        "data: {{\"id\":\"a\",\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\
+        "data: {{\"id\":\"a\",\"model\":\"m\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp\",\
+         \"choices\":[{{\"index\":0,\"delta\":{{\"content\":\
          \"hi\"}},\"finish_reason\":\"stop\"}}]}}\n\n\
          data: {{\"id\":\"a\",\"model\":\"m\",\"choices\":[],\"usage\":{usage}}}\n\ndata: [DONE]\n\n"
     );

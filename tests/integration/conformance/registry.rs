@@ -46,7 +46,7 @@ const ELSEWHERE: [(&str, &str); 34] = [
 ];
 
 /// Prefixes of attributes of further conventions, which spans may refer to.
-const FURTHER: [&str; 4] = ["gen_ai.", "http.", "network.", "url."];
+const FURTHER: [&str; 5] = ["gen_ai.", "http.", "network.", "openai.", "url."];
 
 /// Type and allowed values of an attribute.
 #[derive(Debug, Clone, Default)]

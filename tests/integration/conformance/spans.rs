@@ -11,10 +11,13 @@ use super::registry::{Registry, SpanEntry};
 use super::{SCHEMA_URL, of_attributes, of_scope, unlisted};
 use crate::support::otlp_receiver::attribute;
 
-/// The span of the whole request, the only one without a parent.
+/// The span of the whole request, the only one of its trace without a parent.
 const ROOT: &str = "aiperf.request";
-/// The phase that is part of another one.
-const WITHIN: (&str, &str) = ("aiperf.http.tls", "aiperf.http.connect");
+/// The span of the run, likewise.
+const RUN: &str = "aiperf.run";
+/// The spans whose parent has a fixed name.
+const WITHIN: [(&str, &str); 2] =
+    [("aiperf.http.tls", "aiperf.http.connect"), ("aiperf.phase", RUN)];
 
 /// Describes everything in `export` that does not conform to the registry. Adds the types of its
 /// spans, their events and their attributes to `seen`.
@@ -99,10 +102,12 @@ fn of_span(
         found.push(format!("its kind is {have}, not {}", entry.kind));
     }
     let sound = match kind {
-        ROOT => span.parent_span_id.is_empty(),
-        _ if kind == WITHIN.0 => parent == Some(WITHIN.1),
-        // The root has its own kind of name.
-        _ => parent.is_some_and(|parent| !registry.spans.contains_key(parent)),
+        ROOT | RUN => span.parent_span_id.is_empty(),
+        _ => match WITHIN.iter().find(|(within, _)| *within == kind) {
+            Some((_, above)) => parent == Some(above),
+            // The root has its own kind of name.
+            None => parent.is_some_and(|parent| !registry.spans.contains_key(parent)),
+        },
     };
     if !sound {
         found.push(format!("it is below {parent:?}"));

@@ -37,19 +37,31 @@ impl Trace {
     }
 }
 
-/// Returns traces by their ID, each of which must be exported once.
+/// Returns the traces of requests by their ID, each of which must be exported once.
 pub(super) fn traces(collector: &OtlpReceiver) -> BTreeMap<String, Trace> {
     let mut traces: BTreeMap<String, Trace> = BTreeMap::new();
-    for export in collector.traces() {
-        for spans in export.message.resource_spans.iter().flat_map(|of| &of.scope_spans) {
-            for span in &spans.spans {
-                let trace = traces.entry(hex(&span.trace_id)).or_insert_with(|| Trace(Vec::new()));
-                assert!(trace.0.iter().all(|have| have.span_id != span.span_id), "sent twice");
-                trace.0.push(span.clone());
-            }
-        }
+    for span in all(collector).into_iter().filter(|span| !is_of_run(span)) {
+        let trace = traces.entry(hex(&span.trace_id)).or_insert_with(|| Trace(Vec::new()));
+        assert!(trace.0.iter().all(|have| have.span_id != span.span_id), "sent twice");
+        trace.0.push(span);
     }
     traces
+}
+
+/// Returns the spans of the run and its phases.
+pub(super) fn of_run(collector: &OtlpReceiver) -> Vec<Span> {
+    all(collector).into_iter().filter(is_of_run).collect()
+}
+
+fn all(collector: &OtlpReceiver) -> Vec<Span> {
+    let exports = collector.traces();
+    let resources = exports.iter().flat_map(|export| &export.message.resource_spans);
+    let scopes = resources.flat_map(|resource| &resource.scope_spans);
+    scopes.flat_map(|scope| scope.spans.clone()).collect()
+}
+
+fn is_of_run(span: &Span) -> bool {
+    matches!(span.name.as_str(), "aiperf.run" | "aiperf.phase")
 }
 
 pub(super) fn trace_id(record: &Value) -> String {
@@ -191,6 +203,8 @@ fn assert_attributes(root: &Span, record: &Value) {
         ("http.request.resend_count", text(retries)),
         ("gen_ai.usage.input_tokens", count(record, "input_sequence_length")),
         ("gen_ai.usage.output_tokens", count(record, "output_sequence_length")),
+        ("gen_ai.usage.reasoning.output_tokens", count(record, "reasoning_token_count")),
+        ("openai.api.type", Some("chat_completions".to_owned())),
     ];
     for (key, expected) in table {
         assert_eq!(attribute(&root.attributes, key), expected, "{key} of {record}");

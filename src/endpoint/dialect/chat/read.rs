@@ -73,7 +73,7 @@ pub(in crate::endpoint) struct Choices(Vec<ChoiceText>);
 struct ChoiceText {
     output: String,
     reasoning: String,
-    is_finished: bool,
+    finish_reason: Option<String>,
 }
 
 /// Maximum number of separate choices; the texts of further ones are added to the last.
@@ -86,16 +86,15 @@ impl Reader for Choices {
         answer.usage(chunk.usage_metadata);
         for choice in &chunk.choices {
             self.choice(choice, &mut answer.found);
-            answer.finish_reason(&choice.finish_reason);
         }
         Ok(())
     }
 
     /// Returns whether every choice with text has a finish reason.
-    fn is_complete(&self, answer: &Answer) -> bool {
+    fn is_complete(&self, _answer: &Answer) -> bool {
         let is_silent = |c: &ChoiceText| c.output.is_empty() && c.reasoning.is_empty();
-        answer.response.finish_reason.is_some()
-            && self.0.iter().all(|choice| choice.is_finished || is_silent(choice))
+        self.0.iter().any(|choice| choice.finish_reason.is_some())
+            && self.0.iter().all(|choice| choice.finish_reason.is_some() || is_silent(choice))
     }
 
     fn end(&mut self, answer: &mut Answer) {
@@ -103,6 +102,7 @@ impl Reader for Choices {
             let response = &mut answer.response;
             append(&mut response.output_text, choice.output, &mut response.output_choices);
             append(&mut response.reasoning_text, choice.reasoning, &mut response.reasoning_choices);
+            response.finish_reasons.extend(choice.finish_reason);
         }
     }
 }
@@ -134,7 +134,11 @@ impl Choices {
                 kept.reasoning.push_str(text);
             }
         }
-        kept.is_finished |= choice.finish_reason.non_empty().is_some();
+        if let Some(reason) = choice.finish_reason.non_empty()
+            && kept.finish_reason.as_deref() != Some(reason)
+        {
+            kept.finish_reason = Some(reason.to_owned());
+        }
     }
 }
 

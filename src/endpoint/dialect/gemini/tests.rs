@@ -89,7 +89,7 @@ fn thoughts_are_reasoning_and_calls_are_output() {
     assert_eq!(parsed.error, None);
     assert_eq!(parsed.content, [piece(2, false), piece(3, true), piece(5, true), piece(6, true)]);
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("hm", "Helloadd{\"a\":1}"));
-    assert_eq!(parsed.finish_reason.as_deref(), Some("STOP"));
+    assert_eq!(parsed.finish_reasons, ["STOP"]);
     assert_eq!(parsed.model.as_deref(), Some("m-001"));
     let usage = parsed.usage.unwrap();
     assert_eq!((usage.prompt_tokens, usage.completion_tokens), (Some(10), Some(25)));

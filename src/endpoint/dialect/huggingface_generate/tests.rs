@@ -57,7 +57,7 @@ fn tokens_are_content_but_special_ones() {
     assert_eq!(parsed.error, None);
     assert_eq!(parsed.content, [piece(2, true), piece(4, true)]);
     assert_eq!(parsed.output_text, "Hello");
-    assert_eq!(parsed.finish_reason.as_deref(), Some("eos_token"));
+    assert_eq!(parsed.finish_reasons, ["eos_token"]);
     let usage = parsed.usage.unwrap();
     assert_eq!((usage.prompt_tokens, usage.completion_tokens), (Some(7), Some(3)));
 }

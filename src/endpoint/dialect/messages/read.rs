@@ -113,7 +113,7 @@ impl Reader for Events {
     }
 
     fn is_complete(&self, answer: &Answer) -> bool {
-        self.stopped || answer.response.finish_reason.is_some()
+        self.stopped || !answer.response.finish_reasons.is_empty()
     }
 
     /// Marks `input_tokens` as excluding tokens read from and written to the cache; they are added,

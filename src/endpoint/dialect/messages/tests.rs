@@ -97,7 +97,7 @@ fn only_deltas_with_text_are_content() {
     assert_eq!(parsed.content, [piece(4, false), piece(8, true), piece(10, true)]);
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("hm", "Hello"));
     assert_eq!(parsed.model.as_deref(), Some("m"));
-    assert_eq!(parsed.finish_reason.as_deref(), Some("end_turn"));
+    assert_eq!(parsed.finish_reasons, ["end_turn"]);
     let usage = parsed.usage.unwrap();
     // 25, plus 6 written to the cache and 7 read from it.
     assert_eq!((usage.prompt_tokens, usage.completion_tokens), (Some(38), Some(15)));
@@ -130,7 +130,7 @@ fn a_whole_message() {
     ));
     assert_eq!((parsed.error, parsed.content), (None, vec![piece(9, true)]));
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("hm", "aadd{\"a\":1}"));
-    assert_eq!(parsed.finish_reason.as_deref(), Some("tool_use"));
+    assert_eq!(parsed.finish_reasons, ["tool_use"]);
     assert_eq!(parsed.usage.unwrap().completion_tokens, Some(2));
 }
 

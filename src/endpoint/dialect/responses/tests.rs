@@ -94,7 +94,7 @@ fn deltas_are_content_and_what_repeats_them_is_none() {
     assert_eq!(parsed.content, [piece(4, false), piece(5, true), piece(7, true)]);
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("hm", "Hello"));
     assert_eq!(parsed.model.as_deref(), Some("m"));
-    assert_eq!(parsed.finish_reason.as_deref(), Some("completed"));
+    assert_eq!(parsed.finish_reasons, ["completed"]);
     let usage = parsed.usage.unwrap();
     assert_eq!((usage.prompt_tokens, usage.completion_tokens), (Some(5), Some(3)));
     assert_eq!((usage.prompt_cache_read_tokens, usage.reasoning_tokens), (Some(2), Some(1)));
@@ -140,7 +140,7 @@ fn a_whole_response() {
     ));
     assert_eq!((parsed.error, parsed.content), (None, vec![piece(9, true)]));
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("s", "abf{}"));
-    assert_eq!(parsed.finish_reason.as_deref(), Some("max_output_tokens"));
+    assert_eq!(parsed.finish_reasons, ["max_output_tokens"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn only_events_with_content_are_content() {
     assert_eq!(parsed.error, None);
     assert_eq!(parsed.content, [piece(4, true), piece(5, true)]);
     assert_eq!(parsed.output_text, "Hello");
-    assert_eq!(parsed.finish_reason.as_deref(), Some("stop"));
+    assert_eq!(parsed.finish_reasons, ["stop"]);
     assert_eq!(parsed.usage.unwrap().completion_tokens, Some(2));
 }
 
@@ -88,6 +88,20 @@ fn tool_calls_and_refusals_are_output() {
     ]));
     assert_eq!(parsed.output_text, r#"add{"a":1}fno"#);
     assert_eq!(parsed.content.len(), 4);
+}
+
+#[test]
+fn finish_reasons_are_in_the_order_of_the_choices() {
+    let chunk = |index, reason: &str| {
+        format!(r#"data: {{"choices":[{{"index":{index},"text":"x","finish_reason":{reason}}}]}}"#)
+    };
+    let parsed =
+        parse(&stream(&[&chunk(1, "null"), &chunk(1, "\"length\""), &chunk(0, "\"stop\"")]));
+    assert_eq!(parsed.finish_reasons, ["stop", "length"]);
+    // A stream that was cut: no reason is made up for the choice that did not end.
+    let parsed = parse(&stream(&[&chunk(0, "null"), &chunk(1, "\"length\"")]));
+    assert_eq!(parsed.finish_reasons, ["length"]);
+    assert!(parsed.error.is_some());
 }
 
 #[test]
