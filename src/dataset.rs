@@ -25,6 +25,7 @@ mod text;
 mod words;
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -140,6 +141,8 @@ pub enum FileFormat {
     WekaTrace,
     /// JSONL with one request per line, captured by an Amazon `SageMaker` endpoint.
     SageMakerDataCapture,
+    /// OpenTelemetry traces of requests to models.
+    Otel,
     /// JSONL with one question per line: a part of SPEED-Bench, or a category of it.
     SpeedBench(&'static str),
 }
@@ -159,6 +162,7 @@ named! {
         "dag_jsonl" => DagJsonl,
         "weka_trace" => WekaTrace,
         "sagemaker_data_capture" => SageMakerDataCapture,
+        "otel" => Otel,
         "speed_bench_qualitative" => SpeedBench("qualitative"),
         "speed_bench_coding" => SpeedBench("coding"),
         "speed_bench_humanities" => SpeedBench("humanities"),
@@ -215,7 +219,21 @@ pub struct TraceSettings {
     pub force_min_tokens: bool,
     /// What the prompts are made from; `None` is prose.
     pub corpus: Option<Corpus>,
+    /// Which responses later requests of a conversation repeat, if the trace has them; `None` is
+    /// those of the run.
+    pub replay_outputs: Option<ReplayOutputs>,
 }
+
+/// Which responses later requests of a recorded conversation repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplayOutputs {
+    /// Those that the server gives in the run.
+    Live,
+    /// Those that were recorded.
+    Recorded,
+}
+
+named! { ReplayOutputs { "live" => Live, "recorded" => Recorded } }
 
 /// Factors by which a trace is changed; 1 leaves it as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -421,6 +439,11 @@ pub struct Turn {
     pub timestamp: Option<Nanos>,
     /// Delay between the end of the previous turn and this one.
     pub delay: Nanos,
+    /// Whether the request repeats no earlier turn, and later ones repeat none before it.
+    pub starts_anew: bool,
+    /// Whether the next turn has the response to this one among its messages, so that the response
+    /// of the run is not repeated.
+    pub answer_is_recorded: bool,
     /// Body to send unchanged, as in `inputs_json`, instead of one built from the texts.
     pub raw_payload: Option<Arc<serde_json::value::RawValue>>,
     /// Tokens of this turn's own texts (with `add_special_tokens=false`), or of all texts of a raw
@@ -555,6 +578,13 @@ impl Conversation {
         self.branches.iter().any(|branch| branch.is_fork && branch.after == Some(turn))
     }
 
+    /// Returns the earlier turns that the request of `turn` repeats.
+    pub(crate) fn repeated(&self, turn: usize) -> Range<usize> {
+        let from_here = || self.turns.iter().take(turn + 1).rposition(|turn| turn.starts_anew);
+        let start = if self.standalone_turns { turn } else { from_here().unwrap_or(0) };
+        start..turn
+    }
+
     /// Returns a conversation with only the turn `index` and what precedes every turn, without the
     /// earlier turns and their responses.
     #[must_use]
@@ -607,7 +637,8 @@ pub enum DatasetError {
     #[error(
         "cannot detect the format of {path}: its first line has none of the fields `text`, \
          `texts`, `turns`, `image`, `audio`, `video`, `data`, `input_length`, `text_input`, \
-         `messages`, `chat_id`, `captureData` and `requests`, and is not a BurstGPT header; use --custom-dataset-type"
+         `messages`, `chat_id`, `captureData`, `requests` and `resourceSpans`, and is not a BurstGPT \
+         header; use --custom-dataset-type"
     )]
     UnknownFormat {
         /// The file.

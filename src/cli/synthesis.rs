@@ -4,8 +4,8 @@
 
 use clap::Args;
 
-use super::value::{above_zero, number, positive, share};
-use crate::dataset::{Corpus, Synthesis, TraceSettings};
+use super::value::{above_zero, choice, number, positive, share};
+use crate::dataset::{Corpus, ReplayOutputs, Synthesis, TraceSettings};
 
 /// How the requests of a trace are changed before they are sent.
 #[derive(Args)]
@@ -44,6 +44,11 @@ pub(super) struct SynthesisArgs {
     /// times between responses and requests
     #[arg(long, requires = "recorded", help_heading = "Input")]
     use_think_time_only: bool,
+    /// Repeat the responses of the run, or those recorded in the traces, in later requests of a
+    /// conversation (otel) [default: live]
+    #[arg(long, value_name = "OUTPUTS", value_parser = choice::<ReplayOutputs>(),
+          requires = "recorded", help_heading = "Input")]
+    replay_outputs: Option<ReplayOutputs>,
     /// Request the output length of a trace as a minimum too (min_tokens), which vLLM and SGLang
     /// support
     #[arg(long, requires = "recorded", help_heading = "Conversation Input")]
@@ -75,6 +80,7 @@ impl SynthesisArgs {
             uses_think_time: self.use_think_time_only,
             force_min_tokens: self.force_min_tokens,
             corpus,
+            replay_outputs: self.replay_outputs,
         }
     }
 }

@@ -79,9 +79,11 @@ impl CacheBust {
         } else if let Some(context) = &mut own.user_context {
             *context = self.marked(context, marker).into();
         } else {
-            let turns = if own.standalone_turns { own.turns.len() } else { 1 };
-            for turn in own.turns.iter_mut().take(turns) {
-                self.mark_turn(turn, marker);
+            let is_whole = own.standalone_turns;
+            for (at, turn) in own.turns.iter_mut().enumerate() {
+                if at == 0 || is_whole || turn.starts_anew {
+                    self.mark_turn(turn, marker);
+                }
             }
         }
         own

@@ -9,6 +9,7 @@ mod inputs_json;
 mod jsonl;
 mod lines;
 mod mooncake;
+mod otel;
 mod prefix_tree;
 mod random_pool;
 mod sagemaker;
@@ -267,6 +268,11 @@ fn read_from(
             documents.finish()
         }
         FileFormat::DagJsonl => dag::read(Lines::new(input)),
+        FileFormat::Otel => {
+            let mut recorded = otel::Traces::new(trace(mooncake::BLOCK_TOKENS)?, traces);
+            recorded.read(input)?;
+            recorded.finish()
+        }
         FileFormat::SageMakerDataCapture => {
             let mut captures = Captures::new(trace(mooncake::BLOCK_TOKENS)?);
             captures.read(Lines::new(input))?;
@@ -285,7 +291,9 @@ fn read_from(
 
 /// Rejects trace flags that do not affect files of this format.
 fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {
-    use FileFormat::{BailianTrace, BurstGptTrace, MooncakeTrace, SageMakerDataCapture, WekaTrace};
+    use FileFormat::{
+        BailianTrace, BurstGptTrace, MooncakeTrace, Otel, SageMakerDataCapture, WekaTrace,
+    };
     let synthesis = &traces.synthesis;
     let of_blocks = [
         ("--isl-block-size", traces.block_tokens.is_some()),
@@ -297,6 +305,7 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
         ("--prompt-corpus", traces.corpus.is_some()),
     ];
     let of_agents = [("--use-think-time-only", traces.uses_think_time)];
+    let of_outputs = [("--replay-outputs", traces.replay_outputs.is_some())];
     let of_requests = [
         ("--trace-session-sample-ratio", traces.session_sample_ratio.is_some()),
         ("--max-context-length", traces.max_context_tokens.is_some()),
@@ -307,15 +316,17 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
         ("--synthesis-output-len-multiplier", synthesis.output_len_multiplier != 1.0),
     ];
     let (refused, reason): (&[&[(&'static str, bool)]], &str) = match format {
+        _ if format != Otel && traces.replay_outputs.is_some() => {
+            (&[&of_outputs], "applies to otel, which has the responses; remove the flag")
+        }
         WekaTrace => (&[], ""),
         _ if traces.uses_think_time => {
             (&[&of_agents], "applies to weka_trace, which has think times; remove the flag")
         }
         MooncakeTrace | BailianTrace => (&[], ""),
-        BurstGptTrace => (
+        BurstGptTrace | Otel => (
             &[&of_blocks[1..]],
-            "applies to prompts that share hash IDs, which a BurstGPT trace does not have; remove \
-             the flag",
+            "applies to prompts that share hash IDs, which the trace does not have; remove the flag",
         ),
         SageMakerDataCapture => (
             &[&of_blocks, &of_prompts],
@@ -394,13 +405,18 @@ impl<R: Read> Opening<R> {
 
 /// Detects the format from the first line that is not blank; `None` if all are blank.
 fn detect<R: Read>(opening: &mut Opening<R>) -> Result<Option<FileFormat>, Fault> {
+    if otel::encoding::is_binary(&opening.bytes) {
+        return Ok(Some(FileFormat::Otel));
+    }
     let Some(start) = opening.first_byte()? else { return Ok(None) };
     if opening.bytes[start] == b'[' {
         return Ok(Some(FileFormat::ShareGpt));
     }
     let number = 1 + memchr::memchr_iter(b'\n', &opening.bytes[..start]).count() as u64;
     // A line that is too long for JSONL can still be a document on one line.
-    let Some(line) = opening.line_at(start)? else { return Ok(Some(FileFormat::InputsJson)) };
+    let Some(line) = opening.line_at(start)? else {
+        return Ok(Some(document_format(&opening.bytes)));
+    };
     match serde_json::from_slice::<Map<String, Value>>(line) {
         Ok(members) => format_with(&members).map(Some).ok_or(Fault::UnknownFormat),
         Err(_) if burst_gpt::is_header(line) => Ok(Some(FileFormat::BurstGptTrace)),
@@ -418,6 +434,8 @@ fn document_format(bytes: &[u8]) -> FileFormat {
     };
     if is_first(position("\"hash_id_scope\""), position("\"data\"")) {
         FileFormat::WekaTrace
+    } else if otel::document::begins(bytes) {
+        FileFormat::Otel
     } else {
         FileFormat::InputsJson
     }
@@ -439,6 +457,9 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     }
     if dag::has(members) {
         return Some(FileFormat::DagJsonl);
+    }
+    if otel::has(members) {
+        return Some(FileFormat::Otel);
     }
     let by_member = [
         ("data", FileFormat::InputsJson),

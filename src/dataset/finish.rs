@@ -213,11 +213,14 @@ fn longest_context(conversation: &Conversation) -> u64 {
     let mut history = conversation.context_tokens.unwrap_or(0);
     let mut longest = 0;
     for turn in &conversation.turns {
-        let input = turn.input_tokens.unwrap_or(0);
-        let request = history + input + u64::from(turn.max_tokens.unwrap_or(0));
+        if turn.starts_anew {
+            history = conversation.context_tokens.unwrap_or(0);
+        }
+        let prompt = history + turn.input_tokens.unwrap_or(0);
+        let request = prompt + u64::from(turn.max_tokens.unwrap_or(0));
         longest = longest.max(request);
         if !conversation.standalone_turns {
-            history = request;
+            history = if turn.answer_is_recorded { prompt } else { request };
         }
     }
     longest

@@ -127,13 +127,17 @@ impl Preview {
         let end = conversation.inherited_turns + turns;
         for (index, turn) in conversation.turns.iter().take(end).enumerate() {
             let output = u64::from(turn.max_tokens.unwrap_or(0));
+            if turn.starts_anew {
+                history = 0;
+            }
             if index >= conversation.inherited_turns {
                 let prompt = turn.input_tokens.map(|tokens| context + history + tokens);
                 self.input.extend(prompt.map(|tokens| tokens as f64));
                 self.output.extend(turn.max_tokens.map(f64::from));
             }
             if repeats {
-                history += turn.input_tokens.unwrap_or(0) + output;
+                let repeated = if turn.answer_is_recorded { 0 } else { output };
+                history += turn.input_tokens.unwrap_or(0) + repeated;
             }
         }
         self.turns.push(turns as f64);
@@ -168,7 +172,7 @@ impl Compared {
         let mut prompt = context.clone();
         let end = conversation.inherited_turns + turns;
         for (index, turn) in conversation.turns.iter().take(end).enumerate() {
-            if !repeats {
+            if !repeats || turn.starts_anew {
                 prompt.clone_from(&context);
             }
             prompt.extend(encode(&text(turn), counter));
@@ -178,7 +182,7 @@ impl Compared {
                 }
                 self.compare(&prompt);
             }
-            if repeats {
+            if repeats && !turn.answer_is_recorded {
                 // Tokens of a response, which no text has: their numbers exceed those of tokens.
                 self.responses += 1;
                 let unknown = self.responses << 32 | session & u64::from(u32::MAX);

@@ -59,8 +59,8 @@ pub(super) struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// Returns whether the turn is sent without earlier turns: it is the first, or has its whole
     /// history.
-    pub(super) const fn stands_alone(&self) -> bool {
-        self.at == 0 || self.conversation.standalone_turns
+    pub(super) fn stands_alone(&self) -> bool {
+        self.conversation.repeated(self.at).is_empty()
     }
 
     /// Returns the conversation up to this turn, without the system message.

@@ -16,19 +16,20 @@ pub(super) enum Said<'a> {
 }
 
 /// Returns the conversation up to `turn`, each earlier turn with its response if there was one.
-/// Turns that contain their whole history are sent alone. The system message is not included.
+/// Turns that contain their whole history are sent alone, and the response to a turn is left out if
+/// the next one has it. The system message is not included.
 pub(super) fn history<'a>(
     conversation: &'a Conversation,
     turn: usize,
     answers: &'a [Option<Arc<str>>],
 ) -> Vec<Said<'a>> {
-    let repeated = if conversation.standalone_turns { 0 } else { turn };
-    let mut said = Vec::with_capacity(2 * repeated + 2);
+    let repeated = conversation.repeated(turn);
+    let mut said = Vec::with_capacity(2 * repeated.len() + 2);
     said.extend(conversation.user_context.as_deref().map(Said::Context));
-    for (index, earlier) in conversation.turns.iter().take(repeated).enumerate() {
+    for (index, earlier) in conversation.turns.iter().enumerate().take(turn).skip(repeated.start) {
         said.push(Said::Asked(earlier));
-        let answer = answers.get(index).and_then(Option::as_deref);
-        said.extend(answer.map(Said::Answered));
+        let answer = answers.get(index).filter(|_| !earlier.answer_is_recorded);
+        said.extend(answer.and_then(Option::as_deref).map(Said::Answered));
     }
     said.extend(conversation.turns.get(turn).map(Said::Asked));
     said

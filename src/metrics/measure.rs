@@ -148,24 +148,26 @@ impl Measurer {
         let (conversation, turn) = (record.turn.conversation, record.turn.turn);
         let found = self.dataset.conversations.get(conversation);
         let repeats = self.endpoint.traits().repeats_history;
-        let is_sent = move |(at, standalone): (usize, bool)| {
-            at == turn || (at < turn && repeats && !standalone)
-        };
         let turns = found.into_iter().flat_map(move |found| {
-            let turns = found.turns.iter().enumerate();
-            turns.filter(move |(at, _)| is_sent((*at, found.standalone_turns)))
+            let first = if repeats { found.repeated(turn).start } else { turn };
+            found.turns.iter().take(turn + 1).skip(first)
         });
-        turns.flat_map(|(_, turn)| &turn.media).filter(move |media| media.kind == kind)
+        turns.flat_map(|turn| &turn.media).filter(move |media| media.kind == kind)
     }
 
     /// Returns the number of earlier responses that the request lacks.
     fn missing_answers(&self, record: &RequestRecord) -> u32 {
-        let missing = || record.earlier_answers.iter().filter(|answer| answer.is_none()).count();
-        let conversation = self.dataset.conversations.get(record.turn.conversation);
         let repeats = self.endpoint.traits().repeats_history
-            && conversation.is_some_and(|found| !found.standalone_turns)
             && self.turn(record).is_some_and(|turn| turn.raw_payload.is_none());
-        if repeats { u32::try_from(missing()).unwrap_or(u32::MAX) } else { 0 }
+        let Some(conversation) = self.repeating(record).filter(|_| repeats) else { return 0 };
+        let missing = repeated_answers(conversation, record).filter(|answer| answer.is_none());
+        u32::try_from(missing.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the conversation of a request, unless all its turns contain their history.
+    fn repeating(&self, record: &RequestRecord) -> Option<&Conversation> {
+        let conversation = self.dataset.conversations.get(record.turn.conversation);
+        conversation.filter(|found| !found.standalone_turns)
     }
 
     /// Counts tokens with the client's tokenizer; `None` for an empty text.
@@ -212,9 +214,10 @@ impl Measurer {
             let joined = self.joined_input(record, conversation);
             return joined.or_else(|| lone_input(conversation, record.turn.turn));
         }
-        let turns = conversation.turns.get(..=record.turn.turn)?;
+        let first = conversation.repeated(record.turn.turn).start;
+        let turns = conversation.turns.get(first..=record.turn.turn)?;
         let asked: u64 = turns.iter().map(|turn| turn.input_tokens).sum::<Option<u64>>()?;
-        let answers = || record.earlier_answers.iter().flatten();
+        let answers = || repeated_answers(conversation, record).flatten();
         let answered = if answers().next().is_none() {
             0
         } else {
@@ -223,6 +226,16 @@ impl Measurer {
         };
         Some(conversation.context_tokens.unwrap_or(0) + asked + answered)
     }
+}
+
+/// Returns the responses that a request repeats, as far as there were any.
+fn repeated_answers<'a>(
+    conversation: &'a Conversation,
+    record: &'a RequestRecord,
+) -> impl Iterator<Item = Option<&'a Arc<str>>> {
+    let first = conversation.repeated(record.turn.turn).start;
+    let turns = conversation.turns.iter().zip(&record.earlier_answers).skip(first);
+    turns.filter(|(turn, _)| !turn.answer_is_recorded).map(|(_, answer)| answer.as_ref())
 }
 
 /// Counts a prompt of a single turn: the context and its texts. A body that is sent unchanged does

@@ -6,6 +6,7 @@
 //! | `random_pool` | pools: each request has a line of each file, drawn at random |
 //! | `sagemaker_data_capture` | captures: all `.jsonl` files, also those in subdirectories |
 //! | `weka_trace` | conversations: each `.json` file has one |
+//! | `otel` | all files with the endings of [`OTEL`], also those in subdirectories, as one |
 
 use std::fs;
 use std::io::{self, BufReader, Read};
@@ -19,8 +20,8 @@ use super::sagemaker::Captures;
 use super::trace::Trace;
 use super::weka::Documents;
 use super::{
-    Fault, Loaded, Opening, check_traces, inputs_json, jsonl, mooncake, named, open, random_pool,
-    sagemaker,
+    Fault, Loaded, Opening, check_traces, inputs_json, jsonl, mooncake, named, open, otel,
+    random_pool, sagemaker,
 };
 use crate::dataset::{Conversation, DatasetError, FileFormat, Seed, Text, TraceSettings, Turn};
 use crate::setting::{InvalidSetting, Named as _};
@@ -51,10 +52,11 @@ pub(super) fn read(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, Da
         FileFormat::RandomPool => requests(directory, reading.entries, reading.seed),
         FileFormat::SageMakerDataCapture => captures(directory, reading),
         FileFormat::WekaTrace => agents(directory, reading),
+        FileFormat::Otel => recorded(directory, reading),
         other => {
             let why = format!(
                 "{} is a directory, but {} is read from a file; directories can have the formats \
-                 raw_payload, random_pool, sagemaker_data_capture and weka_trace",
+                 otel, raw_payload, random_pool, sagemaker_data_capture and weka_trace",
                 directory.display(),
                 other.name()
             );
@@ -67,18 +69,35 @@ pub(super) fn read(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, Da
 fn detect(directory: &Path) -> Result<FileFormat, DatasetError> {
     let found = files(directory, JSONL, true)?;
     let Some(first) = found.first() else {
-        if files(directory, JSON, false)?.is_empty() {
-            let note = format!(": the directory has no .{JSONL} or .{JSON} file");
-            return Err(DatasetError::Empty { path: directory.to_owned(), note });
-        }
-        return Ok(FileFormat::WekaTrace);
+        return match files(directory, JSON, false)?.first() {
+            Some(document) if !has_spans(document)? => Ok(FileFormat::WekaTrace),
+            Some(_) => Ok(FileFormat::Otel),
+            None if of_otel(directory)?.is_empty() => {
+                let note = format!(": the directory has no .{JSONL} or .{JSON} file");
+                Err(DatasetError::Empty { path: directory.to_owned(), note })
+            }
+            None => Ok(FileFormat::Otel),
+        };
     };
+    if has_spans(first)? {
+        return Ok(FileFormat::Otel);
+    }
     let members = first_line(first).map_err(|fault| named(fault, first))?;
     Ok(match members {
         Some(members) if sagemaker::has(&members) => FileFormat::SageMakerDataCapture,
         Some(members) if members.contains_key("messages") => FileFormat::RawPayload,
         _ => FileFormat::RandomPool,
     })
+}
+
+/// Returns whether a file has traces.
+fn has_spans(path: &Path) -> Result<bool, DatasetError> {
+    let opened = open(path).map_err(Fault::Read).and_then(|file| {
+        let mut opening = Opening::read(file)?;
+        opening.first_byte()?;
+        Ok(otel::document::begins(&opening.bytes))
+    });
+    opened.map_err(|fault| named(fault, path))
 }
 
 /// Returns the object on the first line that is not blank.
@@ -92,6 +111,7 @@ fn first_line(path: &Path) -> Result<Option<Map<String, Value>>, Fault> {
 /// Endings of the files that are read.
 const JSONL: &str = "jsonl";
 const JSON: &str = "json";
+const OTEL: [&str; 8] = [JSONL, JSON, "otlp", "proto", "pb", "binpb", "zst", "gz"];
 
 /// Returns the files in `directory` whose names have this `ending`, sorted, and those in
 /// subdirectories if `is_deep`.
@@ -204,6 +224,26 @@ fn agents(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, DatasetErro
         read.map_err(|fault| named(fault, &path))?;
     }
     documents.finish().map_err(|fault| named(fault, directory))
+}
+
+/// Returns the files that may have traces or logs.
+fn of_otel(directory: &Path) -> Result<Vec<PathBuf>, DatasetError> {
+    let found = OTEL.iter().map(|ending| files(directory, ending, true));
+    let mut found = found.collect::<Result<Vec<_>, _>>()?.concat();
+    found.sort();
+    Ok(found)
+}
+
+fn recorded(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, DatasetError> {
+    let mut traces = otel::Traces::new(trace(directory, reading)?, reading.traces);
+    for path in of_otel(directory)? {
+        let input = open(&path).map_err(Fault::Read);
+        let opening = input.and_then(Opening::read);
+        let read = opening
+            .and_then(|opening| traces.read(io::Cursor::new(opening.bytes).chain(opening.rest)));
+        read.map_err(|fault| named(fault, &path))?;
+    }
+    traces.finish().map_err(|fault| named(fault, directory))
 }
 
 fn captures(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, DatasetError> {

@@ -58,6 +58,8 @@ struct Remarks {
     literal: u64,
     uncovered: u64,
     ignored: BTreeSet<String>,
+    /// Further remarks, in their order.
+    further: Vec<(u64, String)>,
 }
 
 impl<'a> Trace<'a> {
@@ -143,6 +145,11 @@ impl<'a> Trace<'a> {
     /// Counts a request whose prompt is a text, which has the length that it has.
     pub(super) fn leave_as_is(&mut self) {
         self.remarks.literal += u64::from(self.synthesis.changes_prompts());
+    }
+
+    /// Notes that something is so for a number of requests, in words that follow it.
+    pub(super) fn remark(&mut self, count: u64, words: impl Into<String>) {
+        self.remarks.further.push((count, words.into()));
     }
 
     /// Changes the prompts as the settings say; they must be all prompts of the trace.
@@ -277,7 +284,7 @@ impl<'a> Trace<'a> {
 
     /// Returns a note on what was changed or ignored; empty if there was nothing.
     fn note(&self) -> String {
-        let Remarks { capped, cut, literal, uncovered, ignored } = &self.remarks;
+        let Remarks { capped, cut, literal, uncovered, ignored, further } = &self.remarks;
         let names: Vec<String> = ignored.iter().map(|name| format!("`{name}`")).collect();
         let mut note = String::new();
         let mut say = |count: usize, what: &str| {
@@ -291,6 +298,9 @@ impl<'a> Trace<'a> {
         say(*literal as usize, "with texts, whose lengths are unchanged");
         say(*uncovered as usize, "longer than their hash_ids, with unique text for the rest");
         say(names.len(), &format!("ignored fields ({})", names.join(", ")));
+        for (count, words) in further {
+            say(*count as usize, words);
+        }
         note
     }
 }

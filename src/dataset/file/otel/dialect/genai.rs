@@ -1,0 +1,52 @@
+//! The GenAI conventions: `gen_ai.operation.name`, messages with parts as JSON. OpenTelemetry's own
+//! instrumentations, newer versions of OpenLLMetry, and inference-perf's files.
+
+use super::{Content, Dialect, Kind};
+use crate::dataset::file::otel::message::{Message, Messages, tools};
+use crate::dataset::file::otel::span::{Attributes, Json, Span, json, text};
+use crate::semconv::attribute;
+
+pub(super) const DIALECT: Dialect = Dialect { kind, content };
+
+fn kind(span: &Span) -> Option<Kind> {
+    match text(&span.attributes, &[attribute::GEN_AI_OPERATION_NAME]) {
+        Some("chat" | "text_completion" | "generate_content" | "completion") => Some(Kind::Call),
+        Some("embeddings" | "retrieval" | "rerank") => Some(Kind::OtherRequest),
+        Some("invoke_agent" | "invoke_workflow") => Some(Kind::Agent),
+        Some("execute_tool") => Some(Kind::Tool),
+        Some(_) => None,
+        None => {
+            let has_messages = span.attributes.contains_key("gen_ai.input.messages");
+            has_messages.then_some(Kind::Call)
+        }
+    }
+}
+
+fn content(attributes: &Attributes) -> Option<Content> {
+    let mut content = Content::default();
+    let instructions = json(attributes, "gen_ai.system_instructions");
+    match json(attributes, "gen_ai.input.messages") {
+        Some(Json::Is(messages)) => {
+            match instructions {
+                Some(Json::Is(instructions)) => content.input.add_system(&instructions),
+                Some(Json::Broken(instructions)) => content.input.add_system(&instructions.into()),
+                None => {}
+            }
+            content.input.add(&messages);
+        }
+        Some(Json::Broken(_)) => content.is_cut = true,
+        None => {}
+    }
+    content.output = match json(attributes, "gen_ai.output.messages") {
+        Some(Json::Is(messages)) => Messages::read(&messages).all.into_iter().next(),
+        _ => {
+            let text = text(attributes, &["gen_ai.output.text"]);
+            text.map(|text| Message::new("assistant", text))
+        }
+    };
+    if let Some(Json::Is(definitions)) = json(attributes, "gen_ai.tool.definitions") {
+        content.tools = tools(&definitions);
+    }
+    let is_found = content.is_cut || content.output.is_some() || !content.input.all.is_empty();
+    is_found.then_some(content)
+}

@@ -1,0 +1,482 @@
+//! JSON with spans and log records: OTLP, Tempo's and Jaeger's exports, and the flat files of
+//! inference-perf. Documents are read span by span, whatever their length.
+
+use std::fmt;
+use std::io::Read;
+
+use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::span::{self, Attributes, Event, Item, Span, adjusted_count, id_bytes, span_key};
+
+/// Members that contain further ones, at any level.
+const CONTAINERS: &[&str] = &[
+    "resourceSpans",
+    "resource_spans",
+    "batches",
+    "resourceLogs",
+    "resource_logs",
+    "scopeSpans",
+    "scope_spans",
+    "instrumentationLibrarySpans",
+    "instrumentation_library_spans",
+    "scopeLogs",
+    "scope_logs",
+    "data",
+    "trace",
+];
+
+/// The members by which a file is recognised, in quotes.
+const MARKS: [&str; 7] = [
+    "\"resourceSpans\"",
+    "\"resource_spans\"",
+    "\"scopeSpans\"",
+    "\"instrumentationLibrarySpans\"",
+    "\"resourceLogs\"",
+    "\"traceID\"",
+    "\"trace_id\"",
+];
+
+/// Returns whether a file that begins with these bytes has spans or log records.
+pub(in crate::dataset::file) fn begins(bytes: &[u8]) -> bool {
+    // A quote in a text is escaped, so that no text contains a mark.
+    MARKS.iter().any(|mark| memchr::memmem::find(bytes, mark.as_bytes()).is_some())
+}
+
+/// Reads documents that follow each other, on lines or not, and gives their items to `sink`.
+pub(super) fn read(input: impl Read, sink: &mut dyn FnMut(Item)) -> Result<(), serde_json::Error> {
+    let mut documents = serde_json::Deserializer::from_reader(input);
+    while documents.end().is_err() {
+        let mut reader = Reader { sink, instance: None, has_members: false };
+        Level { reader: &mut reader, is_resource: false }.deserialize(&mut documents)?;
+        if !reader.has_members {
+            return Err(Error::custom(
+                "expected traces: an object with `resourceSpans`, `resourceLogs`, `batches`, \
+                 `spans` or `data`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+struct Reader<'a> {
+    sink: &'a mut dyn FnMut(Item),
+    /// `service.instance.id` of the current resource.
+    instance: Option<String>,
+    /// Whether the document has members that are known.
+    has_members: bool,
+}
+
+/// An object with members, or a list of such objects.
+struct Level<'a, 'b> {
+    reader: &'a mut Reader<'b>,
+    is_resource: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Level<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Level<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with spans, or a list of such objects")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Level { reader, is_resource } = self;
+        while list.next_element_seed(Level { reader, is_resource })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let reader = self.reader;
+        if self.is_resource {
+            reader.instance = None;
+        }
+        while let Some(name) = members.next_key::<String>()? {
+            match &*name {
+                "spans" => members.next_value_seed(Each::<RawSpan>::new(reader))?,
+                "logRecords" | "log_records" => {
+                    members.next_value_seed(Each::<RawLog>::new(reader))?;
+                }
+                "resource" => {
+                    let resource: Option<Resource> = members.next_value()?;
+                    let attributes = resource.unwrap_or_default().attributes.0;
+                    let instance = span::text(&attributes, &["service.instance.id"]);
+                    reader.instance = instance.map(ToOwned::to_owned);
+                    continue;
+                }
+                "resourceMetrics" => drop(members.next_value::<IgnoredAny>()?),
+                name if CONTAINERS.contains(&name) => {
+                    let is_resource = name.starts_with("resource") || name == "batches";
+                    members.next_value_seed(Level { reader, is_resource })?;
+                }
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            }
+            reader.has_members = true;
+        }
+        Ok(())
+    }
+}
+
+/// A list whose elements are converted one by one.
+struct Each<'a, 'b, T> {
+    reader: &'a mut Reader<'b>,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<'a, 'b, T> Each<'a, 'b, T> {
+    const fn new(reader: &'a mut Reader<'b>) -> Self {
+        Self { reader, element: std::marker::PhantomData }
+    }
+}
+
+/// What can be converted to an item.
+trait Element {
+    /// Returns the item; `None` if it belongs to no span.
+    fn item(self, instance: Option<&str>) -> Result<Option<Item>, &'static str>;
+}
+
+impl<'de, T: Element + Deserialize<'de>> DeserializeSeed<'de> for Each<'_, '_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, T: Element + Deserialize<'de>> Visitor<'de> for Each<'_, '_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(element) = list.next_element::<T>()? {
+            let item = element.item(self.reader.instance.as_deref()).map_err(Error::custom)?;
+            if let Some(item) = item {
+                (self.reader.sink)(item);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Resource {
+    attributes: AttributeList,
+}
+
+/// A span, with the names of OTLP, of inference-perf or of Jaeger.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawSpan {
+    #[serde(alias = "traceId", alias = "traceID")]
+    trace_id: Option<String>,
+    #[serde(alias = "spanId", alias = "spanID")]
+    span_id: Option<String>,
+    #[serde(alias = "parentSpanId", alias = "parentSpanID")]
+    parent_span_id: Option<String>,
+    references: Option<Vec<Reference>>,
+    #[serde(alias = "operationName")]
+    name: Option<String>,
+    #[serde(alias = "startTimeUnixNano")]
+    start_time_unix_nano: Value,
+    #[serde(alias = "endTimeUnixNano")]
+    end_time_unix_nano: Value,
+    /// A time as text, or microseconds.
+    #[serde(alias = "startTime")]
+    start_time: Value,
+    #[serde(alias = "endTime")]
+    end_time: Value,
+    /// Microseconds.
+    duration: Value,
+    #[serde(alias = "traceState")]
+    trace_state: Option<String>,
+    #[serde(alias = "tags")]
+    attributes: AttributeList,
+    #[serde(alias = "droppedAttributesCount")]
+    dropped_attributes_count: Value,
+    #[serde(alias = "logs")]
+    events: Option<Vec<RawEvent>>,
+    status: Option<Status>,
+}
+
+/// Jaeger's reference of a span to its parent.
+#[derive(Deserialize)]
+struct Reference {
+    #[serde(rename = "refType", default)]
+    kind: String,
+    #[serde(rename = "spanID", default)]
+    span: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawEvent {
+    name: Option<String>,
+    #[serde(alias = "fields")]
+    attributes: AttributeList,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    code: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawLog {
+    #[serde(alias = "traceId")]
+    trace_id: Option<String>,
+    #[serde(alias = "spanId")]
+    span_id: Option<String>,
+    #[serde(alias = "eventName")]
+    event_name: Option<String>,
+    body: AnyValue,
+    attributes: AttributeList,
+}
+
+impl Element for RawSpan {
+    fn item(self, instance: Option<&str>) -> Result<Option<Item>, &'static str> {
+        let trace = id_bytes(self.trace_id.as_deref().unwrap_or_default());
+        let key = |id: &str| span_key(&trace, &id_bytes(id));
+        let own = self.span_id.as_deref().filter(|id| !id.is_empty()).and_then(key);
+        let own = own.ok_or("a span does not have a `spanId`")?;
+        let start = nanoseconds(&self.start_time_unix_nano).or_else(|| time(&self.start_time));
+        let start = start.ok_or("a span does not have a valid `startTimeUnixNano`")?;
+        let end = nanoseconds(&self.end_time_unix_nano).or_else(|| time(&self.end_time));
+        let end = end.or_else(|| Some(start.saturating_add(microseconds(&self.duration)?)));
+        let parent = self.parent_span_id.filter(|id| !id.is_empty()).or_else(|| {
+            let mut references = self.references.into_iter().flatten();
+            references.find(|of| of.kind != "FOLLOWS_FROM").map(|of| of.span)
+        });
+        let attributes = self.attributes.0;
+        let of_jaeger = attributes.get("error") == Some(&Value::Bool(true))
+            || span::text(&attributes, &["otel.status_code"]) == Some("ERROR");
+        let has_failed = of_jaeger || self.status.is_some_and(|status| is_error(&status.code));
+        let events = self.events.into_iter().flatten().map(|event| {
+            let attributes = event.attributes.0;
+            let name = event.name.or_else(|| span::text(&attributes, &["event"]).map(Into::into));
+            Event { name: name.unwrap_or_default(), attributes, body: Value::Null }
+        });
+        Ok(Some(Item::Span(Box::new(Span {
+            trace: span::trace_key(&trace),
+            key: own,
+            parent: parent.as_deref().and_then(key),
+            name: self.name.unwrap_or_default(),
+            start,
+            end: end.unwrap_or(start).max(start),
+            has_failed,
+            adjusted_count: adjusted_count(self.trace_state.as_deref().unwrap_or_default()),
+            dropped_attributes: nanoseconds(&self.dropped_attributes_count).unwrap_or(0),
+            events: events.collect(),
+            attributes,
+            instance: instance.map(ToOwned::to_owned),
+        }))))
+    }
+}
+
+impl Element for RawLog {
+    fn item(self, _: Option<&str>) -> Result<Option<Item>, &'static str> {
+        let (Some(trace), Some(span)) = (self.trace_id, self.span_id) else { return Ok(None) };
+        let Some(key) = span_key(&id_bytes(&trace), &id_bytes(&span)) else { return Ok(None) };
+        let attributes = self.attributes.0;
+        let name = self.event_name.filter(|name| !name.is_empty());
+        let name = name.or_else(|| span::text(&attributes, &["event.name"]).map(Into::into));
+        let event = Event { name: name.unwrap_or_default(), attributes, body: self.body.0 };
+        Ok(Some(Item::Log(key, event)))
+    }
+}
+
+/// Returns a number of 64 bits, which may be a text.
+fn nanoseconds(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_u64(),
+    }
+}
+
+fn microseconds(value: &Value) -> Option<u64> {
+    nanoseconds(value)?.checked_mul(1000)
+}
+
+/// Returns nanoseconds since the epoch of a time as text, in UTC if it has no offset, or of
+/// microseconds.
+fn time(value: &Value) -> Option<u64> {
+    let Value::String(text) = value else { return microseconds(value) };
+    let with_offset = || text.parse::<Timestamp>().ok();
+    let without = || {
+        let civil: DateTime = text.parse().ok()?;
+        Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    };
+    u64::try_from(with_offset().or_else(without)?.as_nanosecond()).ok()
+}
+
+fn is_error(code: &Value) -> bool {
+    match code {
+        Value::String(name) => name == "STATUS_CODE_ERROR" || name.eq_ignore_ascii_case("error"),
+        number => number.as_u64() == Some(2),
+    }
+}
+
+/// Attributes: a list of keys and values, or an object.
+#[derive(Default)]
+struct AttributeList(Attributes);
+
+impl<'de> Deserialize<'de> for AttributeList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AttributeVisitor).map(Self)
+    }
+}
+
+struct AttributeVisitor;
+
+impl<'de> Visitor<'de> for AttributeVisitor {
+    type Value = Attributes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of attributes, or an object")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Attributes, E> {
+        Ok(Attributes::new())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Attributes, A::Error> {
+        let mut attributes = Attributes::new();
+        while let Some(KeyValue { key, value }) = list.next_element()? {
+            attributes.insert(key, value.0);
+        }
+        Ok(attributes)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Attributes, A::Error> {
+        let mut attributes = Attributes::new();
+        while let Some((key, value)) = members.next_entry::<String, AnyValue>()? {
+            attributes.insert(key, value.0);
+        }
+        Ok(attributes)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct KeyValue {
+    key: String,
+    value: AnyValue,
+}
+
+/// A value as in OTLP, such as `{"intValue": "1"}`, or as in JSON.
+#[derive(Default)]
+struct AnyValue(Value);
+
+impl<'de> Deserialize<'de> for AnyValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyVisitor).map(Self)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct List<T> {
+    values: Option<Vec<T>>,
+}
+
+struct AnyVisitor;
+
+impl<'de> Visitor<'de> for AnyVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(AnyValue(value)) = list.next_element()? {
+            values.push(value);
+        }
+        Ok(values.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut plain = Map::new();
+        let mut found = None;
+        while let Some(name) = members.next_key::<String>()? {
+            match &*name {
+                "stringValue" | "string_value" | "bytesValue" | "boolValue" | "bool_value"
+                | "doubleValue" | "double_value" => found = Some(members.next_value()?),
+                "intValue" | "int_value" => {
+                    let value: Value = members.next_value()?;
+                    let parsed = value.as_str().and_then(|text| text.parse::<i64>().ok());
+                    found = Some(parsed.map_or(value, Value::from));
+                }
+                "arrayValue" | "array_value" => {
+                    let list: List<AnyValue> = members.next_value()?;
+                    let values = list.values.into_iter().flatten().map(|value| value.0);
+                    found = Some(values.collect());
+                }
+                "kvlistValue" | "kvlist_value" => {
+                    let list: List<KeyValue> = members.next_value()?;
+                    let pairs = list.values.into_iter().flatten();
+                    found = Some(Value::Object(pairs.map(|it| (it.key, it.value.0)).collect()));
+                }
+                _ => drop(plain.insert(name, members.next_value::<AnyValue>()?.0)),
+            }
+        }
+        Ok(found.unwrap_or_else(|| {
+            if plain.is_empty() { Value::Null } else { Value::Object(plain) }
+        }))
+    }
+}
