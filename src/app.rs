@@ -2,6 +2,7 @@
 //! exit code.
 
 mod analyze_trace;
+mod anonymize;
 mod audience;
 mod capacity;
 mod chat;
@@ -102,6 +103,7 @@ fn execute(
         Command::Plot(asked) => plot::plot(&asked, out),
         Command::AnalyzeTrace(asked) => analyze_trace::analyze(&asked, out),
         Command::Synthesize(asked) => synthesize::synthesize(&asked, out),
+        Command::Anonymize(asked) => anonymize::anonymize(&asked, out),
         Command::Validate(asked) => validate::validate(&asked, out),
         Command::Chat(asked) => chat::chat(asked, out),
         Command::Metrics { json } => {

@@ -6,6 +6,7 @@
 mod ab;
 mod accepted;
 mod analyze_trace;
+mod anonymize;
 mod capacity;
 mod chat;
 mod compare;
@@ -65,6 +66,7 @@ use sweep::{CellOf, Sweep};
 pub use ab::Ab;
 pub(crate) use ab::AbSide;
 pub use analyze_trace::AnalyzeTrace;
+pub use anonymize::Anonymize;
 pub use capacity::Capacity;
 pub use chat::Chat;
 pub(crate) use compare::Comparing;
@@ -104,6 +106,8 @@ pub enum Command {
     Plot(Plot),
     /// Analyze the prompts of a trace.
     AnalyzeTrace(AnalyzeTrace),
+    /// Write a trace without its texts.
+    Anonymize(Anonymize),
     /// Write a trace of generated sessions.
     Synthesize(Synthesize),
     /// Check a dataset file.
@@ -264,6 +268,8 @@ enum Action {
     Plot(Plot),
     /// Show the lengths of a trace's requests, and how much its prompts share
     AnalyzeTrace(analyze_trace::AnalyzeTraceArgs),
+    /// Write a trace or a dataset without its texts: lengths, times, and what prompts share
+    Anonymize(Anonymize),
     /// Write a trace of generated sessions of agents
     Synthesize(Synthesize),
     /// Check a dataset file or a trace without starting a run
@@ -495,6 +501,7 @@ fn parse_one(
         Action::AnalyzeTrace(flags) => Command::AnalyzeTrace(flags.into_config()),
         Action::Synthesize(asked) => Command::Synthesize(asked),
         Action::Validate(asked) => Command::Validate(asked),
+        Action::Anonymize(asked) => Command::Anonymize(asked),
         Action::Chat(flags) => match parse_with(flags.profile_arguments()?, environment)? {
             Command::Profile(benchmark) => Command::Chat(flags.into_chat(benchmark.config)),
             other => other,

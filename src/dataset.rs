@@ -5,6 +5,7 @@
 
 mod account;
 pub(crate) mod agentic_code;
+pub(crate) mod anonymous;
 mod cache_bust;
 mod check;
 mod corpus;

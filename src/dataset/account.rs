@@ -172,7 +172,7 @@ impl Account {
     }
 
     /// Returns the reasons, each with its number; empty if nothing is left out.
-    pub(super) fn reasons(&self) -> String {
+    pub(crate) fn reasons(&self) -> String {
         let reason = |(why, number): (&LeftOut, &u64)| format!("{number} {}", why.words());
         self.left_out.iter().map(reason).collect::<Vec<_>>().join(", ")
     }

@@ -22,6 +22,22 @@ pub(super) fn joined_texts(payload: &RawValue) -> String {
     texts(&body).unwrap_or_default().join("\n")
 }
 
+/// Returns the texts in `messages`, a JSON array, joined; empty without text.
+pub(super) fn joined_messages(messages: &RawValue) -> String {
+    let messages: Value = serde_json::from_str(messages.get()).unwrap_or_default();
+    texts(&json!({"messages": messages})).unwrap_or_default().join("\n")
+}
+
+/// Returns the names of the declared `tools`, a JSON array.
+pub(super) fn tool_names(tools: &RawValue) -> Vec<String> {
+    let tools: Vec<Value> = serde_json::from_str(tools.get()).unwrap_or_default();
+    let name = |tool: &Value| {
+        let name = tool["function"]["name"].as_str().or_else(|| tool["name"].as_str());
+        name.map(str::to_owned)
+    };
+    tools.iter().filter_map(name).collect()
+}
+
 /// Counts the tokens of a generated body's texts with `count`, or its token IDs; `None` without
 /// text, or if it is not JSON.
 pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {

@@ -6,6 +6,7 @@
 
 mod ab;
 mod aiperf_models;
+mod anonymize;
 mod api;
 mod arrivals;
 mod artifacts;

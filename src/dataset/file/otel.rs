@@ -146,7 +146,8 @@ fn set_time(
     let timestamp = trace
         .instant(seconds, TimeUnit::Seconds)
         .map_err(|why| Fault::Setting("--synthesis-speedup-ratio", why))?;
-    if let Some(Turn { timestamp: own, .. }) = made.first_mut().and_then(|it| it.turns.first_mut()) {
+    if let Some(Turn { timestamp: own, .. }) = made.first_mut().and_then(|it| it.turns.first_mut())
+    {
         *own = Some(timestamp);
     }
     Ok(())
@@ -195,7 +196,8 @@ fn remark_on_turns(remarks: &Remarks, trace: &mut Trace<'_>) {
     let Remarks { generated, kept_tool_calls, kept_edited, reasoning, unknown } = remarks;
     trace.remark(*generated, "with generated prompts of the recorded lengths");
     trace.remark(*kept_tool_calls, "recorded tool calls in the history, whose results follow");
-    trace.remark(*kept_edited, "recorded responses in the history that the application had changed");
+    trace
+        .remark(*kept_edited, "recorded responses in the history that the application had changed");
     trace.remark(*reasoning, "parts with reasoning, not sent");
     trace.remark(*unknown, "parts of unknown kinds, not sent");
 }

@@ -4,7 +4,8 @@
 //! `requests` are those of the agent, in order, each with its whole history: `t` (seconds from the
 //! start), `in`, `out`, `hash_ids` of blocks of `block_size` tokens, and maybe `api_time` and
 //! `think_time` in seconds. An entry of the type `subagent` has the requests of a sub-agent, for
-//! whose end the next request of the agent waits. Hash IDs are those of one document.
+//! whose end the next request of the agent waits, and may have sub-agents itself. Hash IDs are those of
+//! one document, unless its `hash_id_scope` is `global`; `timestamp` is its start in milliseconds.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -13,17 +14,32 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::synthesis::Shape;
-use super::trace::{HashId, Trace};
+use super::trace::{HashId, TimeUnit, Trace};
 use super::{Fault, Loaded, document_fault};
 use crate::dataset::account::LeftOut;
 use crate::dataset::{Branch, Conversation, Turn};
 use crate::units::Nanos;
 
+/// The deepest nesting of sub-agents.
+const MAX_DEPTH: usize = 32;
+
 #[derive(Deserialize)]
 struct Document {
     id: String,
     block_size: u32,
+    #[serde(default)]
+    hash_id_scope: Scope,
+    timestamp: Option<f64>,
     requests: Vec<Entry>,
+}
+
+/// Where a hash ID has the same meaning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Scope {
+    #[default]
+    Local,
+    Global,
 }
 
 #[derive(Deserialize)]
@@ -75,6 +91,8 @@ struct Draft {
 pub(super) struct Documents<'a> {
     trace: Trace<'a>,
     uses_think_time: bool,
+    /// Of the current document.
+    scope: Scope,
     roots: Vec<Draft>,
     agents: Vec<Draft>,
     ids: HashSet<String>,
@@ -90,7 +108,7 @@ impl<'a> Documents<'a> {
     /// otherwise they are the times between the recorded responses and requests.
     pub(super) fn new(trace: Trace<'a>, uses_think_time: bool) -> Self {
         let (roots, agents, ids) = (Vec::new(), Vec::new(), HashSet::new());
-        Self { trace, uses_think_time, roots, agents, ids }
+        Self { trace, uses_think_time, scope: Scope::Local, roots, agents, ids }
     }
 
     /// Reads the documents of a file.
@@ -114,26 +132,34 @@ impl<'a> Documents<'a> {
     }
 
     fn add(&mut self, document: Document) -> Result<(), String> {
-        let Document { id, block_size, requests } = document;
+        let Document { id, block_size, hash_id_scope, timestamp, requests } = document;
+        let start =
+            timestamp.map(|at| self.trace.instant(at, TimeUnit::Milliseconds)).transpose()?;
+        self.scope = hash_id_scope;
         self.trace.use_block(block_size)?;
         if !self.ids.insert(id.clone()) {
             return Err(format!("the id {id:?} is already used by another conversation"));
         }
         let (number, first_agent) = (self.roots.len() as u64, self.agents.len());
         let mut root = Draft { id, ..Draft::default() };
-        // When what the next request waits for ended, in seconds.
-        let mut end = 0.0f64;
+        // When the last request ended, and what the next one waits for, in seconds.
+        let (mut answered, mut end) = (0.0f64, 0.0f64);
         for entry in requests {
             match entry {
                 Entry::Request(request) => {
-                    end = self.append(&mut root, request, number, end)?;
+                    answered = self.append(&mut root, request, number, end)?;
+                    end = answered;
                 }
                 Entry::Agent(agent) => {
                     let before = root.requests.len();
-                    let agent_end = self.agent(agent, &mut root, (number, before), end)?;
+                    let agent_end =
+                        self.agent(agent, &mut root, (number, before), (answered, 1))?;
                     end = end.max(agent_end);
                 }
             }
+        }
+        if let Some((_, first)) = root.requests.first_mut() {
+            first.timestamp = start;
         }
         if root.requests.is_empty() {
             // Nothing starts its sub-agents.
@@ -145,34 +171,50 @@ impl<'a> Documents<'a> {
         Ok(())
     }
 
-    /// Adds a sub-agent that starts after the `before` first requests of `root`; returns when it
-    /// ended.
+    /// Adds a sub-agent that starts after the `before` first requests of `parent`, the last of which was
+    /// answered at `answered`; returns when it ended.
     fn agent(
         &mut self,
         agent: Agent,
-        root: &mut Draft,
+        parent: &mut Draft,
         (number, before): (u64, usize),
-        end: f64,
+        (answered, depth): (f64, usize),
     ) -> Result<f64, String> {
-        let id = format!("{}/{}", root.id, agent.id);
+        if depth > MAX_DEPTH {
+            return Err(format!("its sub-agents are nested more than {MAX_DEPTH} levels deep"));
+        }
+        let id = format!("{}/{}", parent.id, agent.id);
         let mut draft = Draft { id, ..Draft::default() };
+        let first_agent = self.agents.len();
         let started = agent.requests.iter().find_map(|entry| match entry {
             Entry::Request(request) => Some(request.t),
             Entry::Agent(_) => None,
         });
-        let Some(started) = started else { return Ok(end) };
+        let Some(started) = started else { return Ok(answered) };
         // The times of its requests count from its own start, or from that of the conversation.
         let offset = if started < agent.t { agent.t - started } else { 0.0 };
-        let mut last = end;
+        let (mut own, mut last) = (answered, answered);
         for entry in agent.requests {
-            let Entry::Request(request) = entry else {
-                return Err(format!("the sub-agent {:?} has a sub-agent", agent.id));
-            };
-            let request = Request { t: request.t + offset, ..request };
-            last = self.append(&mut draft, request, number, last)?;
+            match entry {
+                Entry::Request(request) => {
+                    let request = Request { t: request.t + offset, ..request };
+                    own = self.append(&mut draft, request, number, last)?;
+                    last = own;
+                }
+                Entry::Agent(inner) => {
+                    let inner = Agent { t: inner.t + offset, ..inner };
+                    let place = (number, draft.requests.len());
+                    last = last.max(self.agent(inner, &mut draft, place, (own, depth + 1))?);
+                }
+            }
         }
-        if !draft.requests.is_empty() {
-            root.agents.push((self.agents.len(), before));
+        if draft.requests.is_empty() {
+            // Nothing starts its sub-agents.
+            let orphans = self.agents.drain(first_agent..).map(|agent| agent.requests.len());
+            let orphans = orphans.sum::<usize>() as u64;
+            self.trace.leave_out(LeftOut::MaxInput, orphans);
+        } else {
+            parent.agents.push((self.agents.len(), before));
             self.agents.push(draft);
         }
         Ok(agent.duration_ms.map_or(last, |millis| agent.t + millis / 1000.0))
@@ -195,7 +237,11 @@ impl<'a> Documents<'a> {
         if !(-1e9..=1e9).contains(&wait) {
             return Err(format!("the time of a request is out of range: {} s", request.t));
         }
-        let local = |id: i64| (HashId::from(session) << 64) | HashId::from(id.cast_unsigned());
+        let scope = match self.scope {
+            Scope::Local => HashId::from(session) << 64,
+            Scope::Global => HashId::MIN,
+        };
+        let local = |id: i64| scope | HashId::from(id.cast_unsigned());
         let shape = Shape {
             input_tokens: request.input,
             hash_ids: request.hash_ids.into_iter().map(local).collect(),
@@ -312,6 +358,31 @@ mod tests {
         assert_ne!(of_x[0], texts(&read[1])[0]);
         assert_eq!(read[0].turns[1].input_tokens, Some(64));
         assert_eq!(read[0].turns[1].max_tokens, Some(7));
+    }
+
+    #[test]
+    fn sub_agents_run_beside_each_other_and_have_their_own() {
+        let agent = |t: f64, id: &str, requests: Value| json!({"t": t, "type": "subagent", "agent_id": id, "requests": requests});
+        let slow = agent(3.0, "slow", json!([request(3.0, 40, &[1], json!({"api_time": 9.0}))]));
+        let inner = agent(5.5, "inner", json!([request(5.5, 40, &[1], json!({}))]));
+        let outer = json!([request(4.0, 40, &[1], json!({"api_time": 1.0})), inner]);
+        let text = json!({"id": "x", "block_size": 16, "hash_id_scope": "global", "timestamp": 250.0,
+            "requests": [request(0.0, 40, &[1], json!({"api_time": 2.0})), slow,
+                         agent(4.0, "outer", outer), request(13.0, 40, &[1], json!({}))]});
+        let other = text.to_string().replace("\"x\"", "\"y\"");
+        let read = load(&format!("{text}\n{other}"), TraceSettings::default()).unwrap();
+        let ids: Vec<&str> = read.iter().map(|it| &*it.id).collect();
+        let names = ["x", "y", "x/slow", "x/outer/inner", "x/outer", "y/slow"];
+        assert_eq!(ids[..6], names);
+        let delay = |at: usize, turn: usize| read[at].turns[turn].delay.as_seconds();
+        // Both count from the first response at 2 s, and the agent goes on 1 s after the slow one.
+        assert_eq!((delay(2, 0), delay(4, 0), delay(0, 1)), (1.0, 2.0, 1.0));
+        assert_eq!(delay(3, 0), 0.5);
+        assert_eq!(read[4].branches[0].conversation, 3);
+        assert_eq!(read[0].turns[0].timestamp, Some(Nanos(250_000_000)));
+        // The hash IDs of both documents are the same blocks.
+        let start = |at: usize| read[at].turns[0].texts[0].to_string()[..20].to_owned();
+        assert_eq!(start(0), start(1));
     }
 
     #[test]

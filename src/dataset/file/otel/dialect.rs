@@ -295,7 +295,11 @@ const MAX_ELEMENTS: usize = 4096;
 
 /// Takes the member `name` of an object; null if there is none.
 fn taken(value: &mut Value, name: &str) -> Value {
-    value.as_object_mut().and_then(|members| members.get_mut(name)).map(Value::take).unwrap_or_default()
+    value
+        .as_object_mut()
+        .and_then(|members| members.get_mut(name))
+        .map(Value::take)
+        .unwrap_or_default()
 }
 
 /// Puts `value` at `path` of objects and lists, whose elements are numbers.

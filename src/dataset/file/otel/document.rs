@@ -475,8 +475,10 @@ impl<'de> Visitor<'de> for AnyVisitor {
                 _ => drop(plain.insert(name, members.next_value::<AnyValue>()?.0)),
             }
         }
-        Ok(found.unwrap_or_else(|| {
-            if plain.is_empty() { Value::Null } else { Value::Object(plain) }
-        }))
+        Ok(found.unwrap_or_else(
+            || {
+                if plain.is_empty() { Value::Null } else { Value::Object(plain) }
+            },
+        ))
     }
 }

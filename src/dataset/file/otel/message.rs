@@ -175,7 +175,9 @@ impl Messages {
                 "image_url" | "input_audio" | "video_url" => contents.push(part.clone()),
                 "blob" => contents.push(blob(part)),
                 "uri" => match text(part, &["uri"]) {
-                    Some(uri) => contents.push(json!({"type": "image_url", "image_url": {"url": uri}})),
+                    Some(uri) => {
+                        contents.push(json!({"type": "image_url", "image_url": {"url": uri}}))
+                    }
                     None => self.unknown += 1,
                 },
                 "file" if part["file_id"].is_string() => {
@@ -345,7 +347,8 @@ mod tests {
         let flat = json!([{"name": "f", "description": "d", "parameters": {"type": "object"},
                            "type": "function"}]);
         let text = json!([json!({"type": "function", "name": "f", "description": "d",
-                                 "inputSchema": {"type": "object"}}).to_string()]);
+                                 "inputSchema": {"type": "object"}})
+        .to_string()]);
         for form in [flat, text, expected.clone()] {
             assert_eq!(tools(&form), Some(expected.clone()), "{form}");
         }

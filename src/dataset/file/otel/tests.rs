@@ -46,7 +46,8 @@ fn span<const N: usize>(
     own: [(&str, Value); N],
     attributes: Value,
 ) -> Value {
-    let nanos = |seconds: f64| format!("{}", 1_795_530_000_000_000_000_u64 + (seconds * 1e9) as u64);
+    let nanos =
+        |seconds: f64| format!("{}", 1_795_530_000_000_000_000_u64 + (seconds * 1e9) as u64);
     let any = |value: &Value| match value {
         Value::String(text) => json!({"stringValue": text}),
         Value::Number(number) => json!({"intValue": number.to_string()}),
@@ -106,8 +107,10 @@ fn the_same_agent_is_read_from_every_instrumentation() {
             let [conversation] = &loaded.conversations[..] else { panic!("{name}") };
             assert_eq!(&*conversation.id, "conv_1");
             let expected = [
-                json!([said("system", "Answer briefly."),
-                       said("user", "What is the weather in Paris?")]),
+                json!([
+                    said("system", "Answer briefly."),
+                    said("user", "What is the weather in Paris?")
+                ]),
                 json!([call_of_weather(arguments),
                        {"role": "tool", "content": "rain, 14 degrees", "tool_call_id": "call_1"}]),
             ];
@@ -156,7 +159,10 @@ fn requests_that_ran_beside_each_other_do_so_again() {
     assert_eq!(roles(&sent[0]), ["user"]);
     assert_eq!(roles(&sent[1]), ["user", "assistant", "user", "assistant", "user"]);
     assert_eq!(sent[1][0]["content"], "What are the main features of JavaScript?");
-    assert_eq!(main.turns.iter().map(|it| it.max_tokens).collect::<Vec<_>>(), [Some(500), Some(1500)]);
+    assert_eq!(
+        main.turns.iter().map(|it| it.max_tokens).collect::<Vec<_>>(),
+        [Some(500), Some(1500)]
+    );
 }
 
 #[test]
@@ -261,11 +267,8 @@ fn spans_without_messages_become_prompts_of_their_lengths() {
         .iter()
         .map(|turn| (turn.input_tokens, turn.max_tokens, turn.starts_anew))
         .collect();
-    let expected = [
-        (Some(100), Some(20), false),
-        (Some(30), Some(10), false),
-        (Some(155), Some(5), true),
-    ];
+    let expected =
+        [(Some(100), Some(20), false), (Some(30), Some(10), false), (Some(155), Some(5), true)];
     assert_eq!(turns, expected);
     assert_eq!(delays(conversation), [0.0, 2.0, 0.5]);
     assert!(loaded.note().contains("3 with generated prompts"), "{}", loaded.note());
@@ -328,19 +331,29 @@ fn content_in_log_records_is_that_of_their_spans() {
     let pair = |key: &str, value: Value| json!({"key": key, "value": value});
     let of_body = |text: &str| json!({"kvlistValue": {"values": [pair("content", part(text))]}});
     let records = json!([
-        record(1, json!({"eventName": "gen_ai.client.inference.operation.details", "attributes": [
+        record(
+            1,
+            json!({"eventName": "gen_ai.client.inference.operation.details", "attributes": [
             pair("gen_ai.input.messages", list("user", "hi")),
-            pair("gen_ai.output.messages", list("assistant", "ho"))]})),
-        record(2, json!({"attributes": [pair("event.name", part("gen_ai.system.message"))],
-                         "body": of_body("s")})),
-        record(2, json!({"attributes": [pair("event.name", part("gen_ai.user.message"))],
-                         "body": of_body("u")})),
+            pair("gen_ai.output.messages", list("assistant", "ho"))]})
+        ),
+        record(
+            2,
+            json!({"attributes": [pair("event.name", part("gen_ai.system.message"))],
+                         "body": of_body("s")})
+        ),
+        record(
+            2,
+            json!({"attributes": [pair("event.name", part("gen_ai.user.message"))],
+                         "body": of_body("u")})
+        ),
     ]);
     let logs = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).to_string();
     for bytes in [[spans.clone(), logs.clone().into_bytes()], [(logs + "\n").into_bytes(), spans]] {
         let loaded = loaded(&bytes.concat());
         let [conversation] = &loaded.conversations[..] else { panic!("{loaded:?}") };
-        let expected = [json!([said("user", "hi")]), json!([said("system", "s"), said("user", "u")])];
+        let expected =
+            [json!([said("user", "hi")]), json!([said("system", "s"), said("user", "u")])];
         assert_eq!(messages(conversation), expected);
         assert!(conversation.turns[1].starts_anew);
     }
@@ -416,12 +429,13 @@ fn every_encoding_has_the_same_spans() {
         span
     };
     let jaeger = |span: &Value| {
-        let micros =
-            |name: &str| text(span, name).parse::<u64>().unwrap() / 1000;
+        let micros = |name: &str| text(span, name).parse::<u64>().unwrap() / 1000;
         let tags = span["attributes"].as_array().unwrap().iter();
         let tags: Vec<Value> = tags
-            .map(|pair| json!({"key": pair["key"], "type": "string",
-                               "value": pair["value"]["stringValue"]}))
+            .map(|pair| {
+                json!({"key": pair["key"], "type": "string",
+                               "value": pair["value"]["stringValue"]})
+            })
             .collect();
         let parent = text(span, "parentSpanId");
         let references = json!([{"refType": "CHILD_OF", "traceID": span["traceId"],

@@ -63,7 +63,8 @@ impl Maker<'_, '_> {
         let times = Times::new(lines, calls);
         let mut made: Vec<Conversation> = Vec::with_capacity(lines.len());
         for (at, line) in lines.iter().enumerate() {
-            let mut own = Conversation { is_child: line.origin.is_some(), ..Conversation::default() };
+            let mut own =
+                Conversation { is_child: line.origin.is_some(), ..Conversation::default() };
             if let Some(Origin { line: parent, after: Some(after), is_fork: true }) = line.origin {
                 let parent = &made[parent];
                 let until = parent.inherited_turns + after + 1;

@@ -6,6 +6,7 @@ use crate::dataset::file::otel::span::Span;
 pub(super) const DIALECT: Dialect = Dialect { kind, content: |_| None };
 
 fn kind(span: &Span) -> Option<Kind> {
-    let is_request = span.name == "llm_request" && span.attributes.contains_key("gen_ai.request.id");
+    let is_request =
+        span.name == "llm_request" && span.attributes.contains_key("gen_ai.request.id");
     is_request.then_some(Kind::Call)
 }
