@@ -35,7 +35,8 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::SageMakerDataCapture),
         Some(FileFormat::DagJsonl),
         Some(FileFormat::WekaTrace),
-    ][usize::from(*number) % 14];
+        Some(FileFormat::Otel),
+    ][usize::from(*number) % 15];
     let traces = TraceSettings { synthesis: synthesis(*number), ..TraceSettings::default() };
     let is_pool = format == Some(FileFormat::RandomPool);
     let batch_size = if is_pool { 1 + usize::from(*number) % 3 } else { 1 };

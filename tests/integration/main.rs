@@ -53,6 +53,7 @@ mod mock_server;
 mod modes;
 mod network_latency;
 mod otel_config_file;
+mod otel_replay;
 mod phases;
 mod plots;
 mod profile;

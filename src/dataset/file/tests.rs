@@ -663,6 +663,16 @@ fn accounts_of_traces() -> Vec<Case> {
     ];
     let mooncake = (0..6)
         .map(|n| format!("{{\"input_length\": {}, \"session_id\": \"{}\"}}\n", 48 + n, n % 2));
+    let otel = [("1", 50, 0), ("2", 51, 0), ("3", 9, 2), ("4", 60, 0)].map(|(id, tokens, code)| {
+        let pair = |key: &str, value: Value| serde_json::json!({"key": key, "value": value});
+        let attributes = [
+            pair("gen_ai.operation.name", serde_json::json!({"stringValue": "chat"})),
+            pair("gen_ai.usage.input_tokens", serde_json::json!({"intValue": tokens})),
+        ];
+        let span = serde_json::json!({"traceId": "a", "spanId": id, "startTimeUnixNano": 1,
+            "endTimeUnixNano": 2, "attributes": attributes, "status": {"code": code}});
+        serde_json::json!({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).to_string()
+    });
     let bailian = (0..4).map(|n| {
         format!(
             "{{\"chat_id\": {n}, \"parent_chat_id\": {}, \"timestamp\": {n}, \"turn\": {n}, \
@@ -692,6 +702,12 @@ fn accounts_of_traces() -> Vec<Case> {
             &[(LeftOut::Failed, 2), (LeftOut::MaxInput, 1)],
         ),
         limited(FileFormat::WekaTrace, &weka.concat(), 8, &[(LeftOut::MaxInput, 5)]),
+        limited(
+            FileFormat::Otel,
+            &otel.concat(),
+            4,
+            &[(LeftOut::Failed, 1), (LeftOut::MaxInput, 2)],
+        ),
         limited(
             FileFormat::SageMakerDataCapture,
             &[capture(50), capture(51)].join("\n"),

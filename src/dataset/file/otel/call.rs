@@ -67,9 +67,11 @@ pub(super) struct Call {
 pub(super) struct Said {
     /// The messages of the request; empty if they are unknown.
     pub(super) input: Vec<u32>,
-    /// For each message of the request, whether it is the model's, and calls tools.
+    /// What each message of the request is.
     pub(super) kinds: Vec<MessageKind>,
     pub(super) output: Option<u32>,
+    /// The IDs of the tool calls in the response.
+    pub(super) tool_calls: Vec<u32>,
     /// The declared tools.
     pub(super) tools: Option<u32>,
     /// Whether part of the messages is missing.
@@ -79,13 +81,15 @@ pub(super) struct Said {
     pub(super) unknown: u64,
 }
 
-/// What matters about a message of a request.
+/// What a message of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageKind {
     /// A text of the model.
     Answer,
     /// A message of the model that calls tools.
     ToolCalls,
+    /// The result of the tool call with this ID.
+    ToolResult(u32),
     /// Any other.
     Other,
 }
@@ -95,6 +99,12 @@ impl Said {
     pub(super) fn new(content: &Content, pool: &mut Pool) -> Self {
         let mut said = Self {
             output: content.output.as_ref().map(|output| pool.json(output)),
+            tool_calls: content
+                .output
+                .iter()
+                .flat_map(|output| &output.tool_calls)
+                .map(|call| pool.number(&call.id))
+                .collect(),
             tools: content.tools.as_ref().map(|tools| pool.json(tools)),
             is_cut: content.is_cut,
             ..Self::default()
@@ -102,9 +112,10 @@ impl Said {
         if content.is_usable() {
             for message in &content.input.all {
                 said.input.push(pool.json(message));
-                said.kinds.push(match &*message.role {
-                    "assistant" if message.tool_calls.is_empty() => MessageKind::Answer,
-                    "assistant" => MessageKind::ToolCalls,
+                said.kinds.push(match (&*message.role, &message.tool_call_id) {
+                    ("assistant", _) if message.tool_calls.is_empty() => MessageKind::Answer,
+                    ("assistant", _) => MessageKind::ToolCalls,
+                    (_, Some(id)) => MessageKind::ToolResult(pool.number(id)),
                     _ => MessageKind::Other,
                 });
             }

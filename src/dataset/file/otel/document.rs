@@ -50,20 +50,14 @@ pub(super) fn read(input: impl Read, sink: &mut dyn FnMut(Item)) -> Result<(), s
     let mut documents = serde_json::Deserializer::from_reader(input);
     while documents.end().is_err() {
         let mut reader = Reader { sink, instance: None, has_members: false };
-        Level { reader: &mut reader, is_resource: false }.deserialize(&mut documents)?;
-        if !reader.has_members {
-            return Err(Error::custom(
-                "expected traces: an object with `resourceSpans`, `resourceLogs`, `batches`, \
-                 `spans` or `data`",
-            ));
-        }
+        Level { reader: &mut reader, place: Place::Document }.deserialize(&mut documents)?;
     }
     Ok(())
 }
 
 struct Reader<'a> {
     sink: &'a mut dyn FnMut(Item),
-    /// `service.instance.id` of the current resource.
+    /// What distinguishes the current resource.
     instance: Option<String>,
     /// Whether the document has members that are known.
     has_members: bool,
@@ -72,7 +66,17 @@ struct Reader<'a> {
 /// An object with members, or a list of such objects.
 struct Level<'a, 'b> {
     reader: &'a mut Reader<'b>,
-    is_resource: bool,
+    place: Place,
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is a document.
+    Document,
+    /// It is a resource with its spans or log records.
+    Resource,
+    Within,
 }
 
 impl<'de> DeserializeSeed<'de> for Level<'_, '_> {
@@ -95,14 +99,14 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let Level { reader, is_resource } = self;
-        while list.next_element_seed(Level { reader, is_resource })?.is_some() {}
+        let Level { reader, place } = self;
+        while list.next_element_seed(Level { reader, place })?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let reader = self.reader;
-        if self.is_resource {
+        if self.place == Place::Resource {
             reader.instance = None;
         }
         while let Some(name) = members.next_key::<String>()? {
@@ -114,14 +118,15 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
                 "resource" => {
                     let resource: Option<Resource> = members.next_value()?;
                     let attributes = resource.unwrap_or_default().attributes.0;
-                    let instance = span::text(&attributes, &["service.instance.id"]);
+                    let instance = span::text(&attributes, span::INSTANCE);
                     reader.instance = instance.map(ToOwned::to_owned);
                     continue;
                 }
                 "resourceMetrics" => drop(members.next_value::<IgnoredAny>()?),
                 name if CONTAINERS.contains(&name) => {
                     let is_resource = name.starts_with("resource") || name == "batches";
-                    members.next_value_seed(Level { reader, is_resource })?;
+                    let place = if is_resource { Place::Resource } else { Place::Within };
+                    members.next_value_seed(Level { reader, place })?;
                 }
                 _ => {
                     members.next_value::<IgnoredAny>()?;
@@ -129,6 +134,12 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
                 }
             }
             reader.has_members = true;
+        }
+        if self.place == Place::Document && !reader.has_members {
+            return Err(Error::custom(
+                "expected traces: an object with `resourceSpans`, `resourceLogs`, `batches`, \
+                 `spans` or `data`",
+            ));
         }
         Ok(())
     }

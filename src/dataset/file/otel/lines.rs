@@ -54,6 +54,7 @@ pub(super) fn of(calls: &[Call], places: &[Place]) -> Vec<Line> {
         places: HashMap::new(),
         actors: HashMap::new(),
         all: Actor::default(),
+        open: HashMap::new(),
     };
     for (call, (place, repeated)) in places.iter().zip(repeated).enumerate() {
         lines.add(call, place, repeated);
@@ -61,19 +62,21 @@ pub(super) fn of(calls: &[Call], places: &[Place]) -> Vec<Line> {
     lines.lines
 }
 
-/// The request whose messages and response another one repeats.
+/// The request whose response another one repeats.
 #[derive(Debug, Clone, Copy)]
 struct Repeated {
     call: usize,
-    /// The number of its messages.
-    messages: usize,
+    /// The number of its messages, if they are repeated too.
+    messages: Option<usize>,
 }
 
 /// Finds for each call the earlier one that it continues: its messages begin with those of the
 /// earlier one, followed by a message of the model. Of several, it is the one with the most
-/// messages, then one with that response, then the latest.
+/// messages, then one with that response, then the latest. Without one, it is the one whose response
+/// or tool calls are the last among its messages.
 fn repeated(calls: &[Call]) -> Vec<Option<Repeated>> {
     let mut by_input: HashMap<u64, Vec<usize>> = HashMap::new();
+    let (mut by_output, mut by_tool_call) = (HashMap::new(), HashMap::new());
     let mut found = Vec::with_capacity(calls.len());
     for (at, call) in calls.iter().enumerate() {
         let input = &call.said.input;
@@ -93,8 +96,21 @@ fn repeated(calls: &[Call]) -> Vec<Option<Repeated>> {
             let said_so = |other: &&usize| calls[**other].said.output == input.get(length).copied();
             let mut same = candidates.iter().rev().filter(is_same);
             let chosen = same.clone().find(said_so).or_else(|| same.next());
-            best = chosen.map(|call| Repeated { call: *call, messages: length }).or(best);
+            best = chosen.map(|call| Repeated { call: *call, messages: Some(length) }).or(best);
         }
+        let said = input.iter().zip(&call.said.kinds).rev();
+        let answered = said.filter_map(|(message, kind)| match kind {
+            MessageKind::Answer | MessageKind::ToolCalls => by_output.get(message).copied(),
+            MessageKind::ToolResult(id) => by_tool_call.get(id).copied(),
+            MessageKind::Other => None,
+        });
+        let has_ended = |other: &usize| calls[*other].end <= call.start;
+        let best = best.or_else(|| {
+            let call = answered.into_iter().find(has_ended)?;
+            Some(Repeated { call, messages: None })
+        });
+        by_output.extend(call.said.output.map(|output| (output, at)));
+        by_tool_call.extend(call.said.tool_calls.iter().map(|id| (*id, at)));
         if !input.is_empty() {
             let mut hasher = DefaultHasher::new();
             input.iter().for_each(|message| message.hash(&mut hasher));
@@ -116,6 +132,8 @@ struct Lines<'a> {
     actors: HashMap<Option<u64>, Actor>,
     /// All agents together.
     all: Actor,
+    /// The lines that each line has started, and for which none of its requests has waited.
+    open: HashMap<usize, Vec<usize>>,
 }
 
 /// The lines of an agent, or of a tool.
@@ -135,21 +153,23 @@ impl Lines<'_> {
         if let Some(Repeated { call: earlier, messages }) = repeated
             && let Some((line, at)) = self.places.get(&earlier).copied()
         {
-            let request = Request { call, repeats: Some(messages) };
+            let request = Request { call, repeats: messages };
             if at + 1 == self.lines[line].requests.len() {
-                self.append(line, request);
-            } else {
-                // The line has already gone on otherwise.
-                self.begin(request, Some(Origin { line, after: Some(at), is_fork: true }), actor);
+                return self.append(line, request);
             }
-            return;
+            if messages.is_some() {
+                // The line has already gone on otherwise.
+                let origin = Origin { line, after: Some(at), is_fork: true };
+                return self.begin(request, Some(origin), actor);
+            }
         }
         let request = Request { call, repeats: None };
         let start = self.calls[call].start;
-        // The line of the same agent that waited least, if it waits for nothing else.
-        let free = self.actors.get(&actor).and_then(|own| {
-            own.free.range(..=(start, usize::MAX)).next_back().map(|(_, line)| *line)
-        });
+        // The first line of the same agent whose requests have ended, and that no call continues.
+        let free = self
+            .actors
+            .get(&actor)
+            .and_then(|own| own.free.range(..=(start, usize::MAX)).map(|(_, line)| *line).min());
         match free {
             Some(line) => self.append(line, request),
             None => self.begin(request, self.origin(start, place), actor),
@@ -157,6 +177,7 @@ impl Lines<'_> {
     }
 
     fn append(&mut self, line: usize, request: Request) {
+        self.close_ended(line, self.calls[request.call].start);
         let Line { requests, actor, .. } = &mut self.lines[line];
         let (at, end) = (requests.len(), self.calls[request.call].end);
         let last = requests.last().map(|last| (self.calls[last.call].end, line));
@@ -175,7 +196,34 @@ impl Lines<'_> {
         }
     }
 
+    /// Closes the lines that `line` has started and that ended before `start`: its next request
+    /// waits for them, so that they do not go on after it.
+    fn close_ended(&mut self, line: usize, start: u64) {
+        let mut closing = Vec::new();
+        if let Some(open) = self.open.get_mut(&line) {
+            let (lines, calls) = (&self.lines, self.calls);
+            let has_ended = |line: &usize| {
+                lines[*line].requests.last().is_some_and(|last| calls[last.call].end <= start)
+            };
+            closing.extend(open.extract_if(.., |line| has_ended(line)));
+        }
+        while let Some(line) = closing.pop() {
+            closing.extend(self.open.remove(&line).unwrap_or_default());
+            let Line { requests, actor, .. } = &self.lines[line];
+            for set in self.actors.get_mut(actor).into_iter().chain([&mut self.all]) {
+                for (at, request) in requests.iter().enumerate() {
+                    let end = self.calls[request.call].end;
+                    set.ended.remove(&(end, Reverse((line, at))));
+                    set.free.remove(&(end, line));
+                }
+            }
+        }
+    }
+
     fn begin(&mut self, request: Request, origin: Option<Origin>, actor: Option<u64>) {
+        if let Some(Origin { line, .. }) = origin {
+            self.open.entry(line).or_default().push(self.lines.len());
+        }
         self.lines.push(Line { requests: Vec::new(), origin, actor });
         self.append(self.lines.len() - 1, request);
     }
@@ -184,7 +232,8 @@ impl Lines<'_> {
     /// the same agent, or else of the next one around it, or else of any.
     fn origin(&self, start: u64, place: &Place) -> Option<Origin> {
         let around = place.actors.iter().map(|actor| Some(*actor)).chain([None]);
-        let nearest = around.filter_map(|actor| self.actors.get(&actor)).next();
+        let known = around.filter_map(|actor| self.actors.get(&actor));
+        let nearest = known.filter(|actor| !actor.ended.is_empty()).next();
         let lines = nearest.unwrap_or(&self.all);
         let origin = |line, after| Origin { line, after, is_fork: false };
         let ended = lines.ended.range(..=(start, Reverse((0, 0)))).next_back();

@@ -29,7 +29,7 @@ pub(super) fn read(message: &[u8], sink: &mut dyn FnMut(Item)) -> Result<(), Str
     for resource in traces.resource_spans {
         let attributes = resource.resource.map(|resource| resource.attributes).unwrap_or_default();
         let attributes = converted(attributes);
-        let instance = span::text(&attributes, &["service.instance.id"]);
+        let instance = span::text(&attributes, span::INSTANCE);
         for own in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
             let key = span_key(&padded(&own.trace_id), &padded(&own.span_id));
             let key = key.ok_or("a span does not have a `span_id`")?;

@@ -5,6 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value};
 
+use crate::semconv::attribute;
+
 /// Attributes by name.
 pub(super) type Attributes = Map<String, Value>;
 
@@ -29,9 +31,12 @@ pub(super) struct Span {
     /// Number of attributes that the SDK dropped because of its limits.
     pub(super) dropped_attributes: u64,
     pub(super) events: Vec<Event>,
-    /// `service.instance.id` of the resource.
+    /// What distinguishes the resource from others of its kind.
     pub(super) instance: Option<String>,
 }
+
+/// Names of what distinguishes a resource from others of its kind.
+pub(super) const INSTANCE: &[&str] = &[attribute::AIPERF_BENCHMARK_ID, "service.instance.id"];
 
 /// An event of a span, or a log record that is an event.
 #[derive(Debug, Clone, Default, PartialEq)]
