@@ -21,28 +21,15 @@ fn server() -> MockServer {
     mock(Script { ttft: Nanos::from_millis(2.0), ..Script::default() })
 }
 
-/// Replays a file once and returns the bodies of the requests, in the order in which they were sent,
-/// each with the text of its response.
-fn replayed(file: &Path, extra: &[&str]) -> Vec<(Value, String)> {
+/// Replays a file once and returns the bodies of the requests, in the order in which they were sent.
+fn replayed(file: &Path, extra: &[&str]) -> Vec<Value> {
     let server = server();
     let flags =
         ["--input-file", file.to_str().unwrap(), "--export-level", "raw", "--ignore-trace-delays"];
     let run = profile(&server.url(), &[&flags[..], extra].concat()).succeeded();
     let mut sent: Vec<Value> = json_lines(&run.path("profile_export_raw.jsonl"));
     sent.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
-    let text = |record: &Value| -> String {
-        let pieces = record["responses"].as_array().unwrap().iter();
-        pieces.filter_map(|piece| piece["text"].as_str()).filter_map(delta).collect()
-    };
-    sent.iter().map(|record| (record["payload"].clone(), text(record))).collect()
-}
-
-/// The text in an event of a stream, or in a response.
-fn delta(event: &str) -> Option<String> {
-    let event: Value = serde_json::from_str(event.trim_start_matches("data:").trim()).ok()?;
-    let choice = &event["choices"][0];
-    let content = choice["delta"]["content"].as_str().or(choice["message"]["content"].as_str());
-    content.map(ToOwned::to_owned)
+    sent.iter().map(|record| record["payload"].clone()).collect()
 }
 
 fn said(role: &str, text: &str) -> Value {
@@ -78,13 +65,13 @@ fn the_server_receives_the_requests_of_the_recorded_agent() {
     ] {
         let sent = replayed(&golden(&format!("{name}.otlp.jsonl")), &[]);
         assert_eq!(sent.len(), 2, "{name}");
-        for ((body, _), expected) in sent.iter().zip(of_agent(arguments, second_limit)) {
+        for (body, expected) in sent.iter().zip(of_agent(arguments, second_limit)) {
             for (member, value) in expected.as_object().unwrap() {
                 assert_eq!(&body[member], value, "{name}: {member}");
             }
             assert_eq!(body["model"], "mock-model", "{name}");
         }
-        assert!(sent[1].0.get("temperature").is_none(), "{name}");
+        assert!(sent[1].get("temperature").is_none(), "{name}");
     }
 }
 
@@ -104,12 +91,18 @@ fn later_requests_have_the_responses_of_the_run_or_the_recorded_ones() {
         let sent = replayed(&file, &["--replay-outputs", outputs]);
         assert_eq!(sent.len(), 3);
         let mut history = Vec::new();
-        for (at, (body, answer)) in sent.iter().enumerate() {
+        for (at, body) in sent.iter().enumerate() {
             history.push(said("user", asked[at]));
             assert_eq!(body["messages"], json!(history), "{outputs}");
+            // The mock server answers with words of its own, which all later requests repeat.
             let recorded = of_span(at, "gen_ai.output.text");
-            assert_ne!(&recorded, answer);
-            history.push(said("assistant", if outputs == "live" { answer } else { &recorded }));
+            let answer = match sent.get(at + 1).filter(|_| outputs == "live") {
+                Some(next) => next["messages"][2 * at + 1]["content"].as_str().unwrap(),
+                None => &recorded,
+            };
+            assert!(!answer.is_empty());
+            assert_eq!(answer == recorded, outputs == "recorded" || at == 2, "{outputs}");
+            history.push(said("assistant", answer));
         }
     }
 }
@@ -155,32 +148,12 @@ fn a_file_is_validated_and_its_faults_are_named() {
 fn traces_of_a_run_are_a_workload() {
     let server = server();
     let collector = OtlpReceiver::grpc();
-    let recorded = profile(
-        &server.url(),
-        &[
-            "--otel-url",
-            &collector.url(),
-            "--trace-sample",
-            "all",
-            "--num-sessions",
-            "60",
-            "--session-turns-mean",
-            "2",
-            "--session-turns-stddev",
-            "1",
-            "--isl",
-            "40",
-            "--isl-stddev",
-            "10",
-            "--osl",
-            "6",
-            "--concurrency",
-            "8",
-            "--random-seed",
-            "4",
-        ],
-    )
-    .succeeded();
+    let flags = "--trace-sample all --num-sessions 60 --session-turns-mean 2 \
+                 --session-turns-stddev 1 --isl-stddev 5 --concurrency 8 --random-seed 4";
+    let mut extra: Vec<&str> = flags.split_whitespace().collect();
+    let url = collector.url();
+    extra.extend(["--otel-url", &url]);
+    let recorded = profile(&server.url(), &extra).succeeded();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("traces.proto");
     // An export is encoded like the traces of a file.
