@@ -187,7 +187,7 @@ fn remark_on(calls: &[Call], collected: &Collected, trace: &mut Trace<'_>) {
     let models: BTreeSet<u32> = calls.iter().filter_map(|call| call.model).collect();
     let mut names: Vec<Arc<str>> = models.iter().map(|model| collected.pool.text(*model)).collect();
     names.sort();
-    let words = format!("recorded models ({}), of which none is requested", names.join(", "));
+    let words = format!("recorded models ({}), replaced by --model", names.join(", "));
     trace.remark(names.len() as u64, words);
 }
 

@@ -5,8 +5,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::call::{Call, Pool, Said};
 use super::dialect::{self, Content, Kind};
-use super::span::{Event, Item, Span, count, text};
+use super::span::{Event, Item, Span, count};
 use crate::semconv::attribute;
+
+/// Attributes that have all messages of a request.
+const WHOLE: &[&str] =
+    &["gen_ai.input.messages", "input.value", "ai.prompt.messages", "gen_ai.prompt"];
 
 /// How many ancestors of a span are followed, which ends a circle.
 const MAX_ANCESTORS: usize = 1000;
@@ -125,9 +129,9 @@ impl Collected {
 
     fn add_call(&mut self, span: &Span) {
         let mut content = dialect::content(span);
-        // Without a limit, nothing is dropped; then the last of numbered messages may be missing.
-        let is_numbered = text(&span.attributes, &["gen_ai.input.messages", "input.value"]);
-        content.is_cut |= span.dropped_attributes > 0 && is_numbered.is_none();
+        // If each message has attributes of its own, those of the last ones may be missing.
+        let is_one = WHOLE.iter().any(|name| span.attributes.contains_key(*name));
+        content.is_cut |= span.dropped_attributes > 0 && !is_one;
         let call = Call {
             key: span.key,
             trace: span.trace,

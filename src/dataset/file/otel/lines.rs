@@ -232,8 +232,8 @@ impl Lines<'_> {
     /// the same agent, or else of the next one around it, or else of any.
     fn origin(&self, start: u64, place: &Place) -> Option<Origin> {
         let around = place.actors.iter().map(|actor| Some(*actor)).chain([None]);
-        let known = around.filter_map(|actor| self.actors.get(&actor));
-        let nearest = known.filter(|actor| !actor.ended.is_empty()).next();
+        let mut known = around.filter_map(|actor| self.actors.get(&actor));
+        let nearest = known.find(|actor| !actor.ended.is_empty());
         let lines = nearest.unwrap_or(&self.all);
         let origin = |line, after| Origin { line, after, is_fork: false };
         let ended = lines.ended.range(..=(start, Reverse((0, 0)))).next_back();
@@ -269,7 +269,7 @@ impl Times {
         for (at, line) in lines.iter().enumerate() {
             let Some(Origin { line: parent, after, .. }) = line.origin else { continue };
             let (requests, end) = (&lines[parent].requests, times.ends[at]);
-            // The requests of a line are in the order of their starts, but for clocks that differ.
+            // The requests of a line are in the order of their starts.
             let later = requests.partition_point(|request| calls[request.call].start < end);
             let later = later.max(after.map_or(1, |after| after + 1));
             if later < requests.len() {
