@@ -13,7 +13,9 @@ mod connection;
 mod early_export;
 mod error;
 mod exemplars;
+mod files;
 mod instruments;
+mod json;
 mod protobuf;
 mod queue;
 mod reconcile;
@@ -69,6 +71,7 @@ use self::client::Client;
 use self::connection::Connection;
 use self::early_export::EarlyExport;
 use self::exemplars::{ExemplarFilter, Exemplars, Offers};
+use self::files::Files;
 use self::instruments::Instruments;
 use self::reconcile::Expected;
 use self::resource::Resources;
@@ -126,11 +129,13 @@ pub(crate) fn declared_trace_sample(
     settings::declared_sample(environment)
 }
 
-/// Returns whether `config` or the process's variables name a collector.
+/// Returns whether `config` or the process's variables name a collector or files.
 #[must_use]
 pub(crate) fn exports(config: &Config) -> bool {
     let settings = Settings::resolve(config, Environment::process());
-    settings.is_ok_and(|settings| settings.destination.is_some() || settings.traces.is_some())
+    settings.is_ok_and(|settings| {
+        settings.destination.is_some() || settings.traces.is_some() || settings.files.is_some()
+    })
 }
 
 /// Receives measured data and exports it to the collector.
@@ -174,11 +179,12 @@ impl Telemetry {
     ) -> Result<Self, TelemetryError> {
         let settings = Settings::resolve(config, environment)?;
         let exponential = settings.exponential;
-        let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
-        let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
         let (temporality, filter) = (settings.temporality, settings.exemplars);
         let resources = Resources::new(config, identity, &settings);
-        let (connection, to_traces) = connect(settings.destination, settings.traces)?;
+        let files = settings.files.as_deref().map(Files::create).transpose()?.map(Arc::new);
+        let (connection, to_traces) = connect(settings.destination, settings.traces, files)?;
+        let interval = if connection.is_some() { settings.interval } else { NEVER };
+        let endpoint = connection.as_ref().map(|to| to.url.to_string());
         let traces = to_traces.zip(config.trace_sample).map(|(connection, sample)| {
             let (parent, state) = &settings.parent;
             let parent = parent.as_ref().and_then(|of| Parent::given(of, state.as_deref()));
@@ -488,19 +494,28 @@ impl Telemetry {
     }
 }
 
-/// Opens the connections for metrics and traces: a single one if it serves both.
+/// Opens the connections for metrics and traces: a single one if it serves both. A signal without a
+/// collector is only written to `files`, if there are any.
 #[expect(clippy::type_complexity, reason = "one for each signal")]
 fn connect(
     metrics: Option<Destination>,
     traces: Option<Destination>,
+    files: Option<Arc<Files>>,
 ) -> Result<(Option<Arc<Connection>>, Option<Arc<Connection>>), TelemetryError> {
     let is_one = metrics.as_ref().zip(traces.as_ref()).is_some_and(|(a, b)| a.is_reached_like(b));
-    let of_metrics = metrics.map(Connection::open).transpose()?;
+    let open = |to| Connection::open(to, files.clone());
+    let of_metrics = metrics.map(open).transpose()?;
     let of_traces = match (traces, &of_metrics) {
         (Some(traces), Some(connection)) if is_one => Some(connection.beside(traces)),
-        (traces, _) => traces.map(Connection::open).transpose()?,
+        (traces, _) => traces.map(open).transpose()?,
     };
-    Ok((of_metrics, of_traces))
+    match files.filter(|_| of_metrics.is_none() || of_traces.is_none()) {
+        Some(files) => {
+            let to_files = Connection::to_files(files)?;
+            Ok((of_metrics.or_else(|| Some(to_files.clone())), of_traces.or(Some(to_files))))
+        }
+        None => Ok((of_metrics, of_traces)),
+    }
 }
 
 impl Drop for Telemetry {

@@ -311,6 +311,10 @@ pub(super) struct OutputArgs {
     /// HTTP, with /v1/metrics and /v1/traces appended
     #[arg(long, value_name = "URL")]
     pub(super) otel_url: Option<String>,
+    /// Directory to which everything that is exported over OTLP is written as lines of JSON, with or
+    /// without a collector: metrics.jsonl and traces.jsonl
+    #[arg(long, value_name = "DIR")]
+    pub(super) otel_file: Option<PathBuf>,
     /// Metrics to export over OTLP [default: metrics and timing]
     #[arg(long, value_name = "STREAM", value_parser = choice::<Stream>(), num_args = 1..,
           value_delimiter = ',')]

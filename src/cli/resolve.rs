@@ -513,6 +513,7 @@ fn telemetry(
     };
     let config = telemetry::Config {
         url: flags.otel_url.clone().map(Secret::new),
+        files: flags.otel_file.clone(),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
         resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
         run_name: flags.run_name.clone(),

@@ -1,6 +1,7 @@
 //! Configuration of telemetry: the destination, and the identity of the run.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -28,6 +29,8 @@ pub struct Config {
     /// nothing is exported, but the in-process reader works all the same.
     #[serde(serialize_with = "shown_url")]
     pub url: Option<Secret>,
+    /// `--otel-file`: the directory for files in OTLP/JSON, with or without a collector.
+    pub files: Option<PathBuf>,
     /// The exported streams.
     pub streams: Streams,
     /// `--otel-resource-attributes`, in order; a later one overrides an earlier one.
@@ -91,6 +94,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             url: None,
+            files: None,
             streams: Streams { metrics: true, timing: true },
             resource_attributes: Vec::new(),
             run_name: None,

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use url::Url;
 
+use super::files::Files;
 use super::settings::{Destination, Protocol};
 use super::{TelemetryError, resource};
 use crate::causes::described;
@@ -25,9 +26,9 @@ use crate::platform::process::yield_to_measurement;
 /// Timeout for connecting, which is ample for a reachable collector.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A collector, with everything needed to send to it.
+/// A destination, with everything needed to send to it: a collector, files, or both.
 pub(super) struct Connection {
-    /// The collector's URL, without secrets.
+    /// The collector's URL, without secrets, or that of the directory with the files.
     pub(super) url: Url,
     /// Headers of every request; their values are secret.
     pub(super) headers: HeaderMap,
@@ -37,6 +38,8 @@ pub(super) struct Connection {
     pub(super) timeout: Duration,
     /// Connects by itself, and reconnects after a connection is lost.
     pub(super) client: Client,
+    /// Files to which each request is written.
+    pub(super) files: Option<Arc<Files>>,
     runtime: Arc<ExportRuntime>,
     has_complained: Arc<AtomicBool>,
 }
@@ -48,11 +51,18 @@ pub(super) enum Client {
     Grpc(Channel),
     /// OTLP over HTTP, with protobuf bodies.
     Http(reqwest::Client),
+    /// OTLP over HTTP, with JSON bodies.
+    HttpJson(reqwest::Client),
+    /// Without a collector, requests are only written to files.
+    Files,
 }
 
 impl Connection {
     /// Prepares the connection; nothing is sent or connected yet.
-    pub(super) fn open(to: Destination) -> Result<Arc<Self>, TelemetryError> {
+    pub(super) fn open(
+        to: Destination,
+        files: Option<Arc<Files>>,
+    ) -> Result<Arc<Self>, TelemetryError> {
         // TLS needs a process-wide provider, which another module may have installed.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let runtime = ExportRuntime::start()?;
@@ -61,28 +71,48 @@ impl Connection {
             match to.protocol {
                 Protocol::Grpc => channel(&to).map(Client::Grpc),
                 Protocol::Http => http_client(&to).map(Client::Http),
+                Protocol::HttpJson => http_client(&to).map(Client::HttpJson),
             }
         };
         let client = client
             .map_err(|reason| TelemetryError::Exporter { endpoint: to.url.to_string(), reason })?;
         let (runtime, has_complained) = (Arc::new(runtime), Arc::default());
-        Ok(Arc::new(Self::with(to, client, runtime, has_complained)))
+        Ok(Arc::new(Self::with(to, client, files, runtime, has_complained)))
+    }
+
+    /// Prepares the export to files alone.
+    pub(super) fn to_files(files: Arc<Files>) -> Result<Arc<Self>, TelemetryError> {
+        let url = Url::from_directory_path(files.directory()).map_err(|()| {
+            let reason = "is not a path that can be written as a URL; use another".to_owned();
+            TelemetryError::Setting { name: "--otel-file", reason }
+        })?;
+        Ok(Arc::new(Self {
+            url,
+            headers: HeaderMap::new(),
+            gzip: false,
+            timeout: CONNECT_TIMEOUT,
+            client: Client::Files,
+            files: Some(files),
+            runtime: Arc::new(ExportRuntime::start()?),
+            has_complained: Arc::default(),
+        }))
     }
 
     /// Returns the connection to another destination that is reached like this one.
     pub(super) fn beside(&self, to: Destination) -> Arc<Self> {
         let (runtime, complained) = (Arc::clone(&self.runtime), Arc::clone(&self.has_complained));
-        Arc::new(Self::with(to, self.client.clone(), runtime, complained))
+        Arc::new(Self::with(to, self.client.clone(), self.files.clone(), runtime, complained))
     }
 
     fn with(
         to: Destination,
         client: Client,
+        files: Option<Arc<Files>>,
         runtime: Arc<ExportRuntime>,
         has_complained: Arc<AtomicBool>,
     ) -> Self {
         let Destination { url, headers, gzip, timeout, .. } = to;
-        Self { url, headers, gzip, timeout, client, runtime, has_complained }
+        Self { url, headers, gzip, timeout, client, files, runtime, has_complained }
     }
 
     /// Returns the runtime of the client's connections and timers.
@@ -94,7 +124,8 @@ impl Connection {
     /// many effects.
     pub(super) fn complain(&self, complaint: fmt::Arguments<'_>) {
         if !self.has_complained.swap(true, Ordering::AcqRel) {
-            tracing::warn!("the collector at {} {complaint}", self.url);
+            let what = if matches!(self.client, Client::Files) { "" } else { "the collector at " };
+            tracing::warn!("{what}{} {complaint}", self.url);
         }
     }
 }

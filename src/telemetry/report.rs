@@ -9,10 +9,11 @@ use super::{ScrapesReport, TracesReport};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TelemetryReport {
-    /// URL of the collector without credentials; absent without a collector.
+    /// URL of the collector without credentials, or of the directory of `--otel-file` if there is
+    /// none; absent without both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Number of exports that the collector accepted.
+    /// Number of exports that the collector accepted, or that were written without one.
     pub exports_ok: u64,
     /// Number of exports that failed.
     pub exports_failed: u64,

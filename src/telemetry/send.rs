@@ -13,6 +13,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::uri::PathAndQuery;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::connection::{Client, Connection};
-use super::{FINAL_RETRIES, RETRY_PAUSE};
+use super::{FINAL_RETRIES, RETRY_PAUSE, json};
 use crate::causes::{described, find};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
@@ -46,6 +47,15 @@ pub(super) trait Answer: prost::Message + Default + 'static {
     /// The name of the items that requests consist of.
     const ITEMS: &'static str;
 
+    /// The format of the requests, for JSON.
+    const REQUEST: &'static json::Message;
+
+    /// The member of `partialSuccess` with the number of rejected items, in JSON.
+    const REJECTED: &'static str;
+
+    /// The name of the file with the requests.
+    const FILE: &'static str;
+
     /// Returns the number of rejected items.
     fn rejected(&self) -> i64;
 }
@@ -53,6 +63,9 @@ pub(super) trait Answer: prost::Message + Default + 'static {
 impl Answer for ExportMetricsServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
     const ITEMS: &'static str = "data points";
+    const REQUEST: &'static json::Message = &json::METRICS;
+    const REJECTED: &'static str = "rejectedDataPoints";
+    const FILE: &'static str = "metrics.jsonl";
 
     fn rejected(&self) -> i64 {
         self.partial_success.as_ref().map_or(0, |partial| partial.rejected_data_points)
@@ -62,6 +75,9 @@ impl Answer for ExportMetricsServiceResponse {
 impl Answer for ExportTraceServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
     const ITEMS: &'static str = "spans";
+    const REQUEST: &'static json::Message = &json::TRACES;
+    const REJECTED: &'static str = "rejectedSpans";
+    const FILE: &'static str = "traces.jsonl";
 
     fn rejected(&self) -> i64 {
         self.partial_success.as_ref().map_or(0, |partial| partial.rejected_spans)
@@ -130,7 +146,10 @@ pub(super) struct Courier {
 impl Courier {
     /// Sends an encoded request. Returns the number of its items that the collector rejected.
     pub(super) async fn send<A: Answer>(&mut self, body: &Bytes) -> Result<u64, Failure> {
-        let outcome = self.send_until_taken::<A>(body).await;
+        let outcome = match self.connection.keep::<A>(body) {
+            Ok(()) => self.send_until_taken::<A>(body).await,
+            Err(failure) => Err(failure),
+        };
         match &outcome {
             Ok(0) => {}
             Ok(rejected) => self.connection.complain(format_args!(
@@ -197,6 +216,12 @@ impl Failure {
     pub(super) fn unanswered() -> Self {
         Self { reason: "no response in time".to_owned(), is_passing: true, after: None }
     }
+
+    /// Returns the failure of a request that is not a valid message.
+    fn not_convertible() -> Self {
+        let reason = "the request cannot be converted to JSON".to_owned();
+        Self { reason, is_passing: false, after: None }
+    }
 }
 
 impl Connection {
@@ -207,19 +232,44 @@ impl Connection {
     ) -> JoinHandle<Result<u64, Failure>> {
         let connection = Arc::clone(self);
         self.runtime().spawn(async move {
+            connection.keep::<A>(&body)?;
             let sending = connection.send::<A>(body);
             let sent = tokio::time::timeout(connection.timeout, sending).await;
             sent.unwrap_or_else(|_| Err(Failure::unanswered()))
         })
     }
 
-    /// Sends an encoded request once.
+    /// Writes an encoded request to the files, if there are any. Without a collector, this is the
+    /// whole export.
+    fn keep<A: Answer>(&self, body: &Bytes) -> Result<(), Failure> {
+        let Some(files) = &self.files else { return Ok(()) };
+        let Err(error) = files.append::<A>(body) else { return Ok(()) };
+        let reason = format!("cannot write {}: {error}", A::FILE);
+        if matches!(self.client, Client::Files) {
+            return Err(Failure { reason, is_passing: false, after: None });
+        }
+        files.complain(&reason);
+        Ok(())
+    }
+
+    /// Sends an encoded request to the collector once. Returns the number of rejected items.
     async fn send<A: Answer>(&self, body: Bytes) -> Result<u64, Failure> {
-        let answer: A = match &self.client {
-            Client::Grpc(channel) => self.call(channel.clone(), body).await,
-            Client::Http(client) => self.post(client, body).await,
-        }?;
-        Ok(u64::try_from(answer.rejected()).unwrap_or(0))
+        let rejected = match &self.client {
+            Client::Grpc(channel) => self.call::<A>(channel.clone(), body).await?.rejected(),
+            Client::Http(client) => {
+                let answer = self.post(client, "application/x-protobuf", body).await?;
+                // The status determines success; some collectors send no message.
+                A::decode(&answer[..]).unwrap_or_default().rejected()
+            }
+            Client::HttpJson(client) => {
+                let json = json::of(&body, A::REQUEST).ok_or_else(Failure::not_convertible)?;
+                let answer = self.post(client, "application/json", json.into()).await?;
+                let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+                rejected_in(&answer, A::REJECTED)
+            }
+            Client::Files => 0,
+        };
+        Ok(u64::try_from(rejected).unwrap_or(0))
     }
 
     async fn call<A: Answer>(&self, channel: Channel, body: Bytes) -> Result<A, Failure> {
@@ -243,11 +293,17 @@ impl Connection {
         Ok(answer.map_err(failed)?.into_inner())
     }
 
-    async fn post<A: Answer>(&self, client: &reqwest::Client, body: Bytes) -> Result<A, Failure> {
+    /// Sends a body over HTTP. Returns the beginning of the response's.
+    async fn post(
+        &self,
+        client: &reqwest::Client,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Result<Vec<u8>, Failure> {
         let mut request = client
             .post(self.url.clone())
             .headers(self.headers.clone())
-            .header(CONTENT_TYPE, "application/x-protobuf");
+            .header(CONTENT_TYPE, content_type);
         request = if self.gzip {
             request.header(CONTENT_ENCODING, "gzip").body(gzip(&body))
         } else {
@@ -271,9 +327,15 @@ impl Connection {
                 break;
             }
         }
-        // The status determines success; some collectors send no message.
-        Ok(A::decode(&answer[..]).unwrap_or_default())
+        Ok(answer)
     }
+}
+
+/// Returns the number of rejected items in a JSON response; 64-bit integers are text, but some
+/// collectors write numbers.
+fn rejected_in(answer: &Value, member: &str) -> i64 {
+    let count = &answer["partialSuccess"][member];
+    count.as_i64().or_else(|| count.as_str()?.parse().ok()).unwrap_or(0)
 }
 
 fn unanswered(error: &reqwest::Error) -> Failure {

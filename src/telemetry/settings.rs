@@ -35,6 +35,8 @@ pub(super) struct Settings {
     pub(super) destination: Option<Destination>,
     /// The collector for traces, if traces are exported.
     pub(super) traces: Option<Destination>,
+    /// The directory of the files to which everything is exported, too.
+    pub(super) files: Option<PathBuf>,
     /// Time between exports.
     pub(super) interval: Duration,
     /// Whether histograms are exponential.
@@ -82,6 +84,8 @@ pub(super) enum Protocol {
     Grpc,
     /// `http/protobuf`
     Http,
+    /// `http/json`
+    HttpJson,
 }
 
 impl Settings {
@@ -102,13 +106,18 @@ impl Settings {
     fn of(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
         let destination = Destination::find(&METRICS, config, given)?;
         let traces = match &config.trace_sample {
-            Some(_) => Some(Destination::find(&TRACES, config, given)?.ok_or_else(no_collector)?),
+            Some(_) => Destination::find(&TRACES, config, given)?,
             None => None,
         };
-        if destination.is_none() && traces.is_none() {
+        let files = config.files.clone();
+        if config.trace_sample.is_some() && traces.is_none() && files.is_none() {
+            return Err(no_collector());
+        }
+        if destination.is_none() && traces.is_none() && files.is_none() {
             return Ok(Self {
                 destination,
                 traces,
+                files,
                 interval: Duration::ZERO,
                 exponential: config.exponential_histograms.unwrap_or(false),
                 temporality: Temporality::Cumulative,
@@ -122,6 +131,7 @@ impl Settings {
         Ok(Self {
             destination,
             traces,
+            files,
             interval: duration(
                 config.interval_seconds,
                 "AIPERF_OTEL_FLUSH_INTERVAL_SECONDS",
@@ -216,8 +226,8 @@ fn no_collector() -> TelemetryError {
     TelemetryError::Setting {
         name: "--trace-sample",
         reason: format!(
-            "requires a collector; use --otel-url, or set {BASE_ENDPOINT} and do not disable \
-             traces with OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER"
+            "requires a collector or files; use --otel-url or --otel-file, or set {BASE_ENDPOINT} \
+             and do not disable traces with OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER"
         ),
     }
 }

@@ -54,6 +54,7 @@ mod modes;
 mod network_latency;
 mod otel_config_file;
 mod otel_replay;
+mod otlp_file;
 mod phases;
 mod plots;
 mod profile;

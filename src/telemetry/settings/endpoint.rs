@@ -58,7 +58,7 @@ pub(super) fn find(
     };
     let path = match protocol {
         Protocol::Grpc => path,
-        Protocol::Http => named.http_path(&url, &path, signal)?,
+        Protocol::Http | Protocol::HttpJson => named.http_path(&url, &path, signal)?,
     };
     url.set_path(&path);
     Ok(Some((url, protocol)))
@@ -97,7 +97,7 @@ fn is_by_otlp(signal: &Signal, given: Environment<'_>) -> Result<bool, Telemetry
     if has("otlp") || has("none") {
         return Ok(has("otlp"));
     }
-    let reason = format!("must be otlp or none, got {value:?}");
+    let reason = format!("must be otlp or none, got {value:?}; for files, use --otel-file");
     Err(TelemetryError::Setting { name, reason })
 }
 
@@ -109,9 +109,10 @@ fn protocol(
     match value.to_ascii_lowercase().as_str() {
         "grpc" => Ok(Some((name, Protocol::Grpc))),
         "http/protobuf" => Ok(Some((name, Protocol::Http))),
+        "http/json" => Ok(Some((name, Protocol::HttpJson))),
         _ => Err(TelemetryError::Setting {
             name,
-            reason: format!("must be grpc or http/protobuf, got {value:?}"),
+            reason: format!("must be grpc, http/protobuf or http/json, got {value:?}"),
         }),
     }
 }

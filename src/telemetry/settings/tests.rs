@@ -345,7 +345,12 @@ fn the_variable_decides_the_protocol_over_the_url() {
         ("http://c:4317/v1/metrics".into(), Protocol::Http)
     );
     let json = [("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")];
-    assert!(complaint(Some("http://c"), &json).contains("http/protobuf"));
+    assert_eq!(
+        destination(Some("http://c:4317"), &json),
+        ("http://c:4317/v1/metrics".into(), Protocol::HttpJson)
+    );
+    let other = [("OTEL_EXPORTER_OTLP_PROTOCOL", "http/xml")];
+    assert!(complaint(Some("http://c"), &other).contains("http/json"));
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn traces(sample: &str) -> Traces {
         Config { url: url.map(Secret::new), trace_sample: Some(sample), ..Config::default() };
     let settings = Settings::resolve(&config, Environment::new(&|_| None)).unwrap();
     let resource = opentelemetry_sdk::Resource::builder_empty().build();
-    let connection = Connection::open(settings.traces.unwrap()).unwrap();
+    let connection = Connection::open(settings.traces.unwrap(), None).unwrap();
     let hour = Duration::from_hours(1);
     let lifecycle = Lifecycle::start(&identity(), None);
     Traces::start(connection, sample, (&config, &identity()), lifecycle, &resource, hour)

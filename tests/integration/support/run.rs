@@ -36,7 +36,10 @@ pub(crate) fn search_path() -> OsString {
 pub(crate) fn aiperf(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     for (name, _) in std::env::vars() {
-        if ["OTEL_", "AIPERF_", "HF_", "GITHUB_"].iter().any(|prefix| name.starts_with(prefix)) {
+        if ["OTEL_", "AIPERF_", "HF_", "GITHUB_", "TRACE"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+        {
             command.env_remove(name);
         }
     }
