@@ -1,6 +1,6 @@
 //! GenAI, timing and client names, units, kinds, boundaries and attributes.
 //!
-//! The registry in `semconv/` is written by hand; [`attribute`], [`span`] and
+//! The registry in `semconv/` is written by hand; [`attribute`], [`span`], [`event`] and
 //! [`metric`] are generated from it, so that no other code spells a name.
 
 #[rustfmt::skip]
@@ -10,7 +10,7 @@ mod prometheus;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use generated::{attribute, metric, span};
+pub(crate) use generated::{attribute, event, metric, span};
 pub use prometheus::{prometheus_label, prometheus_name};
 
 /// The conventions that names and boundaries are taken from.

@@ -16,6 +16,8 @@ mod exemplars;
 mod files;
 mod instruments;
 mod json;
+mod logs;
+mod outbox;
 mod protobuf;
 mod queue;
 mod reconcile;
@@ -50,7 +52,7 @@ use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::tag::MetricTag;
 use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::metrics::{ClientHealth, Metric};
+use crate::metrics::{ClientHealth, Metric, SteadyState};
 use crate::record::TraceContext;
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
@@ -60,6 +62,7 @@ use crate::units::{Clock, Nanos};
 
 pub use self::config::{Config, Identity, RunSettings, Streams};
 pub(crate) use self::error::TelemetryError;
+pub use self::logs::LogsReport;
 pub use self::reconcile::RunTotals;
 pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
@@ -73,6 +76,7 @@ use self::early_export::EarlyExport;
 use self::exemplars::{ExemplarFilter, Exemplars, Offers};
 use self::files::Files;
 use self::instruments::Instruments;
+use self::logs::Logs;
 use self::reconcile::Expected;
 use self::resource::Resources;
 use self::scrape_forwarder::ScrapeForwarder;
@@ -134,7 +138,8 @@ pub(crate) fn declared_trace_sample(
 pub(crate) fn exports(config: &Config) -> bool {
     let settings = Settings::resolve(config, Environment::process());
     settings.is_ok_and(|settings| {
-        settings.destination.is_some() || settings.traces.is_some() || settings.files.is_some()
+        let collectors = [&settings.destination, &settings.traces, &settings.logs];
+        collectors.iter().any(|to| to.is_some()) || settings.files.is_some()
     })
 }
 
@@ -146,6 +151,7 @@ pub struct Telemetry {
     timing: Option<Lock<Timing>>,
     scrapes: Option<ScrapeForwarder>,
     traces: Option<Traces>,
+    logs: Option<Logs>,
     tee: Arc<TeeState>,
     exponential: bool,
     exemplars: ExemplarFilter,
@@ -182,15 +188,20 @@ impl Telemetry {
         let (temporality, filter) = (settings.temporality, settings.exemplars);
         let resources = Resources::new(config, identity, &settings);
         let files = settings.files.as_deref().map(Files::create).transpose()?.map(Arc::new);
-        let (connection, to_traces) = connect(settings.destination, settings.traces, files)?;
+        let destinations = [settings.destination, settings.traces, settings.logs];
+        let [connection, to_traces, to_logs] = connect(destinations, files)?;
         let interval = if connection.is_some() { settings.interval } else { NEVER };
         let endpoint = connection.as_ref().map(|to| to.url.to_string());
+        let who = (config, identity);
         let traces = to_traces.zip(config.trace_sample).map(|(connection, sample)| {
             let (parent, state) = &settings.parent;
             let parent = parent.as_ref().and_then(|of| Parent::given(of, state.as_deref()));
-            let lifecycle = Lifecycle::start(identity, parent);
-            let who = (config, identity);
+            let lifecycle = Arc::new(Lifecycle::start(identity, parent));
             Traces::start(connection, sample, who, lifecycle, &resources.traces, settings.interval)
+        });
+        let logs = to_logs.map(|connection| {
+            let lifecycle = traces.as_ref().map(Traces::lifecycle);
+            Logs::start(connection, who, lifecycle, &resources.traces, settings.interval)
         });
         let scrapes = connection
             .clone()
@@ -237,6 +248,7 @@ impl Telemetry {
             timing,
             scrapes,
             traces,
+            logs,
             tee,
             exponential,
             exemplars: filter,
@@ -262,6 +274,9 @@ impl Telemetry {
         }
         if let Some((traces, choice)) = self.traces.as_ref().zip(choice) {
             traces.observe(measured, choice, offers);
+        }
+        if let Some(logs) = &self.logs {
+            logs.observe(measured);
         }
     }
 
@@ -291,6 +306,9 @@ impl Telemetry {
         if let Some(timing) = &self.timing {
             timing.lock().snapshot(stats);
         }
+        if let Some(logs) = &self.logs {
+            logs.phase(stats);
+        }
     }
 
     /// Exports the size of the record queue during `phase`, and the number of traces lost so far.
@@ -309,12 +327,18 @@ impl Telemetry {
         if let Some(client) = &self.client {
             client.lock().health(phase, health);
         }
+        if let Some(logs) = &self.logs {
+            logs.health(health);
+        }
     }
 
     /// Exports the health of the load in the profiling phase, if there is any.
     pub fn load_health(&self, health: Option<&LoadHealth>) {
         if let Some((client, health)) = self.client.as_ref().zip(health) {
             client.lock().load_health(health);
+        }
+        if let Some((logs, health)) = self.logs.as_ref().zip(health) {
+            logs.load_health(health);
         }
     }
 
@@ -341,10 +365,13 @@ impl Telemetry {
         }
     }
 
-    /// Exports statistics of the steady state of the profiling phase as gauges.
-    pub fn steady_state(&self, results: &[MetricResult]) {
+    /// Exports statistics of the steady state of the profiling phase as gauges, and that there is one.
+    pub fn steady_state(&self, steady: &SteadyState) {
         if let Some(instruments) = &self.instruments {
-            instruments.steady_state(results);
+            instruments.steady_state(&steady.results);
+        }
+        if let Some(logs) = &self.logs {
+            logs.steady_state(steady);
         }
     }
 
@@ -382,6 +409,7 @@ impl Telemetry {
         // All are closed first, so that together they take no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);
         self.traces.iter().for_each(Traces::close);
+        self.logs.iter().for_each(Logs::close);
         let flushed = self.flush_and_shut_down(began, deadline, interrupt);
         let mut report = TelemetryReport {
             endpoint: self.endpoint.clone(),
@@ -402,6 +430,7 @@ impl Telemetry {
         report.scrapes =
             self.scrapes.as_ref().and_then(|scrapes| scrapes.finish(until(), interrupt));
         report.traces = self.traces.as_ref().map(|traces| traces.finish(until(), interrupt));
+        report.logs = self.logs.as_ref().map(|logs| logs.finish(until(), interrupt));
         report
     }
 
@@ -494,28 +523,38 @@ impl Telemetry {
     }
 }
 
-/// Opens the connections for metrics and traces: a single one if it serves both. A signal without a
-/// collector is only written to `files`, if there are any.
-#[expect(clippy::type_complexity, reason = "one for each signal")]
-fn connect(
-    metrics: Option<Destination>,
-    traces: Option<Destination>,
+/// Opens the connections of the signals. Those that are reached alike share one, and a signal without
+/// a collector is only written to `files`, if there are any.
+fn connect<const N: usize>(
+    destinations: [Option<Destination>; N],
     files: Option<Arc<Files>>,
-) -> Result<(Option<Arc<Connection>>, Option<Arc<Connection>>), TelemetryError> {
-    let is_one = metrics.as_ref().zip(traces.as_ref()).is_some_and(|(a, b)| a.is_reached_like(b));
-    let open = |to| Connection::open(to, files.clone());
-    let of_metrics = metrics.map(open).transpose()?;
-    let of_traces = match (traces, &of_metrics) {
-        (Some(traces), Some(connection)) if is_one => Some(connection.beside(traces)),
-        (traces, _) => traces.map(open).transpose()?,
-    };
-    match files.filter(|_| of_metrics.is_none() || of_traces.is_none()) {
-        Some(files) => {
-            let to_files = Connection::to_files(files)?;
-            Ok((of_metrics.or_else(|| Some(to_files.clone())), of_traces.or(Some(to_files))))
-        }
-        None => Ok((of_metrics, of_traces)),
+) -> Result<[Option<Arc<Connection>>; N], TelemetryError> {
+    let shared: Vec<Option<usize>> = destinations
+        .iter()
+        .map(|own| {
+            let own = own.as_ref()?;
+            let is_alike =
+                |of: &Option<Destination>| of.as_ref().is_some_and(|of| of.is_reached_like(own));
+            destinations.iter().position(is_alike)
+        })
+        .collect();
+    let mut opened: Vec<Option<Arc<Connection>>> = Vec::with_capacity(N);
+    for (to, shared) in destinations.into_iter().zip(shared) {
+        let first = shared.and_then(|first| opened.get(first).cloned().flatten());
+        opened.push(match (to, first) {
+            (Some(to), Some(first)) => Some(first.beside(to)),
+            (Some(to), None) => Some(Connection::open(to, files.clone())?),
+            (None, _) => None,
+        });
     }
+    if let Some(files) = files.filter(|_| opened.iter().any(Option::is_none)) {
+        let to_files = Connection::to_files(files)?;
+        opened.iter_mut().for_each(|connection| {
+            connection.get_or_insert_with(|| Arc::clone(&to_files));
+        });
+    }
+    let mut opened = opened.into_iter();
+    Ok(std::array::from_fn(|_| opened.next().flatten()))
 }
 
 impl Drop for Telemetry {

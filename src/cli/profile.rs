@@ -308,11 +308,11 @@ pub(super) struct OutputArgs {
     #[arg(long)]
     pub(super) plot_required: bool,
     /// OTLP endpoint of a collector: HOST:PORT selects gRPC; port 4318 or a URL with a path selects
-    /// HTTP, with /v1/metrics and /v1/traces appended
+    /// HTTP, with /v1/metrics, /v1/traces and /v1/logs appended
     #[arg(long, value_name = "URL")]
     pub(super) otel_url: Option<String>,
     /// Directory to which everything that is exported over OTLP is written as lines of JSON, with or
-    /// without a collector: metrics.jsonl and traces.jsonl
+    /// without a collector: metrics.jsonl, traces.jsonl and logs.jsonl
     #[arg(long, value_name = "DIR")]
     pub(super) otel_file: Option<PathBuf>,
     /// Metrics to export over OTLP [default: metrics and timing]

@@ -59,10 +59,16 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_STAGE: &str = "aiperf.stage";
     /// `aiperf.statistic`
     pub(crate) const AIPERF_STATISTIC: &str = "aiperf.statistic";
+    /// `aiperf.steady_state.requests`
+    pub(crate) const AIPERF_STEADY_STATE_REQUESTS: &str = "aiperf.steady_state.requests";
+    /// `aiperf.steady_state.share`
+    pub(crate) const AIPERF_STEADY_STATE_SHARE: &str = "aiperf.steady_state.share";
     /// `aiperf.sweep.id`
     pub(crate) const AIPERF_SWEEP_ID: &str = "aiperf.sweep.id";
     /// `aiperf.turn.index`
     pub(crate) const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
+    /// `aiperf.verdict`
+    pub(crate) const AIPERF_VERDICT: &str = "aiperf.verdict";
     /// `cicd.pipeline.name`
     pub(crate) const CICD_PIPELINE_NAME: &str = "cicd.pipeline.name";
     /// `cicd.pipeline.run.id`
@@ -81,6 +87,10 @@ pub(crate) mod attribute {
     pub(crate) const CICD_WORKER_NAME: &str = "cicd.worker.name";
     /// `error.type`
     pub(crate) const ERROR_TYPE: &str = "error.type";
+    /// `exception.message`
+    pub(crate) const EXCEPTION_MESSAGE: &str = "exception.message";
+    /// `exception.type`
+    pub(crate) const EXCEPTION_TYPE: &str = "exception.type";
     /// `gen_ai.conversation.id`
     pub(crate) const GEN_AI_CONVERSATION_ID: &str = "gen_ai.conversation.id";
     /// `gen_ai.operation.name`
@@ -223,6 +233,26 @@ pub(crate) mod span {
     pub(crate) const AIPERF_FIRST_TOKEN: &str = "aiperf.first_token";
     /// `aiperf.last_token`: the last content event of a streamed response arrived.
     pub(crate) const AIPERF_LAST_TOKEN: &str = "aiperf.last_token";
+}
+
+/// Names of events that are log records.
+pub(crate) mod event {
+    /// `gen_ai.client.operation.exception`: an event of the conventions.
+    pub(crate) const GEN_AI_CLIENT_OPERATION_EXCEPTION: &str = "gen_ai.client.operation.exception";
+    /// `aiperf.run.started`: the run started.
+    pub(crate) const AIPERF_RUN_STARTED: &str = "aiperf.run.started";
+    /// `aiperf.run.ended`: the run ended and its results were computed.
+    pub(crate) const AIPERF_RUN_ENDED: &str = "aiperf.run.ended";
+    /// `aiperf.phase.started`: a phase started.
+    pub(crate) const AIPERF_PHASE_STARTED: &str = "aiperf.phase.started";
+    /// `aiperf.phase.ended`: the last request of a phase ended.
+    pub(crate) const AIPERF_PHASE_ENDED: &str = "aiperf.phase.ended";
+    /// `aiperf.client.judged`: whether the client may have affected the results was judged.
+    pub(crate) const AIPERF_CLIENT_JUDGED: &str = "aiperf.client.judged";
+    /// `aiperf.load.judged`: whether the server kept up with the load was judged.
+    pub(crate) const AIPERF_LOAD_JUDGED: &str = "aiperf.load.judged";
+    /// `aiperf.steady_state.found`: the measurement had a steady state.
+    pub(crate) const AIPERF_STEADY_STATE_FOUND: &str = "aiperf.steady_state.found";
 }
 
 /// Metrics.

@@ -21,7 +21,11 @@ const REGISTRY: &[&str] = &[
     "aiperf-time-breakdown.yaml",
     "aiperf-spans.yaml",
     "aiperf-resource.yaml",
+    EVENTS,
 ];
+
+/// The file with the events that are log records; the events in the others are of spans.
+const EVENTS: &str = "aiperf-events.yaml";
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -115,7 +119,7 @@ fn attribute_keys() -> BTreeSet<String> {
         for group in list(&file, "attribute_groups") {
             keys.extend(list(group, "attributes").iter().map(|a| text(a, "ref").to_owned()));
         }
-        for span in list(&file, "spans") {
+        for span in list(&file, "spans").iter().chain(list(&file, "events")) {
             let refs = list(span, "attributes").iter().filter_map(|a| a.get("ref"));
             keys.extend(refs.filter_map(Value::as_str).map(str::to_owned));
         }
@@ -123,10 +127,22 @@ fn attribute_keys() -> BTreeSet<String> {
     keys
 }
 
-/// Names of span types and events, with their descriptions.
+/// Names of events that are log records, with their descriptions.
+fn event_names() -> Vec<(String, String)> {
+    let file = read(Path::new("semconv").join(EVENTS));
+    let imported = file.get("imports").map(|imports| list(imports, "events")).unwrap_or_default();
+    let imported = imported.iter().filter_map(Value::as_str);
+    let imported = imported.map(|name| (name.to_owned(), "An event of the conventions".to_owned()));
+    let own = list(&file, "events").iter();
+    imported
+        .chain(own.map(|of| (text(of, "name").to_owned(), text(of, "brief").to_owned())))
+        .collect()
+}
+
+/// Names of span types and of the events of spans, with their descriptions.
 fn span_names() -> Vec<(String, String)> {
     let mut names = Vec::new();
-    for &file in REGISTRY {
+    for &file in REGISTRY.iter().filter(|file| **file != EVENTS) {
         let file = read(Path::new("semconv").join(file));
         let spans = list(&file, "spans").iter().map(|span| (text(span, "type"), span));
         let events = list(&file, "events").iter().map(|event| (text(event, "name"), event));
@@ -161,6 +177,11 @@ fn generate() -> String {
          pub(crate) mod span {\n",
     );
     for (name, brief) in span_names() {
+        writeln!(out, "    /// `{name}`: {}.", uncapitalised(&brief)).unwrap();
+        writeln!(out, "    pub(crate) const {}: &str = {name:?};", constant(&name)).unwrap();
+    }
+    out.push_str("}\n\n/// Names of events that are log records.\npub(crate) mod event {\n");
+    for (name, brief) in event_names() {
         writeln!(out, "    /// `{name}`: {}.", uncapitalised(&brief)).unwrap();
         writeln!(out, "    pub(crate) const {}: &str = {name:?};", constant(&name)).unwrap();
     }

@@ -1,6 +1,6 @@
 //! Combined telemetry reports of several clients.
 
-use super::{ScrapesReport, TelemetryReport, TracesReport};
+use super::{LogsReport, ScrapesReport, TelemetryReport, TracesReport};
 
 impl TelemetryReport {
     /// Combines the reports of all `clients`: counts are summed, and a statement about one client
@@ -23,6 +23,10 @@ impl TelemetryReport {
                 have.extend(new);
             }
             all.traces = match (all.traces, one.traces) {
+                (Some(have), Some(more)) => Some(have.and(&more)),
+                (have, more) => have.or(more),
+            };
+            all.logs = match (all.logs, one.logs) {
                 (Some(have), Some(more)) => Some(have.and(&more)),
                 (have, more) => have.or(more),
             };
@@ -61,6 +65,18 @@ impl TracesReport {
             rejected: self.rejected.saturating_add(other.rejected),
             lost: self.lost.saturating_add(other.lost),
             errors_left_out: self.errors_left_out.saturating_add(other.errors_left_out),
+        }
+    }
+}
+
+impl LogsReport {
+    const fn and(self, other: &Self) -> Self {
+        Self {
+            sent: self.sent.saturating_add(other.sent),
+            rejected: self.rejected.saturating_add(other.rejected),
+            lost: self.lost.saturating_add(other.lost),
+            is_unsupported: self.is_unsupported || other.is_unsupported,
+            failures_left_out: self.failures_left_out.saturating_add(other.failures_left_out),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ScrapesReport, TracesReport};
+use super::{LogsReport, ScrapesReport, TracesReport};
 
 /// The outcome of the export, as included in the JSON summary and shown on the console.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -36,4 +36,7 @@ pub struct TelemetryReport {
     /// Export of requests as traces; absent without `--trace-sample`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traces: Option<TracesReport>,
+    /// Export of events as logs; absent without a collector or files for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs: Option<LogsReport>,
 }

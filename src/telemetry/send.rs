@@ -11,6 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::uri::PathAndQuery;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use serde_json::Value;
@@ -56,6 +57,9 @@ pub(super) trait Answer: prost::Message + Default + 'static {
     /// The name of the file with the requests.
     const FILE: &'static str;
 
+    /// Whether a collector may do without the signal, so that it is no failure if it does.
+    const IS_OPTIONAL: bool = false;
+
     /// Returns the number of rejected items.
     fn rejected(&self) -> i64;
 }
@@ -81,6 +85,19 @@ impl Answer for ExportTraceServiceResponse {
 
     fn rejected(&self) -> i64 {
         self.partial_success.as_ref().map_or(0, |partial| partial.rejected_spans)
+    }
+}
+
+impl Answer for ExportLogsServiceResponse {
+    const METHOD: &'static str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+    const ITEMS: &'static str = "log records";
+    const REQUEST: &'static json::Message = &json::LOGS;
+    const REJECTED: &'static str = "rejectedLogRecords";
+    const FILE: &'static str = "logs.jsonl";
+    const IS_OPTIONAL: bool = true;
+
+    fn rejected(&self) -> i64 {
+        self.partial_success.as_ref().map_or(0, |partial| partial.rejected_log_records)
     }
 }
 
@@ -152,6 +169,7 @@ impl Courier {
         };
         match &outcome {
             Ok(0) => {}
+            Err(failure) if A::IS_OPTIONAL && failure.is_unsupported => {}
             Ok(rejected) => self.connection.complain(format_args!(
                 "rejected {rejected} {} of {}; see its log for the reason",
                 A::ITEMS,
@@ -207,20 +225,25 @@ pub(super) struct Failure {
     pub(super) reason: String,
     /// Whether the collector may accept it later.
     pub(super) is_passing: bool,
+    /// Whether the collector does not know the signal.
+    pub(super) is_unsupported: bool,
     /// When to retry, if the collector specified it.
     pub(super) after: Option<Duration>,
 }
 
 impl Failure {
+    fn new(reason: String, is_passing: bool) -> Self {
+        Self { reason, is_passing, is_unsupported: false, after: None }
+    }
+
     /// Returns the failure of a request that received no response in time.
     pub(super) fn unanswered() -> Self {
-        Self { reason: "no response in time".to_owned(), is_passing: true, after: None }
+        Self::new("no response in time".to_owned(), true)
     }
 
     /// Returns the failure of a request that is not a valid message.
     fn not_convertible() -> Self {
-        let reason = "the request cannot be converted to JSON".to_owned();
-        Self { reason, is_passing: false, after: None }
+        Self::new("the request cannot be converted to JSON".to_owned(), false)
     }
 }
 
@@ -246,7 +269,7 @@ impl Connection {
         let Err(error) = files.append::<A>(body) else { return Ok(()) };
         let reason = format!("cannot write {}: {error}", A::FILE);
         if matches!(self.client, Client::Files) {
-            return Err(Failure { reason, is_passing: false, after: None });
+            return Err(Failure::new(reason, false));
         }
         files.complain(&reason);
         Ok(())
@@ -277,11 +300,7 @@ impl Connection {
         if self.gzip {
             client = client.send_compressed(CompressionEncoding::Gzip);
         }
-        client.ready().await.map_err(|error| Failure {
-            reason: described(&error),
-            is_passing: true,
-            after: None,
-        })?;
+        client.ready().await.map_err(|error| Failure::new(described(&error), true))?;
         let mut request = tonic::Request::new(body);
         *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
         let answer =
@@ -317,6 +336,7 @@ impl Connection {
             return Err(Failure {
                 reason: format!("it returned status {status}"),
                 is_passing: matches!(status.as_u16(), 429 | 502 | 503 | 504),
+                is_unsupported: matches!(status.as_u16(), 404 | 405 | 415 | 501),
                 after: after.map(Duration::from_secs),
             });
         }
@@ -339,14 +359,14 @@ fn rejected_in(answer: &Value, member: &str) -> i64 {
 }
 
 fn unanswered(error: &reqwest::Error) -> Failure {
-    Failure { is_passing: !error.is_builder(), reason: described(error), after: None }
+    Failure::new(described(error), !error.is_builder())
 }
 
 /// Returns the failure of a request whose connection broke. The status is then not a response of
 /// the collector, whatever its code.
 fn broken(status: &Status) -> Option<Failure> {
     find::<tonic::transport::Error>(status)?;
-    Some(Failure { reason: described(status), is_passing: true, after: None })
+    Some(Failure::new(described(status), true))
 }
 
 /// Returns the failure for a status. The OTLP specification, "Failures", defines which codes are
@@ -365,7 +385,8 @@ fn refused(status: &Status) -> Failure {
         _ => false,
     };
     let after = retry.and_then(|retry| retry.retry_delay);
-    Failure { reason: described(status), is_passing, after }
+    let is_unsupported = status.code() == Code::Unimplemented;
+    Failure { reason: described(status), is_passing, is_unsupported, after }
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {

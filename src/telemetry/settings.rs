@@ -21,7 +21,7 @@ use super::{Config, TelemetryError, Temporality, TraceSample};
 use crate::environment::Environment;
 use crate::setting::Named as _;
 
-use self::endpoint::{BASE_ENDPOINT, METRICS_PATH, TRACES_PATH};
+use self::endpoint::{BASE_ENDPOINT, LOGS_PATH, METRICS_PATH, TRACES_PATH};
 use self::file::Declared;
 
 /// Shortest accepted interval between exports, in seconds.
@@ -35,6 +35,8 @@ pub(super) struct Settings {
     pub(super) destination: Option<Destination>,
     /// The collector for traces, if traces are exported.
     pub(super) traces: Option<Destination>,
+    /// The collector for events, if they are exported.
+    pub(super) logs: Option<Destination>,
     /// The directory of the files to which everything is exported, too.
     pub(super) files: Option<PathBuf>,
     /// Time between exports.
@@ -109,14 +111,16 @@ impl Settings {
             Some(_) => Destination::find(&TRACES, config, given)?,
             None => None,
         };
+        let logs = events(config, given)?;
         let files = config.files.clone();
         if config.trace_sample.is_some() && traces.is_none() && files.is_none() {
             return Err(no_collector());
         }
-        if destination.is_none() && traces.is_none() && files.is_none() {
+        if destination.is_none() && traces.is_none() && logs.is_none() && files.is_none() {
             return Ok(Self {
                 destination,
                 traces,
+                logs,
                 files,
                 interval: Duration::ZERO,
                 exponential: config.exponential_histograms.unwrap_or(false),
@@ -131,6 +135,7 @@ impl Settings {
         Ok(Self {
             destination,
             traces,
+            logs,
             files,
             interval: duration(
                 config.interval_seconds,
@@ -167,6 +172,18 @@ pub(super) fn declared_sample(
     given: Environment<'_>,
 ) -> Result<Option<TraceSample>, TelemetryError> {
     Ok(Declared::read(given)?.and_then(|declared| declared.sample))
+}
+
+/// Returns the destination of events, which are optional: `OTEL_LOGS_EXPORTER=none` turns them off,
+/// also with the flag, and general variables that only suit the other signals are not an error.
+fn events(config: &Config, given: Environment<'_>) -> Result<Option<Destination>, TelemetryError> {
+    if given.trimmed(LOGS.exporter).is_some_and(|value| value.eq_ignore_ascii_case("none")) {
+        return Ok(None);
+    }
+    match Destination::find(&LOGS, config, given) {
+        Err(TelemetryError::Setting { name, .. }) if !name.contains("_LOGS_") => Ok(None),
+        found => found,
+    }
 }
 
 /// The variables of a signal, which take precedence over those for all signals.
@@ -218,6 +235,23 @@ const TRACES: Signal = Signal {
     ],
     client_key: ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
     path: TRACES_PATH,
+};
+
+const LOGS: Signal = Signal {
+    endpoint: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    exporter: "OTEL_LOGS_EXPORTER",
+    insecure: ["OTEL_EXPORTER_OTLP_LOGS_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE"],
+    protocol: ["OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
+    compression: ["OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
+    headers: ["OTEL_EXPORTER_OTLP_LOGS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
+    timeout: ["OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"],
+    certificate: ["OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
+    client_certificate: [
+        "OTEL_EXPORTER_OTLP_LOGS_CLIENT_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+    ],
+    client_key: ["OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
+    path: LOGS_PATH,
 };
 
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";

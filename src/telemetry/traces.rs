@@ -17,21 +17,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
-use opentelemetry_proto::transform::common::tonic::Attributes;
-use prost::Message as _;
-use prost::encoding::message;
 use serde::{Deserialize, Serialize};
 
 use super::attributes::Interner;
 use super::connection::Connection;
 use super::exemplars::Offers;
-use super::protobuf::{self, FRAME, MAX_REQUEST_BYTES, append};
-use super::queue::{Bounds, Parcel, Queue};
-use super::send::{Courier, SendTask};
+use super::outbox::{Item, Outbox};
 use super::trace_sample::TraceSample;
 use super::{Config, Identity};
 use crate::interrupt::Interrupt;
@@ -40,11 +32,11 @@ use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
 use crate::record::{ErrorKind, TraceContext, TraceFlags, TraceShare};
 use crate::schedule::{PhaseKind, PhaseStats};
-use crate::semconv::SCHEMA_URL;
 use crate::units::Nanos;
 
-pub(super) use self::lifecycle::Lifecycle;
+pub(super) use self::lifecycle::{Lifecycle, phase_attributes};
 pub(super) use self::parent::Parent;
+pub(super) use self::spans::failure_text;
 
 use self::slowest::Slowest;
 use self::spans::Context;
@@ -58,13 +50,6 @@ const MAX_TRACES: u64 = 20_000;
 /// Maximum number of failed requests of a run that become traces because they failed; a hundred
 /// thousand failures with one cause would not be more informative.
 const MAX_ERRORS: u64 = 1_000;
-
-/// `ExportTraceServiceRequest.resource_spans`
-const RESOURCE_SPANS: u32 = 1;
-/// `ResourceSpans.scope_spans`
-const SCOPE_SPANS: u32 = 2;
-/// `ScopeSpans.spans`
-const SPANS: u32 = 2;
 
 /// The outcome of exporting traces to the collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,11 +79,9 @@ pub(super) struct Traces {
     is_random: bool,
     /// `openai.api.type`
     api: Option<&'static str>,
-    lifecycle: Lifecycle,
+    lifecycle: Arc<Lifecycle>,
     chooser: Lock<Chooser>,
-    queue: Arc<Queue<Trace>>,
-    tally: Arc<Lock<TracesReport>>,
-    task: SendTask,
+    outbox: Outbox,
 }
 
 /// Whether a request is exported.
@@ -127,37 +110,9 @@ impl Choice {
 /// The data needed to select and describe requests.
 struct Chooser {
     interner: Interner,
-    slowest: Option<Slowest<(Trace, Offers)>>,
+    slowest: Option<Slowest<(Item, Offers)>>,
     errors: u64,
-}
-
-/// The spans of a request, or of the run, encoded as the field of [`ScopeSpans`].
-struct Trace {
-    encoded: Vec<u8>,
-    /// Number of requests that it contains.
-    requests: u64,
-}
-
-impl Trace {
-    fn new(spans: &[Span], requests: u64) -> Self {
-        // Exact, since the size of the waiting traces is limited by this length.
-        let length = spans.iter().map(|span| message::encoded_len(SPANS, span)).sum();
-        let mut encoded = Vec::with_capacity(length);
-        for span in spans {
-            message::encode(SPANS, span, &mut encoded);
-        }
-        Self { encoded, requests }
-    }
-}
-
-impl Parcel for Trace {
-    fn bytes(&self) -> usize {
-        self.encoded.len()
-    }
-
-    fn items(&self) -> u64 {
-        self.requests
-    }
+    errors_left_out: u64,
 }
 
 impl Traces {
@@ -166,22 +121,22 @@ impl Traces {
         connection: Arc<Connection>,
         sample: TraceSample,
         (config, identity): (&Config, &Identity),
-        lifecycle: Lifecycle,
+        lifecycle: Arc<Lifecycle>,
         resource: &opentelemetry_sdk::Resource,
         interval: Duration,
     ) -> Self {
-        let head = Head::new(resource);
-        let batch = MAX_REQUEST_BYTES.saturating_sub(head.bytes());
-        let queue = Queue::new(Bounds { bytes: MAX_BYTES, items: MAX_TRACES, batch });
-        let (queue, tally) = (Arc::new(queue), Arc::<Lock<TracesReport>>::default());
-        let sender = (Arc::clone(&queue), Arc::clone(&tally));
-        let task = SendTask::start(connection, "request traces", move |courier| {
-            Sender { courier, head, queue: sender.0, tally: sender.1, interval }.run()
-        });
+        let outbox = Outbox::start::<ExportTraceServiceResponse>(
+            connection,
+            "request traces",
+            resource,
+            (MAX_BYTES, MAX_TRACES),
+            interval,
+        );
         let chooser = Chooser {
             interner: Interner::new(config, identity),
             slowest: sample.slowest.map(|count| Slowest::new(count as usize)),
             errors: 0,
+            errors_left_out: 0,
         };
         let chooser = Lock::new(chooser);
         let share = sample.share();
@@ -192,7 +147,7 @@ impl Traces {
             "responses" => Some("responses"),
             _ => None,
         };
-        Self { sample, share, state, is_random, api, lifecycle, chooser, queue, tally, task }
+        Self { sample, share, state, is_random, api, lifecycle, chooser, outbox }
     }
 
     /// Decides whether a finished request is exported.
@@ -220,9 +175,9 @@ impl Traces {
             phase: self.lifecycle.link(measured.record.phase_index),
             api: self.api,
         };
-        let trace = Trace::new(&spans::of(measured, &mut chooser.interner, &context), 1);
+        let trace = Item::new(&spans::of(measured, &mut chooser.interner, &context), 1);
         let trace = if is_told {
-            self.push(trace);
+            self.outbox.push(trace);
             None
         } else {
             Some((trace, offers))
@@ -241,50 +196,50 @@ impl Traces {
             return false;
         }
         if chooser.errors == MAX_ERRORS {
-            self.tally.lock().errors_left_out += 1;
+            chooser.errors_left_out += 1;
             return false;
         }
         chooser.errors += 1;
         true
     }
 
-    fn push(&self, trace: Trace) {
-        let requests = trace.requests;
-        let gone = self.queue.push(trace);
-        let mut tally = self.tally.lock();
-        tally.sampled += requests;
-        tally.lost += gone;
+    /// Returns the trace of the run.
+    pub(super) fn lifecycle(&self) -> Arc<Lifecycle> {
+        Arc::clone(&self.lifecycle)
     }
 
     /// Exports the spans of the run and of its `phases`, which have ended.
     pub(super) fn run_ended(&self, phases: &[PhaseStats]) {
-        self.push(Trace::new(&self.lifecycle.spans(phases), 0));
+        self.outbox.push(Item::new(&self.lifecycle.spans(phases), 0));
     }
 
     /// Returns the number of requests so far whose spans will not reach the collector.
     pub(super) fn lost(&self) -> u64 {
-        self.tally.lock().lost
+        self.outbox.lost()
     }
 
     /// Ends the input: the slowest requests are known, and waiting traces are sent.
     pub(super) fn close(&self) {
         let slowest = self.chooser.lock().slowest.take();
         for (trace, offers) in slowest.into_iter().flat_map(Slowest::untold) {
-            self.push(trace);
+            self.outbox.push(trace);
             offers.redeem();
         }
-        self.task.hurry();
-        self.queue.close();
+        self.outbox.close();
     }
 
     /// Waits until the remaining traces are sent, at most until `deadline` and until the user
     /// interrupts the run, and drops the rest.
     pub(super) fn finish(&self, deadline: Nanos, interrupt: &Interrupt) -> TracesReport {
         self.close();
-        self.task.end(deadline, interrupt);
-        let report = self.tally.lock().clone();
-        // Traces that are still being sent count as lost, too.
-        TracesReport { lost: report.sampled - report.sent, ..report }
+        let tally = self.outbox.finish(deadline, interrupt);
+        TracesReport {
+            sampled: tally.given,
+            sent: tally.sent,
+            rejected: tally.rejected,
+            lost: tally.lost,
+            errors_left_out: self.chooser.lock().errors_left_out,
+        }
     }
 }
 
@@ -301,78 +256,4 @@ fn latency(measured: &MeasuredRecord) -> Option<u64> {
     let counts = observation.phase == PhaseKind::Profiling && observation.error.is_none();
     let latency = observation.values.scalar(tag::REQUEST_LATENCY).filter(|_| counts)?;
     Some(latency.round() as u64)
-}
-
-/// The parts that all requests to the collector have in common.
-struct Head {
-    /// An encoded `ResourceSpans` without its spans.
-    resource: Vec<u8>,
-    /// An encoded `ScopeSpans` without its spans.
-    scope: Vec<u8>,
-}
-
-impl Head {
-    fn new(resource: &opentelemetry_sdk::Resource) -> Self {
-        let pairs = resource
-            .iter()
-            .map(|(key, value)| opentelemetry::KeyValue::new(key.clone(), value.clone()));
-        let resource = Resource { attributes: Attributes::from(pairs).0, ..Resource::default() };
-        let schema_url = SCHEMA_URL.to_owned();
-        let scope = Some(protobuf::scope());
-        let scope = ScopeSpans { scope, schema_url: schema_url.clone(), spans: Vec::new() };
-        let resource =
-            ResourceSpans { resource: Some(resource), schema_url, scope_spans: Vec::new() };
-        Self { resource: resource.encode_to_vec(), scope: scope.encode_to_vec() }
-    }
-
-    /// Returns its size within a request.
-    fn bytes(&self) -> usize {
-        2 * FRAME + self.resource.len() + self.scope.len()
-    }
-
-    /// Builds the `ExportTraceServiceRequest` of these traces.
-    fn request(&self, traces: &[Trace]) -> Bytes {
-        let pieces: Vec<&[u8]> = [self.scope.as_slice()]
-            .into_iter()
-            .chain(traces.iter().map(|trace| trace.encoded.as_slice()))
-            .collect();
-        let mut content = self.resource.clone();
-        append(SCOPE_SPANS, &pieces, &mut content);
-        let mut body = Vec::with_capacity(FRAME + content.len());
-        append(RESOURCE_SPANS, &[&content], &mut body);
-        body.into()
-    }
-}
-
-/// The sending task.
-struct Sender {
-    courier: Courier,
-    head: Head,
-    queue: Arc<Queue<Trace>>,
-    tally: Arc<Lock<TracesReport>>,
-    interval: Duration,
-}
-
-impl Sender {
-    async fn run(mut self) {
-        loop {
-            self.queue.gather(self.interval).await;
-            let Some(batch) = self.queue.next().await else { return };
-            let request = self.head.request(&batch);
-            let requests: u64 = batch.iter().map(|trace| trace.requests).sum();
-            match self.courier.send::<ExportTraceServiceResponse>(&request).await {
-                Ok(rejected) => {
-                    let mut tally = self.tally.lock();
-                    tally.sent += requests;
-                    tally.rejected += rejected;
-                }
-                Err(failure) => {
-                    self.tally.lock().lost += requests;
-                    if failure.is_passing && self.queue.is_closed() {
-                        return;
-                    }
-                }
-            }
-        }
-    }
 }

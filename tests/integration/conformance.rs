@@ -7,6 +7,7 @@ use std::process::Command;
 
 use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
@@ -151,6 +152,37 @@ fn of_metric(metric: &Metric, entry: &Entry, registry: &Registry) -> Vec<String>
     found
 }
 
+/// Describes everything in the logs that does not conform to the registry. Adds the names of events to
+/// `seen`.
+fn of_logs(
+    export: &ExportLogsServiceRequest,
+    registry: &Registry,
+    seen: &mut BTreeSet<String>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for resource in &export.resource_logs {
+        let attributes = resource.resource.as_ref().map_or(&[][..], |own| &own.attributes);
+        let listed = &registry.groups["aiperf.resource.attributes"];
+        found.extend(of_attributes(attributes, listed, registry));
+        found.extend(unlisted(attributes, listed));
+        for scope in &resource.scope_logs {
+            found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url));
+            for record in &scope.log_records {
+                let name = &record.event_name;
+                seen.insert(name.clone());
+                let Some(listed) = registry.events.get(name) else {
+                    found.push(format!("the event {name} is not registered"));
+                    continue;
+                };
+                let mut problems = of_attributes(&record.attributes, listed, registry);
+                problems.extend(unlisted(&record.attributes, listed));
+                found.extend(problems.iter().map(|problem| format!("{name}: {problem}")));
+            }
+        }
+    }
+    found
+}
+
 fn sets<P>(points: &[P], attributes: fn(&P) -> &Vec<KeyValue>) -> Vec<&[KeyValue]> {
     points.iter().map(|point| attributes(point).as_slice()).collect()
 }
@@ -224,6 +256,7 @@ fn server_with(itl: Nanos, faulty: &[&str]) -> MockServer {
 struct Exports {
     metrics: Vec<ExportMetricsServiceRequest>,
     traces: Vec<ExportTraceServiceRequest>,
+    logs: Vec<ExportLogsServiceRequest>,
 }
 
 impl Exports {
@@ -231,6 +264,7 @@ impl Exports {
         Self {
             metrics: collector.taken().into_iter().map(|export| export.message).collect(),
             traces: collector.traces().into_iter().map(|export| export.message).collect(),
+            logs: collector.logs().into_iter().map(|export| export.message).collect(),
         }
     }
 }
@@ -297,6 +331,9 @@ impl Held<'_> {
         }
         for export in &exports.traces {
             found.extend(spans::differences(export, self.registry, &mut self.spans));
+        }
+        for export in &exports.logs {
+            found.extend(of_logs(export, self.registry, &mut self.spans));
         }
         if exports.traces.is_empty() {
             found.push("no traces came".to_owned());
@@ -414,7 +451,7 @@ fn registered_spans(registry: &Registry) -> impl Iterator<Item = String> {
         .spans
         .iter()
         .flat_map(|(kind, entry)| entry.attributes.keys().map(move |key| format!("{kind} {key}")));
-    registry.spans.keys().cloned().chain(registry.events.iter().cloned()).chain(attributes)
+    registry.spans.keys().cloned().chain(registry.events.keys().cloned()).chain(attributes)
 }
 
 /// Checks that everything registered was observed or has a reason; lists what was not.

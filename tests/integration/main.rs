@@ -31,6 +31,7 @@ mod documents;
 mod encoded_media;
 mod endings;
 mod endpoint;
+mod events;
 mod exemplars;
 mod gates;
 mod gpu_telemetry;

@@ -492,6 +492,20 @@ fn the_resource_says_what_ran_and_flags_override() {
 }
 
 #[test]
+fn failures_beyond_the_bound_have_no_event_and_are_counted() {
+    let collector = OtlpReceiver::grpc();
+    let run = start(&config(Some(collector.url())), &[]);
+    let [_, _, _, failed] = four();
+    for _ in 0..1_234 {
+        run.record(&failed.measured());
+    }
+    let logs = run.finish(TIMEOUT).logs.unwrap();
+    assert_eq!((logs.failures_left_out, logs.lost), (234, 0));
+    // The run started and ended.
+    assert_eq!(logs.sent, 1_002);
+}
+
+#[test]
 fn without_a_collector_the_final_values_are_compared_all_the_same() {
     let run = start(&config(None), &[]);
     record_four(&run);

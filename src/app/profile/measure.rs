@@ -529,7 +529,7 @@ fn finish_export(
         }
     }
     if let Ok(steady) = steady_state {
-        telemetry.steady_state(&steady.results);
+        telemetry.steady_state(steady);
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);

@@ -13,6 +13,9 @@ pub(super) const METRICS_PATH: &str = "/v1/metrics";
 /// End of a collector's URL for traces over HTTP.
 pub(super) const TRACES_PATH: &str = "/v1/traces";
 
+/// End of a collector's URL for logs over HTTP.
+pub(super) const LOGS_PATH: &str = "/v1/logs";
+
 /// The variable with the base endpoint of all signals.
 pub(super) const BASE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
@@ -89,7 +92,7 @@ fn is_true(value: &str) -> bool {
     value.eq_ignore_ascii_case("true")
 }
 
-/// Returns whether `OTEL_METRICS_EXPORTER` or `OTEL_TRACES_EXPORTER` selects OTLP.
+/// Returns whether the signal's variable, such as `OTEL_METRICS_EXPORTER`, selects OTLP.
 fn is_by_otlp(signal: &Signal, given: Environment<'_>) -> Result<bool, TelemetryError> {
     let name = signal.exporter;
     let Some(value) = given.trimmed(name) else { return Ok(true) };
@@ -152,7 +155,8 @@ impl Named {
     /// Returns the HTTP path of `signal`; `path` is that of `url` without a trailing slash.
     fn http_path(&self, url: &Url, path: &str, signal: &Signal) -> Result<String, TelemetryError> {
         let own = signal.path;
-        let of_signal = [METRICS_PATH, TRACES_PATH].into_iter().find(|end| path.ends_with(end));
+        let of_signal =
+            [METRICS_PATH, TRACES_PATH, LOGS_PATH].into_iter().find(|end| path.ends_with(end));
         let base = of_signal.and_then(|end| path.strip_suffix(end)).unwrap_or(path);
         match (self.origin, of_signal) {
             (Origin::Base, Some(_)) => Err(refuse(

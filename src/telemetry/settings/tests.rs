@@ -279,7 +279,26 @@ fn a_certificate_without_its_key_is_refused() {
         "{said}"
     );
     assert!(complaint(Some("c:4317"), &[(key, file)]).starts_with(key));
-    assert!(resolve(Some("c:4317"), &[(certificate, file), (key, file)]).is_ok());
+    // The key is that of metrics alone: there are none for events, which are optional.
+    let settings = resolve(Some("c:4317"), &[(certificate, file), (key, file)]).unwrap();
+    assert!(settings.destination.is_some() && settings.logs.is_none());
+    let of_logs = "OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY";
+    let variables = [(certificate, file), (key, file), (of_logs, file)];
+    assert!(resolve(Some("c:4317"), &variables).unwrap().logs.is_some());
+    let wrong = [("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "smoke signals")];
+    assert!(complaint(Some("c:4317"), &wrong).contains("_LOGS_PROTOCOL"));
+}
+
+#[test]
+fn events_go_where_metrics_go_unless_they_are_turned_off() {
+    let settings = resolve(Some("http://c:4318/otlp/v1/metrics"), &[]).unwrap();
+    let logs = settings.logs.unwrap();
+    assert_eq!(logs.url.as_str(), "http://c:4318/otlp/v1/logs");
+    assert!(settings.destination.unwrap().is_reached_like(&logs));
+    let off = [("OTEL_LOGS_EXPORTER", "none")];
+    assert!(resolve(Some("http://c:4318"), &off).unwrap().logs.is_none());
+    let own = [("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://logs:1/x")];
+    assert_eq!(resolve(None, &own).unwrap().logs.unwrap().url.as_str(), "http://logs:1/x");
 }
 
 /// Returns the destination of traces, and whether they share the connection of the metrics.

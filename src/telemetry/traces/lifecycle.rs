@@ -48,6 +48,16 @@ impl Lifecycle {
         }
     }
 
+    /// Returns the context of the run's span.
+    pub(in crate::telemetry) const fn run(&self) -> TraceContext {
+        self.context
+    }
+
+    /// Returns the context of a phase's span.
+    pub(in crate::telemetry) fn phase(&self, index: u32) -> TraceContext {
+        TraceContext { span_id: self.of_phase(index), ..self.context }
+    }
+
     fn of_phase(&self, index: u32) -> [u8; 8] {
         self.context.child(u8::try_from(index).unwrap_or(u8::MAX))
     }
@@ -70,7 +80,7 @@ impl Lifecycle {
             let id = self.of_phase(stats.phase_index);
             Span {
                 parent_span_id: self.context.span_id.to_vec(),
-                attributes: attributes(of_phase(stats)),
+                attributes: attributes(phase_attributes(stats)),
                 ..self.span(span::AIPERF_PHASE, id, start, end)
             }
         });
@@ -92,7 +102,8 @@ impl Lifecycle {
     }
 }
 
-fn of_phase(stats: &PhaseStats) -> Vec<KeyValue> {
+/// Returns the attributes of a phase: its kind, its index, and the numbers of its requests.
+pub(in crate::telemetry) fn phase_attributes(stats: &PhaseStats) -> Vec<KeyValue> {
     let count = |key, count: u64| KeyValue::new(key, count.cast_signed());
     vec![
         KeyValue::new(attribute::AIPERF_BENCHMARK_PHASE, stats.phase.as_str()),

@@ -244,14 +244,17 @@ fn name(attributes: &[KeyValue]) -> String {
     format!("{operation} {}", value(attribute::GEN_AI_REQUEST_MODEL))
 }
 
-/// Returns the failure's name, with its status if the server returned one.
 fn failed(error: &RequestError) -> Status {
+    Status { message: failure_text(error), code: StatusCode::Error as i32 }
+}
+
+/// Returns the failure's name, with its status if the server returned one.
+pub(in crate::telemetry) fn failure_text(error: &RequestError) -> String {
     let name = error.name.chars().take(LONGEST_NAME);
-    let message = match error.code {
+    match error.code {
         Some(code) => format!("{code} ").chars().chain(name).collect(),
         None => name.collect(),
-    };
-    Status { message, code: StatusCode::Error as i32 }
+    }
 }
 
 fn text(of: &impl ToString) -> opentelemetry::Value {

@@ -1,8 +1,10 @@
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use proptest::prelude::*;
+use prost::Message as _;
 use uuid::Uuid;
 
+use super::super::outbox::Head;
 use super::super::settings::Settings;
 use super::*;
 use crate::endpoint::{EndpointType, ParsedResponse};
@@ -75,7 +77,7 @@ fn traces(sample: &str) -> Traces {
     let resource = opentelemetry_sdk::Resource::builder_empty().build();
     let connection = Connection::open(settings.traces.unwrap(), None).unwrap();
     let hour = Duration::from_hours(1);
-    let lifecycle = Lifecycle::start(&identity(), None);
+    let lifecycle = Arc::new(Lifecycle::start(&identity(), None));
     Traces::start(connection, sample, (&config, &identity()), lifecycle, &resource, hour)
 }
 
@@ -104,7 +106,7 @@ fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
     let flags = TraceFlags { is_sampled: true, is_random: false };
     let phase = Lifecycle::start(&identity(), None).link(0);
     let context = Context { flags, state: "ot=th:0", phase, api: Some("chat_completions") };
-    let trace = Trace::new(&spans::of(&measured, &mut interner, &context), 1);
+    let trace = Item::new(&spans::of(&measured, &mut interner, &context), 1);
     let head = Head::new(&opentelemetry_sdk::Resource::builder_empty().build());
     let request = head.request(&[trace]);
     for secret in [&b"s3cret"[..], b"pr0mpt"] {

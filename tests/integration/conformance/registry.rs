@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_norway::Value;
 
 /// Attributes of other conventions 1.41.1 that the registry refers to, with their types.
-const ELSEWHERE: [(&str, &str); 34] = [
+const ELSEWHERE: [(&str, &str); 36] = [
     ("server.address", "string"),
     ("server.port", "int"),
     ("error.type", "string"),
@@ -23,6 +23,8 @@ const ELSEWHERE: [(&str, &str); 34] = [
     ("os.version", "string"),
     ("url.scheme", "string"),
     ("process.pid", "int"),
+    ("exception.type", "string"),
+    ("exception.message", "string"),
     ("cicd.pipeline.name", "string"),
     ("cicd.pipeline.run.id", "string"),
     ("cicd.pipeline.run.url.full", "string"),
@@ -85,7 +87,8 @@ pub(crate) struct Registry {
     pub(crate) metrics: BTreeMap<String, Entry>,
     pub(crate) groups: BTreeMap<String, Attributes>,
     pub(crate) spans: BTreeMap<String, SpanEntry>,
-    pub(crate) events: BTreeSet<String>,
+    /// Events of spans and of logs.
+    pub(crate) events: BTreeMap<String, Attributes>,
     pub(crate) attributes: BTreeMap<String, Kind>,
     /// Errors in the files themselves.
     pub(crate) problems: Vec<String>,
@@ -177,9 +180,13 @@ impl Registry {
             registry.span(span);
         }
         for event in files.iter().flat_map(|file| list(file, "events")) {
-            let _ = registry.resolve(event);
+            let attributes = registry.resolve(event);
             registry.leveled(event, "name");
-            registry.events.insert(text(event, "name"));
+            registry.events.insert(text(event, "name"), attributes);
+        }
+        for refinement in files.iter().flat_map(|file| list(file, "event_refinements")) {
+            let attributes = registry.resolve(refinement);
+            registry.events.insert(text(refinement, "ref"), attributes);
         }
         for entity in files.iter().flat_map(|file| list(file, "entities")) {
             let _ = registry.resolve(entity);

@@ -119,7 +119,7 @@ fn of_span(
         found.push("it ends before it starts".to_owned());
     }
     for event in &span.events {
-        if !registry.events.contains(&event.name) || !event.attributes.is_empty() {
+        if !registry.events.contains_key(&event.name) || !event.attributes.is_empty() {
             found.push(format!("its event {} is not registered", event.name));
         }
     }

@@ -10,6 +10,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
+use opentelemetry_proto::tonic::collector::logs::v1::logs_service_server::{
+    LogsService, LogsServiceServer,
+};
+use opentelemetry_proto::tonic::collector::logs::v1::{
+    ExportLogsServiceRequest, ExportLogsServiceResponse,
+};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::{
     MetricsService, MetricsServiceServer,
 };
@@ -78,6 +84,7 @@ pub(crate) struct Export<M = ExportMetricsServiceRequest> {
 }
 
 type TraceExport = Export<ExportTraceServiceRequest>;
+type LogExport = Export<ExportLogsServiceRequest>;
 
 impl<M> Export<M> {
     fn over_grpc(request: tonic::Request<M>) -> Self {
@@ -107,6 +114,10 @@ struct Script {
     otherwise_traces: Option<Answer>,
     traces: Vec<TraceExport>,
     seen_traces: usize,
+    /// Whether logs are accepted; otherwise the receiver does not know them.
+    has_logs: bool,
+    logs: Vec<LogExport>,
+    seen_logs: usize,
 }
 
 /// Returns a listener on a free port.
@@ -150,6 +161,9 @@ impl OtlpReceiver {
             otherwise_traces: None,
             traces: Vec::new(),
             seen_traces: 0,
+            has_logs: true,
+            logs: Vec::new(),
+            seen_logs: 0,
         };
         let shared = Arc::new(Shared { script: Mutex::new(script), changed: Condvar::new() });
         let (stop, stopped) = oneshot::channel();
@@ -231,6 +245,22 @@ impl OtlpReceiver {
         self.shared.script.lock().unwrap().traces.clone()
     }
 
+    /// Makes the receiver one that does not know logs.
+    pub(crate) fn without_logs(self) -> Self {
+        self.shared.script.lock().unwrap().has_logs = false;
+        self
+    }
+
+    /// Returns the accepted exports of logs, in order.
+    pub(crate) fn logs(&self) -> Vec<LogExport> {
+        self.shared.script.lock().unwrap().logs.clone()
+    }
+
+    /// Returns the number of exports of logs, accepted or not.
+    pub(crate) fn seen_logs(&self) -> usize {
+        self.shared.script.lock().unwrap().seen_logs
+    }
+
     /// Returns the last accepted export: values are cumulative, so it covers the whole run.
     pub(crate) fn last(&self) -> Received {
         let taken = self.taken();
@@ -278,6 +308,18 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Accepts logs. Returns whether the receiver knows them.
+    fn take_logs(&self, export: LogExport) -> bool {
+        let mut script = self.script.lock().unwrap();
+        script.seen_logs += 1;
+        if script.has_logs {
+            script.logs.push(export);
+        }
+        script.has_logs
+    }
+}
+
 fn accepted_spans(rejected: i64) -> ExportTraceServiceResponse {
     let partial_success = (rejected > 0).then(|| ExportTracePartialSuccess {
         rejected_spans: rejected,
@@ -313,6 +355,20 @@ impl TraceService for Grpc {
         request: tonic::Request<ExportTraceServiceRequest>,
     ) -> Result<tonic::Response<ExportTraceServiceResponse>, tonic::Status> {
         over_grpc(self.0.answer_traces(Export::over_grpc(request)), accepted_spans).await
+    }
+}
+
+#[tonic::async_trait]
+impl LogsService for Grpc {
+    async fn export(
+        &self,
+        request: tonic::Request<ExportLogsServiceRequest>,
+    ) -> Result<tonic::Response<ExportLogsServiceResponse>, tonic::Status> {
+        if self.0.take_logs(Export::over_grpc(request)) {
+            Ok(tonic::Response::new(ExportLogsServiceResponse::default()))
+        } else {
+            Err(tonic::Status::unimplemented("unknown service"))
+        }
     }
 }
 
@@ -352,6 +408,8 @@ fn pem(name: &str) -> Vec<u8> {
 async fn serve_grpc(listener: TcpListener, shared: Arc<Shared>, transport: Transport) {
     let traces = TraceServiceServer::new(Grpc(Arc::clone(&shared)))
         .accept_compressed(tonic::codec::CompressionEncoding::Gzip);
+    let logs = LogsServiceServer::new(Grpc(Arc::clone(&shared)))
+        .accept_compressed(tonic::codec::CompressionEncoding::Gzip);
     let service = MetricsServiceServer::new(Grpc(shared))
         .accept_compressed(tonic::codec::CompressionEncoding::Gzip);
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
@@ -364,7 +422,8 @@ async fn serve_grpc(listener: TcpListener, shared: Arc<Shared>, transport: Trans
         let tls = tls.identity(identity).client_ca_root(authority);
         server = server.tls_config(tls).unwrap();
     }
-    server.add_service(service).add_service(traces).serve_with_incoming(incoming).await.unwrap();
+    let server = server.add_service(service).add_service(traces).add_service(logs);
+    server.serve_with_incoming(incoming).await.unwrap();
 }
 
 async fn serve_http(listener: TcpListener, shared: Arc<Shared>) {
@@ -390,7 +449,9 @@ async fn answer_http(
         http::Response::builder().status(status).body(Full::from(body)).unwrap()
     };
     let path = request.uri().path().to_owned();
-    if request.method() != "POST" || !["/v1/metrics", "/v1/traces"].contains(&path.as_str()) {
+    if request.method() != "POST"
+        || !["/v1/metrics", "/v1/traces", "/v1/logs"].contains(&path.as_str())
+    {
         return respond(404, Vec::new());
     }
     let headers = pairs(request.headers());
@@ -403,6 +464,11 @@ async fn answer_http(
     } else {
         body.to_vec()
     };
+    if path == "/v1/logs" {
+        let message = ExportLogsServiceRequest::decode(&body[..]).unwrap();
+        let is_known = shared.take_logs(Export { message, headers });
+        return respond(if is_known { 200 } else { 404 }, Vec::new());
+    }
     let (answer, rejecting): (Answer, fn(i64) -> Vec<u8>) = if path == "/v1/traces" {
         let message = ExportTraceServiceRequest::decode(&body[..]).unwrap();
         let answer = shared.answer_traces(Export { message, headers });

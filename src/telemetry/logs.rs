@@ -1,0 +1,267 @@
+//! Exports events as log records: what happens to the run, its verdicts, and failed requests.
+//!
+//! They contain neither prompts nor outputs nor the server's error messages, which may repeat the
+//! prompt.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceResponse;
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
+use opentelemetry_proto::transform::common::tonic::Attributes;
+use serde::{Deserialize, Serialize};
+
+use super::attributes::Interner;
+use super::connection::Connection;
+use super::outbox::{Item, Outbox};
+use super::traces::{Lifecycle, failure_text, phase_attributes};
+use super::{Config, Identity};
+use crate::interrupt::Interrupt;
+use crate::lock::Lock;
+use crate::metrics::ClientHealth;
+use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
+use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::steady::SteadyState;
+use crate::record::{ErrorKind, TraceContext, TraceShare};
+use crate::schedule::PhaseStats;
+use crate::semconv::{attribute, event};
+use crate::units::{Clock, Nanos};
+
+/// Limits of what waits.
+const BOUNDS: (usize, u64) = (4 * 1024 * 1024, 5_000);
+
+/// Maximum number of failed requests of a run with an event, as with traces.
+const MAX_FAILURES: u64 = 1_000;
+
+/// The outcome of exporting events to the collector.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct LogsReport {
+    /// Number of events that the collector accepted.
+    pub sent: u64,
+    /// Number of events that it reported as rejected.
+    pub rejected: u64,
+    /// Number of events that did not reach it.
+    pub lost: u64,
+    /// Whether the collector does not accept logs; nothing more was sent then.
+    pub is_unsupported: bool,
+    /// Number of failed requests without an event because there were too many.
+    pub failures_left_out: u64,
+}
+
+/// Creates events and sends them.
+pub(super) struct Logs {
+    outbox: Outbox,
+    clock: Clock,
+    /// The trace of the run, if it is exported.
+    lifecycle: Option<Arc<Lifecycle>>,
+    /// The sampled requests, if requests have a trace context.
+    share: Option<TraceShare>,
+    load: String,
+    state: Lock<State>,
+}
+
+struct State {
+    started: HashSet<u32>,
+    ended: HashSet<u32>,
+    failures: u64,
+    failures_left_out: u64,
+    interner: Interner,
+}
+
+/// The trace and the span that an event belongs to.
+struct Place {
+    context: TraceContext,
+    is_sampled: bool,
+}
+
+impl Logs {
+    /// Starts exporting events over `connection`, every `interval`, beginning with the start of the
+    /// run.
+    pub(super) fn start(
+        connection: Arc<Connection>,
+        (config, identity): (&Config, &Identity),
+        lifecycle: Option<Arc<Lifecycle>>,
+        resource: &opentelemetry_sdk::Resource,
+        interval: Duration,
+    ) -> Self {
+        let outbox = Outbox::start::<ExportLogsServiceResponse>(
+            connection, "events", resource, BOUNDS, interval,
+        );
+        let state = State {
+            started: HashSet::new(),
+            ended: HashSet::new(),
+            failures: 0,
+            failures_left_out: 0,
+            interner: Interner::new(config, identity),
+        };
+        let logs = Self {
+            outbox,
+            clock: identity.clock,
+            lifecycle,
+            share: config.trace_sample.map(|sample| sample.share()),
+            load: identity.info.load.clone(),
+            state: Lock::new(state),
+        };
+        logs.of_run(event::AIPERF_RUN_STARTED);
+        logs
+    }
+
+    fn emit(
+        &self,
+        (name, severity): (&str, SeverityNumber),
+        wall_ns: u64,
+        place: Option<Place>,
+        attributes: Vec<KeyValue>,
+    ) {
+        let text = if severity == SeverityNumber::Warn { "WARN" } else { "INFO" };
+        let (trace_id, span_id, flags) = match place {
+            Some(Place { context, is_sampled }) => {
+                (context.trace_id.to_vec(), context.span_id.to_vec(), u32::from(is_sampled))
+            }
+            None => Default::default(),
+        };
+        let record = LogRecord {
+            time_unix_nano: wall_ns,
+            observed_time_unix_nano: self.clock.wall_ns(Clock::now()),
+            severity_number: severity as i32,
+            severity_text: text.to_owned(),
+            event_name: name.to_owned(),
+            attributes: Attributes::from(attributes).0,
+            trace_id,
+            span_id,
+            flags,
+            ..LogRecord::default()
+        };
+        self.outbox.push(Item::new(&[record], 1));
+    }
+
+    /// Emits an event of the whole run.
+    fn of_run(&self, name: &str) {
+        let load = KeyValue::new(attribute::AIPERF_RUN_LOAD, self.load.clone());
+        self.now((name, SeverityNumber::Info), vec![load]);
+    }
+
+    /// Emits an event of the run that happens now.
+    fn now(&self, event: (&str, SeverityNumber), attributes: Vec<KeyValue>) {
+        let place = self.lifecycle.as_ref().map(|of| Place { context: of.run(), is_sampled: true });
+        self.emit(event, self.clock.wall_ns(Clock::now()), place, attributes);
+    }
+
+    /// Emits the start and the end of a phase, once each.
+    pub(super) fn phase(&self, stats: &PhaseStats) {
+        let (starts, ends) = {
+            let mut state = self.state.lock();
+            let ends = stats.requests_end.is_some() && state.ended.insert(stats.phase_index);
+            (state.started.insert(stats.phase_index), ends)
+        };
+        let place = || {
+            let context = self.lifecycle.as_ref()?.phase(stats.phase_index);
+            Some(Place { context, is_sampled: true })
+        };
+        let emit = |name, at, attributes| {
+            let wall_ns = self.clock.wall_ns(at);
+            self.emit((name, SeverityNumber::Info), wall_ns, place(), attributes);
+        };
+        let mut attributes = phase_attributes(stats);
+        if starts {
+            let (of_start, _) = attributes.split_at(2);
+            emit(event::AIPERF_PHASE_STARTED, stats.start, of_start.to_vec());
+        }
+        if ends {
+            let end = stats.requests_end.unwrap_or(stats.now);
+            emit(event::AIPERF_PHASE_ENDED, end, std::mem::take(&mut attributes));
+        }
+    }
+
+    /// Emits an event for a failed request. Those that the run itself cancelled have not failed.
+    pub(super) fn observe(&self, measured: &MeasuredRecord) {
+        let Some(error) = measured.observation.error.as_ref() else { return };
+        if error.kind == ErrorKind::Cancelled {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.failures == MAX_FAILURES {
+            state.failures_left_out += 1;
+            return;
+        }
+        state.failures += 1;
+        let key = state.interner.key(measured);
+        let mut attributes = state.interner.attributes(key);
+        drop(state);
+        let id = measured.record.request_id;
+        attributes.push(KeyValue::new(attribute::AIPERF_REQUEST_ID, id.to_string()));
+        attributes.push(KeyValue::new(attribute::EXCEPTION_TYPE, error.kind.as_str()));
+        attributes.push(KeyValue::new(attribute::EXCEPTION_MESSAGE, failure_text(error)));
+        let place = self
+            .share
+            .map(|share| Place { context: TraceContext::of(id), is_sampled: share.covers(id) });
+        let event = (event::GEN_AI_CLIENT_OPERATION_EXCEPTION, SeverityNumber::Warn);
+        self.emit(event, measured.observation.end_wall_ns, place, attributes);
+    }
+
+    /// Emits the verdict about the client.
+    pub(super) fn health(&self, health: &ClientHealth) {
+        let Some(verdict) = health.verdict else { return };
+        let mut attributes = vec![KeyValue::new(attribute::AIPERF_VERDICT, verdict.as_str())];
+        let findings: Vec<&str> =
+            health.reasons.iter().map(|reason| reason.finding.as_str()).collect();
+        if !findings.is_empty() {
+            attributes.push(KeyValue::new(attribute::AIPERF_CLIENT_FINDING, findings.join("; ")));
+        }
+        let is_fine = verdict == Verdict::Valid;
+        self.now((event::AIPERF_CLIENT_JUDGED, severity(is_fine)), attributes);
+    }
+
+    /// Emits the verdict about the load.
+    pub(super) fn load_health(&self, health: &LoadHealth) {
+        let verdict = KeyValue::new(attribute::AIPERF_VERDICT, health.verdict.as_str());
+        let is_fine = health.verdict == LoadVerdict::Sustained;
+        self.now((event::AIPERF_LOAD_JUDGED, severity(is_fine)), vec![verdict]);
+    }
+
+    /// Emits that a steady state was found.
+    pub(super) fn steady_state(&self, steady: &SteadyState) {
+        let attributes = vec![
+            KeyValue::new(
+                attribute::AIPERF_STEADY_STATE_REQUESTS,
+                steady.request_count.cast_signed(),
+            ),
+            KeyValue::new(attribute::AIPERF_STEADY_STATE_SHARE, steady.request_share),
+        ];
+        self.now((event::AIPERF_STEADY_STATE_FOUND, SeverityNumber::Info), attributes);
+    }
+
+    /// Emits the end of the run, and ends the input.
+    pub(super) fn close(&self) {
+        self.of_run(event::AIPERF_RUN_ENDED);
+        self.outbox.close();
+    }
+
+    /// Waits until the events are sent, at most until `deadline` and until the user interrupts the
+    /// run.
+    pub(super) fn finish(&self, deadline: Nanos, interrupt: &Interrupt) -> LogsReport {
+        let tally = self.outbox.finish(deadline, interrupt);
+        LogsReport {
+            sent: tally.sent,
+            rejected: tally.rejected,
+            lost: tally.lost,
+            is_unsupported: tally.is_unsupported,
+            failures_left_out: self.state.lock().failures_left_out,
+        }
+    }
+}
+
+impl fmt::Debug for Logs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logs").finish_non_exhaustive()
+    }
+}
+
+const fn severity(is_fine: bool) -> SeverityNumber {
+    if is_fine { SeverityNumber::Info } else { SeverityNumber::Warn }
+}

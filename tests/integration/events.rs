@@ -1,0 +1,147 @@
+//! Events as log records: what happens to a run, its verdicts, and failed requests.
+
+use std::collections::BTreeMap;
+
+use aiperf::mock_server::Script;
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+
+use crate::support::load::{faults, mock};
+use crate::support::otlp_receiver::{OtlpReceiver, attribute};
+use crate::support::run::{Run, json_lines, profile, profile_command};
+
+const EXCEPTION: &str = "gen_ai.client.operation.exception";
+
+fn records(collector: &OtlpReceiver) -> Vec<LogRecord> {
+    let exports = collector.logs();
+    let resources = exports.iter().flat_map(|export| &export.message.resource_logs);
+    let scopes = resources.flat_map(|resource| &resource.scope_logs);
+    scopes.flat_map(|scope| scope.log_records.clone()).collect()
+}
+
+/// Returns the names of events, with their numbers.
+fn counts(records: &[LogRecord]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for record in records {
+        *counts.entry(record.event_name.as_str()).or_default() += 1;
+    }
+    counts
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Runs a warmup and a measurement in which every fifth request fails.
+fn failing_run(collector: &OtlpReceiver, extra: &[&str]) -> Run {
+    let server =
+        mock(Script { faults: faults(&["every=5:status=503,s3cret"]), ..Script::default() });
+    let url = collector.otel_url();
+    let mut flags = vec!["--otel-url", &url, "--request-count", "10"];
+    flags.extend(["--warmup-request-count", "2", "--concurrency", "1"]);
+    flags.extend(extra);
+    profile(&server.url(), &flags).succeeded()
+}
+
+#[test]
+fn what_happens_is_told_with_its_place_in_the_traces() {
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let run = failing_run(&collector, &["--trace-sample", "all"]);
+        let records = records(&collector);
+        let counts = counts(&records);
+        for (name, count) in [
+            ("aiperf.run.started", 1),
+            ("aiperf.run.ended", 1),
+            ("aiperf.phase.started", 2),
+            ("aiperf.phase.ended", 2),
+            ("aiperf.client.judged", 1),
+        ] {
+            assert_eq!(counts.get(name), Some(&count), "{name}: {counts:?}");
+        }
+        let failed: BTreeMap<String, String> = run
+            .records()
+            .iter()
+            .filter(|record| !record["error"].is_null())
+            .map(|record| {
+                let id = record["metadata"]["x_request_id"].as_str().unwrap().to_owned();
+                (id.replace('-', ""), id)
+            })
+            .collect();
+        let exceptions: Vec<_> =
+            records.iter().filter(|record| record.event_name == EXCEPTION).collect();
+        // 12 requests, of which the 5th and the 10th fail.
+        assert_eq!((failed.len(), exceptions.len()), (2, 2));
+        for record in &exceptions {
+            let of = |key: &str| attribute(&record.attributes, key);
+            assert_eq!(of("aiperf.request.id").as_ref(), failed.get(&hex(&record.trace_id)));
+            assert_eq!((record.span_id.len(), record.flags), (8, 1));
+            // 13 is WARN, as the conventions require.
+            assert_eq!((record.severity_number, record.severity_text.as_str()), (13, "WARN"));
+            assert_eq!(of("error.type").as_deref(), Some("http_5xx"));
+            assert!(of("exception.message").is_some_and(|text| text.contains("503")));
+            assert!(!format!("{record:?}").contains("s3cret"));
+        }
+        let ended = records.iter().find(|record| {
+            record.event_name == "aiperf.phase.ended"
+                && attribute(&record.attributes, "aiperf.benchmark_phase").as_deref()
+                    == Some("profiling")
+        });
+        let ended = ended.unwrap();
+        let of = |key: &str| attribute(&ended.attributes, key);
+        assert_eq!(of("aiperf.phase.requests.sent").as_deref(), Some("10"));
+        let id = run.summary()["benchmark_id"].as_str().unwrap().replace('-', "");
+        assert_eq!(hex(&ended.trace_id), id);
+        let spans = collector.traces();
+        let spans = spans.iter().flat_map(|export| &export.message.resource_spans);
+        let mut spans = spans.flat_map(|of| &of.scope_spans).flat_map(|scope| &scope.spans);
+        let phase = spans.find(|span| span.span_id == ended.span_id).unwrap();
+        assert_eq!(phase.name, "aiperf.phase");
+        assert_eq!(phase.end_time_unix_nano, ended.time_unix_nano);
+        let told = &run.summary()["telemetry"]["logs"];
+        assert_eq!(told["sent"].as_u64(), Some(records.len() as u64), "{told}");
+        assert_eq!(told["lost"].as_u64(), Some(0), "{told}");
+    }
+}
+
+#[test]
+fn without_traces_events_have_no_place_in_one() {
+    let collector = OtlpReceiver::http();
+    failing_run(&collector, &[]);
+    let records = records(&collector);
+    assert_eq!(counts(&records).get(EXCEPTION), Some(&2));
+    assert!(records.iter().all(|record| record.trace_id.is_empty() && record.span_id.is_empty()));
+}
+
+#[test]
+fn a_collector_without_logs_is_asked_once_and_not_complained_about() {
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.without_logs();
+        let run = failing_run(&collector, &[]);
+        let told = &run.summary()["telemetry"]["logs"];
+        assert_eq!((&told["is_unsupported"], &told["sent"]), (&true.into(), &0.into()));
+        assert!(told["lost"].as_u64() > Some(4), "{told}");
+        assert_eq!(collector.seen_logs(), 1);
+        let said = String::from_utf8_lossy(&run.output.stderr).into_owned();
+        assert!(!said.contains("collector"), "{said}");
+        assert_eq!(run.summary()["telemetry"]["delivered_final"], true);
+    }
+}
+
+#[test]
+fn events_can_be_turned_off_and_written_to_files() {
+    let collector = OtlpReceiver::http();
+    let (server, directory) = (mock(Script::default()), tempfile::tempdir().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let url = collector.otel_url();
+    let flags = ["--otel-url", &url, "--request-count", "2"];
+    let mut command = profile_command(&server.url(), directory.path(), &flags);
+    let output = command.env("OTEL_LOGS_EXPORTER", "none").output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    assert_eq!((collector.seen_logs(), run.summary()["telemetry"].get("logs")), (0, None));
+    let path = place.path().to_str().unwrap();
+    profile(&server.url(), &["--otel-file", path, "--request-count", "2"]).succeeded();
+    let lines = json_lines(&place.path().join("logs.jsonl"));
+    let text = serde_json::to_string(&lines).unwrap();
+    for name in ["aiperf.run.started", "aiperf.phase.ended", "aiperf.run.ended"] {
+        assert_eq!(text.matches(&format!("\"eventName\":\"{name}\"")).count(), 1, "{text}");
+    }
+}
