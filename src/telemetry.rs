@@ -549,9 +549,9 @@ fn connect<const N: usize>(
     }
     if let Some(files) = files.filter(|_| opened.iter().any(Option::is_none)) {
         let to_files = Connection::to_files(files)?;
-        opened.iter_mut().for_each(|connection| {
+        for connection in &mut opened {
             connection.get_or_insert_with(|| Arc::clone(&to_files));
-        });
+        }
     }
     let mut opened = opened.into_iter();
     Ok(std::array::from_fn(|_| opened.next().flatten()))

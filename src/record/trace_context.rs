@@ -114,8 +114,8 @@ impl TraceShare {
     }
 
     /// Returns the `tracestate` of the traces that the share covers: the threshold, from which a
-    /// backend computes how many requests a sampled one stands for (OpenTelemetry's "TraceState:
-    /// Probability Sampling"). `None` if it covers none.
+    /// backend computes how many requests a sampled one stands for, as OpenTelemetry's specification of
+    /// probability sampling has it. `None` if it covers none.
     #[must_use]
     pub(crate) fn tracestate(self) -> Option<String> {
         if self == Self::NONE {

@@ -2,6 +2,7 @@
 //! specification defines.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -52,16 +53,14 @@ impl Files {
         let mut line = line.ok_or_else(|| io::Error::other("the request is not valid"))?;
         line.push('\n');
         let mut open = self.open.lock();
-        let file = match open.remove(A::FILE) {
-            Some(file) => file,
-            None => {
+        let file = match open.entry(A::FILE) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
                 let path = self.directory.join(A::FILE);
-                OpenOptions::new().create(true).append(true).open(path)?
+                entry.insert(OpenOptions::new().create(true).append(true).open(path)?)
             }
         };
         // One call for the line: processes that share the file do not mix their lines.
-        (&file).write_all(line.as_bytes())?;
-        open.insert(A::FILE, file);
-        Ok(())
+        file.write_all(line.as_bytes())
     }
 }

@@ -74,6 +74,7 @@ struct State {
 }
 
 /// The trace and the span that an event belongs to.
+#[derive(Clone, Copy)]
 struct Place {
     context: TraceContext,
     is_sampled: bool,
@@ -153,29 +154,27 @@ impl Logs {
     }
 
     /// Emits the start and the end of a phase, once each.
-    pub(super) fn phase(&self, stats: &PhaseStats) {
-        let (starts, ends) = {
+    pub(super) fn phase(&self, phase: &PhaseStats) {
+        let (is_new, has_ended) = {
             let mut state = self.state.lock();
-            let ends = stats.requests_end.is_some() && state.ended.insert(stats.phase_index);
-            (state.started.insert(stats.phase_index), ends)
+            let has_ended = phase.requests_end.is_some() && state.ended.insert(phase.phase_index);
+            (state.started.insert(phase.phase_index), has_ended)
         };
-        let place = || {
-            let context = self.lifecycle.as_ref()?.phase(stats.phase_index);
-            Some(Place { context, is_sampled: true })
-        };
-        let emit = |name, at, attributes| {
-            let wall_ns = self.clock.wall_ns(at);
-            self.emit((name, SeverityNumber::Info), wall_ns, place(), attributes);
-        };
-        let mut attributes = phase_attributes(stats);
-        if starts {
-            let (of_start, _) = attributes.split_at(2);
-            emit(event::AIPERF_PHASE_STARTED, stats.start, of_start.to_vec());
+        if is_new {
+            // Nothing is known yet but which phase it is.
+            let attributes = phase_attributes(phase).into_iter().take(2).collect();
+            self.of_phase(event::AIPERF_PHASE_STARTED, phase, phase.start, attributes);
         }
-        if ends {
-            let end = stats.requests_end.unwrap_or(stats.now);
-            emit(event::AIPERF_PHASE_ENDED, end, std::mem::take(&mut attributes));
+        if has_ended {
+            let end = phase.requests_end.unwrap_or(phase.now);
+            self.of_phase(event::AIPERF_PHASE_ENDED, phase, end, phase_attributes(phase));
         }
+    }
+
+    fn of_phase(&self, name: &str, phase: &PhaseStats, at: Nanos, attributes: Vec<KeyValue>) {
+        let context = self.lifecycle.as_ref().map(|of| of.phase(phase.phase_index));
+        let place = context.map(|context| Place { context, is_sampled: true });
+        self.emit((name, SeverityNumber::Info), self.clock.wall_ns(at), place, attributes);
     }
 
     /// Emits an event for a failed request. Those that the run itself cancelled have not failed.

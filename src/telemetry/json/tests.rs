@@ -26,7 +26,7 @@ fn pair(key: &str, value: Any) -> KeyValue {
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
 
-fn resource() -> Option<Resource> {
+fn resource() -> Resource {
     let texts = ["x", "y"].map(|text| AnyValue { value: Some(Any::StringValue(text.into())) });
     let attributes = vec![
         pair("text", Any::StringValue("a \"b\"\n".into())),
@@ -35,7 +35,7 @@ fn resource() -> Option<Resource> {
         pair("ratio", Any::DoubleValue(0.25)),
         pair("list", Any::ArrayValue(ArrayValue { values: texts.to_vec() })),
     ];
-    Some(Resource { attributes, ..Resource::default() })
+    Resource { attributes, ..Resource::default() }
 }
 
 fn resource_as_json() -> Value {
@@ -50,8 +50,8 @@ fn resource_as_json() -> Value {
     ]})
 }
 
-fn scope() -> Option<InstrumentationScope> {
-    Some(InstrumentationScope { name: "s".into(), ..InstrumentationScope::default() })
+fn scope() -> InstrumentationScope {
+    InstrumentationScope { name: "s".into(), ..InstrumentationScope::default() }
 }
 
 fn parsed(body: &[u8], message: &Message) -> Value {
@@ -59,9 +59,10 @@ fn parsed(body: &[u8], message: &Message) -> Value {
 }
 
 fn metrics(metrics: Vec<Metric>) -> ExportMetricsServiceRequest {
-    let scope_metrics = vec![ScopeMetrics { scope: scope(), metrics, schema_url: "u".into() }];
+    let scope_metrics =
+        vec![ScopeMetrics { scope: Some(scope()), metrics, schema_url: "u".into() }];
     let of_resource =
-        ResourceMetrics { resource: resource(), scope_metrics, schema_url: "v".into() };
+        ResourceMetrics { resource: Some(resource()), scope_metrics, schema_url: "v".into() };
     ExportMetricsServiceRequest { resource_metrics: vec![of_resource] }
 }
 
@@ -190,8 +191,9 @@ fn spans_are_written_as_the_specification_has_them() {
         ..Span::default()
     };
     let scope_spans =
-        vec![ScopeSpans { scope: scope(), spans: vec![span], schema_url: String::new() }];
-    let of_resource = ResourceSpans { resource: resource(), scope_spans, ..Default::default() };
+        vec![ScopeSpans { scope: Some(scope()), spans: vec![span], schema_url: String::new() }];
+    let of_resource =
+        ResourceSpans { resource: Some(resource()), scope_spans, ..Default::default() };
     let request = ExportTraceServiceRequest { resource_spans: vec![of_resource] };
     let expected = json!({"resourceSpans": [{
         "resource": resource_as_json(),

@@ -102,112 +102,117 @@ fn a_tag_on_gitlab() {
     assert_eq!(found, expected);
 }
 
+/// Names and values.
+type Pairs = &'static [(&'static str, &'static str)];
+
+/// The variables of a job, and the attributes.
+const JOBS: [(Pairs, Pairs); 5] = [
+    (
+        &[
+            ("JENKINS_URL", "https://ci/"),
+            ("JOB_NAME", "bench"),
+            ("BUILD_TAG", "jenkins-bench-12"),
+            ("BUILD_URL", "https://ci/job/bench/12/"),
+            ("NODE_NAME", "built-in"),
+            ("GIT_URL", "https://bot:hunter2@git.example.com/team/app.git"),
+            ("GIT_BRANCH", "origin/main"),
+            ("GIT_COMMIT", "abc"),
+        ],
+        &[
+            ("cicd.pipeline.name", "bench"),
+            ("cicd.pipeline.run.id", "jenkins-bench-12"),
+            ("cicd.pipeline.run.url.full", "https://ci/job/bench/12/"),
+            ("cicd.worker.name", "built-in"),
+            ("vcs.repository.url.full", "https://git.example.com/team/app"),
+            ("vcs.repository.name", "app"),
+            ("vcs.ref.head.name", "origin/main"),
+            ("vcs.ref.head.revision", "abc"),
+            ("vcs.ref.type", "branch"),
+        ],
+    ),
+    (
+        &[
+            ("TF_BUILD", "True"),
+            ("BUILD_DEFINITIONNAME", "bench"),
+            ("BUILD_BUILDID", "41"),
+            ("SYSTEM_COLLECTIONURI", "https://dev.azure.com/org/"),
+            ("SYSTEM_TEAMPROJECT", "my team"),
+            ("AGENT_ID", "8"),
+            ("BUILD_REPOSITORY_URI", "https://org@dev.azure.com/org/app"),
+            ("BUILD_REPOSITORY_NAME", "org/app"),
+            ("BUILD_SOURCEBRANCH", "refs/heads/a/b"),
+            ("BUILD_SOURCEVERSION", "abc"),
+        ],
+        &[
+            ("cicd.pipeline.name", "bench"),
+            ("cicd.pipeline.run.id", "41"),
+            (
+                "cicd.pipeline.run.url.full",
+                "https://dev.azure.com/org/my%20team/_build/results?buildId=41",
+            ),
+            ("cicd.worker.id", "8"),
+            ("vcs.repository.url.full", "https://dev.azure.com/org/app"),
+            ("vcs.repository.name", "app"),
+            ("vcs.ref.head.name", "a/b"),
+            ("vcs.ref.head.revision", "abc"),
+            ("vcs.ref.type", "branch"),
+        ],
+    ),
+    (
+        &[
+            ("BUILDKITE", "true"),
+            ("BUILDKITE_BUILD_ID", "4735ba57"),
+            ("BUILDKITE_REPO", "git@github.com:acme/app.git"),
+            ("BUILDKITE_BRANCH", "main"),
+            ("BUILDKITE_COMMIT", "HEAD"),
+            ("BUILDKITE_PULL_REQUEST", "false"),
+        ],
+        &[
+            ("cicd.pipeline.run.id", "4735ba57"),
+            ("vcs.repository.url.full", "https://github.com/acme/app"),
+            ("vcs.repository.name", "app"),
+            ("vcs.ref.head.name", "main"),
+            ("vcs.ref.type", "branch"),
+        ],
+    ),
+    (
+        &[
+            ("CIRCLECI", "true"),
+            ("CIRCLE_WORKFLOW_ID", "w"),
+            ("CIRCLE_JOB", "bench"),
+            ("CIRCLE_REPOSITORY_URL", "ssh://git@github.com:22/acme/app.git"),
+            ("CIRCLE_TAG", "v2"),
+        ],
+        &[
+            ("cicd.pipeline.run.id", "w"),
+            ("cicd.pipeline.task.name", "bench"),
+            ("vcs.repository.url.full", "https://github.com/acme/app"),
+            ("vcs.ref.head.name", "v2"),
+            ("vcs.ref.type", "tag"),
+        ],
+    ),
+    (
+        &[
+            ("BITBUCKET_BUILD_NUMBER", "3"),
+            ("BITBUCKET_PIPELINE_UUID", "{1b}"),
+            ("BITBUCKET_GIT_HTTP_ORIGIN", "http://bitbucket.org/acme/app"),
+            ("BITBUCKET_BRANCH", "main"),
+            ("BITBUCKET_PR_ID", "9"),
+        ],
+        &[
+            ("cicd.pipeline.run.id", "{1b}"),
+            ("vcs.provider.name", "bitbucket"),
+            ("vcs.repository.url.full", "http://bitbucket.org/acme/app"),
+            ("vcs.ref.head.name", "main"),
+            ("vcs.ref.type", "branch"),
+            ("vcs.change.id", "9"),
+        ],
+    ),
+];
+
 #[test]
 fn jenkins_azure_buildkite_circleci_and_bitbucket() {
-    let table: [(&[(&str, &str)], &[(&str, &str)]); 5] = [
-        (
-            &[
-                ("JENKINS_URL", "https://ci/"),
-                ("JOB_NAME", "bench"),
-                ("BUILD_TAG", "jenkins-bench-12"),
-                ("BUILD_URL", "https://ci/job/bench/12/"),
-                ("NODE_NAME", "built-in"),
-                ("GIT_URL", "https://bot:hunter2@git.example.com/team/app.git"),
-                ("GIT_BRANCH", "origin/main"),
-                ("GIT_COMMIT", "abc"),
-            ],
-            &[
-                ("cicd.pipeline.name", "bench"),
-                ("cicd.pipeline.run.id", "jenkins-bench-12"),
-                ("cicd.pipeline.run.url.full", "https://ci/job/bench/12/"),
-                ("cicd.worker.name", "built-in"),
-                ("vcs.repository.url.full", "https://git.example.com/team/app"),
-                ("vcs.repository.name", "app"),
-                ("vcs.ref.head.name", "origin/main"),
-                ("vcs.ref.head.revision", "abc"),
-                ("vcs.ref.type", "branch"),
-            ],
-        ),
-        (
-            &[
-                ("TF_BUILD", "True"),
-                ("BUILD_DEFINITIONNAME", "bench"),
-                ("BUILD_BUILDID", "41"),
-                ("SYSTEM_COLLECTIONURI", "https://dev.azure.com/org/"),
-                ("SYSTEM_TEAMPROJECT", "my team"),
-                ("AGENT_ID", "8"),
-                ("BUILD_REPOSITORY_URI", "https://org@dev.azure.com/org/app"),
-                ("BUILD_REPOSITORY_NAME", "org/app"),
-                ("BUILD_SOURCEBRANCH", "refs/heads/a/b"),
-                ("BUILD_SOURCEVERSION", "abc"),
-            ],
-            &[
-                ("cicd.pipeline.name", "bench"),
-                ("cicd.pipeline.run.id", "41"),
-                (
-                    "cicd.pipeline.run.url.full",
-                    "https://dev.azure.com/org/my%20team/_build/results?buildId=41",
-                ),
-                ("cicd.worker.id", "8"),
-                ("vcs.repository.url.full", "https://dev.azure.com/org/app"),
-                ("vcs.repository.name", "app"),
-                ("vcs.ref.head.name", "a/b"),
-                ("vcs.ref.head.revision", "abc"),
-                ("vcs.ref.type", "branch"),
-            ],
-        ),
-        (
-            &[
-                ("BUILDKITE", "true"),
-                ("BUILDKITE_BUILD_ID", "4735ba57"),
-                ("BUILDKITE_REPO", "git@github.com:acme/app.git"),
-                ("BUILDKITE_BRANCH", "main"),
-                ("BUILDKITE_COMMIT", "HEAD"),
-                ("BUILDKITE_PULL_REQUEST", "false"),
-            ],
-            &[
-                ("cicd.pipeline.run.id", "4735ba57"),
-                ("vcs.repository.url.full", "https://github.com/acme/app"),
-                ("vcs.repository.name", "app"),
-                ("vcs.ref.head.name", "main"),
-                ("vcs.ref.type", "branch"),
-            ],
-        ),
-        (
-            &[
-                ("CIRCLECI", "true"),
-                ("CIRCLE_WORKFLOW_ID", "w"),
-                ("CIRCLE_JOB", "bench"),
-                ("CIRCLE_REPOSITORY_URL", "ssh://git@github.com:22/acme/app.git"),
-                ("CIRCLE_TAG", "v2"),
-            ],
-            &[
-                ("cicd.pipeline.run.id", "w"),
-                ("cicd.pipeline.task.name", "bench"),
-                ("vcs.repository.url.full", "https://github.com/acme/app"),
-                ("vcs.ref.head.name", "v2"),
-                ("vcs.ref.type", "tag"),
-            ],
-        ),
-        (
-            &[
-                ("BITBUCKET_BUILD_NUMBER", "3"),
-                ("BITBUCKET_PIPELINE_UUID", "{1b}"),
-                ("BITBUCKET_GIT_HTTP_ORIGIN", "http://bitbucket.org/acme/app"),
-                ("BITBUCKET_BRANCH", "main"),
-                ("BITBUCKET_PR_ID", "9"),
-            ],
-            &[
-                ("cicd.pipeline.run.id", "{1b}"),
-                ("vcs.provider.name", "bitbucket"),
-                ("vcs.repository.url.full", "http://bitbucket.org/acme/app"),
-                ("vcs.ref.head.name", "main"),
-                ("vcs.ref.type", "branch"),
-                ("vcs.change.id", "9"),
-            ],
-        ),
-    ];
-    for (variables, expected) in table {
+    for (variables, expected) in JOBS {
         assert_eq!(of(variables), map(expected), "{}", variables[0].0);
     }
 }
