@@ -10,11 +10,57 @@ mod prometheus;
 #[cfg(test)]
 mod tests;
 
+use crate::setting::named;
+
 pub(crate) use generated::{attribute, event, metric, span};
 pub use prometheus::{prometheus_label, prometheus_name};
 
 /// The conventions that names and boundaries are taken from.
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
+
+/// The newest GenAI conventions, which have left the others.
+pub(crate) const LATEST_GEN_AI_SCHEMA_URL: &str =
+    "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev";
+
+/// The newest of the other conventions.
+const LATEST_SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
+
+/// The versions of the GenAI conventions whose names are exported (`--otel-semconv`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Conventions {
+    /// 1.41.1, as OpenTelemetry's own instrumentations export them.
+    #[default]
+    V1_41,
+    /// The newest.
+    Latest,
+    /// Both, side by side.
+    Both,
+}
+
+named! { Conventions { "1.41" => V1_41, "latest" => Latest, "both" => Both } }
+
+impl Conventions {
+    /// Returns whether everything of `other` is exported.
+    pub(crate) fn include(self, other: Self) -> bool {
+        self == Self::Both || self == other
+    }
+
+    /// Returns the schema URL of a scope with the names of all conventions.
+    pub(crate) const fn scope_schema_url(self) -> &'static str {
+        match self {
+            Self::Latest => LATEST_GEN_AI_SCHEMA_URL,
+            Self::V1_41 | Self::Both => SCHEMA_URL,
+        }
+    }
+
+    /// Returns the schema URL of the resource, which has no names of the GenAI conventions.
+    pub(crate) const fn resource_schema_url(self) -> &'static str {
+        match self {
+            Self::Latest => LATEST_SCHEMA_URL,
+            Self::V1_41 | Self::Both => SCHEMA_URL,
+        }
+    }
+}
 
 /// The kind of an OpenTelemetry instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,7 @@ mod early_export;
 mod error;
 mod exemplars;
 mod files;
+mod gen_ai;
 mod instruments;
 mod json;
 mod logs;
@@ -38,7 +39,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
-use opentelemetry::metrics::MeterProvider as _;
+use opentelemetry::metrics::{Meter, MeterProvider as _};
 use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, InstrumentKind as SdkKind, PeriodicReader, SdkMeterProvider, Stream,
 };
@@ -56,7 +57,7 @@ use crate::metrics::{ClientHealth, Metric, SteadyState};
 use crate::record::TraceContext;
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
-use crate::semconv::SCHEMA_URL;
+use crate::semconv::{Conventions, LATEST_GEN_AI_SCHEMA_URL};
 use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
 
@@ -75,6 +76,7 @@ use self::connection::Connection;
 use self::early_export::EarlyExport;
 use self::exemplars::{ExemplarFilter, Exemplars, Offers};
 use self::files::Files;
+use self::gen_ai::GenAiMeters;
 use self::instruments::Instruments;
 use self::logs::Logs;
 use self::reconcile::Expected;
@@ -155,6 +157,8 @@ pub struct Telemetry {
     tee: Arc<TeeState>,
     exponential: bool,
     exemplars: ExemplarFilter,
+    /// The GenAI conventions of the run's requests.
+    conventions: Conventions,
     endpoint: Option<String>,
     /// `None` after `finish` has taken it.
     provider: Lock<Option<SdkMeterProvider>>,
@@ -186,6 +190,7 @@ impl Telemetry {
         let settings = Settings::resolve(config, environment)?;
         let exponential = settings.exponential;
         let (temporality, filter) = (settings.temporality, settings.exemplars);
+        let conventions = settings.conventions;
         let resources = Resources::new(config, identity, &settings);
         let files = settings.files.as_deref().map(Files::create).transpose()?.map(Arc::new);
         let destinations = [settings.destination, settings.traces, settings.logs];
@@ -197,11 +202,24 @@ impl Telemetry {
             let (parent, state) = &settings.parent;
             let parent = parent.as_ref().and_then(|of| Parent::given(of, state.as_deref()));
             let lifecycle = Arc::new(Lifecycle::start(identity, parent));
-            Traces::start(connection, sample, who, lifecycle, &resources.traces, settings.interval)
+            Traces::start(
+                connection,
+                sample,
+                who,
+                lifecycle,
+                (&resources.traces, conventions),
+                settings.interval,
+            )
         });
         let logs = to_logs.map(|connection| {
             let lifecycle = traces.as_ref().map(Traces::lifecycle);
-            Logs::start(connection, who, lifecycle, &resources.traces, settings.interval)
+            Logs::start(
+                connection,
+                who,
+                lifecycle,
+                (&resources.traces, conventions),
+                settings.interval,
+            )
         });
         let scrapes = connection
             .clone()
@@ -224,11 +242,13 @@ impl Telemetry {
             .with_reader(PeriodicReader::builder(tee).with_interval(interval).build())
             .with_view(move |instrument: &Instrument| view(instrument, limit, exponential))
             .build();
-        let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
-            .with_version(env!("CARGO_PKG_VERSION"))
-            .with_schema_url(SCHEMA_URL)
-            .build();
-        let meter = provider.meter_with_scope(scope);
+        let meter = meter(&provider, conventions.scope_schema_url());
+        let operation = identity.endpoint_type.traits().operation_name;
+        let gen_ai = GenAiMeters {
+            conventions: gen_ai::of_operation(conventions, operation),
+            v1_41: meter.clone(),
+            latest: self::meter(&provider, LATEST_GEN_AI_SCHEMA_URL),
+        };
 
         let timing =
             config.streams.timing.then(|| Lock::new(Timing::new(&meter, describe.of_phases())));
@@ -237,8 +257,10 @@ impl Telemetry {
             client.run(identity);
             Lock::new(client)
         });
-        let instruments =
-            config.streams.metrics.then(|| Instruments::new(meter, catalogue, describe, exemplars));
+        let instruments = config
+            .streams
+            .metrics
+            .then(|| Instruments::new(meter, &gen_ai, catalogue, describe, exemplars));
         let provider = Lock::new(Some(provider));
         let is_early = AtomicBool::new(endpoint.is_some() && interval > FIRST_EXPORT);
         let tee = state;
@@ -252,6 +274,7 @@ impl Telemetry {
             tee,
             exponential,
             exemplars: filter,
+            conventions: gen_ai.conventions,
             endpoint,
             provider,
             is_early,
@@ -445,7 +468,7 @@ impl Telemetry {
     fn expected(&self, totals: &RunTotals) -> Vec<Expected> {
         let mut expected = Vec::new();
         if self.instruments.is_some() {
-            expected.extend(reconcile::of_requests(totals));
+            expected.extend(reconcile::of_requests(totals, self.conventions));
         }
         if self.client.is_some() {
             let lost_traces = self.traces.as_ref().map(Traces::lost);
@@ -521,6 +544,15 @@ impl Telemetry {
             _ => Flushed::Not,
         }
     }
+}
+
+/// Returns the meter whose names are those of the conventions at `schema_url`.
+fn meter(provider: &SdkMeterProvider, schema_url: &'static str) -> Meter {
+    let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .with_schema_url(schema_url)
+        .build();
+    provider.meter_with_scope(scope)
 }
 
 /// Opens the connections of the signals. Those that are reached alike share one, and a signal without

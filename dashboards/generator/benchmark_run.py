@@ -7,16 +7,15 @@ from .grafana import (
 )
 from .grafana import dashboard as whole
 from .queries import (
-    PHASE, REQUEST, RUN, by_shard, filled, last, of, or_none, or_zero, quantile, rate, speed, total,
-    while_active,
+    PHASE, REQUEST, RUN, by_shard, ended, filled, in_either, last, of, or_none, or_zero, quantile, rate,
+    speed, total, while_active,
 )
 
 BY_SHARD = "{{shard}}"
 AT_END = "at the phase's end"
 OK, FAILED = of("aiperf_request_count_total"), of("aiperf_error_request_count_total")
-ENDED = of("gen_ai_client_operation_duration_seconds_count")
-OUTPUT = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="output"')
-INPUT = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="input"')
+OUTPUT = of("aiperf_output_sequence_length_sum")
+INPUT = of("aiperf_input_sequence_length_sum")
 ELAPSED = f'max({last(of("aiperf_timing_phase_elapsed_sec_seconds", PHASE))})'
 REQUESTS_IN_FLIGHT = of("aiperf_timing_requests_in_flight", PHASE)
 OBJECTIVES = 'aiperf_run_objectives!=""'
@@ -95,7 +94,7 @@ def header():
         stat("Succeeded", "Successful requests of the phase.", COUNT,
              now(or_zero(total(OK)), "succeeded")),
         stat("Failed", "Fraction of ended requests that failed or were cancelled; see Errors for the reasons.",
-             "percentunit", now(f"({failed}) / {total(ENDED)}", "fraction"),
+             "percentunit", now(f"({failed}) / {ended(total)}", "fraction"),
              steps=good_until(0.001, 0.01), decimals=2),
         stat("Requests per second", "Successful requests per second: the final result, or until the "
              "end the average so far.", "reqps",
@@ -111,7 +110,7 @@ def header():
              decimals=2, none="no objectives"),
         stat("Good requests", "Fraction of all ended requests, failed ones included, that met every "
              "objective of --goodput.", "percentunit",
-             now(f"{good} / {total(ENDED)}", "fraction"), decimals=2, none="no objectives"),
+             now(f"{good} / {ended(total)}", "fraction"), decimals=2, none="no objectives"),
         exact_stat("TTFT p50", "Median time to first token, of streamed responses.",
                    "time_to_first_token_seconds", 50),
         exact_stat("TTFT p99", "99th percentile of the time to first token, of streamed responses.",
@@ -156,7 +155,7 @@ def goodput():
               active(speed(good), "good"), active(speed(OK), "succeeded"), width=12),
         lines("Good requests", "Fraction of all ended requests, failed ones included, that met every "
               "objective of --goodput.", "percentunit",
-              active(f"{speed(good)} / {speed(ENDED)}", "good"), width=12, max=1),
+              active(f"{speed(good)} / {ended(speed)}", "good"), width=12, max=1),
         collapsed=True,
     )
 
@@ -239,8 +238,8 @@ def reported():
 
 def errors():
     """What failed, and how."""
-    failed = of("gen_ai_client_operation_duration_seconds_bucket", extra='error_type!=""')
-    after = f"histogram_quantile(0.5, sum by (le, error_type) ({rate(failed)}))"
+    failed = lambda metric: rate(of(f"{metric}_bucket", extra='error_type!=""'))
+    after = in_either(lambda metric: f"histogram_quantile(0.5, sum by (le, error_type) ({failed(metric)}))")
     return row(
         "Errors",
         lines("Errors per second", "Failed requests, by error type; _OTHER is a connection that broke "

@@ -110,7 +110,7 @@ def prefill(metric):
     """Prompt tokens, of both."""
     return counted("Prefill throughput", "Prompt tokens per second, counted by the server and by the client "
                    "as requests end. The server's count includes the chat template.", TOKENS,
-                   of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="input"'), metric)
+                   of("aiperf_input_sequence_length_sum"), metric)
 
 
 def breakdown(title, description, metric):
@@ -127,7 +127,7 @@ def client():
         now(f"count(count by (instance) ({last(server(sign))}))", kind) for kind, sign in SIGNS.items()
     ]
     in_flight = f'sum({of("aiperf_timing_requests_in_flight", PHASE)})'
-    output = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="output"')
+    output = of("aiperf_output_sequence_length_sum")
     return [
         row(
             "Where the time went",

@@ -6,7 +6,7 @@ from .grafana import (
     variable,
 )
 from .grafana import dashboard as whole
-from .queries import RUN_LABELS, by_run, by_shard, last, quantile, rate
+from .queries import RUN_LABELS, by_run, by_shard, in_either, last, quantile, rate
 
 ATTRIBUTE = '$attribute=~"$value"'
 PHASE = 'aiperf_benchmark_phase="$phase"'
@@ -48,7 +48,7 @@ def result(metric, percentile):
 
 SENT = added("aiperf_timing_requests_sent_total")
 FAILED = f"({added('aiperf_error_request_count_total', REQUESTS)} or 0 * {SENT})"
-ENDED = added("gen_ai_client_operation_duration_seconds_count", REQUESTS)
+ENDED = f"({in_either(lambda metric: added(f'{metric}_count', REQUESTS))})"
 HAVE_OBJECTIVES = added("aiperf_goodput_per_second")
 GOOD = (
     f"({added('aiperf_good_request_count_total', REQUESTS)} or 0 * {HAVE_OBJECTIVES}) / {ENDED}"
@@ -202,7 +202,7 @@ def overlaid():
         f"histogram_quantile(0.99, sum by (le) (rate(aiperf_{name}_bucket{{{which}}}{window})))"
     )
     output = lambda which, window: (
-        f'sum(rate(gen_ai_client_token_usage_sum{{{which}, gen_ai_token_type="output"}}{window})) > 0'
+        f"sum(rate(aiperf_output_sequence_length_sum{{{which}}}{window})) > 0"
     )
     part = lambda title, text, unit, made, **more: lines(
         title, f"{text} {moved}", unit, *pair(made), **more

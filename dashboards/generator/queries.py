@@ -49,6 +49,18 @@ def by_clause(by):
     return f" by ({by}) " if by else ""
 
 
+def in_either(made, joined=" or "):
+    """Returns what `made` makes of the durations of requests, whichever of the GenAI conventions a run
+    exports."""
+    names = ("gen_ai_client_operation_duration_seconds", "gen_ai_client_inference_duration_seconds")
+    return joined.join(made(name) for name in names)
+
+
+def ended(made, matchers=REQUEST):
+    """Returns what `made` makes of the number of requests that have ended."""
+    return f"({in_either(lambda metric: made(of(f'{metric}_count', matchers)))})"
+
+
 def or_zero(expr):
     """Returns `expr`, or 0 if the run does not have such a series yet."""
     return f'{expr} or 0 * {total(of("aiperf_timing_requests_sent_total", PHASE))}'

@@ -1,7 +1,7 @@
 """What all three dashboards have: names, links, the choice of model and run."""
 
 from .grafana import choice, link, phase_regions, variable
-from .queries import RUN, RUN_LABELS, by_run, of, rate
+from .queries import RUN, RUN_LABELS, by_run, in_either, of, rate
 
 RUN_UID, SERVER_UID, COMPARE_UID = "aiperf-run", "aiperf-server", "aiperf-compare"
 
@@ -13,7 +13,7 @@ LINKS = {
 
 # What every run has from its first request on, and what tells its models apart.
 SENT = "aiperf_timing_requests_sent_total"
-STARTED = f'{{__name__=~"{SENT}|gen_ai_client_operation_duration_seconds_count"'
+STARTED = f'{{__name__=~"{SENT}|{in_either(lambda metric: f"{metric}_count", "|")}"'
 
 # What `aiperf_run_info` says of a run, with the headings of its columns.
 SETTINGS = {

@@ -34,6 +34,7 @@ use crate::dataset::{
 };
 use crate::endpoint::EndpointType;
 use crate::run::ClientTables;
+use crate::semconv::Conventions;
 use crate::setting::named;
 use crate::telemetry::{Temporality, TraceSample};
 
@@ -335,6 +336,13 @@ pub(super) struct OutputArgs {
     /// last export [default: cumulative]
     #[arg(long, value_name = "TEMPORALITY", value_parser = choice::<Temporality>())]
     pub(super) otel_temporality: Option<Temporality>,
+    /// GenAI conventions whose names are exported over OTLP [default: 1.41]
+    #[arg(long, value_name = "VERSION", value_parser = choice::<Conventions>())]
+    pub(super) otel_semconv: Option<Conventions>,
+    /// Also export latencies that servers report under the names of the GenAI conventions
+    /// (gen_ai.server.*)
+    #[arg(long)]
+    pub(super) otel_server_semconv: bool,
     /// Requests to export as traces: a comma-separated list of all, errors, a percentage (5%) or
     /// the slowest N (slowest:20) [default: none]
     #[arg(long, value_name = "SAMPLE")]

@@ -520,6 +520,8 @@ fn telemetry(
         provider: flags.gen_ai_provider.clone(),
         exponential_histograms: flags.otel_histograms.map(|kind| kind == Histograms::Exponential),
         temporality: flags.otel_temporality,
+        conventions: flags.otel_semconv,
+        translates_servers: flags.otel_server_semconv,
         trace_sample,
         trace_random_flag: flags.trace_random_flag,
         ci_run_on_metrics: flags.otel_ci_run_id,

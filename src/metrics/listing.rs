@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::metric::{Metric, MetricFlags};
 use super::registry::Registry;
-use crate::semconv::MetricSpec;
+use crate::semconv::{Conventions, MetricSpec};
 
 /// Renders a table with one line per metric below a header.
 #[must_use]
@@ -90,6 +90,11 @@ fn otel(metric: &Metric) -> Value {
     if let Some(definition) = metric.gen_ai() {
         otel["gen_ai_name"] = definition.name.into();
         otel["gen_ai_prometheus_name"] = MetricSpec::from(definition).prometheus_name().into();
+    }
+    if let Some(definition) = metric.gen_ai_of(Conventions::Latest) {
+        otel["gen_ai_latest_name"] = definition.name.into();
+        let name = MetricSpec::from(definition).prometheus_name();
+        otel["gen_ai_latest_prometheus_name"] = name.into();
     }
     otel
 }

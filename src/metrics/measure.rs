@@ -83,7 +83,8 @@ impl Measurer {
             let observation = self.observation(&record, response.error.clone(), None, values);
             (response, observation)
         });
-        MeasuredRecord { record, response, observation }
+        let is_text = self.is_text(&record, &response);
+        MeasuredRecord { record, response, observation, is_text }
     }
 
     fn read(&self, record: &RequestRecord) -> (ParsedResponse, Observation) {
@@ -142,17 +143,35 @@ impl Measurer {
         self.dataset.conversations.get(record.turn.conversation)?.turns.get(record.turn.turn)
     }
 
-    /// Returns the media of a kind in the request: of its own turn and of the turns that it
-    /// repeats.
+    /// Returns whether the request and its response consist of text alone. This is not known of
+    /// messages and bodies that are sent unchanged.
+    fn is_text(&self, record: &RequestRecord, response: &ParsedResponse) -> bool {
+        let traits = self.endpoint.traits();
+        let speaks = response.usage.as_ref().and_then(|usage| usage.completion_audio_tokens);
+        let is_plain = |turn: &Turn| {
+            turn.media.is_empty() && turn.messages.is_none() && turn.raw_payload.is_none()
+        };
+        traits.produces_tokens
+            && traits.tokenizes_input
+            && speaks.is_none_or(|tokens| tokens == 0)
+            && self.turns(record).all(is_plain)
+    }
+
+    /// Returns the media of a kind in the request.
     fn media(&self, record: &RequestRecord, kind: MediaKinds) -> impl Iterator<Item = &Media> {
+        let media = self.turns(record).flat_map(|turn| &turn.media);
+        media.filter(move |media| media.kind == kind)
+    }
+
+    /// Returns the turns in the request: its own, and those that it repeats.
+    fn turns(&self, record: &RequestRecord) -> impl Iterator<Item = &Turn> {
         let (conversation, turn) = (record.turn.conversation, record.turn.turn);
         let found = self.dataset.conversations.get(conversation);
         let repeats = self.endpoint.traits().repeats_history;
-        let turns = found.into_iter().flat_map(move |found| {
+        found.into_iter().flat_map(move |found| {
             let first = if repeats { found.repeated(turn).start } else { turn };
             found.turns.iter().take(turn + 1).skip(first)
-        });
-        turns.flat_map(|turn| &turn.media).filter(move |media| media.kind == kind)
+        })
     }
 
     /// Returns the number of earlier responses that the request lacks.

@@ -3,7 +3,7 @@
 use super::metric::{Kind, Metric, MetricFlags};
 use super::steady::HEADLINES;
 use super::tag::{self, MetricTag};
-use crate::semconv::{Definition, InstrumentKind, MetricSpec, metric};
+use crate::semconv::{Conventions, Definition, InstrumentKind, MetricSpec, metric};
 use crate::units::Unit;
 
 /// An `aiperf.<tag>` instrument and the conversion from the metric's own unit.
@@ -38,20 +38,138 @@ impl Scale {
     }
 }
 
-/// The metrics that the GenAI semantic conventions define an instrument for.
-const GEN_AI: &[(MetricTag, &Definition)] = &[
-    (tag::REQUEST_LATENCY, &metric::GEN_AI_CLIENT_OPERATION_DURATION),
-    (tag::TIME_TO_FIRST_TOKEN, &metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK),
-    (tag::INTER_TOKEN_LATENCY, &metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK),
-    (tag::INPUT_SEQUENCE_LENGTH, &metric::GEN_AI_CLIENT_TOKEN_USAGE),
-    (tag::OUTPUT_SEQUENCE_LENGTH, &metric::GEN_AI_CLIENT_TOKEN_USAGE),
-];
+/// An instrument of the GenAI semantic conventions that has the values of a metric.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GenAi {
+    /// The version that has the instrument; never both.
+    pub(crate) of: Conventions,
+    pub(crate) tag: MetricTag,
+    pub(crate) definition: &'static Definition,
+    pub(crate) points: GenAiPoints,
+}
+
+/// Which points of a GenAI instrument have the values of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GenAiPoints {
+    /// All.
+    All,
+    /// Those of successful requests; failed ones have others.
+    Succeeded,
+    /// Those with this `gen_ai.token.type`.
+    TokenType(&'static str),
+    /// All, by `gen_ai.token.modality`; requests without usage count 0.
+    Modality,
+}
+
+/// The instruments of both versions of the conventions.
+pub(crate) const GEN_AI: &[GenAi] = {
+    use Conventions::{Latest, V1_41};
+    use GenAiPoints::{All, Modality, Succeeded, TokenType};
+    const fn row(
+        of: Conventions,
+        tag: MetricTag,
+        definition: &'static Definition,
+        points: GenAiPoints,
+    ) -> GenAi {
+        GenAi { of, tag, definition, points }
+    }
+    &[
+        row(V1_41, tag::REQUEST_LATENCY, &metric::GEN_AI_CLIENT_OPERATION_DURATION, Succeeded),
+        row(
+            V1_41,
+            tag::TIME_TO_FIRST_TOKEN,
+            &metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
+            All,
+        ),
+        row(
+            V1_41,
+            tag::INTER_TOKEN_LATENCY,
+            &metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
+            All,
+        ),
+        row(
+            V1_41,
+            tag::INPUT_SEQUENCE_LENGTH,
+            &metric::GEN_AI_CLIENT_TOKEN_USAGE,
+            TokenType("input"),
+        ),
+        // Reasoning is billed and counted as output, so it is included here.
+        row(
+            V1_41,
+            tag::OUTPUT_SEQUENCE_LENGTH,
+            &metric::GEN_AI_CLIENT_TOKEN_USAGE,
+            TokenType("output"),
+        ),
+        row(
+            Latest,
+            tag::TIME_TO_FIRST_TOKEN,
+            &metric::GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK,
+            All,
+        ),
+        row(
+            Latest,
+            tag::INTER_CHUNK_LATENCY,
+            &metric::GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK,
+            All,
+        ),
+        row(
+            Latest,
+            tag::INPUT_SEQUENCE_LENGTH,
+            &metric::GEN_AI_CLIENT_INFERENCE_OPERATION_INPUT_TOKENS,
+            Succeeded,
+        ),
+        row(
+            Latest,
+            tag::OUTPUT_SEQUENCE_LENGTH,
+            &metric::GEN_AI_CLIENT_INFERENCE_OPERATION_OUTPUT_TOKENS,
+            Succeeded,
+        ),
+        row(
+            Latest,
+            tag::USAGE_PROMPT_TOKENS,
+            &metric::GEN_AI_CLIENT_INFERENCE_USAGE_INPUT_TOKENS,
+            Modality,
+        ),
+        row(
+            Latest,
+            tag::USAGE_COMPLETION_TOKENS,
+            &metric::GEN_AI_CLIENT_INFERENCE_USAGE_OUTPUT_TOKENS,
+            Modality,
+        ),
+        row(
+            Latest,
+            tag::USAGE_PROMPT_CACHE_READ_TOKENS,
+            &metric::GEN_AI_CLIENT_INFERENCE_USAGE_CACHE_READ_INPUT_TOKENS,
+            Modality,
+        ),
+        row(
+            Latest,
+            tag::USAGE_PROMPT_CACHE_WRITE_TOKENS,
+            &metric::GEN_AI_CLIENT_INFERENCE_USAGE_CACHE_WRITE_INPUT_TOKENS,
+            Modality,
+        ),
+        row(
+            Latest,
+            tag::USAGE_REASONING_TOKENS,
+            &metric::GEN_AI_CLIENT_INFERENCE_USAGE_REASONING_OUTPUT_TOKENS,
+            Modality,
+        ),
+    ]
+};
 
 impl Metric {
-    /// Returns the instrument of the GenAI semantic conventions that has the metric too.
+    /// Returns the instrument of the GenAI semantic conventions 1.41.1 that has the metric too.
     #[must_use]
     pub fn gen_ai(&self) -> Option<&'static Definition> {
-        GEN_AI.iter().find(|(tag, _)| *tag == self.tag).map(|(_, definition)| *definition)
+        self.gen_ai_of(Conventions::V1_41)
+    }
+
+    /// Returns the instrument of one version of the GenAI semantic conventions that has the metric
+    /// too.
+    #[must_use]
+    pub(crate) fn gen_ai_of(&self, version: Conventions) -> Option<&'static Definition> {
+        let found = GEN_AI.iter().find(|row| row.tag == self.tag && row.of == version);
+        found.map(|row| row.definition)
     }
 
     /// Returns the metric's instrument; `None` for internal and experimental metrics, for

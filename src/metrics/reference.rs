@@ -7,7 +7,7 @@ use super::catalogue::{FAMILIES, Family};
 use super::listing::flag_names;
 use super::metric::Metric;
 use super::otel::Instrument;
-use crate::semconv::{self, InstrumentKind, MetricSpec};
+use crate::semconv::{self, Conventions, InstrumentKind, MetricSpec};
 
 /// The command that regenerates the files.
 pub const REGENERATE: &str = "UPDATE=1 cargo test --test integration metrics";
@@ -76,13 +76,17 @@ fn unit(metric: &Metric) -> String {
 fn in_otel(metric: &Metric) -> String {
     let Some(Instrument { spec, .. }) = metric.main_instrument() else { return "none".to_owned() };
     let own = format!("{} `{}` in `{}`", spec.kind.as_str(), spec.name, spec.unit);
-    metric.gen_ai().map_or_else(|| own.clone(), |gen_ai| format!("{own}, and `{}`", gen_ai.name))
+    let known = metric.gen_ai().map(|gen_ai| format!(", and `{}`", gen_ai.name));
+    let newest = metric.gen_ai_of(Conventions::Latest);
+    let newest = newest.map(|gen_ai| format!(", in the newest conventions `{}`", gen_ai.name));
+    [Some(own), known, newest].into_iter().flatten().collect()
 }
 
 /// Returns the metric's names in Prometheus, including that of the conventions' instrument.
 fn in_prometheus(metric: &Metric) -> String {
     let specs = metric.main_instrument().map(|instrument| instrument.spec);
-    let specs = specs.into_iter().chain(metric.gen_ai().map(MetricSpec::from));
+    let gen_ai = [Conventions::V1_41, Conventions::Latest].map(|version| metric.gen_ai_of(version));
+    let specs = specs.into_iter().chain(gen_ai.into_iter().flatten().map(MetricSpec::from));
     let names: Vec<String> = specs.map(|spec| format!("`{}`", spec.prometheus_name())).collect();
     names.join(", and ")
 }
@@ -116,7 +120,9 @@ pub fn otlp_table() -> String {
 /// The text above the tables.
 const OTLP_TABLE: &str = "\
 The [metric reference](metrics.md) describes what each metric measures, and the \
-[OTLP guide](otlp.md) how metrics reach Prometheus.\n\n\
+[OTLP guide](otlp.md) how metrics reach Prometheus. `gen_ai.client.inference.*` are exported \
+with [`--otel-semconv`](otlp.md#genai-conventions) only, and `gen_ai.server.*` with \
+`--otel-server-semconv`.\n\n\
 Labels:\n\n\
 - *request*: `gen_ai_operation_name`, `gen_ai_provider_name`, `gen_ai_request_model`, \
 `aiperf_benchmark_phase`; if known, `gen_ai_response_model`, `server_address`, `server_port`; \
@@ -138,6 +144,13 @@ fn labels(spec: &MetricSpec) -> &'static str {
         || spec.kind == InstrumentKind::Counter && !spec.name.starts_with("aiperf.timing.");
     match spec.name.as_str() {
         "gen_ai.client.token.usage" => "request, `gen_ai_token_type`",
+        name if name.starts_with("gen_ai.server.") => {
+            "`gen_ai_operation_name`, `gen_ai_provider_name`, `gen_ai_request_model`, \
+             `aiperf_server_metric`, and those of the server"
+        }
+        name if name.starts_with("gen_ai.client.inference.usage.") => {
+            "request without `error_type`, `gen_ai_token_modality`"
+        }
         "aiperf.client.queue.spilled"
         | "aiperf.client.traces.lost"
         | "aiperf.client.error_bound.throughput" => "phase",

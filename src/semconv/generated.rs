@@ -49,6 +49,8 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_RUN_OUTPUT_TOKENS: &str = "aiperf.run.output_tokens";
     /// `aiperf.run.url`
     pub(crate) const AIPERF_RUN_URL: &str = "aiperf.run.url";
+    /// `aiperf.server.metric`
+    pub(crate) const AIPERF_SERVER_METRIC: &str = "aiperf.server.metric";
     /// `aiperf.session.number`
     pub(crate) const AIPERF_SESSION_NUMBER: &str = "aiperf.session.number";
     /// `aiperf.shard.count`
@@ -129,6 +131,8 @@ pub(crate) mod attribute {
     pub(crate) const GEN_AI_RESPONSE_MODEL: &str = "gen_ai.response.model";
     /// `gen_ai.response.time_to_first_chunk`
     pub(crate) const GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK: &str = "gen_ai.response.time_to_first_chunk";
+    /// `gen_ai.token.modality`
+    pub(crate) const GEN_AI_TOKEN_MODALITY: &str = "gen_ai.token.modality";
     /// `gen_ai.token.type`
     pub(crate) const GEN_AI_TOKEN_TYPE: &str = "gen_ai.token.type";
     /// `gen_ai.usage.cache_creation.input_tokens`
@@ -293,6 +297,123 @@ pub(crate) mod metric {
         unit: "{token}",
         brief: "Number of input and output tokens used",
         boundaries: &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0],
+    };
+
+    /// GenAI client inference operation duration. `s`, histogram.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_DURATION: Definition = Definition {
+        name: "gen_ai.client.inference.duration",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "GenAI client inference operation duration",
+        boundaries: &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+    };
+
+    /// Time to receive the first chunk, measured from when the client issues the generation request to when the first chunk is received in the response stream. `s`, histogram.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK: Definition = Definition {
+        name: "gen_ai.client.inference.time_to_first_chunk",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time to receive the first chunk, measured from when the client issues the generation request to when the first chunk is received in the response stream",
+        boundaries: &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+    };
+
+    /// Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed from the end of the previous chunk to the end of the current chunk. `s`, histogram.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK: Definition = Definition {
+        name: "gen_ai.client.inference.time_per_output_chunk",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed from the end of the previous chunk to the end of the current chunk",
+        boundaries: &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+    };
+
+    /// The number of input (prompt) tokens used, including cached tokens. `{token}`, counter.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_USAGE_INPUT_TOKENS: Definition = Definition {
+        name: "gen_ai.client.inference.usage.input_tokens",
+        kind: InstrumentKind::Counter,
+        unit: "{token}",
+        brief: "The number of input (prompt) tokens used, including cached tokens",
+        boundaries: &[],
+    };
+
+    /// The number of output (completion) tokens used, including reasoning tokens. `{token}`, counter.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_USAGE_OUTPUT_TOKENS: Definition = Definition {
+        name: "gen_ai.client.inference.usage.output_tokens",
+        kind: InstrumentKind::Counter,
+        unit: "{token}",
+        brief: "The number of output (completion) tokens used, including reasoning tokens",
+        boundaries: &[],
+    };
+
+    /// The number of input tokens served from a provider-managed cache. `{token}`, counter.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_USAGE_CACHE_READ_INPUT_TOKENS: Definition = Definition {
+        name: "gen_ai.client.inference.usage.cache_read.input_tokens",
+        kind: InstrumentKind::Counter,
+        unit: "{token}",
+        brief: "The number of input tokens served from a provider-managed cache",
+        boundaries: &[],
+    };
+
+    /// The number of input tokens written to a provider-managed cache. `{token}`, counter.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_USAGE_CACHE_WRITE_INPUT_TOKENS: Definition = Definition {
+        name: "gen_ai.client.inference.usage.cache_write.input_tokens",
+        kind: InstrumentKind::Counter,
+        unit: "{token}",
+        brief: "The number of input tokens written to a provider-managed cache",
+        boundaries: &[],
+    };
+
+    /// The number of output tokens used for reasoning (e.g. chain-of-thought, extended thinking). `{token}`, counter.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_USAGE_REASONING_OUTPUT_TOKENS: Definition = Definition {
+        name: "gen_ai.client.inference.usage.reasoning.output_tokens",
+        kind: InstrumentKind::Counter,
+        unit: "{token}",
+        brief: "The number of output tokens used for reasoning (e.g. chain-of-thought, extended thinking)",
+        boundaries: &[],
+    };
+
+    /// The number of input (prompt) tokens used per inference operation. `{token}`, histogram.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_OPERATION_INPUT_TOKENS: Definition = Definition {
+        name: "gen_ai.client.inference.operation.input_tokens",
+        kind: InstrumentKind::Histogram,
+        unit: "{token}",
+        brief: "The number of input (prompt) tokens used per inference operation",
+        boundaries: &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0],
+    };
+
+    /// The number of output (completion) tokens used per inference operation. `{token}`, histogram.
+    pub(crate) const GEN_AI_CLIENT_INFERENCE_OPERATION_OUTPUT_TOKENS: Definition = Definition {
+        name: "gen_ai.client.inference.operation.output_tokens",
+        kind: InstrumentKind::Histogram,
+        unit: "{token}",
+        brief: "The number of output (completion) tokens used per inference operation",
+        boundaries: &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0],
+    };
+
+    /// Generative AI server request duration such as time-to-last byte or last output token. `s`, histogram.
+    pub(crate) const GEN_AI_SERVER_REQUEST_DURATION: Definition = Definition {
+        name: "gen_ai.server.request.duration",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Generative AI server request duration such as time-to-last byte or last output token",
+        boundaries: &[],
+    };
+
+    /// Time per output token generated after the first token for successful responses. `s`, histogram.
+    pub(crate) const GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN: Definition = Definition {
+        name: "gen_ai.server.time_per_output_token",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time per output token generated after the first token for successful responses",
+        boundaries: &[],
+    };
+
+    /// Time to generate first token for successful responses. `s`, histogram.
+    pub(crate) const GEN_AI_SERVER_TIME_TO_FIRST_TOKEN: Definition = Definition {
+        name: "gen_ai.server.time_to_first_token",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time to generate first token for successful responses",
+        boundaries: &[],
     };
 
     /// Total requests dispatched in this phase. `1`, counter.
@@ -674,11 +795,24 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 46] = [
+    pub(crate) const ALL: [&Definition; 59] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
         &GEN_AI_CLIENT_TOKEN_USAGE,
+        &GEN_AI_CLIENT_INFERENCE_DURATION,
+        &GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK,
+        &GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK,
+        &GEN_AI_CLIENT_INFERENCE_USAGE_INPUT_TOKENS,
+        &GEN_AI_CLIENT_INFERENCE_USAGE_OUTPUT_TOKENS,
+        &GEN_AI_CLIENT_INFERENCE_USAGE_CACHE_READ_INPUT_TOKENS,
+        &GEN_AI_CLIENT_INFERENCE_USAGE_CACHE_WRITE_INPUT_TOKENS,
+        &GEN_AI_CLIENT_INFERENCE_USAGE_REASONING_OUTPUT_TOKENS,
+        &GEN_AI_CLIENT_INFERENCE_OPERATION_INPUT_TOKENS,
+        &GEN_AI_CLIENT_INFERENCE_OPERATION_OUTPUT_TOKENS,
+        &GEN_AI_SERVER_REQUEST_DURATION,
+        &GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN,
+        &GEN_AI_SERVER_TIME_TO_FIRST_TOKEN,
         &AIPERF_TIMING_REQUESTS_SENT,
         &AIPERF_TIMING_REQUESTS_COMPLETED,
         &AIPERF_TIMING_REQUESTS_CANCELLED,

@@ -1,6 +1,6 @@
 //! Generates `generated.rs` from the registry, and fails if the file differs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ const CONVENTIONS: &str = "tests/golden/semconv-1.41.1/gen-ai-metrics.yaml";
 /// The hand-written files of the registry, in the order of the constants.
 const REGISTRY: &[&str] = &[
     "gen-ai.yaml",
+    "gen-ai-latest.yaml",
+    "gen-ai-server.yaml",
     "aiperf-attributes.yaml",
     "aiperf-timing.yaml",
     "aiperf-client.yaml",
@@ -83,7 +85,8 @@ fn imported(name: &str, conventions: &Value) -> Row {
         instrument: text(group, "instrument").into(),
         unit: unit.into(),
         brief: text(group, "brief").trim().trim_end_matches('.').into(),
-        boundaries: advised(unit),
+        // A server's buckets are its own.
+        boundaries: if name.contains(".server.") { Vec::new() } else { advised(unit) },
     }
 }
 
@@ -253,6 +256,75 @@ fn boundaries_are_those_the_conventions_advise() {
             67_108_864.0
         ]
     );
+}
+
+/// The metrics of the newest conventions, by name.
+fn newest() -> BTreeMap<String, Value> {
+    let files = ["metrics", "token-metrics"]
+        .map(|name| read(format!("tests/golden/semconv-genai/{name}.yaml")));
+    let metrics = files.iter().flat_map(|file| list(file, "metrics"));
+    metrics.map(|metric| (text(metric, "name").to_owned(), metric.clone())).collect()
+}
+
+/// The attributes that every metric of an inference has, in both versions.
+const COMMON: [&str; 5] = [
+    "gen_ai.operation.name",
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "server.address",
+];
+
+#[test]
+fn the_newest_names_are_those_of_the_conventions() {
+    let newest = newest();
+    let file = read("semconv/gen-ai-latest.yaml");
+    let plain = |of: &str| of.split_whitespace().collect::<Vec<_>>().join(" ");
+    for metric in list(&file, "metrics") {
+        let name = text(metric, "name");
+        let model = newest.get(name).unwrap_or_else(|| panic!("{name} is not defined"));
+        for key in ["instrument", "unit", "stability", "requirement_level"] {
+            assert_eq!(text(metric, key), text(model, key), "{name}: {key}");
+        }
+        let brief = plain(text(model, "brief"));
+        assert_eq!(text(metric, "brief"), brief.trim_end_matches('.'), "{name}");
+        if text(metric, "instrument") == "histogram" {
+            let annotated = &metric["annotations"]["aiperf"];
+            let bounds: Vec<f64> =
+                list(annotated, "boundaries").iter().filter_map(Value::as_f64).collect();
+            assert_eq!(bounds, advised(text(metric, "unit")), "{name}");
+        }
+        // Of the metrics of an inference, only the usage counters have a further attribute.
+        let groups: Vec<_> = list(model, "attributes")
+            .iter()
+            .filter_map(|attribute| attribute.get("ref_group").and_then(Value::as_str))
+            .collect();
+        let has_modality = list(metric, "attributes").iter().any(|a| a.get("ref").is_some());
+        let is_usage = groups.contains(&"metric_attributes.gen_ai.inference_usage");
+        assert_eq!(has_modality, is_usage, "{name}");
+        assert!(is_usage || groups.contains(&"metric_attributes.gen_ai"), "{name}: {groups:?}");
+    }
+    let ours: BTreeSet<_> = list(&file, "metrics").iter().map(|of| text(of, "name")).collect();
+    let theirs: BTreeSet<_> =
+        newest.keys().map(String::as_str).filter(|name| name.contains(".inference.")).collect();
+    assert_eq!(ours, theirs, "all metrics of an inference");
+
+    let groups = read("semconv/gen-ai.yaml");
+    let request = &list(&groups, "attribute_groups")[0];
+    let refs: BTreeSet<_> = list(request, "attributes").iter().map(|a| text(a, "ref")).collect();
+    assert!(COMMON.iter().all(|key| refs.contains(key)), "{refs:?}");
+}
+
+#[test]
+fn modalities_are_those_of_the_conventions() {
+    let values = |of: &Value| -> Vec<String> {
+        let attributes = list(of, "attributes").iter();
+        let modality = attributes.clone().find(|a| text(a, "key") == "gen_ai.token.modality");
+        let members = list(&modality.unwrap()["type"], "members").iter();
+        members.map(|member| text(member, "value").to_owned()).collect()
+    };
+    let model = read("tests/golden/semconv-genai/registry.yaml");
+    assert_eq!(values(&read("semconv/gen-ai-latest.yaml")), values(&model));
 }
 
 #[test]

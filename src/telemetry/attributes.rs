@@ -46,8 +46,9 @@ enum ResponseModel {
 
 /// The server of requests, as attributes describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Server {
-    provider: String,
+pub(super) struct Server {
+    /// `gen_ai.provider.name`
+    pub(super) provider: String,
     address: Option<String>,
     port: Option<u16>,
 }
@@ -90,13 +91,18 @@ impl Interner {
 
     /// Returns the attributes of data that describes a phase rather than a request.
     pub(super) fn of_phases(&self) -> PhaseAttributes {
-        let server = self.server(self.urls.first().map_or("", ShownUrl::as_str));
+        let server = self.first_server();
         let model = self.models.first().map_or(OTHER, |model| model);
         PhaseAttributes(vec![
             KeyValue::new(attribute::GEN_AI_OPERATION_NAME, self.operation),
             KeyValue::new(attribute::GEN_AI_PROVIDER_NAME, server.provider),
             KeyValue::new(attribute::GEN_AI_REQUEST_MODEL, model.to_owned()),
         ])
+    }
+
+    /// Returns the first of the run's servers.
+    pub(super) fn first_server(&self) -> Server {
+        self.server(self.urls.first().map_or("", ShownUrl::as_str))
     }
 
     /// Returns the attribute set of a request.

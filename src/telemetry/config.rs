@@ -10,6 +10,7 @@ use super::{Temporality, TraceSample};
 use crate::endpoint::EndpointType;
 use crate::redact::{self, Secret, ShownUrl};
 use crate::schedule::Shard;
+use crate::semconv::Conventions;
 use crate::units::Clock;
 use serde::{Serialize, Serializer};
 
@@ -45,6 +46,10 @@ pub struct Config {
     pub exponential_histograms: Option<bool>,
     /// `--otel-temporality`; `None` leaves the choice to the standard variable.
     pub temporality: Option<Temporality>,
+    /// `--otel-semconv`; `None` leaves the choice to the standard variable.
+    pub conventions: Option<Conventions>,
+    /// `--otel-server-semconv`: whether latencies of servers are also exported as `gen_ai.server.*`.
+    pub translates_servers: bool,
     /// `--trace-sample`: the requests that are exported as traces; `None` for none.
     pub trace_sample: Option<TraceSample>,
     /// `--trace-random-flag`: whether the context that servers receive states that trace IDs are
@@ -101,6 +106,8 @@ impl Default for Config {
             provider: None,
             exponential_histograms: None,
             temporality: None,
+            conventions: None,
+            translates_servers: false,
             trace_sample: None,
             trace_random_flag: false,
             ci_run_on_metrics: false,

@@ -8,6 +8,7 @@ use opentelemetry::metrics::{BoundCounter, BoundHistogram, Counter, Histogram, M
 
 use super::attributes::{Interner, PhaseAttributes, SetKey};
 use super::exemplars::{Exemplars, Offers, Slot};
+use super::gen_ai::{GenAiColumns, GenAiMeters};
 use crate::lock::Lock;
 use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
@@ -19,25 +20,10 @@ use crate::schedule::PhaseKind;
 use crate::semconv::{Definition, InstrumentKind, MetricSpec, attribute, metric};
 
 /// Indices of the columns that are not in the catalogue.
-const DURATION: usize = 0;
-const FIRST_CHUNK: usize = 1;
-const PER_CHUNK: usize = 2;
-const INPUT_TOKENS: usize = 3;
-const OUTPUT_TOKENS: usize = 4;
-const SCHEDULE_SLIP: usize = 5;
-const RETRIES: usize = 6;
-const READ_LAG: usize = 7;
-const STAMP_UNCERTAINTY: usize = 8;
-
-/// The GenAI metrics that correspond to metrics of the catalogue.
-const GEN_AI: &[(MetricTag, usize)] = &[
-    (tag::REQUEST_LATENCY, DURATION),
-    (tag::TIME_TO_FIRST_TOKEN, FIRST_CHUNK),
-    (tag::INTER_TOKEN_LATENCY, PER_CHUNK),
-    (tag::INPUT_SEQUENCE_LENGTH, INPUT_TOKENS),
-    // Reasoning is billed and counted as output, so it is included here.
-    (tag::OUTPUT_SEQUENCE_LENGTH, OUTPUT_TOKENS),
-];
+const SCHEDULE_SLIP: usize = 0;
+const RETRIES: usize = 1;
+const READ_LAG: usize = 2;
+const STAMP_UNCERTAINTY: usize = 3;
 
 /// The latencies that are divided.
 const TIME_BREAKDOWN: [(MetricTag, Definition); 2] = [
@@ -50,6 +36,7 @@ const TIME_BREAKDOWN: [(MetricTag, Definition); 2] = [
 pub(super) struct Instruments {
     meter: Meter,
     columns: Vec<Column>,
+    gen_ai: GenAiColumns,
     /// The targets of a request's values, by metric.
     distributions: TagMap<Vec<Target>>,
     /// The targets of increments of counts and sums.
@@ -65,6 +52,8 @@ pub(super) struct Instruments {
 #[derive(Debug, Clone, Copy)]
 struct Target {
     column: usize,
+    /// The column for requests that do not consist of text alone, if they have their own.
+    unless_text: Option<usize>,
     scale: Scale,
     /// Whether it takes the values of failed requests, or those of the others.
     of_failed: bool,
@@ -72,10 +61,12 @@ struct Target {
 
 /// An instrument, with the attribute that distinguishes this use of it.
 #[derive(Debug)]
-struct Column {
+pub(super) struct Column {
     spec: MetricSpec,
     handle: Handle,
     extra: Option<KeyValue>,
+    /// Whether the attribute set of a failed request applies without its error.
+    ignores_errors: bool,
 }
 
 #[derive(Debug)]
@@ -116,11 +107,13 @@ impl Instruments {
     /// Creates the instruments of `catalogue` and those of the conventions.
     pub(super) fn new(
         meter: Meter,
+        gen_ai: &GenAiMeters,
         catalogue: &[&'static Metric],
         interner: Interner,
         exemplars: Option<Arc<Exemplars>>,
     ) -> Self {
         let mut columns = fixed_columns(&meter);
+        let gen_ai = GenAiColumns::new(gen_ai, &mut columns);
         let mut distributions: TagMap<Vec<Target>> = TagMap::default();
         let mut counters: TagMap<Vec<Target>> = TagMap::default();
         for row in catalogue {
@@ -132,21 +125,23 @@ impl Instruments {
             };
             let targets = by_tag.slot_mut(row.tag).get_or_insert_default();
             let of_failed = row.is_counted_of(true);
-            let gen_ai = GEN_AI.iter().find(|(tag, _)| *tag == row.tag);
-            targets.extend(gen_ai.map(|(_, column)| Target {
-                column: *column,
-                scale: instrument.scale,
+            let scale = instrument.scale;
+            targets.extend(gen_ai.of(row.tag).map(|(column, unless_text)| Target {
+                column,
+                unless_text,
+                scale,
                 of_failed,
             }));
             if let Some(column) = Column::new(&meter, &instrument.spec, None) {
-                let column_number = columns.len();
-                targets.push(Target { column: column_number, scale: instrument.scale, of_failed });
+                let place = columns.len();
+                targets.push(Target { column: place, unless_text: None, scale, of_failed });
                 columns.push(column);
             }
         }
         Self {
             meter,
             columns,
+            gen_ai,
             distributions,
             counters,
             phases: interner.of_phases(),
@@ -176,11 +171,13 @@ impl Instruments {
         for (tag, value) in measured.observation.values.iter() {
             let Some(targets) = self.distributions.get(tag) else { continue };
             for target in targets.iter().filter(|to| to.of_failed == failed) {
+                let column = target.unless_text.filter(|_| !measured.is_text);
+                let column = column.unwrap_or(target.column);
                 match value {
-                    Value::Scalar(value) => add(target.column, target.scale.convert(*value)),
+                    Value::Scalar(value) => add(column, target.scale.convert(*value)),
                     Value::List(values) => {
                         for value in values {
-                            add(target.column, target.scale.convert(*value));
+                            add(column, target.scale.convert(*value));
                         }
                     }
                 }
@@ -192,9 +189,7 @@ impl Instruments {
             }
         }
         let record = &measured.record;
-        if failed {
-            add(DURATION, record.end.since(record.start).as_seconds());
-        }
+        self.gen_ai.further(measured).for_each(|(column, value)| add(column, value));
         if let Some(due) = record.due {
             add(SCHEDULE_SLIP, record.start.since(due).as_seconds());
         }
@@ -309,8 +304,9 @@ impl Instruments {
         value: f64,
     ) -> Option<&'s Series> {
         let (of, slot) = self.columns.get(column).zip(series.get_mut(column))?;
-        let nothing = matches!(of.handle, Handle::Counter(_)) && value <= 0.0;
-        if !value.is_finite() || nothing {
+        // Only the counters of usage have to be there although nothing was counted.
+        let is_counter = matches!(of.handle, Handle::Counter(_));
+        if !value.is_finite() || (is_counter && value <= 0.0 && !of.ignores_errors) {
             return None;
         }
         let series = slot.get_or_insert_with(|| self.bind(of, set));
@@ -322,7 +318,9 @@ impl Instruments {
     }
 
     fn bind(&self, column: &Column, set: &[KeyValue]) -> Series {
-        let attributes: Vec<_> = set.iter().chain(&column.extra).cloned().collect();
+        let is_told =
+            |pair: &&KeyValue| !column.ignores_errors || pair.key.as_str() != attribute::ERROR_TYPE;
+        let attributes: Vec<_> = set.iter().filter(is_told).chain(&column.extra).cloned().collect();
         let bound = match &column.handle {
             Handle::Histogram(histogram) => Bound::Histogram(histogram.bind(&attributes)),
             Handle::Counter(counter) => Bound::Counter(counter.bind(&attributes)),
@@ -334,7 +332,7 @@ impl Instruments {
 
 impl Column {
     /// Creates a column; `None` for gauges, which do not have a value for a single request.
-    fn new(meter: &Meter, spec: &MetricSpec, extra: Option<KeyValue>) -> Option<Self> {
+    pub(super) fn new(meter: &Meter, spec: &MetricSpec, extra: Option<KeyValue>) -> Option<Self> {
         let name = spec.name.clone();
         let handle = match spec.kind {
             InstrumentKind::Histogram => Handle::Histogram(
@@ -350,28 +348,25 @@ impl Column {
             ),
             InstrumentKind::UpDownCounter | InstrumentKind::Gauge => return None,
         };
-        Some(Self { spec: spec.clone(), handle, extra })
+        Some(Self { spec: spec.clone(), handle, extra, ignores_errors: false })
+    }
+
+    /// Returns the column for points that failed requests share with the others.
+    pub(super) fn ignoring_errors(self) -> Self {
+        Self { ignores_errors: true, ..self }
     }
 }
 
-/// Creates the columns of the conventions and of client health, in the order of their indices.
+/// Creates the columns of client health, in the order of their indices.
 fn fixed_columns(meter: &Meter) -> Vec<Column> {
-    let tokens = |of| Some(KeyValue::new(attribute::GEN_AI_TOKEN_TYPE, of));
     let columns: [_; STAMP_UNCERTAINTY + 1] = [
-        (metric::GEN_AI_CLIENT_OPERATION_DURATION, None),
-        (metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, None),
-        (metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK, None),
-        (metric::GEN_AI_CLIENT_TOKEN_USAGE, tokens("input")),
-        (metric::GEN_AI_CLIENT_TOKEN_USAGE, tokens("output")),
-        (metric::AIPERF_CLIENT_SCHEDULE_SLIP, None),
-        (metric::AIPERF_CLIENT_RETRIES, None),
-        (metric::AIPERF_CLIENT_READ_LAG, None),
-        (metric::AIPERF_CLIENT_STAMP_UNCERTAINTY, None),
+        metric::AIPERF_CLIENT_SCHEDULE_SLIP,
+        metric::AIPERF_CLIENT_RETRIES,
+        metric::AIPERF_CLIENT_READ_LAG,
+        metric::AIPERF_CLIENT_STAMP_UNCERTAINTY,
     ];
-    let made = columns.into_iter().filter_map(|(definition, extra)| {
-        Column::new(meter, &MetricSpec::from(&definition), extra)
-    });
-    made.collect()
+    let made = columns.iter().map(|definition| Column::new(meter, &definition.into(), None));
+    made.flatten().collect()
 }
 
 fn percentiles(of: &Distribution) -> [(i64, f64); 9] {

@@ -27,7 +27,7 @@ use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::steady::SteadyState;
 use crate::record::{ErrorKind, TraceContext, TraceShare};
 use crate::schedule::PhaseStats;
-use crate::semconv::{attribute, event};
+use crate::semconv::{Conventions, attribute, event};
 use crate::units::{Clock, Nanos};
 
 /// Limits of what waits.
@@ -87,7 +87,7 @@ impl Logs {
         connection: Arc<Connection>,
         (config, identity): (&Config, &Identity),
         lifecycle: Option<Arc<Lifecycle>>,
-        resource: &opentelemetry_sdk::Resource,
+        resource: (&opentelemetry_sdk::Resource, Conventions),
         interval: Duration,
     ) -> Self {
         let outbox = Outbox::start::<ExportLogsServiceResponse>(

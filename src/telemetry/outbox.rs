@@ -16,7 +16,7 @@ use super::queue::{Bounds, Parcel, Queue};
 use super::send::{Answer, Courier, SendTask};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
-use crate::semconv::SCHEMA_URL;
+use crate::semconv::Conventions;
 use crate::units::Nanos;
 
 /// The list of a request, `resource_spans` or `resource_logs`.
@@ -83,7 +83,7 @@ impl Outbox {
     pub(super) fn start<A: Answer>(
         connection: Arc<Connection>,
         what: &'static str,
-        resource: &opentelemetry_sdk::Resource,
+        resource: (&opentelemetry_sdk::Resource, Conventions),
         (bytes, items): (usize, u64),
         interval: Duration,
     ) -> Self {
@@ -138,15 +138,18 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn new(resource: &opentelemetry_sdk::Resource) -> Self {
+    pub(super) fn new(
+        (resource, conventions): (&opentelemetry_sdk::Resource, Conventions),
+    ) -> Self {
         let pairs = resource
             .iter()
             .map(|(key, value)| opentelemetry::KeyValue::new(key.clone(), value.clone()));
         let resource = Resource { attributes: Attributes::from(pairs).0, ..Resource::default() };
-        let schema_url = SCHEMA_URL.to_owned();
+        let schema_url = conventions.scope_schema_url().to_owned();
         let scope = Some(protobuf::scope());
         // The messages for logs have the same fields.
-        let scope = ScopeSpans { scope, schema_url: schema_url.clone(), spans: Vec::new() };
+        let scope = ScopeSpans { scope, schema_url, spans: Vec::new() };
+        let schema_url = conventions.resource_schema_url().to_owned();
         let resource =
             ResourceSpans { resource: Some(resource), schema_url, scope_spans: Vec::new() };
         Self { resource: resource.encode_to_vec(), scope: scope.encode_to_vec() }

@@ -9,7 +9,7 @@ use opentelemetry_sdk::resource::{ResourceDetector as _, TelemetryResourceDetect
 use super::settings::Settings;
 use super::{Config, Identity};
 use crate::platform::host;
-use crate::semconv::{SCHEMA_URL, attribute};
+use crate::semconv::attribute;
 
 /// The resources of the signals.
 pub(super) struct Resources {
@@ -26,7 +26,8 @@ impl Resources {
     pub(super) fn new(config: &Config, identity: &Identity, settings: &Settings) -> Self {
         let of = |has_ci_run| {
             let attributes = attributes(config, identity, settings, has_ci_run);
-            Resource::builder_empty().with_schema_url(attributes, SCHEMA_URL).build()
+            let schema_url = settings.conventions.resource_schema_url();
+            Resource::builder_empty().with_schema_url(attributes, schema_url).build()
         };
         Self { metrics: of(config.ci_run_on_metrics), traces: of(true) }
     }

@@ -13,6 +13,7 @@ mod queue;
 mod target;
 #[cfg(test)]
 mod tests;
+mod translate;
 mod unit;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use serde::{Deserialize, Serialize};
 
+use super::attributes::{Interner, OTHER};
 use super::connection::Connection;
 use super::protobuf::{self, MAX_REQUEST_BYTES};
 use super::send::{Courier, Failure, SendTask};
@@ -35,6 +37,7 @@ use crate::units::Nanos;
 use self::pack::{Packer, Scope};
 use self::queue::{PackedScrape, ScrapeQueue};
 use self::target::{GPU_EXPORTER, Run, SERVER};
+use self::translate::Translation;
 
 /// The outcome of forwarding server metrics to the collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +70,8 @@ pub struct ScrapesReport {
 /// Sends scrapes to the collector.
 pub(super) struct ScrapeForwarder {
     run: Run,
+    /// Present if latencies are also exported under the names of the GenAI conventions.
+    translation: Option<Translation>,
     queue: Arc<ScrapeQueue>,
     task: SendTask,
 }
@@ -85,7 +90,8 @@ impl ScrapeForwarder {
         let task = SendTask::start(connection, "server metrics", |courier| {
             Sender { courier, queue: taken, deltas }.run()
         });
-        Self { run: Run::new(config, identity), queue, task }
+        let translation = config.translates_servers.then(|| translation(config, identity));
+        Self { run: Run::new(config, identity), translation, queue, task }
     }
 
     /// Accepts a scrape. Never waits: if the collector is too slow, scrapes are dropped.
@@ -93,8 +99,9 @@ impl ScrapeForwarder {
         let labels = convert::target_labels(scrape.exposition);
         let resource = self.run.resource(SERVER, &scrape.endpoint.url, labels);
         let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
-        let inexpressible =
-            convert::convert(scrape.exposition, scrape.times.first_byte_ns, &mut packer);
+        let (exposition, time) = (scrape.exposition, scrape.times.first_byte_ns);
+        let translation = self.translation.as_ref();
+        let inexpressible = convert::convert(exposition, time, translation, &mut packer);
         let (requests, oversized) = packer.finish();
         self.queue.push(scrape.index, requests, inexpressible + oversized);
     }
@@ -133,6 +140,16 @@ impl fmt::Debug for ScrapeForwarder {
 
 fn scope() -> Scope {
     Scope { scope: protobuf::scope(), schema_url: String::new() }
+}
+
+/// Returns what the client knows of the requests that the servers process.
+fn translation(config: &Config, identity: &Identity) -> Translation {
+    let server = Interner::new(config, identity).first_server();
+    Translation {
+        operation: identity.endpoint_type.traits().operation_name,
+        provider: server.provider,
+        model: identity.models.first().map_or(OTHER, |model| model).to_owned(),
+    }
 }
 
 /// The sending task.

@@ -19,6 +19,7 @@ use super::exemplars::ExemplarFilter;
 use super::resource::ci;
 use super::{Config, TelemetryError, Temporality, TraceSample};
 use crate::environment::Environment;
+use crate::semconv::Conventions;
 use crate::setting::Named as _;
 
 use self::endpoint::{BASE_ENDPOINT, LOGS_PATH, METRICS_PATH, TRACES_PATH};
@@ -45,6 +46,8 @@ pub(super) struct Settings {
     pub(super) exponential: bool,
     /// What exported counters and histograms cover.
     pub(super) temporality: Temporality,
+    /// The GenAI conventions whose names are exported.
+    pub(super) conventions: Conventions,
     /// The requests whose values may become exemplars.
     pub(super) exemplars: ExemplarFilter,
     /// `OTEL_SERVICE_NAME`.
@@ -106,6 +109,7 @@ impl Settings {
     }
 
     fn of(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
+        let conventions = conventions(config, given);
         let destination = Destination::find(&METRICS, config, given)?;
         let traces = match &config.trace_sample {
             Some(_) => Destination::find(&TRACES, config, given)?,
@@ -125,6 +129,7 @@ impl Settings {
                 interval: Duration::ZERO,
                 exponential: config.exponential_histograms.unwrap_or(false),
                 temporality: Temporality::Cumulative,
+                conventions,
                 exemplars: ExemplarFilter::AlwaysOff,
                 service_name: None,
                 resource_attributes: Vec::new(),
@@ -145,6 +150,7 @@ impl Settings {
             )?,
             exponential: exponential(config, given)?,
             temporality: temporality(config, given)?,
+            conventions,
             exemplars: exemplars(given)?,
             service_name: given.trimmed("OTEL_SERVICE_NAME"),
             resource_attributes: pairs(given, "OTEL_RESOURCE_ATTRIBUTES")?
@@ -313,6 +319,15 @@ fn temporality(config: &Config, given: Environment<'_>) -> Result<Temporality, T
         name: NAME,
         reason: format!("must be cumulative, delta or lowmemory, got {value:?}"),
     })
+}
+
+/// Returns the GenAI conventions, from the flag or else the variable, which lists what instruments
+/// of several kinds have opted into.
+fn conventions(config: &Config, given: Environment<'_>) -> Conventions {
+    let listed = given.trimmed("OTEL_SEMCONV_STABILITY_OPT_IN").unwrap_or_default();
+    let is_latest = listed.split(',').any(|one| one.trim() == "gen_ai_latest_experimental");
+    let by_variable = if is_latest { Conventions::Latest } else { Conventions::default() };
+    config.conventions.unwrap_or(by_variable)
 }
 
 /// Returns the filter of exemplars.

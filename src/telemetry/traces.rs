@@ -32,6 +32,7 @@ use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
 use crate::record::{ErrorKind, TraceContext, TraceFlags, TraceShare};
 use crate::schedule::{PhaseKind, PhaseStats};
+use crate::semconv::Conventions;
 use crate::units::Nanos;
 
 pub(super) use self::lifecycle::{Lifecycle, phase_attributes};
@@ -122,7 +123,7 @@ impl Traces {
         sample: TraceSample,
         (config, identity): (&Config, &Identity),
         lifecycle: Arc<Lifecycle>,
-        resource: &opentelemetry_sdk::Resource,
+        resource: (&opentelemetry_sdk::Resource, Conventions),
         interval: Duration,
     ) -> Self {
         let outbox = Outbox::start::<ExportTraceServiceResponse>(

@@ -29,14 +29,23 @@ mod specification;
 
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
+/// The schema of the newest GenAI conventions, and what its names begin with.
+const NEWEST_SCHEMA_URL: &str = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev";
+const NEWEST: &str = "gen_ai.client.inference.";
+
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 5] = [
+const UNSEEN: [(&str, &str); 8] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
     ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),
     ("aiperf.time_breakdown.request_latency", "checked where a server reports its times"),
     ("aiperf.time_breakdown.time_to_first_token", "checked where a server reports its times"),
+    ("gen_ai.server.request.duration", TRANSLATED),
+    ("gen_ai.server.time_per_output_token", TRANSLATED),
+    ("gen_ai.server.time_to_first_token", TRANSLATED),
 ];
+
+const TRANSLATED: &str = "checked where metrics of servers are forwarded";
 
 /// Describes everything in `export` that does not conform to the registry. Adds the names of its
 /// metrics to `seen`.
@@ -84,7 +93,9 @@ fn of_own(
 ) -> Vec<String> {
     let mut found = Vec::new();
     for scope in &resource.scope_metrics {
-        found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url));
+        let is_newest = |metric: &Metric| metric.name.starts_with(NEWEST);
+        let url = if scope.metrics.iter().all(is_newest) { NEWEST_SCHEMA_URL } else { SCHEMA_URL };
+        found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url, url));
         for metric in &scope.metrics {
             seen.insert(metric.name.clone());
             let problems = match registry.metrics.get(&metric.name) {
@@ -97,10 +108,14 @@ fn of_own(
     found
 }
 
-fn of_scope(scope: Option<&InstrumentationScope>, schema_url: &str) -> Option<String> {
+fn of_scope(
+    scope: Option<&InstrumentationScope>,
+    schema_url: &str,
+    expected_url: &str,
+) -> Option<String> {
     let name = scope.map(|own| (own.name.as_str(), own.version.as_str()));
     let expected = ("aiperf", env!("CARGO_PKG_VERSION"));
-    (name != Some(expected) || schema_url != SCHEMA_URL)
+    (name != Some(expected) || schema_url != expected_url)
         .then(|| format!("the scope is {name:?} with {schema_url:?}"))
 }
 
@@ -166,7 +181,7 @@ fn of_logs(
         found.extend(of_attributes(attributes, listed, registry));
         found.extend(unlisted(attributes, listed));
         for scope in &resource.scope_logs {
-            found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url));
+            found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url, SCHEMA_URL));
             for record in &scope.log_records {
                 let name = &record.event_name;
                 seen.insert(name.clone());
@@ -384,7 +399,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
             &[&one],
             "--request-count 4 --export-http-trace --otel-histograms exponential --network-latency-mean 0.5",
         ),
-        (&[&failing], "--request-count 12 --session-turns-mean 2"),
+        (&[&failing], "--request-count 12 --session-turns-mean 2 --otel-semconv both"),
         (&[&one], "--endpoint-type chat --request-count 4"),
         (&[&one], "--endpoint-type completions --request-count 4"),
         (&[&one], "--endpoint-type embeddings --request-count 4"),
@@ -402,7 +417,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
             "--model other --request-count 8 --request-cancellation-rate 50 --request-cancellation-delay 0.001",
         ),
         (&[&one], "--custom-dataset-type mooncake-trace --fixed-schedule --input-file"),
-        (&[&strange], "--request-count 4 --concurrency 1 --no-server-metrics"),
+        (&[&strange], "--request-count 4 --concurrency 1 --no-server-metrics --otel-semconv both"),
         (&[&hanging], "--benchmark-duration 0.2 --benchmark-grace-period 0.1 --concurrency 2"),
         (
             &[&one],

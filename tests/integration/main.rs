@@ -34,6 +34,7 @@ mod endpoint;
 mod events;
 mod exemplars;
 mod gates;
+mod gen_ai_conventions;
 mod gpu_telemetry;
 mod histogram_estimate;
 mod hostile;
@@ -71,6 +72,7 @@ mod secrets;
 mod selfcheck;
 #[cfg(unix)]
 mod server_control;
+mod server_conventions;
 mod server_metrics_run;
 mod server_statistics;
 mod shards;

@@ -143,6 +143,8 @@ struct ListedInstrument {
     steady_state_prometheus_name: Option<String>,
     gen_ai_name: Option<String>,
     gen_ai_prometheus_name: Option<String>,
+    gen_ai_latest_name: Option<String>,
+    gen_ai_latest_prometheus_name: Option<String>,
 }
 
 #[test]
@@ -171,6 +173,13 @@ fn the_listing_has_every_metric() {
     assert_eq!(otel.steady_state_prometheus_name.as_deref(), Some(name));
     let name = "gen_ai_client_operation_time_per_output_chunk_seconds";
     assert_eq!(otel.gen_ai_prometheus_name.as_deref(), Some(name));
+    assert_eq!(otel.gen_ai_latest_name, None);
+    let gaps = listed.iter().find(|metric| metric.tag == "inter_chunk_latency").unwrap();
+    let otel = gaps.otel.as_ref().unwrap();
+    let name = "gen_ai.client.inference.time_per_output_chunk";
+    assert_eq!(otel.gen_ai_latest_name.as_deref(), Some(name));
+    let name = "gen_ai_client_inference_time_per_output_chunk_seconds";
+    assert_eq!(otel.gen_ai_latest_prometheus_name.as_deref(), Some(name));
     let internal = listed.iter().find(|metric| metric.tag == "requested_osl").unwrap();
     assert!(internal.otel.is_none());
 }

@@ -41,7 +41,7 @@ use crate::support::run::is_of_grpc;
 /// Long enough for any healthy collector on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-const fn row(tag: MetricTag, unit: Unit, display_unit: Unit, kind: Kind) -> Metric {
+pub(crate) const fn row(tag: MetricTag, unit: Unit, display_unit: Unit, kind: Kind) -> Metric {
     Metric {
         tag,
         header: tag.name(),
@@ -59,7 +59,7 @@ const fn row(tag: MetricTag, unit: Unit, display_unit: Unit, kind: Kind) -> Metr
     }
 }
 
-const RECORD: Kind = Kind::Record(|_, _| None);
+pub(crate) const RECORD: Kind = Kind::Record(|_, _| None);
 const SUCCEEDED: Kind = Kind::Tally(|request, _| request.error.is_none().then_some(true));
 const FAILED: Kind = Kind::Tally(|request, _| request.error.as_ref().map(|_| true));
 
@@ -80,7 +80,7 @@ static RATE: Metric = row(
 static DURATION: Metric =
     row(tag::BENCHMARK_DURATION, Unit::Nanoseconds, Unit::Seconds, Kind::Derived(|_| None));
 
-fn catalogue() -> Vec<&'static Metric> {
+pub(crate) fn catalogue() -> Vec<&'static Metric> {
     vec![&LATENCY, &TTFT, &ITL, &GAPS, &INPUT, &OUTPUT, &COUNT, &ERRORS, &RATE, &DURATION]
 }
 
@@ -155,7 +155,7 @@ impl Run {
     }
 
     /// Records only in the files.
-    fn keep(&self, measured: &MeasuredRecord) {
+    pub(crate) fn keep(&self, measured: &MeasuredRecord) {
         let mut files = self.files.lock().unwrap();
         files.profiling.observe(&measured.observation);
         files.health.observe(measured);
@@ -238,7 +238,7 @@ impl Request {
             values,
         };
         let response = ParsedResponse { model: self.model.clone(), ..ParsedResponse::default() };
-        MeasuredRecord { record: self.record(error), response, observation }
+        MeasuredRecord { record: self.record(error), response, observation, is_text: true }
     }
 
     fn record(&self, error: Option<RequestError>) -> RequestRecord {
@@ -312,7 +312,7 @@ const OK: &[(&str, &str)] = &[
     ("aiperf.benchmark_phase", "profiling"),
 ];
 
-fn close(one: f64, other: f64) {
+pub(crate) fn close(one: f64, other: f64) {
     assert!((one - other).abs() <= 1e-9 * other.abs(), "{one} is not {other}");
 }
 

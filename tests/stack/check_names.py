@@ -42,6 +42,8 @@ UNSEEN = {
     r"aiperf_client_retries_total": "only where a reused connection dies",
     r"aiperf_client_queue_spilled_total": "only where memory is short",
     r"aiperf_client_traces_lost_total": "only of a run with traces",
+    r"gen_ai_client_inference_.*": "only with --otel-semconv",
+    r"gen_ai_server_.*": "only with --otel-server-semconv",
     r"aiperf_client_read_lag_seconds": "only where the kernel stamps what it receives",
 }
 

@@ -125,4 +125,6 @@ pub struct MeasuredRecord {
     pub response: ParsedResponse,
     /// Its values.
     pub observation: Observation,
+    /// Whether request and response consist of text alone; false if this is not known.
+    pub is_text: bool,
 }

@@ -218,6 +218,9 @@ pub(crate) struct Times {
     pub(crate) first_token: Option<Time>,
     /// From the arrival of a request to its end.
     pub(crate) whole: Option<Time>,
+    /// From the first token of a request to its end, divided by the number of tokens after the
+    /// first.
+    pub(crate) per_token: Option<Time>,
     /// Other times, which overlap the stages.
     pub(crate) further: &'static [Time],
     /// The counter that shows how many requests the times cover, if they are counters.
@@ -235,6 +238,7 @@ impl Times {
         decode: None,
         first_token: None,
         whole: None,
+        per_token: None,
         further: &[],
         counter: None,
         omits_zeros: false,

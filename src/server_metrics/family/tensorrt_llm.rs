@@ -39,6 +39,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         decode: Some(seconds("trtllm_request_decode_time_seconds")),
         first_token: Some(seconds("trtllm_time_to_first_token_seconds")),
         whole: Some(seconds("trtllm_e2e_request_latency_seconds")),
+        per_token: Some(seconds("trtllm_time_per_output_token_seconds")),
         omits_zeros: true,
         ..Times::NONE
     },

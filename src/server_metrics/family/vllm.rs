@@ -39,6 +39,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         decode: Some(seconds("vllm:request_decode_time_seconds")),
         first_token: Some(seconds("vllm:time_to_first_token_seconds")),
         whole: Some(seconds("vllm:e2e_request_latency_seconds")),
+        per_token: Some(seconds("vllm:request_time_per_output_token_seconds")),
         further: &[seconds("vllm:request_inference_time_seconds")],
         ..Times::NONE
     },

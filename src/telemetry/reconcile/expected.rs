@@ -6,12 +6,12 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 
 use crate::metrics::health::TimeStatistics;
-use crate::metrics::otel::Instrument;
-use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::otel::{GEN_AI, GenAi, GenAiPoints, Instrument};
+use crate::metrics::tag;
 use crate::metrics::{ClientHealth, PhaseTotals, RowTotals};
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
-use crate::semconv::{Definition, MetricSpec, attribute, metric};
+use crate::semconv::{Conventions, Definition, MetricSpec, attribute, metric};
 use crate::telemetry::timing;
 
 /// Tolerance for sums, relative to the sum of magnitudes, since threads add in any order.
@@ -153,42 +153,77 @@ impl fmt::Display for Interval {
 
 /// Returns the totals of single requests: the metrics of the catalogue, their counterparts
 /// in the GenAI conventions, and client health.
-pub(in crate::telemetry) fn of_requests(totals: &RunTotals) -> Vec<Expected> {
+pub(in crate::telemetry) fn of_requests(
+    totals: &RunTotals,
+    conventions: Conventions,
+) -> Vec<Expected> {
     let RunTotals { warmup, profiling, health, .. } = totals;
     let mut all = of_health(health);
     for (phase, totals) in [(PhaseKind::Warmup, warmup), (PhaseKind::Profiling, profiling)] {
-        all.extend(totals.rows.iter().flat_map(|row| of_row(row, phase)));
-        let failed = Expected::of(&metric::GEN_AI_CLIENT_OPERATION_DURATION).in_phase(phase);
-        let count = Some(totals.failures).filter(|failures| *failures > 0);
-        all.extend(count.map(|_| Expected { part: Part::Failed, count, ..failed }));
+        all.extend(totals.rows.iter().filter_map(|row| of_row(row, phase)));
+        let gen_ai = GEN_AI.iter().filter(|row| conventions.include(row.of));
+        all.extend(gen_ai.flat_map(|row| of_gen_ai(row, totals, phase)));
+        if conventions.include(Conventions::Latest) {
+            all.extend(of_durations(totals, phase));
+        }
     }
     all
 }
 
-fn of_row(row: &RowTotals, phase: PhaseKind) -> Vec<Expected> {
-    let Some(Instrument { spec, scale }) = row.metric.instrument() else { return Vec::new() };
+fn of_row(row: &RowTotals, phase: PhaseKind) -> Option<Expected> {
+    let Instrument { spec, scale } = row.metric.instrument()?;
     // A counter begins with its first increment.
     if row.count.is_none() && row.sum == 0.0 {
-        return Vec::new();
+        return None;
     }
     let sum = Some(Interval::exactly(scale.convert(row.sum), scale.convert(row.magnitude)));
-    let own = Expected { count: row.count, sum, ..Expected::new(spec).in_phase(phase) };
-    let gen_ai = row.metric.gen_ai().map(|definition| Expected {
-        spec: definition.into(),
-        part: part_of_gen_ai(row.metric.tag),
-        ..own.clone()
-    });
-    [own].into_iter().chain(gen_ai).collect()
+    Some(Expected { count: row.count, sum, ..Expected::new(spec).in_phase(phase) })
 }
 
-/// Returns which points of the GenAI metric have the values of `tag`.
-fn part_of_gen_ai(tag: MetricTag) -> Part {
-    match tag {
-        tag::REQUEST_LATENCY => Part::Succeeded,
-        tag::INPUT_SEQUENCE_LENGTH => Part::TokenType("input"),
-        tag::OUTPUT_SEQUENCE_LENGTH => Part::TokenType("output"),
-        _ => Part::All,
+/// Returns the totals of an instrument of the GenAI conventions: those of its metric, and what it
+/// has of failed requests.
+fn of_gen_ai(gen_ai: &GenAi, totals: &PhaseTotals, phase: PhaseKind) -> Vec<Expected> {
+    let new = || Expected::of(gen_ai.definition).in_phase(phase);
+    let found = totals.rows.iter().find(|row| row.metric.tag == gen_ai.tag);
+    let own = found.and_then(|row| of_row(row, phase));
+    let zero = Some(Interval::exactly(0.0, 0.0));
+    match gen_ai.points {
+        GenAiPoints::All => {
+            own.map(|own| Expected { spec: new().spec, ..own }).into_iter().collect()
+        }
+        GenAiPoints::TokenType(of) => {
+            let part = Part::TokenType(of);
+            own.map(|own| Expected { spec: new().spec, part, ..own }).into_iter().collect()
+        }
+        // A counter, which is there although nothing was counted.
+        GenAiPoints::Modality => {
+            vec![Expected { sum: own.map_or(zero, |own| own.sum), ..new() }]
+        }
+        GenAiPoints::Succeeded => {
+            let count = Some(totals.failures).filter(|failures| *failures > 0);
+            // Failed requests have no tokens, and only telemetry knows their durations.
+            let sum = zero.filter(|_| gen_ai.of == Conventions::Latest);
+            let failed = count.map(|_| Expected { part: Part::Failed, count, sum, ..new() });
+            let part = Part::Succeeded;
+            let own = own.map(|own| Expected { spec: new().spec, part, ..own });
+            own.into_iter().chain(failed).collect()
+        }
     }
+}
+
+/// Returns the numbers of requests whose durations the newest conventions have. Only telemetry
+/// knows these durations.
+fn of_durations(totals: &PhaseTotals, phase: PhaseKind) -> Vec<Expected> {
+    let succeeded = totals.rows.iter().find(|row| row.metric.tag == tag::REQUEST_COUNT);
+    let succeeded = succeeded.map_or(0, |row| row.sum as u64);
+    let parts = [(Part::Succeeded, succeeded), (Part::Failed, totals.failures)];
+    let some = parts.into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(part, count)| Expected {
+        part,
+        count: Some(count),
+        ..Expected::of(&metric::GEN_AI_CLIENT_INFERENCE_DURATION).in_phase(phase)
+    })
+    .collect()
 }
 
 /// Returns the client's own totals of single requests, which the warmup does not have.

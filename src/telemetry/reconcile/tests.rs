@@ -10,6 +10,7 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ClientHealth, PhaseTotals, Registry, RowTotals};
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
+use crate::semconv::Conventions;
 use crate::units::Nanos;
 
 const GAPS: &str = "aiperf.inter_chunk_latency";
@@ -77,7 +78,7 @@ fn row(tag: MetricTag, count: Option<u64>, sum: f64) -> RowTotals {
 
 fn measured(rows: Vec<RowTotals>, failures: u64) -> Vec<Expected> {
     let profiling = PhaseTotals { rows, failures };
-    of_requests(&RunTotals { profiling, ..RunTotals::default() })
+    of_requests(&RunTotals { profiling, ..RunTotals::default() }, Conventions::V1_41)
 }
 
 /// 0.5 s and 4 s in nanoseconds.
@@ -235,7 +236,7 @@ fn client_instruments_are_compared_with_client_health() {
     let slip = TimeStatistics { count: 4, avg: 250.0, ..TimeStatistics::default() };
     let health =
         ClientHealth { schedule_slip_ms: Some(slip), retries: Some(2), ..ClientHealth::default() };
-    let expected = of_requests(&RunTotals { health, ..RunTotals::default() });
+    let expected = of_requests(&RunTotals { health, ..RunTotals::default() }, Conventions::V1_41);
     let definition = crate::semconv::metric::AIPERF_CLIENT_SCHEDULE_SLIP;
     let exported = |sum_of_slips, retries| {
         let parts = [(("server.port", "1"), 4, sum_of_slips)];

@@ -10,11 +10,13 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Histogram, Metric, NumberDataPoint, Sum, Summary,
 };
 
+use super::super::protobuf;
 use super::distribution::{self, Series};
-use super::pack::Packer;
+use super::pack::{Packer, Scope};
 use super::point::{attributes, exemplar, nanos, scope, text};
+use super::translate::Translation;
 use super::unit::unit_of;
-use crate::semconv::InstrumentKind;
+use crate::semconv::{InstrumentKind, SCHEMA_URL};
 use crate::server_metrics::exposition::{
     Exposition, Label, MetricFamily, MetricType, Part, Sample,
 };
@@ -54,9 +56,14 @@ fn is_named(exposition: &Exposition<'_>, sample: &Sample<'_>, name: &str) -> boo
     sample.name == name && exposition.family(sample).is_some_and(is_info)
 }
 
-/// Packs all metrics of `exposition`, which was scraped at `time`, in nanoseconds since the epoch.
-/// Returns the number of series that OTLP cannot represent.
-pub(super) fn convert(exposition: &Exposition<'_>, time: u64, packer: &mut Packer) -> u64 {
+/// Packs all metrics of `exposition`, which was scraped at `time`, in nanoseconds since the epoch,
+/// with their names in `translation`. Returns the number of series that OTLP cannot represent.
+pub(super) fn convert(
+    exposition: &Exposition<'_>,
+    time: u64,
+    translation: Option<&Translation>,
+    packer: &mut Packer,
+) -> u64 {
     let mut samples: Vec<Samples<'_, '_>> = vec![Vec::new(); exposition.families.len()];
     for sample in &exposition.samples {
         let is_about_metrics =
@@ -79,8 +86,15 @@ pub(super) fn convert(exposition: &Exposition<'_>, time: u64, packer: &mut Packe
         };
         let beside = base.and_then(|base| created.get(base).copied());
         let starts = Starts::of(exposition, samples, beside, time);
-        let mut converter =
-            FamilyConverter { exposition, family, samples, time, starts, packer: &mut *packer };
+        let mut converter = FamilyConverter {
+            exposition,
+            family,
+            samples,
+            time,
+            starts,
+            translation,
+            packer: &mut *packer,
+        };
         inexpressible += converter.convert();
     }
     inexpressible
@@ -147,6 +161,7 @@ struct FamilyConverter<'c, 'e, 'a> {
     samples: &'c Samples<'e, 'a>,
     time: u64,
     starts: Starts<'e>,
+    translation: Option<&'c Translation>,
     packer: &'c mut Packer,
 }
 
@@ -278,6 +293,12 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
                 metadata: vec![text("prometheus.type", self.family.metric_type.as_str())],
                 data: Some(data(points)),
             };
+            if let Some(translated) = self.translation.and_then(|names| names.of(&metric)) {
+                let scope = self
+                    .packer
+                    .scope(Scope { scope: protobuf::scope(), schema_url: SCHEMA_URL.to_owned() });
+                self.packer.push(scope, translated);
+            }
             self.packer.push(scope, metric);
         }
     }

@@ -238,7 +238,7 @@ struct Signal {
 
 const METRICS: &Signal = &Signal { variable: "METRICS", path: endpoint::METRICS_PATH };
 const TRACES: &Signal = &Signal { variable: "TRACES", path: endpoint::TRACES_PATH };
-const LOGS: &Signal = &Signal { variable: "LOGS", path: "/v1/logs" };
+const LOGS: &Signal = &Signal { variable: "LOGS", path: endpoint::LOGS_PATH };
 
 /// Returns the headers of an exporter as a variable has them: those in the list, then those with names
 /// of their own, which override them.

@@ -414,6 +414,23 @@ fn the_temporality_is_that_of_the_flag_or_of_the_variable() {
 }
 
 #[test]
+fn the_newest_names_are_exported_if_the_flag_or_the_variable_asks_for_them() {
+    use Conventions::{Both, Latest, V1_41};
+    let conventions = |flag, value: Option<&str>| {
+        let config = Config { conventions: flag, ..Config::default() };
+        let found = |name: &str| {
+            value.filter(|_| name == "OTEL_SEMCONV_STABILITY_OPT_IN").map(str::to_owned)
+        };
+        Settings::resolve(&config, Environment::new(&found)).unwrap().conventions
+    };
+    assert_eq!(conventions(None, None), V1_41);
+    assert_eq!(conventions(None, Some("http, gen_ai_latest_experimental")), Latest);
+    assert_eq!(conventions(None, Some("http,gen_ai")), V1_41);
+    assert_eq!(conventions(Some(Both), Some("gen_ai_latest_experimental")), Both);
+    assert_eq!(conventions(Some(V1_41), Some("gen_ai_latest_experimental")), V1_41);
+}
+
+#[test]
 fn exemplars_are_those_of_sampled_requests_unless_the_variable_says_otherwise() {
     let filter = |value| {
         let variables = [("OTEL_METRICS_EXEMPLAR_FILTER", value)];

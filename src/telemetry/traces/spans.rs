@@ -150,7 +150,7 @@ impl SpanBuilder<'_> {
     }
 
     fn attributes(&self, shared: Vec<KeyValue>) -> Vec<KeyValue> {
-        let MeasuredRecord { record, observation, response } = self.measured;
+        let MeasuredRecord { record, observation, response, .. } = self.measured;
         let scalar = |tag| observation.values.scalar(tag);
         let mut list = shared;
         // Unlike a metric, a trace can contain every name of reasonable length.

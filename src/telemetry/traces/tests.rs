@@ -51,7 +51,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         error: Some(RequestError::new(kind, "Refused", message)),
         values: RecordValues::default(),
     };
-    MeasuredRecord { record, response: ParsedResponse::default(), observation }
+    MeasuredRecord { record, response: ParsedResponse::default(), observation, is_text: true }
 }
 
 fn identity() -> Identity {
@@ -78,7 +78,14 @@ fn traces(sample: &str) -> Traces {
     let connection = Connection::open(settings.traces.unwrap(), None).unwrap();
     let hour = Duration::from_hours(1);
     let lifecycle = Arc::new(Lifecycle::start(&identity(), None));
-    Traces::start(connection, sample, (&config, &identity()), lifecycle, &resource, hour)
+    Traces::start(
+        connection,
+        sample,
+        (&config, &identity()),
+        lifecycle,
+        (&resource, Conventions::default()),
+        hour,
+    )
 }
 
 #[test]
@@ -107,7 +114,8 @@ fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
     let phase = Lifecycle::start(&identity(), None).link(0);
     let context = Context { flags, state: "ot=th:0", phase, api: Some("chat_completions") };
     let trace = Item::new(&spans::of(&measured, &mut interner, &context), 1);
-    let head = Head::new(&opentelemetry_sdk::Resource::builder_empty().build());
+    let head =
+        Head::new((&opentelemetry_sdk::Resource::builder_empty().build(), Conventions::default()));
     let request = head.request(&[trace]);
     for secret in [&b"s3cret"[..], b"pr0mpt"] {
         assert!(memchr::memmem::find(&request, secret).is_none());

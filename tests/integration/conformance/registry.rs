@@ -205,13 +205,14 @@ impl Registry {
         }
     }
 
-    /// Adds an attribute of aiperf's own.
+    /// Adds an attribute of aiperf's own, or of conventions that are newer than those it depends on.
     fn define(&mut self, attribute: &Value) {
         let (key, kind) = (text(attribute, "key"), kind(attribute));
         let plain = ["string", "int", "double", "boolean"].contains(&kind.of.as_str());
         let described = !text(attribute, "brief").is_empty()
             && ["development", "stable"].contains(&text(attribute, "stability").as_str());
-        if !plain || !described || !key.starts_with("aiperf.") {
+        let is_own = key.starts_with("aiperf.") || key.starts_with("gen_ai.");
+        if !plain || !described || !is_own {
             self.problems.push(format!("the attribute {key} is not well described"));
         }
         let mut seen = BTreeSet::new();

@@ -36,7 +36,7 @@ pub(super) fn differences(
             found.push(format!("the schema of traces is {:?}", resource.schema_url));
         }
         for scope in &resource.scope_spans {
-            found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url));
+            found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url, SCHEMA_URL));
             found.extend(of_traces(&scope.spans, registry, seen));
         }
     }
