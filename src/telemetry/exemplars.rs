@@ -142,7 +142,9 @@ impl Attached {
     pub(super) fn restore(self) {
         for (slot, samples) in self.0 {
             let mut reservoir = slot.lock();
-            samples.into_iter().for_each(|sample| reservoir.offer(sample));
+            for sample in samples {
+                reservoir.offer(sample);
+            }
         }
     }
 }

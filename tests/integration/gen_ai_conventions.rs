@@ -14,7 +14,9 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 
 use crate::support::otlp_receiver::{OtlpReceiver, Received, attribute};
 use crate::support::run::is_of_grpc;
-use crate::telemetry::{RECORD, Run, assert_delivered, catalogue, close, four, identity, row};
+use crate::telemetry::{
+    RECORD, Request, Run, assert_delivered, catalogue, close, four, identity, row,
+};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -59,7 +61,7 @@ fn with_usage(mut measured: MeasuredRecord, usage: [f64; 4]) -> MeasuredRecord {
 
 /// Records a text with usage, one with an image and usage, one without usage, and a failure.
 fn record(run: &Run) {
-    let [text, image, unknown, failed] = four().each_ref().map(|request| request.measured());
+    let [text, image, unknown, failed] = four().each_ref().map(Request::measured);
     run.record(&with_usage(text, [20.0, 3.0, 16.0, 1.0]));
     let mut image = with_usage(image, [500.0, 60.0, 0.0, 7.0]);
     image.is_text = false;

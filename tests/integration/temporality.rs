@@ -29,10 +29,12 @@ fn config(collector: &OtlpReceiver) -> Config {
     }
 }
 
-/// Returns the sum of the differences of a metric and their intervals in nanoseconds, by
-/// `error.type`.
-fn added(exports: &[Export], name: &str) -> HashMap<Option<String>, (f64, Vec<(u64, u64)>)> {
-    let mut all: HashMap<_, (f64, Vec<_>)> = HashMap::new();
+/// The sum of differences, and their intervals in nanoseconds.
+type Added = (f64, Vec<(u64, u64)>);
+
+/// Returns what was added to a metric, by `error.type`.
+fn added(exports: &[Export], name: &str) -> HashMap<Option<String>, Added> {
+    let mut all: HashMap<_, Added> = HashMap::new();
     let resources = exports.iter().flat_map(|export| &export.message.resource_metrics);
     let metrics = resources.flat_map(|of| &of.scope_metrics).flat_map(|scope| &scope.metrics);
     for metric in metrics.filter(|metric| metric.name == name) {

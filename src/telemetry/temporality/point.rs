@@ -80,7 +80,7 @@ impl Point for NumberDataPoint {
         if !now.is_finite() || now == earlier {
             return Change::None;
         }
-        if is_restarted(self.start(), before) || !(now > earlier) {
+        if is_restarted(self.start(), before) || earlier.is_nan() || now < earlier {
             return Change::Restarted;
         }
         self.value = match (self.value, before.value) {
