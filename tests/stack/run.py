@@ -6,13 +6,16 @@ must agree. README.md describes it.
 """
 
 import argparse
+import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 import aiperf
 import build
+import check_deltas
 import check_registry
 import dynamo
 import panels
@@ -81,6 +84,7 @@ def main():
     try:
         program = aiperf.binary(arguments.aiperf)
         check_registry.check(report, program)
+        check_deltas.check(report, program, build.collector(), pathlib.Path(tempfile.mkdtemp(dir=CACHE)))
         python = dynamo.interpreter(CACHE)
         for mode in WAYS if arguments.mode == "all" else [arguments.mode]:
             test(report, program, python, mode, arguments.keep, arguments.update)
