@@ -295,6 +295,11 @@ mod tests {
         let turns = [(100, 20), (30, 10)];
         assert_eq!(longest_context(&conversation(&turns, false)), 160);
         assert_eq!(longest_context(&conversation(&turns, true)), 120);
+        // A turn that begins anew repeats nothing, and one may bring the response before it.
+        let mut mixed = conversation(&[(100, 20), (30, 10), (50, 5), (60, 5)], false);
+        mixed.turns[0].answer_is_recorded = true;
+        mixed.turns[2].starts_anew = true;
+        assert_eq!(longest_context(&mixed), 140);
         let mut all: Conversations =
             vec![conversation(&turns, false), conversation(&turns, true)].into();
         let settings = TraceSettings { max_context_tokens: Some(159), ..TraceSettings::default() };

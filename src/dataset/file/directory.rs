@@ -358,6 +358,34 @@ mod tests {
     }
 
     #[test]
+    fn traces_of_all_files_are_one() {
+        let trace = |id: u32, start: u32| {
+            let end = start + 2;
+            format!(
+                r#"{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{{"traceId": "a", "spanId": "{id}",
+                "startTimeUnixNano": {start}, "endTimeUnixNano": {end}, "attributes": [
+                {{"key": "gen_ai.usage.output_tokens", "value": {{"intValue": "{id}"}}}},
+                {{"key": "gen_ai.input.messages", "value": {{"stringValue":
+                "[{{\"role\": \"user\", \"content\": \"x\"}}]"}}}}]}}]}}]}}]}}"#
+            )
+        };
+        let (late, early) = (trace(2, 10), trace(1, 5));
+        let files = [
+            ("traces-2026-11-25T10-00-00.000.jsonl", &*late),
+            ("parts/traces.json", &*early),
+            ("notes.txt", "no traces"),
+        ];
+        let read = load(&files, None).unwrap();
+        let [conversation] = &read[..] else { panic!("{read:?}") };
+        let turns: Vec<_> =
+            conversation.turns.iter().map(|turn| (turn.max_tokens, turn.delay.0)).collect();
+        assert_eq!(turns, [(Some(1), 0), (Some(2), 3)]);
+        let wrong = [("a.jsonl", &*late), ("b.jsonl", "{\n\"spans\": 3}")];
+        let wrong = load(&wrong, None).unwrap_err().to_string();
+        assert!(wrong.contains("b.jsonl, line 2: invalid type"), "{wrong}");
+    }
+
+    #[test]
     fn faults_have_the_file_and_other_formats_are_refused() {
         let wrong = load(&[("a.jsonl", "{\"messages\": []}\n3\n")], None).unwrap_err().to_string();
         assert!(wrong.contains("a.jsonl, line 2: not a JSON object"), "{wrong}");

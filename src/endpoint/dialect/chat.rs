@@ -149,6 +149,30 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_may_bring_the_response_before_it_or_begin_anew() {
+        let raw = |value: Value| Some(to_raw_value(&value).unwrap().into());
+        let said = |role: &str, text: &str| json!({"role": role, "content": text});
+        let turn = |messages: Value| Turn { messages: raw(messages), ..Turn::default() };
+        let turns = vec![
+            Turn { answer_is_recorded: true, ..turn(json!([said("user", "a")])) },
+            turn(json!([said("assistant", "recorded"), said("user", "b")])),
+            Turn { starts_anew: true, ..turn(json!([said("user", "c")])) },
+            turn(json!([said("user", "d")])),
+        ];
+        let conversation = Conversation { turns, ..Conversation::default() };
+        let endpoint = crate::endpoint::build(&config(EndpointType::CHAT, false));
+        let answers = ["0", "1", "2"].map(|text| Some(text.into()));
+        let sent = |turn: usize| -> Value {
+            let body = endpoint.request_body(&conversation, turn, &answers[..turn]);
+            serde_json::from_slice::<Value>(&body).unwrap()["messages"].take()
+        };
+        let recorded = json!([said("user", "a"), said("assistant", "recorded"), said("user", "b")]);
+        assert_eq!(sent(1), recorded);
+        assert_eq!(sent(2), json!([said("user", "c")]));
+        assert_eq!(sent(3), json!([said("user", "c"), said("assistant", "2"), said("user", "d")]));
+    }
+
+    #[test]
     fn tools_are_sent_beside_the_messages_of_a_turn() {
         let raw = |value: Value| Some(to_raw_value(&value).unwrap().into());
         let turn = Turn {

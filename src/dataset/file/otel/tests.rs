@@ -559,6 +559,14 @@ fn faults_are_named() {
     }
 }
 
+#[test]
+fn responses_of_other_formats_cannot_be_chosen() {
+    let line = br#"{"text": "a"}"#;
+    let refused = read(line, Some(ReplayOutputs::Live));
+    assert!(matches!(refused, Err(Fault::Setting("--replay-outputs", _))));
+    assert!(read(line, None).is_ok());
+}
+
 proptest! {
     // Each case reads a file twice.
     #![proptest_config(ProptestConfig::with_cases(64))]
