@@ -179,7 +179,7 @@ impl Measurer {
         let repeats = self.endpoint.traits().repeats_history
             && self.turn(record).is_some_and(|turn| turn.raw_payload.is_none());
         let Some(conversation) = self.repeating(record).filter(|_| repeats) else { return 0 };
-        let missing = repeated_answers(conversation, record).filter(|answer| answer.is_none());
+        let missing = repeated_answers(conversation, record).filter(Option::is_none);
         u32::try_from(missing.count()).unwrap_or(u32::MAX)
     }
 

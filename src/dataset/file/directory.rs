@@ -71,12 +71,11 @@ fn detect(directory: &Path) -> Result<FileFormat, DatasetError> {
     let Some(first) = found.first() else {
         return match files(directory, JSON, false)?.first() {
             Some(document) if !has_spans(document)? => Ok(FileFormat::WekaTrace),
-            Some(_) => Ok(FileFormat::Otel),
             None if of_otel(directory)?.is_empty() => {
                 let note = format!(": the directory has no .{JSONL} or .{JSON} file");
                 Err(DatasetError::Empty { path: directory.to_owned(), note })
             }
-            None => Ok(FileFormat::Otel),
+            Some(_) | None => Ok(FileFormat::Otel),
         };
     };
     if has_spans(first)? {

@@ -90,7 +90,7 @@ impl Collected {
     /// Adds an item of a file. Spans may come in any order.
     pub(super) fn add(&mut self, item: Item) {
         match item {
-            Item::Span(span) => self.add_span(*span),
+            Item::Span(span) => self.add_span(&span),
             Item::Log(key, event) if event.name.starts_with("gen_ai.") => {
                 self.logs.entry(key).or_default().push(event);
             }
@@ -98,8 +98,8 @@ impl Collected {
         }
     }
 
-    fn add_span(&mut self, span: Span) {
-        let kind = dialect::kind(&span);
+    fn add_span(&mut self, span: &Span) {
+        let kind = dialect::kind(span);
         let Entry::Vacant(place) = self.nodes.entry(span.key) else {
             self.counts.repeated_spans += 1;
             return;
@@ -118,10 +118,10 @@ impl Collected {
             }
             None => named.map(|name| self.pool.number(name)),
         };
-        let Span { parent, start, .. } = span;
+        let Span { parent, start, .. } = *span;
         place.insert(Node { parent, start, conversation, kind });
         match kind {
-            Some(Kind::Call) => self.add_call(&span),
+            Some(Kind::Call) => self.add_call(span),
             Some(Kind::OtherRequest) => self.counts.other_requests += 1,
             Some(Kind::Agent | Kind::Tool) | None => {}
         }

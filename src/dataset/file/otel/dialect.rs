@@ -262,7 +262,8 @@ pub(super) fn facts(attributes: &Attributes) -> Facts {
 
 /// Returns whether a parameter says something: one choice is the default.
 fn is_sendable(member: &str, value: &Value) -> bool {
-    !value.is_null() && !(member == "n" && value.as_f64() == Some(1.0))
+    let is_default = member == "n" && value.as_f64() == Some(1.0);
+    !value.is_null() && !is_default
 }
 
 /// Returns the conversation that a span names.

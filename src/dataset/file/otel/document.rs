@@ -302,9 +302,9 @@ impl Element for RawSpan {
             end: end.unwrap_or(start).max(start),
             has_failed,
             adjusted_count: adjusted_count(self.trace_state.as_deref().unwrap_or_default()),
+            attributes,
             dropped_attributes: nanoseconds(&self.dropped_attributes_count).unwrap_or(0),
             events: events.collect(),
-            attributes,
             instance: instance.map(ToOwned::to_owned),
         }))))
     }

@@ -47,7 +47,7 @@ pub(super) fn of(calls: &[Call], places: &[Place]) -> Vec<Line> {
     for found in repeated.iter().flatten() {
         is_continued[found.call] = true;
     }
-    let mut lines = Lines {
+    let mut session = Session {
         calls,
         is_continued: &is_continued,
         lines: Vec::new(),
@@ -57,9 +57,9 @@ pub(super) fn of(calls: &[Call], places: &[Place]) -> Vec<Line> {
         open: HashMap::new(),
     };
     for (call, (place, repeated)) in places.iter().zip(repeated).enumerate() {
-        lines.add(call, place, repeated);
+        session.add(call, place, repeated);
     }
-    lines.lines
+    session.lines
 }
 
 /// The request whose response another one repeats.
@@ -113,7 +113,9 @@ fn repeated(calls: &[Call]) -> Vec<Option<Repeated>> {
         by_tool_call.extend(call.said.tool_calls.iter().map(|id| (*id, at)));
         if !input.is_empty() {
             let mut hasher = DefaultHasher::new();
-            input.iter().for_each(|message| message.hash(&mut hasher));
+            for message in input {
+                message.hash(&mut hasher);
+            }
             by_input.entry(hasher.finish()).or_default().push(at);
         }
         found.push(best);
@@ -121,8 +123,8 @@ fn repeated(calls: &[Call]) -> Vec<Option<Repeated>> {
     found
 }
 
-/// The lines so far.
-struct Lines<'a> {
+/// The lines of a session so far.
+struct Session<'a> {
     calls: &'a [Call],
     /// Whether a later call continues each call.
     is_continued: &'a [bool],
@@ -147,7 +149,7 @@ struct Actor {
     ended: BTreeSet<(u64, Reverse<(usize, usize)>)>,
 }
 
-impl Lines<'_> {
+impl Session<'_> {
     fn add(&mut self, call: usize, place: &Place, repeated: Option<Repeated>) {
         let actor = place.actors.first().copied();
         if let Some(Repeated { call: earlier, messages }) = repeated

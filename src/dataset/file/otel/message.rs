@@ -79,11 +79,10 @@ impl ToolCall {
 /// Returns the role in the words of OpenAI's API.
 fn known_role(role: &str) -> &str {
     match role {
-        "human" | "HumanMessage" | "HumanMessageChunk" => "user",
+        "" | "human" | "HumanMessage" | "HumanMessageChunk" => "user",
         "ai" | "model" | "AIMessage" | "AIMessageChunk" => "assistant",
         "SystemMessage" => "system",
         "function" | "ToolMessage" => "tool",
-        "" => "user",
         other => other,
     }
 }
@@ -130,7 +129,7 @@ impl Messages {
     }
 
     fn add_message(&mut self, value: &Value) {
-        // LangChain has the message within, and its class as the kind.
+        // `LangChain` has the message within, and its class as the kind.
         let of_class = value["id"].as_array().and_then(|path| path.last()?.as_str());
         let inner = member(value, &["kwargs", "data", "message"]);
         let own = if inner.is_object() { inner } else { value };
@@ -176,7 +175,7 @@ impl Messages {
                 "blob" => contents.push(blob(part)),
                 "uri" => match text(part, &["uri"]) {
                     Some(uri) => {
-                        contents.push(json!({"type": "image_url", "image_url": {"url": uri}}))
+                        contents.push(json!({"type": "image_url", "image_url": {"url": uri}}));
                     }
                     None => self.unknown += 1,
                 },

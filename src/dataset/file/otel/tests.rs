@@ -38,6 +38,7 @@ fn call(id: u32, parent: u32, times: (f64, f64), attributes: Value) -> Value {
     span(id, parent, times, "chat m", [("gen_ai.operation.name", json!("chat"))], attributes)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tests pass literals")]
 fn span<const N: usize>(
     id: u32,
     parent: u32,

@@ -105,7 +105,7 @@ impl Maker<'_, '_> {
         let settings = call.settings.map(|number| self.pool.text(number));
         let extra: Vec<(String, Value)> =
             settings.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let turn = Turn { max_tokens, extra, ..Turn::default() };
+        let turn = Turn { extra, max_tokens, ..Turn::default() };
         if !call.has_messages() {
             return self.generated(turn, scene, line, place);
         }

@@ -1,5 +1,5 @@
 //! The GenAI conventions: `gen_ai.operation.name`, messages with parts as JSON. OpenTelemetry's own
-//! instrumentations, newer versions of OpenLLMetry, and inference-perf's files.
+//! instrumentations, newer versions of `OpenLLMetry`, and inference-perf's files.
 
 use super::{Content, Dialect, Kind};
 use crate::dataset::file::otel::message::{Message, Messages, tools};
@@ -37,12 +37,11 @@ fn content(attributes: &Attributes) -> Option<Content> {
         Some(Json::Broken(_)) => content.is_cut = true,
         None => {}
     }
-    content.output = match json(attributes, "gen_ai.output.messages") {
-        Some(Json::Is(messages)) => Messages::read(&messages).all.into_iter().next(),
-        _ => {
-            let text = text(attributes, &["gen_ai.output.text"]);
-            text.map(|text| Message::new("assistant", text))
-        }
+    content.output = if let Some(Json::Is(messages)) = json(attributes, "gen_ai.output.messages") {
+        Messages::read(&messages).all.into_iter().next()
+    } else {
+        let text = text(attributes, &["gen_ai.output.text"]);
+        text.map(|text| Message::new("assistant", text))
     };
     if let Some(Json::Is(definitions)) = json(attributes, "gen_ai.tool.definitions") {
         content.tools = tools(&definitions);

@@ -1,4 +1,4 @@
-//! LangSmith: `langsmith.span.kind`, and the inputs and outputs of a run as JSON in `gen_ai.prompt`
+//! `LangSmith`: `langsmith.span.kind`, and the inputs and outputs of a run as JSON in `gen_ai.prompt`
 //! and `gen_ai.completion`.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! OpenInference: `openinference.span.kind`, the whole request as JSON in `input.value`, and an
+//! `OpenInference`: `openinference.span.kind`, the whole request as JSON in `input.value`, and an
 //! attribute for each member of each message (`llm.input_messages.0.message.content`).
 
 use serde_json::{Value, json as value};

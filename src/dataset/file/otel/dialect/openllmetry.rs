@@ -1,4 +1,4 @@
-//! OpenLLMetry until 0.4x: `llm.request.type`, and an attribute for each member of each message
+//! `OpenLLMetry` until 0.4x: `llm.request.type`, and an attribute for each member of each message
 //! (`gen_ai.prompt.0.content`). Newer versions write the GenAI conventions.
 
 use serde_json::Value;
