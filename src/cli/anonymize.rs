@@ -1,5 +1,7 @@
 //! The arguments of `aiperf anonymize`.
 
+#![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
+
 use std::path::PathBuf;
 
 use clap::Args;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
+use std::hash::BuildHasher as _;
 
 use serde::Serialize;
 
@@ -78,7 +78,8 @@ struct Agent {
     #[serde(rename = "type")]
     kind: &'static str,
     t: f64,
-    agent_id: String,
+    #[serde(rename = "agent_id")]
+    id: String,
     subagent_type: &'static str,
     status: &'static str,
     models: Vec<String>,
@@ -232,13 +233,13 @@ impl<'a> Anonymizer<'a> {
                 continue;
             }
             self.agents += 1;
-            let agent_id = format!("agent-{}", self.agents);
+            let id = format!("agent-{}", self.agents);
             let (requests, ended) = self.requests(child, root, t, depth + 1);
             end = end.max(ended);
             entries.push(Entry::Agent(Agent {
                 kind: "subagent",
                 t,
-                agent_id,
+                id,
                 subagent_type: "",
                 status: "completed",
                 models: models(&requests),
@@ -253,8 +254,7 @@ impl<'a> Anonymizer<'a> {
     fn opening(&self, of: &Conversation, turn: &Turn) -> Prompt {
         let mut prompt = Prompt::default();
         let tools = turn.tools.as_ref().map(|tools| tools.get().to_owned());
-        let texts =
-            [&of.system, &of.user_context].into_iter().flatten().map(|text| text.to_string());
+        let texts = [&of.system, &of.user_context].into_iter().flatten().map(ToString::to_string);
         for text in tools.into_iter().chain(texts) {
             self.text(&text, &mut prompt);
         }
@@ -305,9 +305,7 @@ impl<'a> Anonymizer<'a> {
     }
 
     fn hash(&self, of: impl std::hash::Hash) -> u64 {
-        let mut hasher = self.state.build_hasher();
-        of.hash(&mut hasher);
-        hasher.finish()
+        self.state.hash_one(of)
     }
 
     /// Returns the number of a block, which follows those of all blocks before its first use.

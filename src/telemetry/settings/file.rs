@@ -184,9 +184,10 @@ impl Declared {
             return false;
         };
         let variable = |name: &str| format!("OTEL_EXPORTER_OTLP_{}_{name}", signal.variable);
-        let default = match is_grpc {
-            true => "http://localhost:4317".to_owned(),
-            false => format!("http://localhost:4318{}", signal.path),
+        let default = if is_grpc {
+            "http://localhost:4317".to_owned()
+        } else {
+            format!("http://localhost:4318{}", signal.path)
         };
         self.set(variable("ENDPOINT"), it.text("endpoint").unwrap_or(default));
         let protocol = match (is_grpc, it.text("encoding").as_deref()) {

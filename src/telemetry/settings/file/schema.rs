@@ -281,14 +281,13 @@ fn checked(value: Value, schema: &Value) -> Result<Value, String> {
     }
     let Some(number) = value.as_f64() else { return Ok(value) };
     let limit = |key| schema.get(key).and_then(Value::as_f64);
-    type Check = fn(f64, f64) -> bool;
-    let checks: [(&str, Check, &str); 3] = [
-        ("minimum", |it, limit| it >= limit, "at least"),
-        ("maximum", |it, limit| it <= limit, "at most"),
-        ("exclusiveMinimum", |it, limit| it > limit, "above"),
+    let checks = [
+        ("minimum", f64::ge as fn(&f64, &f64) -> bool, "at least"),
+        ("maximum", f64::le, "at most"),
+        ("exclusiveMinimum", f64::gt, "above"),
     ];
     for (key, is_within, words) in checks {
-        if let Some(limit) = limit(key).filter(|limit| !is_within(number, *limit)) {
+        if let Some(limit) = limit(key).filter(|limit| !is_within(&number, limit)) {
             return Err(format!("must be {words} {limit}"));
         }
     }
