@@ -231,7 +231,8 @@ impl Telemetry {
                 ExemplarFilter::TraceBased => traces.is_some(),
                 ExemplarFilter::AlwaysOff => false,
             };
-        let exemplars = may_have_exemplars.then(|| Arc::new(Exemplars::new(exponential)));
+        let exemplars = may_have_exemplars
+            .then(|| Arc::new(Exemplars::new(exponential, !temporality.is_delta())));
         let filter = if may_have_exemplars { filter } else { ExemplarFilter::AlwaysOff };
         let (tee, state) = Tee::new(connection, temporality, exemplars.clone());
 

@@ -58,6 +58,8 @@ pub(super) type Slot = Arc<Lock<Reservoir>>;
 #[derive(Debug)]
 pub(super) struct Exemplars {
     exponential: bool,
+    /// Whether points cover the whole run, and therefore keep earlier exemplars.
+    is_cumulative: bool,
     /// By the name of the metric and its attributes.
     slots: Lock<HashMap<Vec<u8>, Slot>>,
 }
@@ -79,9 +81,10 @@ pub(super) enum Offers {
 pub(super) struct Attached(Vec<(Slot, Vec<Sample>)>);
 
 impl Exemplars {
-    /// Creates reservoirs for histograms that are `exponential` or explicit.
-    pub(super) fn new(exponential: bool) -> Self {
-        Self { exponential, slots: Lock::default() }
+    /// Creates reservoirs for histograms that are `exponential` or explicit, and points that are
+    /// cumulative or differences.
+    pub(super) fn new(exponential: bool, is_cumulative: bool) -> Self {
+        Self { exponential, is_cumulative, slots: Lock::default() }
     }
 
     /// Returns the reservoir of a series of the instrument `spec`.
@@ -97,7 +100,8 @@ impl Exemplars {
         Arc::clone(slot.or_insert_with(|| Arc::new(Lock::new(reservoir()))))
     }
 
-    /// Adds to each point of `message` the exemplars of its interval, which leave their reservoirs.
+    /// Adds the exemplars of its interval to each point of `message`. Those that were recorded since
+    /// the last export leave their reservoirs.
     pub(super) fn attach(&self, message: &mut ExportMetricsServiceRequest) -> Attached {
         let slots = self.slots.lock();
         let mut attached = Attached::default();
@@ -107,8 +111,14 @@ impl Exemplars {
             let name = &metric.name;
             let mut of = |attributes: &[ProtoKeyValue], time| {
                 let Some(slot) = slots.get(&key(name, attributes)) else { return Vec::new() };
-                let samples = slot.lock().take_until(time);
-                let exemplars = samples.iter().map(exemplar).collect();
+                let mut reservoir = slot.lock();
+                let samples = reservoir.take_until(time);
+                let exemplars = if self.is_cumulative {
+                    reservoir.with_earlier(&samples).iter().map(exemplar).collect()
+                } else {
+                    samples.iter().map(exemplar).collect()
+                };
+                drop(reservoir);
                 if !samples.is_empty() {
                     attached.0.push((Arc::clone(slot), samples));
                 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use aiperf::metrics::metric::MeasuredRecord;
 use aiperf::redact::Secret;
-use aiperf::telemetry::Config;
+use aiperf::telemetry::{Config, Temporality};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{Exemplar, HistogramDataPoint, exemplar};
 use uuid::Uuid;
 
-use crate::support::otlp_receiver::{Answer, OtlpReceiver, Received};
+use crate::support::otlp_receiver::{Answer, Export, OtlpReceiver, Received};
 use crate::telemetry::{Request, assert_delivered, four, start};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -161,10 +161,12 @@ fn the_variable_decides_which_requests_are_exemplars() {
     }
 }
 
-#[test]
-fn the_exemplars_of_a_failed_export_are_in_the_next_and_in_no_later_one() {
+/// Exports to a collector that fails at first, and returns the requests that are exemplars of
+/// latencies in each accepted export.
+fn after_failures(temporality: Temporality) -> Vec<Vec<u128>> {
     let collector = OtlpReceiver::grpc().always(Answer::Unavailable);
-    let config = Config { interval_seconds: 0.02, ..config(&collector, "all") };
+    let temporality = Some(temporality);
+    let config = Config { interval_seconds: 0.02, temporality, ..config(&collector, "all") };
     let run = start(&config, &[]);
     let [first, second, ..] = four();
     run.record(&with_id(&first, 1));
@@ -172,13 +174,25 @@ fn the_exemplars_of_a_failed_export_are_in_the_next_and_in_no_later_one() {
     collector.now(Answer::Take);
     run.record(&with_id(&second, 2));
     assert_delivered(&run.finish(TIMEOUT));
-    let mut found = Vec::new();
-    for export in collector.taken() {
+    let requests = |export: Export| {
         let all = exemplars(&Received(export.message));
-        found.extend(all.get("aiperf.request_latency").into_iter().flatten().map(trace_of));
-    }
-    found.sort_unstable();
-    assert_eq!(found, [1, 2]);
+        let mut found: Vec<_> =
+            all.get("aiperf.request_latency").into_iter().flatten().map(trace_of).collect();
+        found.sort_unstable();
+        found
+    };
+    collector.taken().into_iter().map(requests).collect()
+}
+
+#[test]
+fn the_exemplars_of_a_failed_export_are_in_the_next() {
+    // Each difference has its own.
+    let mut all = after_failures(Temporality::Delta).concat();
+    all.sort_unstable();
+    assert_eq!(all, [1, 2]);
+    // The totals of the run have those of the run.
+    let all = after_failures(Temporality::Cumulative);
+    assert_eq!(all.last().unwrap(), &[1, 2]);
 }
 
 #[test]

@@ -61,6 +61,7 @@ class Prometheus:
             file.write("\nrule_files: [rules.yaml]\n")
         command = [self._program, f"--config.file={own / configuration}", *flags]
         command += [f"--web.listen-address={self._address}", f"--storage.tsdb.path={own / 'data'}"]
+        command += ["--enable-feature=exemplar-storage"]
         self.process = Process("Prometheus", command, self._folder / "prometheus.log")
         ready = lambda: fetch(f"{self.url}/-/ready")  # noqa: E731
         wait_until("Prometheus is ready", ready, 60, [self.process])
@@ -70,6 +71,12 @@ class Prometheus:
         parameters = urllib.parse.urlencode({"query": expression})
         answer = json.loads(fetch(f"{self.url}/api/v1/query?{parameters}", timeout=30))
         return [_series(result) for result in answer["data"]["result"]]
+
+    def exemplars(self, selector, since):
+        """The exemplars of the series that match, since a time in seconds since the epoch."""
+        asked = {"query": selector, "start": since, "end": time.time()}
+        answer = json.loads(fetch(f"{self.url}/api/v1/query_exemplars?{urllib.parse.urlencode(asked)}"))
+        return [exemplar for series in answer["data"] for exemplar in series["exemplars"]]
 
     def query_range(self, expression, start, end, step):
         """The (labels, values by time) that a range query returns."""

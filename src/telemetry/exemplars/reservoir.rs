@@ -25,7 +25,15 @@ impl Sample {
 
 /// Keeps some of the values that it is offered.
 #[derive(Debug)]
-pub(in crate::telemetry) enum Reservoir {
+pub(in crate::telemetry) struct Reservoir {
+    choice: Choice,
+    /// The exemplars of the last export.
+    told: Vec<Sample>,
+}
+
+/// Which values are kept.
+#[derive(Debug)]
+enum Choice {
     /// The largest value of each bucket.
     Buckets {
         /// Upper bounds of the buckets, without the last.
@@ -40,25 +48,43 @@ pub(in crate::telemetry) enum Reservoir {
 impl Reservoir {
     /// Creates a reservoir for a histogram with these upper bounds.
     pub(super) fn of_buckets(bounds: &[f64]) -> Self {
-        Self::Buckets { bounds: bounds.to_vec(), kept: BTreeMap::new() }
+        Self::new(Choice::Buckets { bounds: bounds.to_vec(), kept: BTreeMap::new() })
     }
 
     /// Creates a reservoir for `room` values, at least one.
     pub(super) const fn of_values(room: usize) -> Self {
-        Self::Values { room, kept: Vec::new() }
+        Self::new(Choice::Values { room, kept: Vec::new() })
+    }
+
+    const fn new(choice: Choice) -> Self {
+        Self { choice, told: Vec::new() }
+    }
+
+    /// Returns the exemplars of a point that covers the whole run: those of the latest interval,
+    /// `fresh`, and those of earlier ones for the buckets, or the series, that it has none of.
+    pub(super) fn with_earlier(&mut self, fresh: &[Sample]) -> Vec<Sample> {
+        match &self.choice {
+            Choice::Buckets { bounds, .. } => {
+                let renewed: Vec<_> =
+                    fresh.iter().map(|sample| bucket(bounds, sample.value)).collect();
+                self.told.retain(|earlier| !renewed.contains(&bucket(bounds, earlier.value)));
+                self.told.extend(fresh);
+            }
+            Choice::Values { .. } if !fresh.is_empty() => self.told = fresh.to_vec(),
+            Choice::Values { .. } => {}
+        }
+        self.told.clone()
     }
 
     pub(super) fn offer(&mut self, sample: Sample) {
-        match self {
-            Self::Buckets { bounds, kept } => {
-                // Upper bounds belong to their buckets.
-                let bucket = bounds.partition_point(|bound| *bound < sample.value);
-                let have = kept.entry(bucket).or_insert(sample);
+        match &mut self.choice {
+            Choice::Buckets { bounds, kept } => {
+                let have = kept.entry(bucket(bounds, sample.value)).or_insert(sample);
                 if sample.value > have.value {
                     *have = sample;
                 }
             }
-            Self::Values { room, kept } => {
+            Choice::Values { room, kept } => {
                 let same = kept.iter_mut().find(|have| have.context == sample.context);
                 if let Some(same) = same {
                     if sample.value > same.value {
@@ -84,13 +110,18 @@ impl Reservoir {
     /// Removes and returns the values that were recorded until `time`; later ones are not part of a
     /// point with that time.
     pub(super) fn take_until(&mut self, time: u64) -> Vec<Sample> {
-        match self {
-            Self::Buckets { kept, .. } => {
+        match &mut self.choice {
+            Choice::Buckets { kept, .. } => {
                 let taken = kept.values().filter(|have| have.at <= time).copied().collect();
                 kept.retain(|_, have| have.at > time);
                 taken
             }
-            Self::Values { kept, .. } => kept.extract_if(.., |have| have.at <= time).collect(),
+            Choice::Values { kept, .. } => kept.extract_if(.., |have| have.at <= time).collect(),
         }
     }
+}
+
+/// Returns the index of the bucket of `value`. Upper bounds belong to their buckets.
+fn bucket(bounds: &[f64], value: f64) -> usize {
+    bounds.partition_point(|bound| *bound < value)
 }

@@ -105,7 +105,7 @@ fn exemplars_of(message: &ExportMetricsServiceRequest) -> Vec<Exemplar> {
 
 #[test]
 fn exemplars_are_attached_once_unless_the_export_fails() {
-    let exemplars = Exemplars::new(false);
+    let exemplars = Exemplars::new(false, false);
     // In another order than in the message.
     let attributes = [KeyValue::new("a", "x"), KeyValue::new("b", 1)];
     let slot = exemplars.slot(&spec(InstrumentKind::Histogram), &attributes);
@@ -132,8 +132,35 @@ fn exemplars_are_attached_once_unless_the_export_fails() {
 }
 
 #[test]
+fn a_cumulative_point_keeps_the_exemplars_of_buckets_without_newer_ones() {
+    let mut reservoir = Reservoir::of_buckets(&[1.0, 2.0]);
+    let mut export = |values: &[f64], time| {
+        for value in values {
+            reservoir.offer(sample(*value, time, 1));
+        }
+        let fresh = reservoir.take_until(time);
+        values_in_order(&reservoir.with_earlier(&fresh))
+    };
+    assert_eq!(export(&[0.5, 1.5, 9.0], 1), [0.5, 1.5, 9.0]);
+    assert_eq!(export(&[], 2), [0.5, 1.5, 9.0]);
+    // Newer ones replace those of their buckets, even if they are smaller.
+    assert_eq!(export(&[0.25, 3.0], 3), [0.25, 1.5, 3.0]);
+
+    let mut reservoir = Reservoir::of_values(2);
+    assert_eq!(reservoir.with_earlier(&[sample(5.0, 1, 1)]), [sample(5.0, 1, 1)]);
+    assert_eq!(reservoir.with_earlier(&[]), [sample(5.0, 1, 1)]);
+    assert_eq!(reservoir.with_earlier(&[sample(3.0, 2, 2)]), [sample(3.0, 2, 2)]);
+}
+
+fn values_in_order(samples: &[Sample]) -> Vec<f64> {
+    let mut values = values(samples);
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+#[test]
 fn gauges_have_none() {
-    let exemplars = Exemplars::new(false);
+    let exemplars = Exemplars::new(false, false);
     let slot = exemplars.slot(&spec(InstrumentKind::Counter), &[]);
     Offers::now(TraceContext::of(Uuid::from_u128(1))).offer(&slot, 1.0);
     let point = NumberDataPoint { time_unix_nano: u64::MAX, ..NumberDataPoint::default() };
@@ -145,7 +172,7 @@ fn gauges_have_none() {
 
 #[test]
 fn offers_for_later_are_exemplars_once_redeemed() {
-    let exemplars = Exemplars::new(false);
+    let exemplars = Exemplars::new(false, false);
     let attributes = [KeyValue::new("a", "x"), KeyValue::new("b", 1)];
     let slot = exemplars.slot(&spec(InstrumentKind::Histogram), &attributes);
     let mut offers = Offers::Later(TraceContext::of(Uuid::from_u128(5)), Vec::new());
