@@ -253,3 +253,14 @@ def check_labels(report, run, series):
 def phases(run):
     """The phases that have records."""
     return {record["metadata"]["benchmark_phase"] for record in run.records}
+
+
+def check_exemplars(report, run, prometheus):
+    """Prometheus has exemplars of the run's latencies, which lead to its requests."""
+    began = min(record["metadata"]["request_start_ns"] for record in run.records) / 1e9
+    selector = f'aiperf_request_latency_seconds_bucket{{aiperf_benchmark_id="{run.id}"}}'
+    found = prometheus.exemplars(selector, began)
+    requests = {record["metadata"]["x_request_id"].replace("-", "") for record in run.records}
+    unknown = [one for one in found if one["labels"]["trace_id"] not in requests]
+    report.holds("exemplars of latencies", len(found) > 0, f"{len(found)}")
+    report.equal("exemplars of other requests", unknown, [])

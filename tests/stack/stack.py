@@ -131,6 +131,8 @@ class Stack:
         check_delivery.check_report(self.report, run, outage)
         self.report.section(f"{run.name}: Prometheus and the files")
         check_prometheus.check(self.report, run, own, self._metrics)
+        if self.mode == "scrape" and run.flag("--trace-sample"):
+            check_prometheus.check_exemplars(self.report, run, self.prometheus)
         if run.flag("--shard"):
             # The server continues to count for other shards.
             return
