@@ -188,6 +188,7 @@ impl Telemetry {
         environment: Environment<'_>,
     ) -> Result<Self, TelemetryError> {
         let settings = Settings::resolve(config, environment)?;
+        settings::warn_of(&settings.ignored);
         let exponential = settings.exponential;
         let (temporality, filter) = (settings.temporality, settings.exemplars);
         let conventions = settings.conventions;

@@ -111,6 +111,8 @@ pub(crate) mod attribute {
     pub(crate) const GEN_AI_REQUEST_MODEL: &str = "gen_ai.request.model";
     /// `gen_ai.request.presence_penalty`
     pub(crate) const GEN_AI_REQUEST_PRESENCE_PENALTY: &str = "gen_ai.request.presence_penalty";
+    /// `gen_ai.request.reasoning.level`
+    pub(crate) const GEN_AI_REQUEST_REASONING_LEVEL: &str = "gen_ai.request.reasoning.level";
     /// `gen_ai.request.seed`
     pub(crate) const GEN_AI_REQUEST_SEED: &str = "gen_ai.request.seed";
     /// `gen_ai.request.stop_sequences`
@@ -139,6 +141,8 @@ pub(crate) mod attribute {
     pub(crate) const GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS: &str = "gen_ai.usage.cache_creation.input_tokens";
     /// `gen_ai.usage.cache_read.input_tokens`
     pub(crate) const GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: &str = "gen_ai.usage.cache_read.input_tokens";
+    /// `gen_ai.usage.cache_write.input_tokens`
+    pub(crate) const GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS: &str = "gen_ai.usage.cache_write.input_tokens";
     /// `gen_ai.usage.input_tokens`
     pub(crate) const GEN_AI_USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
     /// `gen_ai.usage.output_tokens`

@@ -198,11 +198,13 @@ impl Sender {
         let Some(deltas) = &mut self.deltas else {
             return self.courier.send::<ExportMetricsServiceResponse>(body).await;
         };
-        let (body, pending) = deltas.convert_encoded(body);
-        if body.is_empty() {
+        let (differences, pending) = deltas.convert_encoded(body);
+        if differences.is_empty() {
             return Ok(0);
         }
-        let rejected = self.courier.send::<ExportMetricsServiceResponse>(&body).await?;
+        let courier = &mut self.courier;
+        let rejected =
+            courier.send_differences::<ExportMetricsServiceResponse>(&differences, body).await?;
         deltas.accept(pending);
         Ok(rejected)
     }

@@ -163,7 +163,16 @@ pub(super) struct Courier {
 impl Courier {
     /// Sends an encoded request. Returns the number of its items that the collector rejected.
     pub(super) async fn send<A: Answer>(&mut self, body: &Bytes) -> Result<u64, Failure> {
-        let outcome = match self.connection.keep::<A>(body) {
+        self.send_differences::<A>(body, body).await
+    }
+
+    /// Like [`Courier::send`], for a request with the differences of `totals`.
+    pub(super) async fn send_differences<A: Answer>(
+        &mut self,
+        body: &Bytes,
+        totals: &Bytes,
+    ) -> Result<u64, Failure> {
+        let outcome = match self.connection.keep::<A>(body, totals) {
             Ok(()) => self.send_until_taken::<A>(body).await,
             Err(failure) => Err(failure),
         };
@@ -248,14 +257,16 @@ impl Failure {
 }
 
 impl Connection {
-    /// Sends an encoded request once, on the connection's runtime, within its timeout.
+    /// Sends an encoded request with the differences of `totals`, or with these themselves, once, on the
+    /// connection's runtime, within its timeout.
     pub(super) fn start_sending<A: Answer>(
         self: &Arc<Self>,
         body: Bytes,
+        totals: Bytes,
     ) -> JoinHandle<Result<u64, Failure>> {
         let connection = Arc::clone(self);
         self.runtime().spawn(async move {
-            connection.keep::<A>(&body)?;
+            connection.keep::<A>(&body, &totals)?;
             let sending = connection.send::<A>(body);
             let sent = tokio::time::timeout(connection.timeout, sending).await;
             sent.unwrap_or_else(|_| Err(Failure::unanswered()))
@@ -263,12 +274,15 @@ impl Connection {
     }
 
     /// Writes an encoded request to the files, if there are any. Without a collector, this is the
-    /// whole export.
-    fn keep<A: Answer>(&self, body: &Bytes) -> Result<(), Failure> {
+    /// whole export. Next to one, the files have the `totals` of the differences: these cover the time
+    /// since the collector's last answer, and would overlap where one is missing.
+    fn keep<A: Answer>(&self, body: &Bytes, totals: &Bytes) -> Result<(), Failure> {
         let Some(files) = &self.files else { return Ok(()) };
-        let Err(error) = files.append::<A>(body) else { return Ok(()) };
+        let is_export = matches!(self.client, Client::Files);
+        let kept = if is_export { body } else { totals };
+        let Err(error) = files.append::<A>(kept) else { return Ok(()) };
         let reason = format!("cannot write {}: {error}", A::FILE);
-        if matches!(self.client, Client::Files) {
+        if is_export {
             return Err(Failure::new(reason, false));
         }
         files.complain(&reason);

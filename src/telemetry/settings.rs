@@ -8,6 +8,7 @@ mod file;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Once;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -54,6 +55,8 @@ pub(super) struct Settings {
     pub(super) service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`, and the resource attributes of the configuration file.
     pub(super) resource_attributes: Vec<KeyValue>,
+    /// Places in the configuration file without an effect.
+    pub(super) ignored: Vec<String>,
     /// Attributes of the CI job, if aiperf runs in one.
     pub(super) ci: Vec<KeyValue>,
     /// `TRACEPARENT` and `TRACESTATE`: the span that started the process.
@@ -98,13 +101,16 @@ impl Settings {
     /// take precedence.
     pub(super) fn resolve(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
         let Some(declared) = Declared::read(given)? else { return Self::of(config, given) };
-        declared.warn_of_rest();
         let lookup = |name: &str| declared.variable(name, given);
         let mut settings = Self::of(config, Environment::new(&lookup)).map_err(|error| {
             let reason = format!("has a setting that is not valid: {error}");
             TelemetryError::Setting { name: file::NAME, reason }
         })?;
         settings.resource_attributes.extend(declared.attributes);
+        settings.ignored = declared.ignored;
+        if let (None, Some(conventions)) = (config.conventions, declared.conventions) {
+            settings.conventions = conventions;
+        }
         Ok(settings)
     }
 
@@ -133,6 +139,7 @@ impl Settings {
                 exemplars: ExemplarFilter::AlwaysOff,
                 service_name: None,
                 resource_attributes: Vec::new(),
+                ignored: Vec::new(),
                 ci: Vec::new(),
                 parent: (None, None),
             });
@@ -157,9 +164,20 @@ impl Settings {
                 .into_iter()
                 .map(|(key, value)| KeyValue::new(key, value))
                 .collect(),
+            ignored: Vec::new(),
             ci: ci::attributes(given),
             parent: (given.trimmed("TRACEPARENT"), given.trimmed("TRACESTATE")),
         })
+    }
+}
+
+/// Warns about places in the configuration file without an effect, once in a process.
+pub(super) fn warn_of(ignored: &[String]) {
+    static WARNED: Once = Once::new();
+    if !ignored.is_empty() {
+        WARNED.call_once(|| {
+            tracing::warn!("{}: aiperf does not apply {}", file::NAME, ignored.join(", "));
+        });
     }
 }
 

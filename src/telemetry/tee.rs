@@ -44,6 +44,8 @@ pub(super) struct Tee {
 struct Outgoing {
     /// Empty if there is nothing to tell.
     body: Bytes,
+    /// The totals of the run, for files next to the collector.
+    totals: Bytes,
     /// The base of the next differences, once this is accepted.
     pending: Pending,
     /// The exemplars, which a failed export returns.
@@ -93,16 +95,13 @@ impl Tee {
     fn outgoing(&self, message: &ExportMetricsServiceRequest) -> Outgoing {
         let mut message = Cow::Borrowed(message);
         let attached = self.exemplars.as_ref().map(|all| all.attach(message.to_mut()));
-        let pending = self.deltas.as_ref().map(|deltas| {
-            let (differences, pending) = deltas.lock().convert(message.clone().into_owned());
-            message = Cow::Owned(differences);
-            pending
+        let totals: Bytes = message.encode_to_vec().into();
+        let converted = self.deltas.as_ref().map(|deltas| {
+            let (differences, pending) = deltas.lock().convert(message.into_owned());
+            (Bytes::from(differences.encode_to_vec()), pending)
         });
-        Outgoing {
-            body: message.encode_to_vec().into(),
-            pending: pending.unwrap_or_default(),
-            attached: attached.unwrap_or_default(),
-        }
+        let (body, pending) = converted.unwrap_or_else(|| (totals.clone(), Pending::default()));
+        Outgoing { body, totals, pending, attached: attached.unwrap_or_default() }
     }
 
     /// Sends the export until it is answered, fails, or is cancelled.
@@ -110,7 +109,7 @@ impl Tee {
         if export.body.is_empty() {
             return;
         }
-        if !self.send(connection, export.body).await {
+        if !self.send(connection, export.body, export.totals).await {
             export.attached.restore();
         } else if let Some(deltas) = &self.deltas {
             deltas.lock().accept(export.pending);
@@ -118,12 +117,12 @@ impl Tee {
     }
 
     /// Sends `body` until it is answered, fails, or is cancelled. Returns whether it was accepted.
-    async fn send(&self, connection: &Arc<Connection>, body: Bytes) -> bool {
+    async fn send(&self, connection: &Arc<Connection>, body: Bytes, totals: Bytes) -> bool {
         let mut given_up = self.state.given_up.subscribe();
         if *given_up.borrow() {
             return false;
         }
-        let mut sending = connection.start_sending::<ExportMetricsServiceResponse>(body);
+        let mut sending = connection.start_sending::<ExportMetricsServiceResponse>(body, totals);
         let outcome = tokio::select! {
             biased;
             outcome = &mut sending => outcome.unwrap_or_else(|_| Err(Failure::unanswered())),

@@ -80,6 +80,7 @@ pub(super) struct Traces {
     is_random: bool,
     /// `openai.api.type`
     api: Option<&'static str>,
+    conventions: Conventions,
     lifecycle: Arc<Lifecycle>,
     chooser: Lock<Chooser>,
     outbox: Outbox,
@@ -148,7 +149,8 @@ impl Traces {
             "responses" => Some("responses"),
             _ => None,
         };
-        Self { sample, share, state, is_random, api, lifecycle, chooser, outbox }
+        let (_, conventions) = resource;
+        Self { sample, share, state, is_random, api, conventions, lifecycle, chooser, outbox }
     }
 
     /// Decides whether a finished request is exported.
@@ -175,6 +177,7 @@ impl Traces {
             state: if is_sampled { &self.state } else { "" },
             phase: self.lifecycle.link(measured.record.phase_index),
             api: self.api,
+            conventions: self.conventions,
         };
         let trace = Item::new(&spans::of(measured, &mut chooser.interner, &context), 1);
         let trace = if is_told {

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
 
 use opentelemetry::{Array, KeyValue, StringValue, Value as Attribute};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -20,6 +19,7 @@ use serde_json::Value;
 
 use super::endpoint;
 use crate::environment::Environment;
+use crate::semconv::Conventions;
 use crate::telemetry::{TelemetryError, TraceSample};
 
 use self::part::Part;
@@ -47,8 +47,10 @@ pub(super) struct Declared {
     pub(super) attributes: Vec<KeyValue>,
     /// The requests that its sampler selects; `None` if traces are not exported.
     pub(super) sample: Option<TraceSample>,
+    /// The GenAI conventions, if it has a setting of their own.
+    pub(super) conventions: Option<Conventions>,
     /// The settings without an effect here.
-    ignored: Vec<String>,
+    pub(super) ignored: Vec<String>,
 }
 
 impl Declared {
@@ -85,16 +87,6 @@ impl Declared {
     /// Returns the value of a variable: of a standard one only from the file.
     pub(super) fn variable(&self, name: &str, given: Environment<'_>) -> Option<String> {
         if name.starts_with("OTEL_") { self.variables.get(name).cloned() } else { given.get(name) }
-    }
-
-    /// Warns about the settings without an effect here, once in a process.
-    pub(super) fn warn_of_rest(&self) {
-        static WARNED: Once = Once::new();
-        if !self.ignored.is_empty() {
-            WARNED.call_once(|| {
-                tracing::warn!("{NAME}: aiperf does not apply {}", self.ignored.join(", "));
-            });
-        }
     }
 
     fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
@@ -152,18 +144,17 @@ impl Declared {
 
     /// Applies the choice of the GenAI conventions: its own setting overrides the list.
     fn conventions(&mut self, root: &Part<'_>) {
-        const NAME: &str = "OTEL_SEMCONV_STABILITY_OPT_IN";
-        const LATEST: &str = "gen_ai_latest_experimental";
         let general = root.get("instrumentation/development").and_then(|it| it.get("general"));
         let Some(general) = general else { return };
-        self.set_from(NAME, general.text("stability_opt_in_list"));
+        let listed = general.text("stability_opt_in_list");
+        self.set_from("OTEL_SEMCONV_STABILITY_OPT_IN", listed);
         if let Some(semconv) = general.get("gen_ai").and_then(|it| it.get("semconv")) {
             let is = |key| semconv.text(key).is_some_and(|it| it == "true");
-            match (is("experimental"), is("dual_emit")) {
-                (true, true) => self.set(NAME, format!("{LATEST}/dup")),
-                (true, false) => self.set(NAME, LATEST),
-                (false, _) => self.set(NAME, ""),
-            }
+            self.conventions = Some(match (is("experimental"), is("dual_emit")) {
+                (true, true) => Conventions::Both,
+                (true, false) => Conventions::Latest,
+                (false, _) => Conventions::V1_41,
+            });
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::spans::LONGEST_NAME;
 use crate::record::ResponseBody;
-use crate::semconv::attribute;
+use crate::semconv::{Conventions, attribute};
 
 /// Maximum number of stop sequences that are exported; APIs allow at most 16.
 const MAX_STOP_SEQUENCES: usize = 16;
@@ -40,6 +40,9 @@ pub(super) struct Asked {
     text: Option<Value>,
     #[serde(rename = "responseMimeType")]
     response_mime_type: Option<Value>,
+    reasoning_effort: Option<Value>,
+    /// The same of the responses API, in its member `effort`.
+    reasoning: Option<Value>,
     /// The object that contains the parameters in Gemini's and Hugging Face's dialects.
     #[serde(alias = "generationConfig", alias = "parameters")]
     nested: Option<Value>,
@@ -67,12 +70,14 @@ impl Asked {
             response_format: asked.response_format.or(inner.response_format),
             text: asked.text,
             response_mime_type: asked.response_mime_type.or(inner.response_mime_type),
+            reasoning_effort: asked.reasoning_effort.or(inner.reasoning_effort),
+            reasoning: asked.reasoning,
             nested: None,
         }
     }
 
     /// Returns the attributes of the parameters that the request has.
-    pub(super) fn attributes(&self) -> Vec<KeyValue> {
+    pub(super) fn attributes(&self, conventions: Conventions) -> Vec<KeyValue> {
         let double = |of: &Option<Value>| of.as_ref().and_then(Value::as_f64).map(Into::into);
         let int = |of: &Option<Value>| of.as_ref().and_then(Value::as_i64);
         let streams = (self.stream == Some(Value::Bool(true))).then(|| true.into());
@@ -80,11 +85,19 @@ impl Asked {
         let choices = int(&self.n).filter(|n| *n != 1).map(Into::into);
         let tier = self.service_tier.as_ref().and_then(Value::as_str);
         let tier = tier.filter(|tier| *tier != "auto").and_then(named);
-        let pairs: [(&'static str, Option<Attribute>); 11] = [
+        // The newest conventions have it as a whole number, those before as a floating-point one.
+        let top_k = if conventions == Conventions::Latest {
+            int(&self.top_k).map(Into::into)
+        } else {
+            double(&self.top_k)
+        };
+        let level = self.reasoning_level().filter(|_| conventions.include(Conventions::Latest));
+        let pairs: [(&'static str, Option<Attribute>); 12] = [
             (attribute::GEN_AI_REQUEST_STREAM, streams),
             (attribute::GEN_AI_REQUEST_TEMPERATURE, double(&self.temperature)),
             (attribute::GEN_AI_REQUEST_TOP_P, double(&self.top_p)),
-            (attribute::GEN_AI_REQUEST_TOP_K, double(&self.top_k)),
+            (attribute::GEN_AI_REQUEST_TOP_K, top_k),
+            (attribute::GEN_AI_REQUEST_REASONING_LEVEL, level.and_then(named)),
             (attribute::GEN_AI_REQUEST_SEED, int(&self.seed).map(Into::into)),
             (attribute::GEN_AI_REQUEST_STOP_SEQUENCES, self.stop_sequences()),
             (attribute::GEN_AI_REQUEST_FREQUENCY_PENALTY, double(&self.frequency_penalty)),
@@ -95,6 +108,12 @@ impl Asked {
         ];
         let present = pairs.into_iter().filter_map(|(key, value)| Some(KeyValue::new(key, value?)));
         present.collect()
+    }
+
+    /// Returns the level of reasoning that the request states.
+    fn reasoning_level(&self) -> Option<&str> {
+        let inner = self.reasoning.as_ref().and_then(|reasoning| reasoning.get("effort"));
+        self.reasoning_effort.as_ref().or(inner)?.as_str()
     }
 
     /// Returns one or several stop sequences.
@@ -198,7 +217,7 @@ mod tests {
     use crate::record::{Arrival, SseEvent};
 
     fn asked(body: &Value) -> BTreeMap<String, String> {
-        let attributes = Asked::read(body.to_string().as_bytes()).attributes();
+        let attributes = Asked::read(body.to_string().as_bytes()).attributes(Conventions::V1_41);
         attributes.into_iter().map(|pair| (pair.key.to_string(), pair.value.to_string())).collect()
     }
 
@@ -246,6 +265,23 @@ mod tests {
         assert_eq!(asked(&tgi)["gen_ai.request.temperature"], "0.2");
         let responses = json!({"text": {"format": {"type": "text"}}});
         assert_eq!(asked(&responses), map(&[("gen_ai.output.type", "text")]));
+    }
+
+    #[test]
+    fn the_newest_conventions_have_whole_numbers_and_the_level_of_reasoning() {
+        let of = |body: &Value, conventions, key: &str| {
+            let all = Asked::read(body.to_string().as_bytes()).attributes(conventions);
+            all.into_iter().find(|pair| pair.key.as_str() == key).map(|pair| pair.value)
+        };
+        let (top_k, level) = ("gen_ai.request.top_k", "gen_ai.request.reasoning.level");
+        let chat = json!({"top_k": 40, "reasoning_effort": "low"});
+        assert_eq!(of(&chat, Conventions::V1_41, top_k), Some(40.0.into()));
+        assert_eq!(of(&chat, Conventions::Both, top_k), Some(40.0.into()));
+        assert_eq!(of(&chat, Conventions::Latest, top_k), Some(40_i64.into()));
+        assert_eq!(of(&chat, Conventions::V1_41, level), None);
+        assert_eq!(of(&chat, Conventions::Both, level), Some("low".into()));
+        let responses = json!({"reasoning": {"effort": "high"}});
+        assert_eq!(of(&responses, Conventions::Latest, level), Some("high".into()));
     }
 
     #[test]

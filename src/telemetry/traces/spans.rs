@@ -14,7 +14,7 @@ use super::exchange::{self, Asked, Stated, named};
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
 use crate::record::{HttpTrace, RequestError, TraceContext, TraceFlags};
-use crate::semconv::{attribute, span};
+use crate::semconv::{Conventions, attribute, span};
 use crate::units::Nanos;
 
 /// Maximum length in bytes of names from the server, such as its model; a longer value is not a
@@ -31,6 +31,8 @@ pub(super) struct Context<'a> {
     pub(super) phase: Link,
     /// `openai.api.type`
     pub(super) api: Option<&'static str>,
+    /// The conventions whose names its attributes have.
+    pub(super) conventions: Conventions,
 }
 
 /// Returns the spans of a request, beginning with that of the whole request.
@@ -198,9 +200,14 @@ impl SpanBuilder<'_> {
         if let Some(usage) = &response.usage {
             let (read, written) = (usage.prompt_cache_read_tokens, usage.prompt_cache_write_tokens);
             put(attribute::GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS, read.and_then(int));
-            put(attribute::GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS, written.and_then(int));
+            if self.of.conventions.include(Conventions::V1_41) {
+                put(attribute::GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS, written.and_then(int));
+            }
+            if self.of.conventions.include(Conventions::Latest) {
+                put(attribute::GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS, written.and_then(int));
+            }
         }
-        list.extend(Asked::read(&record.payload).attributes());
+        list.extend(Asked::read(&record.payload).attributes(self.of.conventions));
         list.extend(Stated::read(&record.body).attributes());
         list
     }

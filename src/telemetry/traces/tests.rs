@@ -112,7 +112,13 @@ fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
     let mut interner = Interner::new(&Config::default(), &identity());
     let flags = TraceFlags { is_sampled: true, is_random: false };
     let phase = Lifecycle::start(&identity(), None).link(0);
-    let context = Context { flags, state: "ot=th:0", phase, api: Some("chat_completions") };
+    let context = Context {
+        flags,
+        state: "ot=th:0",
+        phase,
+        api: Some("chat_completions"),
+        conventions: Conventions::V1_41,
+    };
     let trace = Item::new(&spans::of(&measured, &mut interner, &context), 1);
     let head =
         Head::new((&opentelemetry_sdk::Resource::builder_empty().build(), Conventions::default()));

@@ -93,6 +93,20 @@ fn the_examples_have_their_meaning() {
 }
 
 #[test]
+fn the_conventions_have_a_setting_of_their_own() {
+    let semconv = |settings: &str| {
+        let general = format!("{{general: {{gen_ai: {{semconv: {settings}}}}}}}");
+        let metrics = "meter_provider: {readers: [{periodic: {exporter: {otlp_grpc: }}}]}";
+        let text =
+            format!("file_format: \"1.1\"\n{metrics}\ninstrumentation/development: {general}");
+        resolved(&text).unwrap().conventions
+    };
+    assert_eq!(semconv("{experimental: true}"), Conventions::Latest);
+    assert_eq!(semconv("{experimental: true, dual_emit: true}"), Conventions::Both);
+    assert_eq!(semconv("{version: 1}"), Conventions::V1_41);
+}
+
+#[test]
 fn references_have_the_values_of_variables() {
     let variables = [("NAME", "a"), ("NUMBER", "5"), ("YAML", "x: [1"), ("DOLLAR", "${NAME}")];
     let lookup = |name: &str| {
