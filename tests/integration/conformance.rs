@@ -47,11 +47,11 @@ const UNSEEN: [(&str, &str); 8] = [
 
 /// The same for spans.
 const UNSEEN_SPANS: [(&str, &str); 2] = [
-    ("aiperf.request gen_ai.request.reasoning.level", NEWEST),
-    ("aiperf.request gen_ai.usage.cache_write.input_tokens", NEWEST),
+    ("aiperf.request gen_ai.request.reasoning.level", WITH_NEWEST),
+    ("aiperf.request gen_ai.usage.cache_write.input_tokens", WITH_NEWEST),
 ];
 
-const NEWEST: &str = "only with the newest conventions";
+const WITH_NEWEST: &str = "only with the newest conventions";
 
 const TRANSLATED: &str = "checked where metrics of servers are forwarded";
 
