@@ -27,7 +27,7 @@ type PrometheusQuery = {
   legendFormat: string;
   editorMode: 'code';
   format: 'time_series' | 'table' | 'heatmap';
-} & ({ instant: true; range: false } | { instant: false; range: true });
+} & ({ instant: true; range: false } | { instant: false; range: true; exemplar?: true });
 
 // What an override can set, of what is used here.
 type Property<Custom> =
