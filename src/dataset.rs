@@ -36,7 +36,9 @@ pub(crate) use self::account::SentCounter;
 pub use self::account::{Account, Conversations, LeftOut, Pool, Sent};
 pub use self::cache_bust::CacheBust;
 pub use self::corpus::Corpus;
-pub(crate) use self::file::{TraceAnalysis, analyze as analyze_trace, inline};
+pub(crate) use self::file::{
+    Sessions, TraceAnalysis, analyze as analyze_trace, analyze_conversations, inline,
+};
 pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};
 pub use self::lengths::{RandomRange, RangeStyle, SequenceDistribution};

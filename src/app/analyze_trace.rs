@@ -7,20 +7,33 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::datasets;
 use super::outcome::Outcome;
 use crate::cli::AnalyzeTrace;
 use crate::console::{self, Style};
-use crate::dataset::{self, TraceAnalysis};
+use crate::dataset::{self, Sessions, TraceAnalysis};
 use crate::platform::replace;
 use crate::statistics::Distribution;
 use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
+use crate::tokenizer::TokenCounter;
+
+/// Tokens of a block of prompts that the trace does not divide.
+const BLOCK_TOKENS: u32 = 64;
 
 const COLUMNS: [&str; 8] = ["Metric", "Mean", "Std Dev", "Min", "P25", "Median", "P75", "Max"];
 
 /// Prints the analysis, and writes it to a file if `asked` names one.
 pub(super) fn analyze(asked: &AnalyzeTrace, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let analysis = dataset::analyze_trace(&asked.file, asked.block_tokens)?;
+    let lines = dataset::analyze_trace(&asked.file, asked.block_tokens)?;
+    let analysis = if let Some(analysis) = lines {
+        analysis
+    } else {
+        let counter = TokenCounter::builtin();
+        let read = datasets::recorded(&asked.file, None, &counter)?.conversations;
+        let block = asked.block_tokens.unwrap_or(BLOCK_TOKENS);
+        dataset::analyze_conversations(&read, &counter, block)
+    };
     out.write_all(rendered(&analysis, terminal_style()).as_bytes())?;
     if let Some(path) = &asked.output {
         write(path, &format!("{:#}\n", report(&analysis)))
@@ -47,6 +60,14 @@ fn of(it: &Distribution) -> [f64; 7] {
 }
 
 fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
+    let none = Sessions::default();
+    let sessions = analysis.sessions.as_ref().unwrap_or(&none);
+    let of_sessions = [
+        ("Turns per Session", &sessions.turns),
+        ("Sub-Agents per Session", &sessions.agents),
+        ("Time between Sessions (s)", &sessions.gaps),
+    ];
+    let of_sessions = of_sessions.into_iter().filter(|(_, values)| !values.is_empty());
     let rows = [
         ("Input Length", &analysis.input),
         ("Context Length", &analysis.context),
@@ -54,19 +75,48 @@ fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
         ("Output Length", &analysis.output),
         ("Theoretical Hit Rates", &analysis.hit_rates),
     ];
-    let rows = rows.into_iter().map(|(name, values)| {
+    let rows = rows.into_iter().chain(of_sessions).map(|(name, values)| {
         let cells = statistics(values).map(|it| of(&it).map(|value| console::number(Some(value))));
         let cells = cells.unwrap_or_else(|| [0; 7].map(|_| console::number(None)));
         std::iter::once(name.to_owned()).chain(cells)
     });
     let count = |count: u64| console::count(count);
+    let heading = analysis.sessions.as_ref().map(|sessions| {
+        let burstiness = burstiness(&sessions.gaps);
+        let burstiness = burstiness.map(|cv| format!("\nArrivals:         {}", arrivals(cv)));
+        format!(
+            "Sessions:         {}\nDepth of trees:   {}{}\n",
+            count(sessions.turns.len() as u64),
+            count(sessions.depth),
+            burstiness.unwrap_or_default()
+        )
+    });
     format!(
-        "Trace Analysis Report\nTotal requests:   {}\nUnique prefixes:  {}\nPrefix groups:    {}\n\n{}",
+        "Trace Analysis Report\n{}Total requests:   {}\nUnique prefixes:  {}\nPrefix groups:    {}\n\n{}",
+        heading.unwrap_or_default(),
         count(analysis.input.len() as u64),
         count(analysis.prefixes),
         count(analysis.groups),
         console::figures("Trace Statistics", COLUMNS, rows, style),
     )
+}
+
+/// Returns the coefficient of variation of the times between sessions: 0 if they are equal, 1 if
+/// sessions arrive independently of each other, and more in bursts. `None` without two of them.
+fn burstiness(gaps: &[f64]) -> Option<f64> {
+    let found = statistics(gaps).filter(|_| gaps.len() > 1)?;
+    let mean = found.sum / found.count as f64;
+    (mean > 0.0).then(|| found.std / mean)
+}
+
+/// Describes arrivals with this coefficient of variation.
+fn arrivals(variation: f64) -> String {
+    let words = match variation {
+        ..0.5 => "regular",
+        ..1.5 => "like independent ones",
+        _ => "in bursts",
+    };
+    format!("{words} (coefficient of variation {variation:.2})")
 }
 
 /// The analysis with the keys of AIPerf.
@@ -90,7 +140,7 @@ fn report(analysis: &TraceAnalysis) -> Value {
                    "p75": p75, "max": max})
         })
     };
-    json!({
+    let mut report = json!({
         "total_requests": analysis.input.len(),
         "unique_prefixes": analysis.prefixes,
         "num_prefix_groups": analysis.groups,
@@ -107,5 +157,15 @@ fn report(analysis: &TraceAnalysis) -> Value {
         "context_length_stats": object(context),
         "unique_prompt_length_stats": object(unique),
         "hit_rate_stats": object(hit_rates),
-    })
+    });
+    if let (Some(sessions), Value::Object(report)) = (&analysis.sessions, &mut report) {
+        let Sessions { turns, agents, depth, gaps } = sessions;
+        report.insert("total_sessions".to_owned(), turns.len().into());
+        report.insert("turns_stats".to_owned(), json!(object(statistics(turns))));
+        report.insert("sub_agents_stats".to_owned(), json!(object(statistics(agents))));
+        report.insert("max_tree_depth".to_owned(), (*depth).into());
+        report.insert("session_gap_seconds_stats".to_owned(), json!(object(statistics(gaps))));
+        report.insert("arrival_variation".to_owned(), json!(burstiness(gaps)));
+    }
+    report
 }

@@ -7,12 +7,9 @@ use anyhow::{Context, bail};
 use super::datasets;
 use super::outcome::Outcome;
 use crate::cli::Anonymize;
-use crate::config::{Environment, Ui};
+use crate::config::Environment;
 use crate::console;
 use crate::dataset::anonymous::{Anonymizer, Written};
-use crate::dataset::{
-    Config, Dataset, DatasetError, FileFormat, ReplayOutputs, Source, TraceSettings,
-};
 use crate::platform::replace;
 use crate::tokenizer::{Source as TokenizerSource, TokenCounter};
 
@@ -23,7 +20,8 @@ pub(super) fn anonymize(asked: &Anonymize, out: &mut impl Write) -> anyhow::Resu
     }
     let source = TokenizerSource::parse(&asked.tokenizer);
     let counter = TokenCounter::load(&source, Environment::process())?;
-    let conversations = load(asked, &counter)?.conversations;
+    let format = asked.custom_dataset_type;
+    let conversations = datasets::recorded(&asked.input, format, &counter)?.conversations;
     let account = conversations.account();
     let block = u32::try_from(asked.block_size).unwrap_or(u32::MAX);
     let mut anonymizer = Anonymizer::new(&conversations, &counter, block, asked.keep.clone());
@@ -67,26 +65,4 @@ pub(super) fn anonymize(asked: &Anonymize, out: &mut impl Write) -> anyhow::Resu
         )?;
     }
     Ok(Outcome::Done)
-}
-
-/// Reads the trace with the responses that it has.
-fn load(asked: &Anonymize, counter: &TokenCounter) -> Result<Dataset, DatasetError> {
-    let read = |replay_outputs| {
-        let source = Source::File {
-            path: asked.input.clone(),
-            format: asked.custom_dataset_type,
-            traces: TraceSettings { replay_outputs, ..TraceSettings::default() },
-            entries: 1,
-            batch_size: 1,
-        };
-        let config =
-            Config { random_seed: Some(0), ..Config::new(source, vec!["unknown".to_owned()]) };
-        Dataset::load(&config, counter, true, &datasets::hub(Ui::None))
-    };
-    match asked.custom_dataset_type {
-        Some(FileFormat::Otel) => read(Some(ReplayOutputs::Recorded)),
-        Some(_) => read(None),
-        // Only a format with responses accepts the setting.
-        None => read(Some(ReplayOutputs::Recorded)).or_else(|_| read(None)),
-    }
 }

@@ -12,11 +12,11 @@ use super::value::positive;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("trace").required(true))]
 pub(super) struct AnalyzeTraceArgs {
-    /// Trace in the format of Mooncake or Bailian
+    /// Trace or dataset of any format, or a directory of such files
     #[arg(value_name = "FILE", group = "trace")]
     file: Option<PathBuf>,
     /// Number of tokens in the block that each hash ID stands for [default: 512; 16 for a Bailian
-    /// trace]
+    /// trace, 64 for other formats]
     #[arg(value_name = "BLOCK_SIZE", value_parser = positive, conflicts_with = "block_size")]
     block: Option<u64>,
     /// File for the result, as JSON

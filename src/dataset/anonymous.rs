@@ -86,6 +86,51 @@ struct Agent {
     requests: Vec<Entry>,
 }
 
+/// A part of a document.
+pub(crate) enum Part<'a> {
+    /// A request with the numbers of its blocks.
+    Request {
+        /// Tokens of the prompt.
+        input_tokens: u64,
+        /// Requested output tokens.
+        output_tokens: u32,
+        blocks: &'a [u64],
+    },
+    /// A sub-agent, whose requests follow.
+    Agent,
+}
+
+impl Document {
+    /// Calls `visit` with all parts in their order, and the number of sub-agents around each.
+    pub(crate) fn visit(&self, visit: &mut impl FnMut(u64, Part<'_>)) {
+        visit_all(&self.requests, 0, visit);
+    }
+
+    /// Returns when the conversation starts, in seconds after the earliest one.
+    pub(crate) fn start_seconds(&self) -> Option<f64> {
+        self.timestamp.map(|millis| millis / 1e3)
+    }
+}
+
+fn visit_all(entries: &[Entry], depth: u64, visit: &mut impl FnMut(u64, Part<'_>)) {
+    for entry in entries {
+        match entry {
+            Entry::Request(request) => visit(
+                depth,
+                Part::Request {
+                    input_tokens: request.input,
+                    output_tokens: request.output,
+                    blocks: &request.hash_ids,
+                },
+            ),
+            Entry::Agent(agent) => {
+                visit(depth, Part::Agent);
+                visit_all(&agent.requests, depth + 1, visit);
+            }
+        }
+    }
+}
+
 /// What was written.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {

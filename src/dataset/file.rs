@@ -21,7 +21,7 @@ mod tests;
 mod trace;
 mod weka;
 
-pub(crate) use self::analysis::{TraceAnalysis, analyze};
+pub(crate) use self::analysis::{Sessions, TraceAnalysis, analyze, analyze_conversations};
 pub(super) use self::prefix_tree::PrefixTree;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};

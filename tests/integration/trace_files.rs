@@ -164,6 +164,30 @@ fn a_trace_is_analyzed_as_aiperf_analyzes_it() {
     assert!(error.contains("line 1: 5 blocks of 512 tokens exceed"), "{error}");
 }
 
+#[test]
+fn traces_of_any_format_are_analyzed() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("report.json");
+    let trace = directory.path().join("trace.jsonl");
+    // One agent of three turns, with a sub-agent of two turns and a fork of one.
+    fs::write(&trace, tree()).unwrap();
+    let flags = ["--block-size", "16", "--output-file", report.to_str().unwrap()];
+    let output = aiperf(&["analyze-trace", trace.to_str().unwrap()]).args(flags).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("Sessions:         1\nDepth of trees:   1\n"), "{text}");
+    assert!(text.contains("Sub-Agents per Session"), "{text}");
+    let found: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+    assert_eq!((&found["total_sessions"], &found["max_tree_depth"]), (&json!(1), &json!(1)));
+    assert_eq!(found["total_requests"], 6);
+    assert_eq!(
+        (&found["turns_stats"]["max"], &found["sub_agents_stats"]["max"]),
+        (&json!(3.0), &json!(2.0))
+    );
+    // One session has no times between sessions.
+    assert!(found["session_gap_seconds_stats"].is_null() && found["arrival_variation"].is_null());
+}
+
 fn user(text: &str) -> Value {
     json!([{"role": "user", "content": text}])
 }

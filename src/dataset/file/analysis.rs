@@ -1,4 +1,4 @@
-//! What the prompts of a trace share, and their lengths.
+//! What the prompts of a trace share, their lengths, and its conversations.
 
 use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
@@ -9,8 +9,10 @@ use super::jsonl::from_object;
 use super::lines::Lines;
 use super::prefix_tree::PrefixTree;
 use super::trace::HashId;
-use super::{Fault, Opening, bailian, mooncake, named, open};
-use crate::dataset::DatasetError;
+use super::{Fault, Opening, bailian, detect, mooncake, named, open};
+use crate::dataset::anonymous::{Anonymizer, Part};
+use crate::dataset::{Conversation, DatasetError, FileFormat};
+use crate::tokenizer::TokenCounter;
 
 /// Lengths of the requests of a trace, and what a prefix cache that keeps everything would find.
 #[derive(Debug, Default, PartialEq)]
@@ -32,6 +34,89 @@ pub(crate) struct TraceAnalysis {
     pub(crate) groups: u64,
     /// Share of blocks that belong to a prefix of several prompts, from 0 to 1.
     pub(crate) reuse: f64,
+    /// The conversations; `None` for lines of lengths.
+    pub(crate) sessions: Option<Sessions>,
+}
+
+/// The conversations of a trace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Sessions {
+    /// Number of requests of each, without those of its sub-agents.
+    pub(crate) turns: Vec<f64>,
+    /// Number of sub-agents of each, at any depth.
+    pub(crate) agents: Vec<f64>,
+    /// Number of levels of sub-agents of the deepest tree.
+    pub(crate) depth: u64,
+    /// Seconds between the starts of conversations, in order; empty without times.
+    pub(crate) gaps: Vec<f64>,
+}
+
+/// Collects the prompts of a trace.
+#[derive(Default)]
+struct Prompts {
+    analysis: TraceAnalysis,
+    tree: PrefixTree,
+    all: Vec<(u64, Vec<HashId>)>,
+}
+
+impl Prompts {
+    fn add(&mut self, input_tokens: u64, output_tokens: Option<u32>, blocks: Vec<HashId>) {
+        let known = self.tree.insert(&blocks);
+        if !blocks.is_empty() {
+            self.analysis.hit_rates.push(known as f64 / blocks.len() as f64);
+        }
+        self.analysis.input.push(input_tokens as f64);
+        self.analysis.output.extend(output_tokens.map(f64::from));
+        self.all.push((input_tokens, blocks));
+    }
+
+    /// Returns the analysis of all prompts, whose blocks have `block_tokens` tokens.
+    fn finish(self, block_tokens: u32) -> TraceAnalysis {
+        let Self { mut analysis, tree, all } = self;
+        for (input_tokens, blocks) in all {
+            let shared = tree.shared(&blocks) as u64 * u64::from(block_tokens);
+            // The last block of a prompt may be shorter than the others.
+            let context = shared.min(input_tokens);
+            analysis.context.push(context as f64);
+            analysis.unique.push((input_tokens - context) as f64);
+        }
+        analysis.prefixes = tree.prefixes();
+        analysis.groups = tree.shared_roots();
+        analysis.reuse = tree.reuse();
+        analysis
+    }
+}
+
+/// Analyzes conversations of any format, whose prompts are divided into blocks of `block_tokens` tokens.
+pub(crate) fn analyze_conversations(
+    conversations: &[Conversation],
+    counter: &TokenCounter,
+    block_tokens: u32,
+) -> TraceAnalysis {
+    let mut prompts = Prompts::default();
+    let mut sessions = Sessions::default();
+    let mut starts = Vec::new();
+    let mut anonymizer = Anonymizer::new(conversations, counter, block_tokens, Vec::new());
+    for document in anonymizer.documents() {
+        let (mut turns, mut agents) = (0.0, 0.0);
+        document.visit(&mut |depth, part| match part {
+            Part::Request { input_tokens, output_tokens, blocks } => {
+                turns += f64::from(u8::from(depth == 0));
+                let blocks = blocks.iter().map(|block| HashId::from(*block)).collect();
+                prompts.add(input_tokens, Some(output_tokens), blocks);
+            }
+            Part::Agent => {
+                agents += 1.0;
+                sessions.depth = sessions.depth.max(depth + 1);
+            }
+        });
+        sessions.turns.push(turns);
+        sessions.agents.push(agents);
+        starts.extend(document.start_seconds());
+    }
+    starts.sort_by(f64::total_cmp);
+    sessions.gaps = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    TraceAnalysis { sessions: Some(sessions), ..prompts.finish(block_tokens) }
 }
 
 /// The members of a line that are analyzed.
@@ -43,26 +128,41 @@ struct Line {
     hash_ids: Option<Vec<HashId>>,
 }
 
-/// Analyzes the Mooncake or Bailian trace at `path`, whose blocks have `block_tokens` tokens;
-/// `None` is the default of the format.
+/// Analyzes the Mooncake or Bailian trace at `path`, whose blocks have `block_tokens` tokens; `None` is
+/// the default of the format. Returns `None` if the file does not consist of lengths.
 pub(crate) fn analyze(
     path: &Path,
     block_tokens: Option<u32>,
-) -> Result<TraceAnalysis, DatasetError> {
+) -> Result<Option<TraceAnalysis>, DatasetError> {
+    if path.is_dir() {
+        return Ok(None);
+    }
     let file = open(path).map_err(Fault::Read).map_err(|fault| named(fault, path))?;
-    let analysis = analyze_from(file, block_tokens).map_err(|fault| named(fault, path))?;
+    let analysis = match analyze_from(file, block_tokens) {
+        Ok(analysis) => analysis,
+        Err(Fault::UnknownFormat) => return Ok(None),
+        Err(Fault::Line(_, reason)) if reason == WITHOUT_LENGTH => return Ok(None),
+        Err(fault) => return Err(named(fault, path)),
+    };
     if analysis.input.is_empty() {
         return Err(DatasetError::Empty { path: path.to_owned(), note: String::new() });
     }
-    Ok(analysis)
+    Ok(Some(analysis))
 }
 
+/// Analyzes the lines of a trace.
+///
+/// # Errors
+///
+/// Fails with [`Fault::UnknownFormat`] if it has another format.
 fn analyze_from(input: impl Read, block_tokens: Option<u32>) -> Result<TraceAnalysis, Fault> {
-    let opening = Opening::read(input)?;
+    let mut opening = Opening::read(input)?;
+    match detect(&mut opening)? {
+        None | Some(FileFormat::MooncakeTrace | FileFormat::BailianTrace) => {}
+        Some(_) => return Err(Fault::UnknownFormat),
+    }
     let input = BufReader::with_capacity(1 << 16, Cursor::new(opening.bytes).chain(opening.rest));
-    let mut analysis = TraceAnalysis::default();
-    let mut tree = PrefixTree::default();
-    let mut prompts: Vec<(u32, Vec<HashId>)> = Vec::new();
+    let mut prompts = Prompts::default();
     let mut block = block_tokens;
     for line in Lines::new(input) {
         let line = line?;
@@ -74,36 +174,20 @@ fn analyze_from(input: impl Read, block_tokens: Option<u32>) -> Result<TraceAnal
         });
         let (input_tokens, hash_ids) =
             prompt(read.input_length, read.hash_ids, block).map_err(fault)?;
-        let known = tree.insert(&hash_ids);
-        if !hash_ids.is_empty() {
-            analysis.hit_rates.push(known as f64 / hash_ids.len() as f64);
-        }
-        analysis.input.push(f64::from(input_tokens));
-        analysis.output.extend(read.output_length.map(f64::from));
-        prompts.push((input_tokens, hash_ids));
+        prompts.add(input_tokens.into(), read.output_length, hash_ids);
     }
-    for (input_tokens, hash_ids) in prompts {
-        let shared = tree.shared(&hash_ids) as u64 * u64::from(block.unwrap_or_default());
-        // The last block of a prompt may be shorter than the others.
-        let context = shared.min(u64::from(input_tokens));
-        analysis.context.push(context as f64);
-        analysis.unique.push((u64::from(input_tokens) - context) as f64);
-    }
-    analysis.prefixes = tree.prefixes();
-    analysis.groups = tree.shared_roots();
-    analysis.reuse = tree.reuse();
-    Ok(analysis)
+    Ok(prompts.finish(block.unwrap_or_default()))
 }
+
+/// Why a line cannot be analyzed by itself.
+const WITHOUT_LENGTH: &str = "`input_length` is missing";
 
 fn prompt(
     input_tokens: Option<u32>,
     hash_ids: Option<Vec<HashId>>,
     block_tokens: u32,
 ) -> Result<(u32, Vec<HashId>), String> {
-    let input_tokens = input_tokens.ok_or(
-        "`input_length` is missing; only traces with the \
-                                           lengths of their prompts can be analyzed",
-    )?;
+    let input_tokens = input_tokens.ok_or(WITHOUT_LENGTH)?;
     let hash_ids = hash_ids.unwrap_or_default();
     if hash_ids.len() > input_tokens.div_ceil(block_tokens) as usize {
         return Err(format!(
@@ -120,6 +204,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::dataset::{Branch, Turn};
+    use crate::units::Nanos;
 
     /// Worked out by hand. The tree is 1 (3 prompts), 1-2 (2), 1-2-3 (2), 1-4 (1), 5 (1), 5-2 (1).
     #[test]
@@ -145,6 +231,7 @@ mod tests {
             prefixes: 6,
             groups: 1,
             reuse: 0.7,
+            sessions: None,
         };
         // Blocks: 3 + 3 + 2 + 2, of which 3 + 2 + 2 are shared.
         assert_eq!(analysis, expected);
@@ -162,7 +249,6 @@ mod tests {
         for (line, words) in [
             (r#"{"text_input": "x"}"#, "`input_length` is missing"),
             (r#"{"input_length": 513, "hash_ids": [1, 2, 3]}"#, "with --block-size"),
-            ("[]", "not a JSON object"),
             (r#"{"input_length": -1}"#, "invalid value"),
         ] {
             match analyze_from(line.as_bytes(), None) {
@@ -170,6 +256,44 @@ mod tests {
                 other => panic!("{line}: {other:?}"),
             }
         }
+        let other = analyze_from(&b"{\"text\": \"x\"}"[..], None);
+        assert!(matches!(other, Err(Fault::UnknownFormat)), "{other:?}");
+    }
+
+    #[test]
+    fn conversations_are_analyzed_with_their_trees_and_times() {
+        let turn = |text: &str, at: Option<u64>| Turn {
+            texts: vec![text.into()],
+            max_tokens: Some(2),
+            timestamp: at.map(Nanos),
+            ..Turn::default()
+        };
+        let of = |turns: Vec<Turn>| Conversation { turns, ..Conversation::default() };
+        let branch =
+            |conversation, after| Branch { conversation, after, join: None, is_fork: false };
+        // The first one starts a sub-agent, which starts another.
+        let root = Conversation {
+            branches: vec![branch(2, Some(0))],
+            ..of(vec![turn("a b c d", Some(5_000_000_000)), turn("e f", None)])
+        };
+        let agent = Conversation {
+            branches: vec![branch(3, Some(0))],
+            is_child: true,
+            ..of(vec![turn("g", None)])
+        };
+        let inner = Conversation { is_child: true, ..of(vec![turn("h", None)]) };
+        let all = [root, of(vec![turn("a b x y", Some(2_000_000_000))]), agent, inner];
+        let counter = TokenCounter::builtin();
+        let analysis = analyze_conversations(&all, &counter, 2);
+        assert_eq!(analysis.input, [4.0, 1.0, 1.0, 8.0, 4.0]);
+        assert_eq!(analysis.output, [2.0; 5]);
+        // Two blocks of the first prompt are in the fourth, and one is in the last.
+        assert_eq!(analysis.context, [4.0, 0.0, 0.0, 4.0, 2.0]);
+        assert_eq!(analysis.hit_rates, [0.0, 0.0, 0.0, 0.5, 0.5]);
+        let sessions = analysis.sessions.unwrap();
+        let expected =
+            Sessions { turns: vec![2.0, 1.0], agents: vec![2.0, 0.0], depth: 2, gaps: vec![3.0] };
+        assert_eq!(sessions, expected);
     }
 
     proptest! {
