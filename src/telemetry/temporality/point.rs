@@ -50,22 +50,29 @@ pub(super) trait Point {
     fn subtract(&mut self, before: &Self) -> Change;
 }
 
+/// The members that all data points have.
+macro_rules! fields {
+    () => {
+        fn attributes(&self) -> &[KeyValue] {
+            &self.attributes
+        }
+
+        fn start(&self) -> u64 {
+            self.start_time_unix_nano
+        }
+
+        fn set_start(&mut self, start: u64) {
+            self.start_time_unix_nano = start;
+        }
+
+        fn time(&self) -> u64 {
+            self.time_unix_nano
+        }
+    };
+}
+
 impl Point for NumberDataPoint {
-    fn attributes(&self) -> &[KeyValue] {
-        &self.attributes
-    }
-
-    fn start(&self) -> u64 {
-        self.start_time_unix_nano
-    }
-
-    fn set_start(&mut self, start: u64) {
-        self.start_time_unix_nano = start;
-    }
-
-    fn time(&self) -> u64 {
-        self.time_unix_nano
-    }
+    fields!();
 
     fn total(&self) -> Total {
         Total::Number(Self { attributes: Vec::new(), exemplars: Vec::new(), ..*self })
@@ -102,21 +109,7 @@ fn number(value: Option<Value>) -> f64 {
 }
 
 impl Point for HistogramDataPoint {
-    fn attributes(&self) -> &[KeyValue] {
-        &self.attributes
-    }
-
-    fn start(&self) -> u64 {
-        self.start_time_unix_nano
-    }
-
-    fn set_start(&mut self, start: u64) {
-        self.start_time_unix_nano = start;
-    }
-
-    fn time(&self) -> u64 {
-        self.time_unix_nano
-    }
+    fields!();
 
     fn total(&self) -> Total {
         Total::Explicit(Self {
@@ -155,21 +148,7 @@ impl Point for HistogramDataPoint {
 }
 
 impl Point for ExponentialHistogramDataPoint {
-    fn attributes(&self) -> &[KeyValue] {
-        &self.attributes
-    }
-
-    fn start(&self) -> u64 {
-        self.start_time_unix_nano
-    }
-
-    fn set_start(&mut self, start: u64) {
-        self.start_time_unix_nano = start;
-    }
-
-    fn time(&self) -> u64 {
-        self.time_unix_nano
-    }
+    fields!();
 
     fn total(&self) -> Total {
         Total::Exponential(Self {
