@@ -53,7 +53,7 @@ impl Conventions {
         }
     }
 
-    /// Returns the schema URL of the resource, which has no names of the GenAI conventions.
+    /// Returns the schema URL of the resource, which does not have names of the GenAI conventions.
     pub(crate) const fn resource_schema_url(self) -> &'static str {
         match self {
             Self::Latest => LATEST_SCHEMA_URL,

@@ -18,7 +18,7 @@ use crate::setting::named;
 pub enum LeftOut {
     /// It failed when the trace was recorded.
     Failed,
-    /// It has no prompt, or no response that gives the output length of a format that needs one.
+    /// It lacks a prompt, or the response that gives the output length of a format that needs one.
     WithoutPrompt,
     /// It is shorter than the format's own limit.
     TooShort,

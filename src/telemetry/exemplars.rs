@@ -31,7 +31,7 @@ use self::reservoir::{Reservoir, Sample};
 /// The requests whose values may become exemplars (`OTEL_METRICS_EXEMPLAR_FILTER`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum ExemplarFilter {
-    /// All, although most have no exported trace.
+    /// All, although most do not have an exported trace.
     AlwaysOn,
     /// None.
     AlwaysOff,

@@ -1,7 +1,7 @@
 //! The instruments of the GenAI conventions, in the versions that are exported.
 //!
 //! Most have the values of a metric of the catalogue ([`GEN_AI`]). The others are the durations of
-//! requests, and what the newest conventions count of requests that have failed or have no usage:
+//! requests, and what the newest conventions count of requests that have failed or do not have usage:
 //! zeros, so that each request is in each of these instruments.
 
 use opentelemetry::KeyValue;
@@ -47,8 +47,8 @@ struct OfMetric {
     unless_text: Option<usize>,
 }
 
-/// Returns the versions that apply to an operation. The newest has no instruments for embeddings
-/// yet.
+/// Returns the versions that apply to an operation. The newest does not have instruments for
+/// embeddings yet.
 pub(super) fn of_operation(conventions: Conventions, operation: &str) -> Conventions {
     if operation == "embeddings" { Conventions::V1_41 } else { conventions }
 }

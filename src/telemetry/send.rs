@@ -57,7 +57,7 @@ pub(super) trait Answer: prost::Message + Default + 'static {
     /// The name of the file with the requests.
     const FILE: &'static str;
 
-    /// Whether a collector may do without the signal, so that it is no failure if it does.
+    /// Whether a collector may do without the signal, so that it is not a failure if it does.
     const IS_OPTIONAL: bool = false;
 
     /// Returns the number of rejected items.

@@ -190,7 +190,7 @@ impl Converter<'_> {
                 of.aggregation_temporality = DELTA;
                 self.points(&mut of.data_points)
             }
-            // Sums that may fall have to be cumulative, and the others have no temporality.
+            // Sums that may fall have to be cumulative, and the others do not have a temporality.
             Some(Data::Sum(sum)) => !sum.data_points.is_empty(),
             other => other.is_some(),
         }

@@ -131,7 +131,7 @@ fn a_file_is_validated_and_its_faults_are_named() {
     };
     let (is_valid, said) = valid(&golden("genai-openai-1.3b0.otlp.jsonl"));
     assert!(is_valid && said.contains("valid otel, 1 conversations with 2 requests"), "{said}");
-    // The example of OpenTelemetry has no request to a model.
+    // The example of OpenTelemetry does not have a request to a model.
     let (is_valid, said) = valid(&golden("otlp-proto-example-trace.json"));
     assert!(!is_valid && said.contains("contains no usable conversation"), "{said}");
     let directory = tempfile::tempdir().unwrap();

@@ -184,7 +184,7 @@ fn traces_of_any_format_are_analyzed() {
         (&found["turns_stats"]["max"], &found["sub_agents_stats"]["max"]),
         (&json!(3.0), &json!(2.0))
     );
-    // One session has no times between sessions.
+    // One session does not have times between sessions.
     assert!(found["session_gap_seconds_stats"].is_null() && found["arrival_variation"].is_null());
 }
 

@@ -137,7 +137,7 @@ def _check_exemplars(report, run, metrics, spans):
             found[name] += 1
             trace = exemplar["traceId"]
             if roots.get(trace) != exemplar["spanId"]:
-                wrong.append((name, trace, "has no root span"))
+                wrong.append((name, trace, "does not have a root span"))
             metric = records[trace]["metrics"].get(name.removeprefix("aiperf."))
             if metric is None or name.removeprefix("aiperf.") == name:
                 continue

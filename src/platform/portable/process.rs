@@ -14,7 +14,7 @@ pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
     child.kill()
 }
 
-/// Has no effect: there are no groups of processes.
+/// Does nothing: groups of processes are not supported.
 pub(crate) const fn lead_group(_command: &mut Command) {}
 
 /// Kills `child`; processes that it has started may go on.

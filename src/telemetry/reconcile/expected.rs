@@ -201,7 +201,7 @@ fn of_gen_ai(gen_ai: &GenAi, totals: &PhaseTotals, phase: PhaseKind) -> Vec<Expe
         }
         GenAiPoints::Succeeded => {
             let count = Some(totals.failures).filter(|failures| *failures > 0);
-            // Failed requests have no tokens, and only telemetry knows their durations.
+            // Failed requests do not have tokens, and only telemetry knows their durations.
             let sum = zero.filter(|_| gen_ai.of == Conventions::Latest);
             let failed = count.map(|_| Expected { part: Part::Failed, count, sum, ..new() });
             let part = Part::Succeeded;

@@ -202,7 +202,7 @@ const BUILDKITE: System = System {
 const CIRCLECI: System = System {
     marker: "CIRCLECI",
     attributes: &[
-        // A pipeline has no name.
+        // A pipeline does not have a name.
         (key::CICD_PIPELINE_RUN_ID, Variable(&["CIRCLE_PIPELINE_ID", "CIRCLE_WORKFLOW_ID"])),
         (key::CICD_PIPELINE_TASK_NAME, Variable(&["CIRCLE_JOB"])),
         (key::CICD_PIPELINE_TASK_RUN_ID, Variable(&["CIRCLE_WORKFLOW_JOB_ID"])),

@@ -334,7 +334,7 @@ fn microseconds(value: &Value) -> Option<u64> {
     nanoseconds(value)?.checked_mul(1000)
 }
 
-/// Returns nanoseconds since the epoch of a time as text, in UTC if it has no offset, or of
+/// Returns nanoseconds since the epoch of a time as text, in UTC if it does not have an offset, or of
 /// microseconds.
 fn time(value: &Value) -> Option<u64> {
     let Value::String(text) = value else { return microseconds(value) };
