@@ -41,6 +41,8 @@ pub mod schedule;
 
 pub mod record;
 
+pub mod server_family;
+
 pub mod endpoint;
 
 pub mod transport;

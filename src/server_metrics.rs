@@ -4,13 +4,12 @@
 //! [`Exposition`](exposition::Exposition), which is converted to a
 //! [`Snapshot`](snapshot::Snapshot), the form that files and statistics share. The
 //! [`Store`](store::Store) keeps the snapshots as series, and the [report] summarizes them by
-//! phase. What the metrics of known servers mean is declared in a `family` for each; `watch`,
+//! phase. What the metrics of known servers mean is declared in `server_family`; `watch`,
 //! `conservation`, `limits`, `speculation` and `time_breakdown` read these declarations.
 
 pub(crate) mod collector;
 pub(crate) mod conservation;
 pub mod exposition;
-pub(crate) mod family;
 mod fetch;
 pub mod histogram_estimate;
 pub(crate) mod limits;

@@ -19,7 +19,7 @@ use crate::judge::reports::{Case, CaseOutcome, Suite};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::multi_run::{Member, Variation};
 use crate::run::RunReport;
-use crate::server_metrics::snapshot::Kind;
+use crate::server_family::Kind;
 use crate::terminal::terminal_style;
 
 /// Version of the JSON output.

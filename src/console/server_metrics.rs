@@ -10,7 +10,7 @@ use super::style::Style;
 use super::table;
 use crate::redact::ShownUrl;
 use crate::redact::printable;
-use crate::server_metrics::family::Statistic;
+use crate::server_family::Statistic;
 use crate::server_metrics::report::{Edges, EndpointInfo, SeriesReport, ServerMetricsReport};
 use crate::server_metrics::watch::{self, WatchedMetric};
 

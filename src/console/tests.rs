@@ -11,12 +11,12 @@ use crate::record::{ErrorKind, RequestError};
 use crate::run::provenance::Tokenizer;
 use crate::run::setup::Setup;
 use crate::run::{ClientTables, ErrorCount, RunDescription, RunOutcome, RunReport};
+use crate::server_family::Kind;
+use crate::server_family::Quantity;
 use crate::server_metrics::conservation::Comparison;
-use crate::server_metrics::family::Quantity;
 use crate::server_metrics::report::{
     self as server_stats, MetricReport, SeriesReport, ServerMetrics,
 };
-use crate::server_metrics::snapshot::Kind;
 use crate::telemetry::{ScrapesReport, TelemetryReport, TracesReport};
 
 fn single(tag: MetricTag, avg: f64) -> MetricResult {

@@ -8,8 +8,8 @@ use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
 use crate::run::{ErrorCount, RunDescription, RunReport};
+use crate::server_family::Quantity;
 use crate::server_metrics::conservation::Comparison;
-use crate::server_metrics::family::Quantity;
 use crate::telemetry::{ScrapesReport, TracesReport};
 
 /// Shortfall of the request rate that is attributed to chance, in percent.

@@ -1,8 +1,8 @@
 //! What the live view shows of GPUs.
 
 use super::sample::GpuSample;
-use crate::server_metrics::family::Statistic::Max;
-use crate::server_metrics::family::{Watched, gauge};
+use crate::server_family::Statistic::Max;
+use crate::server_family::{Watched, gauge};
 use crate::server_metrics::watch::LiveGauge;
 
 /// The fields that show how busy and how hot GPUs are.

@@ -12,8 +12,8 @@ use crate::metrics::metric::{Metric, MetricFlags, MetricResult};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Registry, Verdict};
+use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsReport};
-use crate::server_metrics::snapshot::Kind;
 
 /// The results of a run that gates can limit.
 #[derive(Debug, Clone, Copy)]

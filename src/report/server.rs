@@ -1,8 +1,8 @@
 //! The charts of server metrics.
 
 use super::chart::{Axis, Chart, Point, Series, Shape};
+use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
-use crate::server_metrics::snapshot::Kind;
 use crate::server_metrics::store::{EndpointStore, Labels, Values};
 use crate::server_metrics::watch;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::platform::host;
 use crate::record::RequestRecord;
 use crate::redact::ShownUrl;
-use crate::server_metrics::family::Families;
+use crate::server_family::Families;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::tokenizer::TokenCounter;
 

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::family::{self, Count, Families, Quantity};
 use super::report::Windows;
-use super::snapshot::Kind;
 use super::span::LateCounts;
 use super::store::{Column, EndpointStore, Labels, Store, Values};
 use crate::metrics::Accumulator;
 use crate::metrics::tag;
 use crate::record::ErrorKind;
 use crate::schedule::PhaseKind;
+use crate::server_family::Kind;
+use crate::server_family::{self, Count, Families, Quantity};
 
 use Quantity::{CompletionTokens, PromptTokens, Requests};
 
@@ -76,7 +76,7 @@ impl Comparison {
     pub(crate) fn with_all(&self, clients: &ClientCounts) -> Option<Self> {
         let is_it =
             |count: &&Count| count.metric == &*self.metric && count.quantity == self.quantity;
-        let count = family::ALL.iter().flat_map(|family| family.counts).find(is_it)?;
+        let count = server_family::ALL.iter().flat_map(|family| family.counts).find(is_it)?;
         let counted = clients.counted(self.quantity)?;
         let (least, most) = count.range(counted, clients, false);
         let agrees = (least..=most).contains(&self.server);

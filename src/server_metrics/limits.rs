@@ -1,9 +1,9 @@
 //! What the client knows about histograms of the server: the server's part of a request does not take
 //! longer than the request.
 
-use super::family::{self, Time, Times};
 use super::report::{HistogramStats, ServerMetricsReport, Stats};
 use crate::metrics::{Accumulator, tag};
+use crate::server_family::{self, Time, Times};
 
 /// The longest times that the client measured, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +28,9 @@ impl ClientLimits {
 
     /// Limits the percentiles of the histograms that observed the client's requests and no others.
     pub(crate) fn apply(&self, report: &mut ServerMetricsReport) {
-        for (time, most) in family::ALL.iter().flat_map(|family| self.limits_of(&family.times)) {
+        for (time, most) in
+            server_family::ALL.iter().flat_map(|family| self.limits_of(&family.times))
+        {
             self.limit(report, time, most / time.unit.0 as f64);
         }
     }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::conservation::Comparison;
-use super::snapshot::Kind;
 use super::store::{Labels, Store};
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
+use crate::server_family::Kind;
 
 pub use build::build;
 pub(crate) use build::keys;

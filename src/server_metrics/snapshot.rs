@@ -7,28 +7,8 @@ mod builder;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
 use super::exposition::Exposition;
-
-/// The kind of a family's series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Any number.
-    Gauge,
-    /// Only increases, except for resets.
-    Counter,
-    /// Cumulative buckets, a sum and a count.
-    Histogram,
-    /// No declared type, or `untyped`; has the statistics of a gauge.
-    Unknown,
-    /// Labels that do not change, with the value 1. Named `…_info`.
-    Info,
-    /// Quantiles over the server's whole lifetime, a sum and a count.
-    Summary,
-}
+use crate::server_family::Kind;
 
 /// One scrape.
 #[derive(Debug, Clone, Default, PartialEq)]

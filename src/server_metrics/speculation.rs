@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::family::{self, Speculation};
 use super::report::ServerMetricsReport;
 use crate::redact::ShownUrl;
+use crate::server_family::{self, Speculation};
 
 /// The acceptance of drafts by one endpoint in the profiling phase.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ const POSITION: &str = "position";
 
 /// Returns the acceptance of each endpoint that drafted tokens in the profiling phase.
 pub(crate) fn acceptance(report: &ServerMetricsReport) -> Vec<Acceptance> {
-    let known = || family::ALL.iter().filter_map(|family| family.speculation);
+    let known = || server_family::ALL.iter().filter_map(|family| family.speculation);
     let of = |url: &ShownUrl| {
         known().find_map(|speculation| match speculation {
             Speculation::Counters { drafts, drafted, accepted, accepted_at } => {

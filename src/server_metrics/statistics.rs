@@ -16,9 +16,9 @@ use super::report::{
     SummaryStats, Timeslice, Windows,
 };
 use super::scrape::FetchTimes;
-use super::snapshot::Kind;
 use super::span::Span;
 use super::store::{Column, EndpointStore, SummaryColumns, Values};
+use crate::server_family::Kind;
 use cumulative::Rise;
 use slices::Slice;
 

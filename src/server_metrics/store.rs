@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use super::report::Windows;
 use super::scrape::FetchTimes;
-use super::snapshot::{Family, Kind, Point, Snapshot, Value};
+use super::snapshot::{Family, Point, Snapshot, Value};
 use super::span::{LateCounts, Span};
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
+use crate::server_family::Kind;
 pub use columns::Values;
 pub(crate) use columns::{Column, HistogramColumns, SummaryColumns, bound};
 use room::Room;

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use super::family::{Families, Quantity, Time, Times, seconds};
 use super::report::{MetricReport, ServerMetrics, Stats};
 use super::store::Values;
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
 use crate::metrics::{ClientHealth, MetricTag, tag};
 use crate::schedule::Shard;
+use crate::server_family::{Families, Quantity, Time, Times, seconds};
 
 /// Why latencies are not divided, though the server reports times.
 #[derive(Debug, Clone, PartialEq, Error)]

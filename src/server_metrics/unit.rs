@@ -1,6 +1,6 @@
 //! Infers the units of metrics from descriptions and names.
 
-use super::snapshot::Kind;
+use crate::server_family::Kind;
 
 /// Tags as in `(in MiB)`, case-sensitive.
 const TAGS: &[(&str, &str)] = &[

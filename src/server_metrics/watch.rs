@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::family::{self, ServerFamily, Watched};
 use super::report::{MetricReport, SeriesReport, ServerMetricsReport};
-use super::snapshot::{Family, Kind, Snapshot, Value};
+use super::snapshot::{Family, Snapshot, Value};
+use crate::server_family::Kind;
+use crate::server_family::{self, ServerFamily, Watched};
 
 /// An important metric that is in a report.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +46,7 @@ pub(crate) fn families(
         let found: Vec<_> = watched.filter_map(|watched| find(report, watched)).collect();
         (!found.is_empty()).then_some((family, found))
     };
-    family::ALL.iter().copied().filter_map(found).collect()
+    server_family::ALL.iter().copied().filter_map(found).collect()
 }
 
 /// The latest value of an important gauge.
@@ -62,7 +63,7 @@ impl LiveGauge {
     /// Returns the important gauges of a scrape, in the order in which to read them.
     #[must_use]
     pub(crate) fn all(snapshot: &Snapshot<'_>) -> Vec<Self> {
-        let watched = family::ALL.iter().flat_map(|family| family.watched);
+        let watched = server_family::ALL.iter().flat_map(|family| family.watched);
         let gauges = watched.filter(|watched| watched.kind == Kind::Gauge);
         let named = |name: &str| {
             let mut families = snapshot.families.iter();

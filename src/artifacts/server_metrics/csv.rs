@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use super::endpoint_ids::EndpointIds;
 use super::members::{kind_name, whole};
 use crate::artifacts::csv::Sections;
+use crate::server_family::Kind;
 use crate::server_metrics::report::{
     Buckets, CounterStats, GaugeStats, HistogramStats, MetricReport, SeriesReport,
     ServerMetricsReport, Stats,
 };
-use crate::server_metrics::snapshot::Kind;
 
 const GAUGE: &[&str] =
     &["avg", "min", "max", "std", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"];

@@ -11,11 +11,11 @@ use super::endpoint_ids::EndpointIds;
 use super::json::{Times, buckets};
 use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
 use crate::redact::ShownUrl;
+use crate::server_family::Kind;
 use crate::server_metrics::report::{
     self, CounterStats, GaugeStats, HistogramStats, MetricReport, PERCENTILES, SeriesReport,
     ServerMetricsReport, Stats, SummaryStats,
 };
-use crate::server_metrics::snapshot::Kind;
 use crate::server_metrics::store::bound;
 
 /// Writes the file, indented by two spaces.

@@ -14,11 +14,11 @@ use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole}
 use crate::artifacts::json::local_time;
 use crate::redact::ShownUrl;
 use crate::run::RunDescription;
+use crate::server_family::Kind;
 use crate::server_metrics::report::{
     self, MetricReport, PERCENTILES, SeriesReport, ServerMetricsReport, Stats as Statistics,
     Timeslice, Windows,
 };
-use crate::server_metrics::snapshot::Kind;
 
 /// Version of the file layout.
 const SCHEMA_VERSION: &str = "1.1";

@@ -15,7 +15,8 @@ use crate::artifacts::error::{ArtifactError, WriteFailure};
 use crate::artifacts::record_file::FLUSH_INTERVAL;
 use crate::artifacts::sink::LineSink;
 use crate::schedule::PhaseKind;
-use crate::server_metrics::snapshot::{Family, Kind, Point, Snapshot, Value};
+use crate::server_family::Kind;
+use crate::server_metrics::snapshot::{Family, Point, Snapshot, Value};
 use crate::server_metrics::{PhaseMark, Scrape};
 
 /// The open file of scrapes.

@@ -8,7 +8,8 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::schedule::PhaseKind;
-use crate::server_metrics::snapshot::{Family, Kind, Point, Snapshot, Value};
+use crate::server_family::Kind;
+use crate::server_metrics::snapshot::{Family, Point, Snapshot, Value};
 use crate::server_metrics::store::bound;
 use crate::server_metrics::{FetchTimes, PhaseMark};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::server_metrics::snapshot::Kind;
+use crate::server_family::Kind;
 
 /// Declares a JSON object whose members are absent without a value.
 macro_rules! members {

@@ -23,8 +23,8 @@ use super::members::kind_name;
 use crate::artifacts::error::WriteFailure;
 use crate::artifacts::{parquet as records, replace};
 use crate::run::RunReport;
+use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
-use crate::server_metrics::snapshot::Kind;
 use crate::server_metrics::store::{EndpointStore, FamilyStore, Labels};
 
 use group::{RowGroup, SeriesCells};

@@ -13,8 +13,8 @@ use super::{csv, flat, json as nested};
 use crate::endpoint::EndpointType;
 use crate::redact::ShownUrl;
 use crate::run::RunDescription;
+use crate::server_family::Kind;
 use crate::server_metrics::report::*;
-use crate::server_metrics::snapshot::Kind;
 
 use sample::{float, members, report_of, string};
 

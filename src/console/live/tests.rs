@@ -4,7 +4,7 @@ use crate::metrics::live::{LiveError, LiveRate, LiveStatistics, LiveTime, Percen
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ClientHealth, Registry};
 use crate::schedule::{PhaseKind, PhaseStats};
-use crate::server_metrics::family;
+use crate::server_family;
 use crate::server_metrics::watch::LiveGauge;
 use crate::status::snapshot::{Silence, Snapshot, Stage};
 use crate::units::Nanos;
@@ -33,7 +33,7 @@ fn time(tag: MetricTag, p50: f64) -> LiveTime {
 }
 
 fn gauge(name: &str, value: f64, series: usize) -> LiveGauge {
-    let all = family::ALL.iter().flat_map(|family| family.watched);
+    let all = server_family::ALL.iter().flat_map(|family| family.watched);
     LiveGauge { watched: all.into_iter().find(|it| it.name == name).unwrap(), value, series }
 }
 

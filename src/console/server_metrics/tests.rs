@@ -1,8 +1,8 @@
 use super::*;
+use crate::server_family::Kind;
 use crate::server_metrics::report::{
     CounterStats, GaugeStats, HistogramStats, MetricReport, Resets, Stats,
 };
-use crate::server_metrics::snapshot::Kind;
 
 fn series(endpoint: &str, labels: &[(&str, &str)], stats: Stats) -> SeriesReport {
     let labels = labels.iter().map(|(name, value)| (Arc::from(*name), Arc::from(*value)));

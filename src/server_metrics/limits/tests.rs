@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::redact::ShownUrl;
+use crate::server_family::Kind;
 use crate::server_metrics::report::{Doubts, MetricReport, SeriesReport};
-use crate::server_metrics::snapshot::Kind;
 
 fn report(name: &str, stats: HistogramStats) -> ServerMetricsReport {
     let series = SeriesReport {

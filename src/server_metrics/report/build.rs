@@ -9,13 +9,13 @@ use crate::schedule::PhaseKind;
 use crate::statistics::percentile::percentile;
 use crate::units::Nanos;
 
-use super::super::snapshot::Kind;
 use super::super::statistics::Phase;
 use super::super::store::{EndpointStore, FamilyStore, Store};
 use super::super::unit;
 use super::{
     Edges, EndpointInfo, MetricReport, SeriesReport, ServerMetricsReport, Summary, Windows,
 };
+use crate::server_family::Kind;
 
 /// Computes the statistics of `store` for each phase, and for slices of `slice_duration` if it is
 /// given.

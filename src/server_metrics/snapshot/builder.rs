@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::mem;
 
 use super::super::exposition::{Exposition, Label, MetricFamily, MetricType, Part, Sample};
-use super::{Family, Kind, Point, Snapshot, Value};
+use super::{Family, Point, Snapshot, Value};
+use crate::server_family::Kind;
 
 /// The labels that identify a series, sorted by name.
 type Key<'e> = Vec<(&'e str, &'e str)>;

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::server_family::Kind;
 use crate::server_metrics::report::{
     CounterStats, GaugeStats, MetricReport, SeriesReport, Stats, Summary,
 };
-use crate::server_metrics::snapshot::Kind;
 
 const URL: &str = "http://a/metrics";
 

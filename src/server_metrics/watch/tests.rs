@@ -91,7 +91,7 @@ fn a_counter_that_stood_still_is_shown_only_where_none_rose() {
 #[test]
 fn each_metric_is_named_once_and_has_a_statistic_of_its_kind() {
     let mut seen = std::collections::HashSet::new();
-    for watched in family::ALL.iter().flat_map(|family| family.watched) {
+    for watched in crate::server_family::ALL.iter().flat_map(|family| family.watched) {
         assert!(seen.insert(watched.name), "{} twice", watched.name);
         let any = metric(watched.name, watched.kind, &[1.0]);
         let value = any.series[0].stats.named(watched.statistic.name());

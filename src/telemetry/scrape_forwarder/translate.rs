@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::metrics::v1::{HistogramDataPoint, Metric};
 
 use super::point::text;
 use crate::semconv::{Definition, attribute, metric};
-use crate::server_metrics::family::{self, Time};
+use crate::server_family::{self, Time};
 use crate::units::Nanos;
 
 /// The labels in which servers name the model.
@@ -34,7 +34,7 @@ fn definition(name: &str) -> Option<&'static Definition> {
     let is_named = |time: &Option<Time>| {
         time.is_some_and(|time| time.metric == name && time.unit == SECOND && time.only.is_none())
     };
-    family::ALL.iter().map(|family| &family.times).find_map(|times| {
+    server_family::ALL.iter().map(|family| &family.times).find_map(|times| {
         let table = [
             (&times.first_token, &metric::GEN_AI_SERVER_TIME_TO_FIRST_TOKEN),
             (&times.per_token, &metric::GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN),

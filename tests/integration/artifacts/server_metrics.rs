@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aiperf::artifacts::server_metrics::{Formats, JsonLayout};
 use aiperf::artifacts::{ArtifactError, ExportLevel, rebuild};
 use aiperf::redact::ShownUrl;
+use aiperf::server_family::Kind;
 use aiperf::server_metrics::FetchTimes;
 use aiperf::server_metrics::exposition::{Exposition, Format};
 use aiperf::server_metrics::report::{
@@ -13,7 +14,7 @@ use aiperf::server_metrics::report::{
     HistogramStats, MetricReport, RateSpread, Resets, SeriesReport, ServerMetrics,
     ServerMetricsReport, Stats, Summary, SummaryStats, Timeslice, Window, Windows, build,
 };
-use aiperf::server_metrics::snapshot::{Kind, Snapshot};
+use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::store::Store;
 use aiperf::units::Nanos;
 use serde_json::{Value, json};

@@ -12,9 +12,9 @@ use crate::platform::host;
 use crate::redact::ShownUrl;
 use crate::run::RunReport;
 use crate::schedule::PhaseKind;
+use crate::server_family::Kind;
 use crate::server_metrics::FetchTimes;
 use crate::server_metrics::report::{EndpointInfo, ServerMetrics, Window, Windows};
-use crate::server_metrics::snapshot::Kind;
 
 /// Version of the columns and of this metadata.
 const SCHEMA_VERSION: &str = "1.0";

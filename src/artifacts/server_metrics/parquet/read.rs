@@ -13,7 +13,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::super::super::open;
 use super::metadata::{METADATA_OF_REPORT, ReportMetadata};
-use crate::server_metrics::snapshot::{Family, Kind, Point, Value};
+use crate::server_family::Kind;
+use crate::server_metrics::snapshot::{Family, Point, Value};
 use crate::server_metrics::store::{Store, bound};
 
 use cells::{Columns, Group};

@@ -8,8 +8,8 @@ use parquet::errors::ParquetError;
 
 use super::group::SampleCells;
 use crate::schedule::PhaseKind;
+use crate::server_family::Kind;
 use crate::server_metrics::report::ServerMetrics;
-use crate::server_metrics::snapshot::Kind;
 use crate::server_metrics::span::Span;
 use crate::server_metrics::store::{Column, EndpointStore, HistogramColumns, Series, Values};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::redact::ShownUrl;
+use crate::server_family::Kind;
 use crate::server_metrics::report::*;
-use crate::server_metrics::snapshot::Kind;
 use crate::server_metrics::store::Labels;
 
 pub(super) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {

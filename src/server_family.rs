@@ -10,6 +10,7 @@ mod text_generation_inference;
 mod triton;
 mod vllm;
 
+pub use self::declaration::Kind;
 pub(crate) use self::declaration::{
     Count, Quantity, Role, ServerFamily, Speculation, Statistic, Time, Times, Watched, gauge,
     seconds,

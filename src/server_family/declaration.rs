@@ -2,10 +2,10 @@
 //!
 //! Names of metrics are those in files: counters lack `_total`.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::server_metrics::snapshot::Kind;
-use crate::server_metrics::store::Labels;
 use crate::units::Nanos;
 
 /// A family of servers, which expose the same metrics.
@@ -55,6 +55,25 @@ impl ServerFamily {
             speculation: None,
         }
     }
+}
+
+/// The kind of a family's series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Any number.
+    Gauge,
+    /// Only increases, except for resets.
+    Counter,
+    /// Cumulative buckets, a sum and a count.
+    Histogram,
+    /// No declared type, or `untyped`; has the statistics of a gauge.
+    Unknown,
+    /// Labels that do not change, with the value 1. Named `…_info`.
+    Info,
+    /// Quantiles over the server's whole lifetime, a sum and a count.
+    Summary,
 }
 
 /// An important metric.
@@ -185,7 +204,7 @@ pub(crate) struct Time {
 
 impl Time {
     /// Returns whether it is in the series with `labels`.
-    pub(crate) fn includes(&self, labels: &Labels) -> bool {
+    pub(crate) fn includes(&self, labels: &[(Arc<str>, Arc<str>)]) -> bool {
         let has = |(name, value): (&str, &str)| {
             labels.iter().any(|(label, of)| &**label == name && &**of == value)
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::server_metrics::exposition::{Exposition, Format};
-use crate::server_metrics::snapshot::{Kind, Snapshot};
+use crate::server_metrics::snapshot::Snapshot;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
@@ -71,7 +71,7 @@ fn recorded() -> BTreeMap<String, Kind> {
 /// Returns the file that declares `family`.
 fn file(family: &ServerFamily) -> PathBuf {
     let module = family.name.replace(['-', '.'], "_");
-    root().join(format!("src/server_metrics/family/{module}.rs"))
+    root().join(format!("src/server_family/{module}.rs"))
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_family_names_its_own_metrics_which_are_recorded_or_cited() {
 #[test]
 fn a_family_has_a_file_and_a_name_of_its_own() {
     let files: BTreeSet<PathBuf> = ALL.iter().map(|family| file(family)).collect();
-    let directory = fs::read_dir(root().join("src/server_metrics/family")).unwrap();
+    let directory = fs::read_dir(root().join("src/server_family")).unwrap();
     let shared = ["declaration.rs", "tests.rs"];
     let found: BTreeSet<PathBuf> = directory
         .map(|entry| entry.unwrap().path())
