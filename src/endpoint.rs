@@ -17,6 +17,7 @@ pub(crate) mod multipart;
 mod parsed;
 mod part;
 mod reader;
+mod reports;
 mod requested_tokens;
 pub mod sse;
 pub(crate) mod text;

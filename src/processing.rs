@@ -291,7 +291,9 @@ impl Shared {
             PhaseKind::Profiling => {
                 readers.profiling.observe(observation);
                 let RequestRecord { model, url, .. } = &measured.record;
-                readers.breakdowns.observe(model, url, observation);
+                let worker =
+                    measured.response.server.as_ref().and_then(|server| server.worker.as_ref());
+                readers.breakdowns.observe(model, url, worker, observation);
                 readers.health.observe(&measured);
                 let due = measured.record.due.map(|due| self.parts.clock.wall_ns(due));
                 readers.load_times.observe(due, observation);

@@ -1,4 +1,5 @@
-//! Families of servers, each in its own file: how their metrics are named, and what these mean.
+//! Families of servers, each in its own file: how their metrics are named and what these mean, and
+//! what they report about the time of single requests.
 
 mod declaration;
 mod dynamo;
@@ -7,6 +8,7 @@ mod lmdeploy;
 mod sglang;
 mod tensorrt_llm;
 mod text_generation_inference;
+mod timing;
 mod triton;
 mod vllm;
 
@@ -14,6 +16,11 @@ pub use self::declaration::Kind;
 pub(crate) use self::declaration::{
     Count, Quantity, Role, ServerFamily, Speculation, Statistic, Time, Times, Watched, gauge,
     seconds,
+};
+
+pub use self::timing::ServerTiming;
+pub(crate) use self::timing::{
+    Drafted, MEMBERS, Member, Stages, TENSORRT_LLM_EVENT, TimingMode, reports,
 };
 
 /// The known families, in the order of their tables. Those that run in the server of another family

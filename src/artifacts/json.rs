@@ -51,6 +51,9 @@ pub(super) struct Summary<'a> {
     /// The metrics of each URL, if there are several.
     #[serde(skip_serializing_if = "Groups::is_empty")]
     by_url: Groups<'a>,
+    /// The metrics of each worker that the server names in its responses, if there are several.
+    #[serde(skip_serializing_if = "Groups::is_empty")]
+    by_worker: Groups<'a>,
     steady_state: Steady<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_breakdown: Option<&'a TimeBreakdown>,
@@ -118,6 +121,7 @@ impl<'a> Summary<'a> {
             metrics: metrics(&report.results),
             by_model: groups(&breakdowns.by_model),
             by_url: groups(&breakdowns.by_url),
+            by_worker: groups(&breakdowns.by_worker),
             steady_state: match &report.steady_state {
                 Err(reason) => Steady::None { found: false, reason: reason.to_string() },
                 Ok(steady) => Steady::Found {

@@ -24,6 +24,7 @@ use crate::record::Ancestry;
 use crate::redact;
 use crate::run::RunReport;
 use crate::schedule::PhaseKind;
+use crate::server_family::ServerTiming;
 use crate::units::{Clock, Nanos};
 
 /// The file of a run.
@@ -288,6 +289,34 @@ pub(super) struct Metadata<'a> {
     model: &'a str,
     url: &'a str,
     endpoint_type: &'static str,
+    #[serde(flatten)]
+    server: Option<ServerMembers<'a>>,
+}
+
+/// What the server says about itself in the response.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ServerMembers<'a> {
+    /// The worker that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_worker_id: Option<&'a str>,
+    /// The server whose way of reporting times the response has, such as `vllm`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_timing_family: Option<&'static str>,
+    /// Where it reports them: `body` or `headers`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_timing_source: Option<&'static str>,
+}
+
+impl<'a> ServerMembers<'a> {
+    fn of(timing: &'a ServerTiming) -> Self {
+        let has_times = timing.has_times();
+        Self {
+            server_worker_id: timing.worker.as_deref(),
+            server_timing_family: has_times.then_some(timing.family),
+            server_timing_source: has_times.then_some(timing.source.name()),
+        }
+    }
 }
 
 /// The place of a conversation in a tree.
@@ -365,6 +394,7 @@ pub(super) fn metadata<'a>(
         model: &record.model,
         url: &record.url,
         endpoint_type,
+        server: measured.response.server.as_deref().map(ServerMembers::of),
     }
 }
 

@@ -31,6 +31,7 @@ use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, Registry, ValueType};
 use crate::record::RequestError;
 use crate::run::RunReport;
+use crate::server_family::ServerTiming;
 use crate::units::{Clock, Nanos};
 
 pub(super) use again::Unfit;
@@ -83,6 +84,11 @@ struct Row<'a> {
 impl Row<'_> {
     fn wall(&self, at: Nanos) -> Field {
         Field::int(self.clock.wall_ns(at))
+    }
+
+    fn server(&self, field: impl Fn(&ServerTiming) -> Option<Field>) -> Field {
+        let server = self.measured.response.server.as_deref();
+        server.and_then(field).unwrap_or(Field::Absent)
     }
 
     fn error(&self, field: impl Fn(&RequestError) -> Field) -> Field {
@@ -287,6 +293,15 @@ fn metadata_columns() -> Vec<Column> {
             Field::int_or_absent(row.measured.observation.requested_output_tokens)
         }),
         int("retry_count", |row| Field::Int(row.measured.record.retry_count.into())),
+        text("server_worker_id", |row| {
+            row.server(|server| server.worker.as_ref().map(|id| Field::Text(id.to_string())))
+        }),
+        text("server_timing_family", |row| {
+            row.server(|server| server.has_times().then(|| Field::text(&server.family)))
+        }),
+        text("server_timing_source", |row| {
+            row.server(|server| server.has_times().then(|| Field::text(&server.source.name())))
+        }),
         int("response_status_code", |row| {
             Field::int_or_absent(row.measured.record.status.map(u64::from))
         }),

@@ -372,6 +372,8 @@ struct Line {
     /// When the request was due; absent in a closed loop.
     due_wall_ns: Option<u64>,
     retries: u64,
+    /// The worker that answered, if the server named it.
+    worker: Option<Arc<str>>,
     /// ID of the request, unless the line lacks it.
     request_id: Option<Uuid>,
     /// Identifier of the conversation and index of the turn, unless the line lacks them.
@@ -444,7 +446,8 @@ impl Gathered {
             PhaseKind::Warmup => self.warmup.observe(&line.observation),
             PhaseKind::Profiling => {
                 self.profiling.observe(&line.observation);
-                self.breakdowns.observe(&line.model, &line.url, &line.observation);
+                let Line { model, url, worker, observation, .. } = line;
+                self.breakdowns.observe(model, url, worker.as_ref(), observation);
                 let Observation { start_wall_ns, end_wall_ns, .. } = line.observation;
                 self.spans.push(Span { start: start_wall_ns, end: end_wall_ns });
                 self.slips.extend(line.due_wall_ns.map(|due| start_wall_ns.saturating_sub(due)));

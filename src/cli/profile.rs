@@ -35,6 +35,7 @@ use crate::dataset::{
 use crate::endpoint::EndpointType;
 use crate::run::ClientTables;
 use crate::semconv::Conventions;
+use crate::server_family::TimingMode;
 use crate::setting::named;
 use crate::telemetry::{Temporality, TraceSample};
 
@@ -201,6 +202,10 @@ pub(super) struct EndpointArgs {
     /// all tokens of the first event with content, not only one
     #[arg(long, requires_all = ["streaming", "use_server_token_count"])]
     pub(super) per_chunk_usage: bool,
+    /// Times that the server reports of each request: read what comes (auto), read nothing (off), or
+    /// also ask as a server requires, which changes the requests
+    #[arg(long, value_name = "MODE", value_parser = choice::<TimingMode>(), default_value = "auto")]
+    pub(super) server_timing: TimingMode,
     /// Header for the ID of the session, instead of X-Correlation-ID
     #[arg(long, value_name = "NAME", value_parser = non_empty)]
     pub(super) session_header: Option<String>,

@@ -36,6 +36,7 @@ use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
 use crate::run::Tables;
 use crate::schedule::Shard;
+use crate::server_family::TimingMode;
 use crate::setting::{InvalidSetting, Named};
 use crate::units::Nanos;
 use crate::{api, artifacts, dataset, endpoint, judge, redact, schedule, telemetry, transport};
@@ -146,6 +147,12 @@ fn endpoint(
                 flags.endpoint_type == EndpointType::TEMPLATE && name == PAYLOAD_TEMPLATE;
             let value = if is_template { template(value)? } else { value };
             extra_inputs.retain(|(earlier, _)| *earlier != name);
+            extra_inputs.push((name, value));
+        }
+    }
+    // Extra inputs that are given take precedence.
+    for (name, value) in flags.server_timing.members(flags.streaming) {
+        if extra_inputs.iter().all(|(given, _)| *given != name) {
             extra_inputs.push((name, value));
         }
     }
@@ -404,9 +411,15 @@ fn server(
     header: &[String],
     environment: Environment<'_>,
 ) -> Result<ServerConfig, ConfigError> {
+    let mut headers = headers(header)?;
+    if let Some((name, value)) = flags.server_timing.header()
+        && !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name))
+    {
+        headers.push((name.to_owned(), value.to_owned()));
+    }
     Ok(ServerConfig {
         urls: flags.url.iter().map(|text| url::parse(text)).collect::<Result<_, _>>()?,
-        headers: headers(header)?,
+        headers,
         api_key: flags
             .api_key
             .clone()
@@ -486,6 +499,7 @@ fn settings(
         use_server_token_count: endpoint.use_server_token_count,
         per_chunk_usage: endpoint.per_chunk_usage,
         fixed_schedule: false,
+        server_timing: endpoint.server_timing != TimingMode::Off,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })
 }

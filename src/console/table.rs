@@ -30,7 +30,7 @@ const LINES: TableStyle = TableStyle::new()
     .bottom_border(LineStyle::new('└', '─', '┴', '┘'));
 
 /// The console groups that have tables, in display order, and the suffix of their titles.
-const GROUPS: [(ConsoleGroup, Option<&str>); 8] = [
+const GROUPS: [(ConsoleGroup, Option<&str>); 10] = [
     (ConsoleGroup::Effective, Some("Effective")),
     (ConsoleGroup::Active, Some("Active")),
     (ConsoleGroup::Usage, Some("Usage")),
@@ -38,7 +38,9 @@ const GROUPS: [(ConsoleGroup, Option<&str>); 8] = [
     (ConsoleGroup::Prediction, Some("Prediction")),
     (ConsoleGroup::Audio, Some("Audio")),
     (ConsoleGroup::Reasoning, Some("Reasoning")),
+    (ConsoleGroup::Server, Some("Server")),
     (ConsoleGroup::Default, None),
+    (ConsoleGroup::SpecDecode, Some("Speculative Decoding")),
 ];
 
 /// The metric for the wait in the client before a request is sent.

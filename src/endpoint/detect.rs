@@ -183,12 +183,14 @@ impl Reader for Plain<'_> {
             Err(error) => return Err(error),
         };
         self.value(&value, answer);
+        answer.reports.response(&value);
         let Ok(reply) = serde_json::from_slice::<Reply<'_>>(json) else {
             return Ok(());
         };
         let envelope = reply.envelope();
         answer.usage(envelope.usage);
         answer.model(envelope.model);
+        answer.reports.members(&envelope.reports);
         if value.get("error").is_some_and(|error| !error.is_null()) {
             answer.report_json(value["error"].to_string().as_bytes());
         }

@@ -2,9 +2,10 @@
 
 use serde_json::value::RawValue;
 
+use super::reports::Members;
 use super::text::Text;
 
-/// The model, the usage, and the error in either of its formats.
+/// The model, the usage, the error in either of its formats, and reports of times.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Envelope<'e> {
     pub(super) model: &'e Text<'e>,
@@ -12,6 +13,8 @@ pub(super) struct Envelope<'e> {
     pub(super) error: Option<&'e RawValue>,
     /// The message of an error without a wrapper: `{"object":"error","message":…,"code":…}`.
     pub(super) message: &'e Text<'e>,
+    /// What the server reports about its times.
+    pub(super) reports: Members<'e>,
 }
 
 /// Declares a response, or an event of one, with the members of an [`Envelope`] in addition to its
@@ -35,6 +38,22 @@ macro_rules! enveloped {
             error: Option<&$a ::serde_json::value::RawValue>,
             #[serde(borrow, default)]
             message: $crate::endpoint::text::Text<$a>,
+            #[serde(borrow, default)]
+            metrics: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            nvext: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            timings: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            meta_info: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            stats: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            time_info: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            perf_metrics: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            x_groq: Option<&$a ::serde_json::value::RawValue>,
         }
 
         impl $name<'_> {
@@ -44,6 +63,17 @@ macro_rules! enveloped {
                     usage: self.usage,
                     error: self.error,
                     message: &self.message,
+                    // In the order of `server_family::MEMBERS`.
+                    reports: [
+                        self.metrics,
+                        self.nvext,
+                        self.timings,
+                        self.meta_info,
+                        self.stats,
+                        self.time_info,
+                        self.perf_metrics,
+                        self.x_groq,
+                    ],
                 }
             }
         }
@@ -77,9 +107,22 @@ mod tests {
     }
 
     #[test]
+    fn reports_are_in_the_order_of_their_readers() {
+        for (at, member) in crate::server_family::MEMBERS.iter().enumerate() {
+            let json = format!("{{\"{}\":{{\"at\":{at}}}}}", member.name);
+            let reply: Reply<'_> = serde_json::from_str(&json).unwrap();
+            for (other, raw) in reply.envelope().reports.iter().enumerate() {
+                let expected = (other == at).then(|| format!("{{\"at\":{at}}}"));
+                assert_eq!(raw.map(RawValue::get), expected.as_deref(), "{}", member.name);
+            }
+        }
+    }
+
+    #[test]
     fn each_member_may_be_missing() {
         let reply: Reply<'_> = serde_json::from_str("{}").unwrap();
-        let Envelope { model, usage, error, message } = reply.envelope();
+        let Envelope { model, usage, error, message, reports } = reply.envelope();
+        assert!(reports.iter().all(Option::is_none));
         assert!(model.0.is_empty() && usage.is_none() && error.is_none() && message.0.is_empty());
     }
 }

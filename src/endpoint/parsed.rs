@@ -2,6 +2,7 @@
 
 use super::Usage;
 use crate::record::{Arrival, RequestError};
+use crate::server_family::ServerTiming;
 
 /// Content of a response.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,6 +32,8 @@ pub struct ParsedResponse {
     pub inference_seconds: Option<f64>,
     /// Peak accelerator memory during the generation in megabytes, as reported by the server.
     pub peak_memory_megabytes: Option<f64>,
+    /// What the server reports about its own times of the request.
+    pub server: Option<Box<ServerTiming>>,
     /// Why the response is a failure although its status was 2xx: an `error` event, invalid JSON,
     /// no content at all, or a stream that was cut short.
     pub error: Option<RequestError>,

@@ -9,9 +9,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::envelope::Envelope;
+use super::reports::Reports;
 use super::text::Text;
 use super::{ContentPiece, ParsedResponse, Usage, error, sse};
 use crate::record::{Arrival, RequestError, ResponseBody};
+use crate::server_family::TENSORRT_LLM_EVENT;
 
 /// A parser for a dialect's responses.
 pub(super) trait Reader {
@@ -35,6 +37,8 @@ pub(super) struct Answer {
     pub(super) usage: Usage,
     /// The kinds of content in the current event.
     pub(super) found: ContentKinds,
+    /// What the server reports about its times.
+    pub(super) reports: Reports,
     is_done: bool,
     reported: Option<RequestError>,
     invalid: Option<RequestError>,
@@ -64,6 +68,8 @@ pub(super) fn parse_with<R: Reader>(mut reader: R, body: &ResponseBody) -> Parse
             let fields = sse::data(raw);
             if fields.event == Some(b"error") {
                 answer.report(|| error::error_event(&fields));
+            } else if fields.event == Some(TENSORRT_LLM_EVENT) {
+                answer.reports.tensorrt_llm_event(fields.data.as_deref().unwrap_or_default());
             } else if let Some(data) = &fields.data {
                 answer.data(&mut reader, data, index, body, event.arrival);
             }
@@ -111,6 +117,7 @@ impl Answer {
     pub(super) fn usage(&mut self, usage: Option<&RawValue>) {
         if let Some(usage) = usage {
             self.usage.merge(usage);
+            self.reports.usage(usage);
         }
     }
 
@@ -132,10 +139,11 @@ impl Answer {
         }
     }
 
-    /// Adds the model, the usage and the error of an envelope.
+    /// Adds the model, the usage, the reports and the error of an envelope.
     pub(super) fn envelope(&mut self, envelope: Envelope<'_>, json: &[u8], is_answer: bool) {
         self.model(envelope.model);
         self.usage(envelope.usage);
+        self.reports.members(&envelope.reports);
         self.error(envelope, json, is_answer);
     }
 
@@ -217,6 +225,7 @@ impl Answer {
         let mut response = self.response;
         let usage = self.usage.whole_prompt();
         response.usage = (!usage.is_empty()).then_some(usage);
+        response.server = self.reports.into_timing();
         response.error = self.reported.or(self.invalid).or_else(|| {
             if is_cut {
                 Some(error::cut_stream(body.events.len()))

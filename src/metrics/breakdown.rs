@@ -1,4 +1,4 @@
-//! Statistics of requests grouped by model or URL.
+//! Statistics of requests grouped by model, URL or worker.
 
 use std::sync::Arc;
 
@@ -64,11 +64,13 @@ impl Breakdown {
     }
 }
 
-/// The breakdowns of a run; each exists only if it has several groups.
+/// The breakdowns of a run. Those by model and URL exist only if the run has several.
 #[derive(Debug, Default)]
 pub(crate) struct Breakdowns {
     pub(crate) by_model: Option<Breakdown>,
     pub(crate) by_url: Option<Breakdown>,
+    /// By the worker that the server names in its responses.
+    pub(crate) by_worker: Option<Breakdown>,
 }
 
 /// The results of [`Breakdowns`]; empty if there is only one group.
@@ -76,6 +78,7 @@ pub(crate) struct Breakdowns {
 pub struct BreakdownResults {
     pub(crate) by_model: Vec<GroupResult>,
     pub(crate) by_url: Vec<GroupResult>,
+    pub(crate) by_worker: Vec<GroupResult>,
 }
 
 impl Breakdowns {
@@ -84,13 +87,25 @@ impl Breakdowns {
     #[must_use]
     pub(crate) fn new(registry: &Arc<Registry>, store: &Store, models: usize, urls: usize) -> Self {
         let of = |count| (count > 1).then(|| Breakdown::new(Arc::clone(registry), store.clone()));
-        Self { by_model: of(models), by_url: of(urls) }
+        let by_worker = Some(Breakdown::new(Arc::clone(registry), store.clone()));
+        Self { by_model: of(models), by_url: of(urls), by_worker }
     }
 
-    /// Adds a request.
-    pub(crate) fn observe(&mut self, model: &Arc<str>, url: &ShownUrl, observation: &Observation) {
-        for (breakdown, name) in [(&mut self.by_model, model), (&mut self.by_url, url.text())] {
-            if let Some(breakdown) = breakdown {
+    /// Adds a request, which `worker` answered if the server names it.
+    pub(crate) fn observe(
+        &mut self,
+        model: &Arc<str>,
+        url: &ShownUrl,
+        worker: Option<&Arc<str>>,
+        observation: &Observation,
+    ) {
+        let groups = [
+            (&mut self.by_model, Some(model)),
+            (&mut self.by_url, Some(url.text())),
+            (&mut self.by_worker, worker),
+        ];
+        for (breakdown, name) in groups {
+            if let (Some(breakdown), Some(name)) = (breakdown, name) {
                 breakdown.observe(name, observation);
             }
         }
@@ -101,6 +116,10 @@ impl Breakdowns {
     pub(crate) fn results(&self) -> BreakdownResults {
         let of =
             |found: &Option<Breakdown>| found.as_ref().map_or_else(Vec::new, Breakdown::results);
-        BreakdownResults { by_model: of(&self.by_model), by_url: of(&self.by_url) }
+        let mut by_worker = of(&self.by_worker);
+        if by_worker.len() < 2 {
+            by_worker.clear();
+        }
+        BreakdownResults { by_model: of(&self.by_model), by_url: of(&self.by_url), by_worker }
     }
 }

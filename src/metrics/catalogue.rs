@@ -13,6 +13,8 @@ mod osl_mismatch;
 mod over_time;
 mod reasoning;
 mod schedule;
+mod server_timing;
+mod speculation;
 mod streaming;
 mod tokens;
 mod usage;
@@ -46,6 +48,8 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { title: "Over time", about: over_time::ABOUT, rows: over_time::ROWS },
     Family { title: "Load schedule", about: schedule::ABOUT, rows: schedule::ROWS },
     Family { title: "Network", about: network::ABOUT, rows: network::ROWS },
+    Family { title: "Server timing", about: server_timing::ABOUT, rows: server_timing::ROWS },
+    Family { title: "Speculative decoding", about: speculation::ABOUT, rows: speculation::ROWS },
     Family { title: "GPUs of NVIDIA", about: gpu::ABOUT, rows: gpu::NVIDIA_ROWS },
     Family { title: "GPUs of AMD", about: gpu::ABOUT, rows: gpu::AMD_ROWS },
     Family { title: "HTTP trace", about: http_trace::ABOUT, rows: http_trace::ROWS },

@@ -88,7 +88,8 @@ impl Measurer {
     }
 
     fn read(&self, record: &RequestRecord) -> (ParsedResponse, Observation) {
-        let response = self.parse(record);
+        let mut response = self.parse(record);
+        self.add_headers(record, &mut response);
         let error = failure(record, &response);
         let requested_output_tokens = requested_output_tokens(&record.payload);
         let tokens = if self.registry.settings().use_server_token_count {
@@ -137,6 +138,16 @@ impl Measurer {
     fn parse(&self, record: &RequestRecord) -> ParsedResponse {
         let readable = record.status.map_or(record.error.is_none(), is_success);
         if readable { self.endpoint.parse(&record.body) } else { ParsedResponse::default() }
+    }
+
+    /// Adds what the headers say of the server's times, or removes what the body says of them.
+    fn add_headers(&self, record: &RequestRecord, response: &mut ParsedResponse) {
+        if !self.registry.settings().server_timing {
+            response.server = None;
+        } else if !record.trace.report_headers.is_empty() {
+            let server = response.server.get_or_insert_default();
+            server.headers(&record.trace.report_headers, record.body.is_event_stream);
+        }
     }
 
     fn turn(&self, record: &RequestRecord) -> Option<&Turn> {

@@ -281,7 +281,12 @@ impl Metric {
     /// Returns whether its values may be negative.
     #[must_use]
     pub(crate) fn is_signed(&self) -> bool {
-        self.tag == tag::OSL_MISMATCH_DIFF_PCT
+        [
+            tag::OSL_MISMATCH_DIFF_PCT,
+            tag::SERVER_UNATTRIBUTED_TIME,
+            tag::SERVER_UNATTRIBUTED_TIME_TO_FIRST_TOKEN,
+        ]
+        .contains(&self.tag)
     }
 
     /// Returns whether records of `failed`, or of successful, requests have it.
@@ -440,6 +445,8 @@ pub struct Settings {
     pub per_chunk_usage: bool,
     /// Whether requests are sent at the timestamps of the dataset.
     pub fixed_schedule: bool,
+    /// Whether the times that servers report of requests are read (`--server-timing`).
+    pub server_timing: bool,
     /// Whether internal and experimental metrics are shown.
     pub developer_mode: bool,
 }
@@ -455,6 +462,7 @@ impl Default for Settings {
             use_server_token_count: false,
             per_chunk_usage: false,
             fixed_schedule: false,
+            server_timing: true,
             developer_mode: false,
         }
     }

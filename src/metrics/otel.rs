@@ -270,11 +270,16 @@ const fn ucum(unit: Unit) -> (&'static str, Scale) {
 
 /// Returns bucket boundaries in a geometric series over the metric's range of values: ratio 1.25
 /// for times, tokens and rates (so that a quantile computed from the buckets is within 12%), 2 for
-/// others, mirrored around zero for signed values. The phases of an HTTP request range from zero over microseconds
-/// to minutes.
+/// others, mirrored around zero for signed values. The phases of an HTTP request, and
+/// the stages at the server, range from zero over microseconds to minutes.
 fn boundaries(metric: &Metric) -> Vec<f64> {
     match metric.unit {
-        Unit::Nanoseconds if metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY) => {
+        Unit::Nanoseconds if metric.is_signed() => mirrored(&geometric(1e-6, 2.0, 600.0)),
+        Unit::Nanoseconds
+            if metric
+                .flags
+                .intersects(MetricFlags::HTTP_TRACE_ONLY.union(MetricFlags::SERVER_TIMING)) =>
+        {
             [0.0].into_iter().chain(geometric(1e-6, 2.0, 600.0)).collect()
         }
         Unit::Nanoseconds | Unit::Milliseconds | Unit::Seconds | Unit::MillisecondsPerImage => {
@@ -283,21 +288,22 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
         Unit::Tokens => geometric(1.0, 1.25, 2_097_152.0),
         Unit::Megabytes => geometric(1e6, 2.0, 1e12),
         Unit::Bytes | Unit::Kilobytes => geometric(64.0, 2.0, 1_073_741_824.0),
-        Unit::Percent if metric.is_signed() => {
-            let upper = geometric(0.125, 2.0, 1024.0);
-            upper
-                .iter()
-                .rev()
-                .map(|bound| -bound)
-                .chain([0.0])
-                .chain(upper.iter().copied())
-                .collect()
-        }
+        Unit::Percent if metric.is_signed() => mirrored(&geometric(0.125, 2.0, 1024.0)),
         Unit::Ratio if metric.tag == tag::RTFX => geometric(0.125, 2.0, 262_144.0),
+        // Tokens per step.
+        Unit::Ratio if metric.tag == tag::SPEC_DECODE_ACCEPTANCE_LENGTH => {
+            geometric(1.0, 1.25, 64.0)
+        }
         Unit::Ratio => vec![0.0, 1.0],
         Unit::Percent => [0.0].into_iter().chain(geometric(0.125, 2.0, 1024.0)).collect(),
         _ => geometric(0.125, 1.25, 262_144.0),
     }
+}
+
+/// Returns the boundaries with their negative counterparts and zero.
+fn mirrored(upper: &[f64]) -> Vec<f64> {
+    let lower = upper.iter().rev().map(|bound| -bound);
+    lower.chain([0.0]).chain(upper.iter().copied()).collect()
 }
 
 /// Returns `first`, `first · ratio`, … up to the first boundary of at least `last`, each

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::tag::MetricTag;
+use super::metric::MetricResult;
+use super::tag::{self, MetricTag};
 
 /// The client's mean latencies by the server's times, or why they are not divided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,14 +60,24 @@ pub(crate) struct Part {
 pub(crate) enum Stage {
     /// The client waits for an established connection.
     Connection,
+    /// The client sends the request.
+    Sending,
     /// The server has the request, but it is in none of the following stages.
     FrontEnd,
     /// It waits in the server's queue.
     Queue,
     /// The server computes the first token.
     Prefill,
+    /// Queue and prefill together.
+    QueueAndPrefill,
+    /// The KV cache is sent from the worker for prefill to the worker for decode.
+    KvTransfer,
     /// The server computes the other tokens.
     Decode,
+    /// Prefill and decode together.
+    PrefillAndDecode,
+    /// Transfer of the KV cache and decode together.
+    KvTransferAndDecode,
     /// The server has the request, and does not report in which stage.
     Server,
     /// The rest: the network, and whatever the server does before it takes its first time.
@@ -78,10 +89,15 @@ impl Stage {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Connection => "connection",
+            Self::Sending => "sending",
             Self::FrontEnd => "front_end",
             Self::Queue => "queue",
             Self::Prefill => "prefill",
+            Self::QueueAndPrefill => "queue_and_prefill",
+            Self::KvTransfer => "kv_transfer",
             Self::Decode => "decode",
+            Self::PrefillAndDecode => "prefill_and_decode",
+            Self::KvTransferAndDecode => "kv_transfer_and_decode",
             Self::Server => "server",
             Self::Unattributed => "unattributed",
         }
@@ -91,17 +107,70 @@ impl Stage {
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Connection => "Connection",
+            Self::Sending => "Sending",
             Self::FrontEnd => "Front end",
             Self::Queue => "Queue",
             Self::Prefill => "Prefill",
+            Self::QueueAndPrefill => "Queue + prefill",
+            Self::KvTransfer => "KV transfer",
             Self::Decode => "Decode",
+            Self::PrefillAndDecode => "Prefill + decode",
+            Self::KvTransferAndDecode => "KV transfer + decode",
             Self::Server => "Server, undivided",
             Self::Unattributed => "Unattributed",
         }
     }
 }
 
+/// The metrics of requests that are stages, in order of time.
+const STAGES: [(Stage, MetricTag); 10] = [
+    (Stage::Connection, tag::HTTP_REQ_CONNECTION_OVERHEAD),
+    (Stage::Sending, tag::HTTP_REQ_SENDING),
+    (Stage::FrontEnd, tag::SERVER_FRONT_END_TIME),
+    (Stage::Queue, tag::SERVER_QUEUE_TIME),
+    (Stage::Prefill, tag::SERVER_PREFILL_TIME),
+    (Stage::QueueAndPrefill, tag::SERVER_QUEUE_AND_PREFILL_TIME),
+    (Stage::KvTransfer, tag::SERVER_KV_TRANSFER_TIME),
+    (Stage::Decode, tag::SERVER_DECODE_TIME),
+    (Stage::PrefillAndDecode, tag::SERVER_PREFILL_AND_DECODE_TIME),
+    (Stage::KvTransferAndDecode, tag::SERVER_KV_TRANSFER_AND_DECODE_TIME),
+];
+
+/// The latencies that stages divide, the number of [`STAGES`] in each, and the rest.
+const LATENCIES: [(MetricTag, usize, MetricTag); 2] = [
+    (tag::TIME_TO_FIRST_TOKEN, 7, tag::SERVER_UNATTRIBUTED_TIME_TO_FIRST_TOKEN),
+    (tag::REQUEST_LATENCY, 10, tag::SERVER_UNATTRIBUTED_TIME),
+];
+
 impl Division {
+    /// Divides the mean latencies among the `results` of a phase by the stages that servers reported
+    /// of each request; `None` unless all requests have the same stages. `arrival_error_ms` is the
+    /// client's mean error of the end of a latency.
+    pub(crate) fn of_requests(results: &[MetricResult], arrival_error_ms: f64) -> Option<Self> {
+        let mean = |tag: MetricTag| {
+            let result = results.iter().find(|result| result.metric.tag == tag)?;
+            Some((result.stats.distribution?.count, result.stats.avg))
+        };
+        let (request_count, _) = mean(tag::REQUEST_LATENCY)?;
+        let divided = |(metric, stages, rest): (MetricTag, usize, MetricTag)| {
+            let (_, mean_ms) = mean(metric).filter(|(count, _)| *count == request_count)?;
+            let stages = STAGES.into_iter().take(stages);
+            let stages = stages.filter_map(|(stage, tag)| Some((stage, mean(tag)?, 1e-6)));
+            let rest = (Stage::Unattributed, mean(rest)?, arrival_error_ms);
+            let parts = stages.chain([rest]).map(|(stage, (count, mean_ms), bound_ms)| {
+                (count == request_count).then_some(Part { stage, mean_ms, bound_ms })
+            });
+            Some(Divided { metric, mean_ms, parts: parts.collect::<Option<_>>()? })
+        };
+        let metrics: Vec<Divided> = LATENCIES.into_iter().filter_map(divided).collect();
+        (!metrics.is_empty()).then_some(Self { request_count, metrics })
+    }
+
+    /// Returns the number of parts of all latencies.
+    pub(crate) fn parts(&self) -> usize {
+        self.metrics.iter().map(|divided| divided.parts.len()).sum()
+    }
+
     /// Returns the latency `metric`, if it is divided.
     pub(crate) fn of(&self, metric: MetricTag) -> Option<&Divided> {
         self.metrics.iter().find(|divided| divided.metric == metric)

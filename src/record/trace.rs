@@ -72,6 +72,8 @@ pub struct HttpTrace {
     pub request_headers: Vec<(String, String)>,
     /// Response headers with redacted secrets; kept only if they will be written.
     pub response_headers: Vec<(String, String)>,
+    /// Response headers in which the server reports its times or names its worker.
+    pub report_headers: Vec<(String, String)>,
     /// Reason phrase of the response; the server's own if it is not the standard one.
     pub reason: Option<Cow<'static, str>>,
 }

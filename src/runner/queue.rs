@@ -303,7 +303,8 @@ fn footprint(record: &RequestRecord) -> usize {
         record.earlier_answers.iter().flatten().map(|answer| answer.len()).sum::<usize>()
             + size_of_val(record.earlier_answers.as_slice());
     let trace = &record.trace;
-    let headers = trace.request_headers.iter().chain(&trace.response_headers);
+    let kept = [&trace.request_headers, &trace.response_headers, &trace.report_headers];
+    let headers = kept.into_iter().flatten();
     let headers: usize =
         headers.map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len()).sum();
     let chunks = trace.request_chunk_log.capacity() + trace.response_chunk_log.capacity();

@@ -10,6 +10,8 @@ use super::declaration::{
     Count, Role, ServerFamily, Times, completion_tokens, counter, gauge, histogram, prompt_tokens,
     requests, seconds,
 };
+use super::timing::{Scale, ServerTiming, Stages, rest};
+use serde_json::Value;
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -37,3 +39,38 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
     },
     ..ServerFamily::engine("dynamo", "Dynamo", "dynamo_")
 };
+
+/// Reads `nvext` of a response, whose `timing` and `worker_id` a request has to ask for
+/// (`nvext.extra_fields`).
+///
+/// The wait ends when the request is sent to an engine, whose queue is in `prefill_time_ms`. With
+/// separate workers, the time to the first token is that of the worker for prefill, and the transfer
+/// of the KV cache is an upper bound; where it is 0, it is somewhere in the rest.
+pub(super) fn timing(nvext: &Value, timing: &mut ServerTiming) {
+    if let Some(ids) = nvext.get("worker_id") {
+        let id = |name: &str| ids.get(name).filter(|id| !id.is_null()).map(Value::to_string);
+        if let Some(id) = id("decode_worker_id").or_else(|| id("prefill_worker_id")) {
+            timing.answered_by(&id);
+        }
+    }
+    let Some(times) = nvext.get("timing") else { return };
+    let of = |name| Scale::MILLISECONDS.of(times, name);
+    let prefilled = of("ttft_ms");
+    let whole = of("total_time_ms");
+    let after = rest(whole, prefilled);
+    let stages = Stages {
+        front_end: of("prefill_wait_time_ms"),
+        queue_and_prefill: of("prefill_time_ms"),
+        ..Stages::default()
+    };
+    let (stages, first_token) = match of("kv_transfer_estimated_latency_ms") {
+        None => (Stages { decode: after, ..stages }, prefilled),
+        Some(0.0) => (Stages { kv_transfer_and_decode: after, ..stages }, None),
+        Some(transfer) => {
+            let decode = rest(after, Some(transfer));
+            let first_token = prefilled.map(|prefilled| prefilled + transfer);
+            (Stages { kv_transfer: Some(transfer), decode, ..stages }, first_token)
+        }
+    };
+    timing.report(FAMILY.name, stages, first_token, whole);
+}

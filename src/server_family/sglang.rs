@@ -7,6 +7,8 @@ use super::declaration::{
     ServerFamily, Speculation, Time, Times, completion_tokens, counter, gauge, histogram,
     prompt_tokens, requests, seconds,
 };
+use super::timing::{Drafted, Scale, ServerTiming, Stages, count, rest};
+use serde_json::Value;
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -44,3 +46,31 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
     }),
     ..ServerFamily::engine("sglang", "SGLang", "sglang:")
 };
+
+/// Reads `meta_info` of a response, most of which needs `--enable-metrics`; over the routes of
+/// `OpenAI` only responses of chats that are not streamed have it (`return_meta_info`).
+///
+/// With separate workers, the queue excludes the transfer of the KV cache, which is not reported.
+/// The times from the arrival also contain what precedes the queue.
+pub(super) fn timing(meta_info: &Value, timing: &mut ServerTiming) {
+    let of = |name| Scale::SECONDS.of(meta_info, name);
+    let first_token = of("first_token_latency");
+    let whole = of("e2e_latency");
+    let stages = Stages {
+        queue: of("queue_time"),
+        prefill: rest(of("prefill_finished_time"), of("forward_entry_time")),
+        decode: rest(whole, first_token),
+        ..Stages::default()
+    };
+    timing.report(FAMILY.name, stages, first_token, whole);
+    if let Some(rank) = count(meta_info, "dp_rank") {
+        timing.answered_by(&format!("dp {rank}"));
+    }
+    if let Some(steps) = count(meta_info, "spec_verify_ct") {
+        timing.speculation = Some(Drafted {
+            steps: Some(steps),
+            drafted: count(meta_info, "spec_num_proposed_drafts"),
+            accepted: count(meta_info, "spec_num_correct_drafts"),
+        });
+    }
+}

@@ -7,6 +7,7 @@ use super::declaration::{
     Count, ServerFamily, Times, completion_tokens, counter, gauge, histogram, prompt_tokens,
     requests, seconds,
 };
+use super::timing::{Scale, ServerTiming, Stages, rest};
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -45,3 +46,37 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
     },
     ..ServerFamily::engine("tensorrt-llm", "TensorRT-LLM", "trtllm_")
 };
+
+/// Reads `Server-Timing` (W3C, Server Timing), which a request has to ask for
+/// (`X-TRTLLM-return-metrics: 1`). Its names are those of a phase, `server`, or with separate workers
+/// `disagg`, `ctx` and `gen`, and of a time from the arrival: `queue`, `ttft`, `e2e`; and
+/// `kv_transfer`.
+pub(super) fn server_timing(text: &str, timing: &mut ServerTiming) {
+    let of = |name: &str| {
+        let mut metrics = text.split(',').map(|metric| metric.split(';').map(str::trim));
+        metrics.find_map(|mut metric| {
+            metric.next().filter(|found| found.eq_ignore_ascii_case(name))?;
+            let duration = metric.find_map(|parameter| {
+                let (name, value) = parameter.split_once('=')?;
+                name.trim_end().eq_ignore_ascii_case("dur").then_some(value)
+            });
+            Scale::MILLISECONDS.parse(duration?.trim().trim_matches('"'))
+        })
+    };
+    let aggregated = Stages {
+        queue: of("server_queue"),
+        prefill: rest(of("server_ttft"), of("server_queue")),
+        decode: rest(of("server_e2e"), of("server_ttft")),
+        ..Stages::default()
+    };
+    timing.report(FAMILY.name, aggregated, of("server_ttft"), of("server_e2e"));
+    let separate = Stages {
+        front_end: of("disagg_queue"),
+        queue: of("ctx_queue"),
+        prefill: rest(of("ctx_ttft"), of("ctx_queue")),
+        kv_transfer: of("gen_kv_transfer").or_else(|| of("ctx_kv_transfer")),
+        decode: rest(of("gen_e2e"), of("gen_ttft")),
+        ..Stages::default()
+    };
+    timing.report(FAMILY.name, separate, of("disagg_ttft"), None);
+}

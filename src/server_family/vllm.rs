@@ -8,6 +8,8 @@ use super::declaration::{
     Count, ServerFamily, Speculation, Times, completion_tokens, counter, gauge, histogram,
     prompt_tokens, requests, seconds,
 };
+use super::timing::{Drafted, Scale, ServerTiming, Stages, count};
+use serde_json::Value;
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -51,3 +53,27 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
     }),
     ..ServerFamily::engine("vllm", "vLLM", "vllm:")
 };
+
+/// Reads `metrics` of a response (`--enable-per-request-metrics`).
+///
+/// Its time to the first token starts when the request is scheduled. What precedes the queue is not
+/// in it: templates, tokens, and the engine's inbox. The queue contains the compilation of a
+/// grammar, and on a worker for decode the transfer of the KV cache; prefill and decode contain
+/// preemptions.
+pub(super) fn timing(metrics: &Value, timing: &mut ServerTiming) {
+    let of = |name| Scale::MILLISECONDS.of(metrics, name);
+    let stages = Stages {
+        queue: of("queue_time_ms"),
+        prefill: of("time_to_first_token_ms"),
+        decode: of("generation_time_ms"),
+        ..Stages::default()
+    };
+    timing.report(FAMILY.name, stages, None, None);
+    if let Some(drafts) = metrics.get("speculative_decoding").filter(|value| value.is_object()) {
+        timing.speculation = Some(Drafted {
+            steps: count(drafts, "num_spec_steps"),
+            drafted: count(drafts, "num_draft_tokens"),
+            accepted: count(drafts, "num_accepted_draft_tokens"),
+        });
+    }
+}

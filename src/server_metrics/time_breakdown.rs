@@ -117,22 +117,34 @@ fn parts(
 }
 
 /// Returns the division of the client's mean latencies, which are among the `results` of the
-/// profiling phase; `None` if the server does not report the necessary times, or if it may have
-/// served other shards.
+/// profiling phase, by what the server reports of each request or in its metrics, whichever has
+/// more parts; `None` if the server does not report the necessary times. Its metrics are not used
+/// if they may cover other shards.
 pub(crate) fn time_breakdown(
     shard: Option<Shard>,
     results: &[MetricResult],
     server_metrics: Option<&ServerMetrics>,
     health: Option<&ClientHealth>,
 ) -> Option<TimeBreakdown> {
+    let arrival = health.and_then(|health| health.arrival_error_ms.as_ref());
+    let by_requests = Division::of_requests(results, arrival.map_or(0.0, |error| error.avg));
     let is_part = shard.is_some_and(|shard| shard.count() > 1);
-    let sides = Sides { results, server_metrics: server_metrics.filter(|_| !is_part)?, health };
-    let servers = sides.servers()?;
-    let (latency, _) = sides.client(tag::REQUEST_LATENCY)?;
-    Some(match sides.divided(servers, latency.count) {
-        Ok(division) => TimeBreakdown::Found(division),
-        Err(reason) => TimeBreakdown::None { reason: reason.to_string() },
-    })
+    let server_metrics = server_metrics.filter(|_| !is_part);
+    let by_metrics = server_metrics.and_then(|server_metrics| {
+        let sides = Sides { results, server_metrics, health };
+        let servers = sides.servers()?;
+        let (latency, _) = sides.client(tag::REQUEST_LATENCY)?;
+        Some(sides.divided(servers, latency.count))
+    });
+    // Metrics may cover what responses do not, such as a front end, and conversely.
+    match (by_requests, by_metrics) {
+        (Some(by_requests), Some(Ok(by_metrics))) if by_requests.parts() < by_metrics.parts() => {
+            Some(TimeBreakdown::Found(by_metrics))
+        }
+        (Some(division), _) | (None, Some(Ok(division))) => Some(TimeBreakdown::Found(division)),
+        (None, Some(Err(reason))) => Some(TimeBreakdown::None { reason: reason.to_string() }),
+        (None, None) => None,
+    }
 }
 
 /// What client and server measured.

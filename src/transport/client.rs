@@ -27,6 +27,7 @@ use super::{Config, ConnectionReuse};
 use crate::causes::find;
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::redact;
+use crate::server_family;
 use crate::units::{Clock, Nanos};
 
 /// Bounds of the interval between checks of the idle connections, which otherwise equals their
@@ -271,6 +272,7 @@ impl Client {
         exchange.status = Some(head.status.as_u16());
         exchange.trace.headers_received = Some(exchange.last_read().arrival.at);
         exchange.trace.reason = reason(&head);
+        exchange.trace.report_headers = server_family::reports(&head.headers);
         if self.config().keep_headers {
             exchange.trace.response_headers = redact::headers(&head.headers);
         }

@@ -40,6 +40,8 @@ bitflags! {
         const PRODUCES_VIDEO_ONLY = 1 << 15;
         /// Only with a fixed schedule, where every request has a due time.
         const FIXED_SCHEDULE_ONLY = 1 << 16;
+        /// A time that the server reports of each request.
+        const SERVER_TIMING = 1 << 17;
         /// Only for streamed tokens.
         const STREAMING_TOKENS_ONLY = Self::STREAMING_ONLY.bits() | Self::PRODUCES_TOKENS_ONLY.bits();
     }
@@ -64,8 +66,12 @@ pub enum ConsoleGroup {
     Audio,
     /// Reasoning tokens.
     Reasoning,
+    /// The server's times of stages.
+    Server,
     /// The main table.
     Default,
+    /// Speculative decoding.
+    SpecDecode,
     /// Power and energy of NVIDIA GPUs.
     GpuPowerEfficiencyNvidia,
     /// Power and energy of AMD GPUs.
@@ -85,7 +91,9 @@ impl ConsoleGroup {
             Self::Prediction => "prediction",
             Self::Audio => "audio",
             Self::Reasoning => "reasoning",
+            Self::Server => "server",
             Self::Default => "default",
+            Self::SpecDecode => "spec_decode",
             Self::GpuPowerEfficiencyNvidia => "gpu_power_efficiency_nvidia",
             Self::GpuPowerEfficiencyAmd => "gpu_power_efficiency_amd",
         }

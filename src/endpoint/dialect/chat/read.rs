@@ -32,6 +32,9 @@ struct Choice<'a> {
     text: Text<'a>,
     #[serde(borrow, default)]
     finish_reason: Text<'a>,
+    // SGLang reports its times here.
+    #[serde(borrow, default)]
+    meta_info: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -85,6 +88,9 @@ impl Reader for Choices {
         answer.envelope(chunk.envelope(), json, !chunk.choices.is_empty());
         answer.usage(chunk.usage_metadata);
         for choice in &chunk.choices {
+            if let Some(meta_info) = choice.meta_info {
+                answer.reports.member("meta_info", meta_info);
+            }
             self.choice(choice, &mut answer.found);
         }
         Ok(())

@@ -54,6 +54,9 @@ struct Event<'a> {
     item: Option<&'a RawValue>,
     #[serde(borrow)]
     response: Option<&'a RawValue>,
+    // llama.cpp reports its times beside the response.
+    #[serde(borrow)]
+    timings: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -159,6 +162,9 @@ impl Reader for Events {
             },
             // The events for the three outcomes of a response, and for its start.
             _ => {
+                if let Some(timings) = event.timings {
+                    answer.reports.member("timings", timings);
+                }
                 if let Some(response) = event.response {
                     let response: Response<'_> = serde_json::from_str(response.get())?;
                     response.read(kind == "response.failed", answer);
@@ -219,6 +225,7 @@ impl Response<'_> {
         let envelope = self.envelope();
         answer.model(envelope.model);
         answer.usage(envelope.usage);
+        answer.reports.members(&envelope.reports);
         if let Some(error) = envelope.error {
             answer.report_json(error.get().as_bytes());
         } else if failed || self.status.0 == "failed" {

@@ -1,0 +1,97 @@
+//! Services and proxies, whose metrics cannot be scraped.
+//!
+//! Sources: the SDKs groq 1.7.0, cerebras-cloud-sdk 1.91.0 and fireworks-ai 1.2.30; LiteLLM 1.110.2;
+//! `docs.nvidia.com` (NIM 1.14, per-request metrics); `docs.ollama.com/api/usage`.
+
+use serde_json::Value;
+
+use super::{Scale, ServerTiming, Stages, rest};
+
+/// Reads `stats`, which NIM and LM Studio have. The time to the first token of NIM starts when the
+/// request is processed, that of LM Studio when it arrives.
+pub(super) fn stats(object: &Value, timing: &mut ServerTiming) {
+    let tokens = object.get("response_tokens").unwrap_or(&Value::Null);
+    let stages = Stages {
+        queue: Scale::MILLISECONDS.of(object, "time_in_queue_in_ms"),
+        prefill: Scale::MILLISECONDS.of(tokens, "time_to_first_token_in_ms"),
+        ..Stages::default()
+    };
+    timing.report("nim", stages, None, None);
+    let first_token = Scale::SECONDS.of(object, "time_to_first_token");
+    timing.report("lmstudio", Stages::default(), first_token, None);
+}
+
+/// Reads `time_info` of Cerebras.
+pub(super) fn cerebras(object: &Value, timing: &mut ServerTiming) {
+    timing.report("cerebras", queue_prompt_completion(object), None, None);
+}
+
+/// Reads `x_groq`, with which Groq ends a stream.
+pub(super) fn groq(object: &Value, timing: &mut ServerTiming) {
+    groq_usage(object.get("usage").unwrap_or(&Value::Null), timing);
+}
+
+/// Reads the times in the `usage` of Groq.
+pub(super) fn groq_usage(usage: &Value, timing: &mut ServerTiming) {
+    timing.report("groq", queue_prompt_completion(usage), None, None);
+}
+
+fn queue_prompt_completion(object: &Value) -> Stages {
+    Stages {
+        queue: Scale::SECONDS.of(object, "queue_time"),
+        prefill: Scale::SECONDS.of(object, "prompt_time"),
+        decode: Scale::SECONDS.of(object, "completion_time"),
+        ..Stages::default()
+    }
+}
+
+/// Reads `perf_metrics` of Fireworks: the totals always, the stages only of dedicated deployments.
+pub(super) fn fireworks(object: &Value, timing: &mut ServerTiming) {
+    let of = |name| Scale::SECONDS.of(object, name);
+    let sum = |names: [&'static str; 2]| names.into_iter().map(of).sum::<Option<f64>>();
+    let stages = Stages {
+        front_end: sum(["tokenizer-queue-duration", "tokenizer-duration"]),
+        queue: of("prefill-queue-duration"),
+        prefill: of("prefill-duration"),
+        decode: sum(["generation-queue-duration", "generation-duration"]),
+        ..Stages::default()
+    };
+    let first_token = of("server-time-to-first-token");
+    timing.report("fireworks", stages, first_token, of("server-processing-time"));
+    if let Some(host) = object.get("backend-host").and_then(Value::as_str) {
+        timing.answered_by(host);
+    }
+}
+
+/// Reads the members with which Ollama ends a response. What is neither loading, prefill nor decode
+/// is not divided.
+pub(super) fn ollama(response: &Value, timing: &mut ServerTiming) {
+    let of = |name| Scale::NANOSECONDS.of(response, name);
+    let stages = Stages {
+        front_end: of("load_duration"),
+        prefill: of("prompt_eval_duration"),
+        decode: of("eval_duration"),
+        ..Stages::default()
+    };
+    let whole = of("total_duration");
+    let first_token = rest(whole, stages.decode);
+    // Other servers do not have all of these members.
+    if whole.is_some() && stages.decode.is_some() {
+        timing.report("ollama", stages, first_token, whole);
+    }
+}
+
+/// Reads the headers of responses that are not streamed.
+pub(super) fn headers<'a>(value: impl Fn(&str) -> Option<&'a str>, timing: &mut ServerTiming) {
+    let milliseconds = |name| Scale::MILLISECONDS.parse(value(name)?);
+    let seconds = |name| Scale::SECONDS.parse(value(name)?);
+    let none = Stages::default();
+    // The innermost server comes last, since it knows best.
+    timing.report("envoy", none, None, milliseconds("x-envoy-upstream-service-time"));
+    let overhead = Stages { front_end: milliseconds("x-litellm-overhead-duration-ms"), ..none };
+    timing.report("litellm", overhead, None, milliseconds("x-litellm-response-duration-ms"));
+    timing.report("openai", none, None, milliseconds("openai-processing-ms"));
+    let first_token = seconds("fireworks-server-time-to-first-token");
+    let whole = seconds("fireworks-server-processing-time");
+    timing.report("fireworks", none, first_token, whole);
+}
