@@ -581,6 +581,12 @@ impl Conversation {
         self.branches.iter().any(|branch| branch.is_fork && branch.after == Some(turn))
     }
 
+    /// Returns whether it is the work of an agent: it has several turns, starts other conversations,
+    /// or is started by one.
+    pub(crate) fn is_agent(&self) -> bool {
+        self.turns.len() > 1 || self.is_child || !self.branches.is_empty()
+    }
+
     /// Returns the earlier turns that the request of `turn` repeats.
     pub(crate) fn repeated(&self, turn: usize) -> Range<usize> {
         let from_here = || self.turns.iter().take(turn + 1).rposition(|turn| turn.starts_anew);

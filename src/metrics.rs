@@ -9,6 +9,7 @@
 
 pub(crate) mod accumulate;
 pub(crate) mod accuracy;
+pub(crate) mod agent;
 pub mod breakdown;
 pub(crate) mod catalogue;
 mod error;
@@ -31,10 +32,11 @@ pub(crate) mod time_breakdown;
 pub(crate) mod timeline;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 
 pub use accumulate::Accumulator;
 pub(crate) use accumulate::{PhaseTotals, RowTotals};
+pub use agent::{AgentCall, AgentTotals};
 pub use error::MetricsError;
 pub(crate) use health::Verdict;
 pub use health::{ClientHealth, Health, LoadReport};

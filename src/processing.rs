@@ -20,7 +20,9 @@ use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::health::LoadTimes;
-use crate::metrics::{Accumulator, ClientHealth, Health, Measurer, MetricTag, Registry};
+use crate::metrics::{
+    Accumulator, AgentTotals, ClientHealth, Health, Measurer, MetricTag, Registry,
+};
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::record::RequestRecord;
@@ -95,6 +97,8 @@ pub(crate) struct Processed {
     pub(crate) health: Health,
     /// When the requests of the measurement arrived and ended.
     pub(crate) load_times: LoadTimes,
+    /// Agents of the warmup, and those of the measurement.
+    pub(crate) agents: [AgentTotals; 2],
     /// The requests of the dataset that were sent in all phases.
     pub(crate) sent: Sent,
     /// The servers that have responded in all phases.
@@ -130,6 +134,8 @@ struct Readers {
     breakdowns: Breakdowns,
     health: Health,
     load_times: LoadTimes,
+    /// Agents of the warmup, and those of the measurement.
+    agents: [AgentTotals; 2],
     sent: SentCounter<usize>,
     responders: Responders,
     files: ArtifactSet,
@@ -152,6 +158,7 @@ impl Processing {
             breakdowns,
             health: Health::keeping_in(parts.store.clone()),
             load_times: LoadTimes::default(),
+            agents: Default::default(),
             sent: SentCounter::default(),
             responders: Responders::default(),
             files,
@@ -218,10 +225,29 @@ impl Processing {
         }
         let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
         let readers = shared.readers.into_inner();
-        let Readers { warmup, profiling, breakdowns, health, load_times, sent, responders, files } =
-            readers;
+        let Readers {
+            warmup,
+            profiling,
+            breakdowns,
+            health,
+            load_times,
+            agents,
+            sent,
+            responders,
+            files,
+        } = readers;
         let sent = sent.sent();
-        Ok(Processed { warmup, profiling, breakdowns, health, load_times, sent, responders, files })
+        Ok(Processed {
+            warmup,
+            profiling,
+            breakdowns,
+            health,
+            load_times,
+            agents,
+            sent,
+            responders,
+            files,
+        })
     }
 }
 
@@ -286,9 +312,14 @@ impl Shared {
         let mut readers = self.readers.lock();
         let turn = measured.record.turn;
         readers.sent.count(turn.conversation, turn.turn);
+        let [of_warmup, of_profiling] = &mut readers.agents;
         match observation.phase {
-            PhaseKind::Warmup => readers.warmup.observe(observation),
+            PhaseKind::Warmup => {
+                of_warmup.observe(&measured);
+                readers.warmup.observe(observation);
+            }
             PhaseKind::Profiling => {
+                of_profiling.observe(&measured);
                 readers.profiling.observe(observation);
                 let RequestRecord { model, url, .. } = &measured.record;
                 let worker =

@@ -81,6 +81,10 @@ pub struct RequestRecord {
     /// Value of `X-Correlation-ID`; the same for all requests of a conversation.
     #[serde(with = "wire::id")]
     pub correlation_id: Uuid,
+    /// ID of its trace: its own, or that of the conversation that its session began with if the
+    /// session is an agent's.
+    #[serde(with = "wire::id")]
+    pub trace_id: Uuid,
     /// Place of its conversation in a tree; absent if the conversation neither starts others nor was
     /// started by one.
     pub ancestry: Option<Ancestry>,

@@ -5,6 +5,7 @@
 //! exported data is what was measured. Nothing here runs on the measured path, and
 //! no collector, however slow or dead, delays a caller or fails a run.
 
+mod agents;
 mod attributes;
 mod client;
 mod combined;
@@ -71,6 +72,7 @@ pub use self::temporality::Temporality;
 pub use self::trace_sample::TraceSample;
 pub use self::traces::TracesReport;
 
+use self::agents::{Agent, Agents};
 use self::client::Client;
 use self::connection::Connection;
 use self::early_export::EarlyExport;
@@ -149,6 +151,7 @@ pub(crate) fn exports(config: &Config) -> bool {
 #[derive(Debug)]
 pub struct Telemetry {
     instruments: Option<Instruments>,
+    agents: Agents,
     client: Option<Lock<Client>>,
     timing: Option<Lock<Timing>>,
     scrapes: Option<ScrapeForwarder>,
@@ -259,6 +262,8 @@ impl Telemetry {
             client.run(identity);
             Lock::new(client)
         });
+        let to_agents = config.streams.metrics.then_some(&gen_ai.latest);
+        let agents = Agents::new(to_agents, identity.models.clone(), exemplars.clone());
         let instruments = config
             .streams
             .metrics
@@ -268,6 +273,7 @@ impl Telemetry {
         let tee = state;
         Ok(Self {
             instruments,
+            agents,
             client,
             timing,
             scrapes,
@@ -303,13 +309,31 @@ impl Telemetry {
         if let Some(logs) = &self.logs {
             logs.observe(measured);
         }
+        if let Some(agent) = self.agents.observe(measured) {
+            self.agent(&agent);
+        }
+    }
+
+    /// Exports an agent that has ended.
+    fn agent(&self, agent: &Agent) {
+        let is_told = match self.exemplars {
+            ExemplarFilter::AlwaysOff => false,
+            ExemplarFilter::AlwaysOn => true,
+            ExemplarFilter::TraceBased => {
+                self.traces.as_ref().is_some_and(|traces| traces.covers(agent))
+            }
+        };
+        self.agents.record(agent, is_told);
+        if let Some(traces) = &self.traces {
+            traces.agent(agent);
+        }
     }
 
     /// Returns whether the values of a request become exemplars.
     fn offers(&self, measured: &MeasuredRecord, choice: Option<&Choice>) -> Offers {
         match self.exemplars {
             ExemplarFilter::AlwaysOff => Offers::None,
-            ExemplarFilter::AlwaysOn => Offers::now(TraceContext::of(measured.record.request_id)),
+            ExemplarFilter::AlwaysOn => Offers::now(TraceContext::of_request(&measured.record)),
             ExemplarFilter::TraceBased => {
                 choice.map_or(Offers::None, |choice| choice.offers(measured))
             }
@@ -430,6 +454,7 @@ impl Telemetry {
         interrupt: &Interrupt,
     ) -> TelemetryReport {
         let began = Clock::now();
+        self.agents.rest().iter().for_each(|agent| self.agent(agent));
         self.traces.iter().for_each(|traces| traces.run_ended(&totals.phases));
         // All are closed first, so that together they take no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);

@@ -69,7 +69,7 @@ pub(super) fn measure_chat(settings: Settings, body: ResponseBody) -> MeasuredRe
 
 /// The request of the second turn, which repeats one response of four words; its own
 /// response ends with the last event.
-pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
+pub(crate) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
     RequestRecord {
         turn: TurnId { session: 0, conversation: 0, turn: 1, is_final: true },
         phase: PhaseKind::Profiling,
@@ -77,6 +77,7 @@ pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         worker: 0,
         request_id: Uuid::nil(),
         correlation_id: Uuid::nil(),
+        trace_id: Uuid::nil(),
         ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),

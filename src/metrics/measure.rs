@@ -6,6 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::agent::AgentCall;
 use super::metric::{Facts, MeasuredRecord, Observation, RecordValues};
 use super::registry::Registry;
 use crate::dataset::{Conversation, Dataset, Media, MediaKinds, Turn, tokens_sent};
@@ -84,7 +85,9 @@ impl Measurer {
             (response, observation)
         });
         let is_text = self.is_text(&record, &response);
-        MeasuredRecord { record, response, observation, is_text }
+        let conversation = self.dataset.conversations.get(record.turn.conversation);
+        let agent = conversation.and_then(|conversation| AgentCall::of(conversation, &record));
+        MeasuredRecord { record, response, observation, is_text, agent }
     }
 
     fn read(&self, record: &RequestRecord) -> (ParsedResponse, Observation) {

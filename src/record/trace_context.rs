@@ -1,33 +1,47 @@
 //! The identity of a request in distributed tracing, following W3C Trace Context.
 //!
-//! It is derived from the request's UUID alone. A record therefore needs no further field, and
-//! `x_request_id` in the files leads to the trace and back.
+//! It is derived from UUIDs that the files have: the trace ID is that of the request, or of the
+//! conversation that its session began with, and the span ID is derived from that of the request.
 
 use uuid::Uuid;
+
+use super::RequestRecord;
 
 /// Number of bits of a trace ID that decide on sampling: the last seven bytes, which W3C Trace
 /// Context Level 2 and OpenTelemetry's probability sampling take to be random. In a random UUID
 /// they are random.
 const RANDOM_BITS: u32 = 56;
 
-/// Position of a request in a trace. Each request is a trace of its own, and its span is the root.
+/// Position of a request, or of another operation with a UUID, in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceContext {
-    /// UUID of the request. It is never all zero, since a UUID has a version.
+    /// A UUID. It is never all zero, since a UUID has a version.
     pub(crate) trace_id: [u8; 16],
-    /// Span ID of the whole request; never all zero.
+    /// Span ID of the whole operation; never all zero.
     pub(crate) span_id: [u8; 8],
 }
 
 impl TraceContext {
-    /// Returns the context of the request with this ID.
+    /// Returns the context of the operation `id` as the root of a trace of its own.
     #[must_use]
-    pub(crate) fn of(request_id: Uuid) -> Self {
-        let (high, low) = request_id.as_u64_pair();
-        Self { trace_id: *request_id.as_bytes(), span_id: span_id(mixed(high) ^ low) }
+    pub(crate) fn of(id: Uuid) -> Self {
+        Self::within(id, id)
     }
 
-    /// Returns the span ID of the request's child span number `index`.
+    /// Returns the context of the operation `id` in the trace `trace_id`.
+    #[must_use]
+    pub(crate) fn within(trace_id: Uuid, id: Uuid) -> Self {
+        let (high, low) = id.as_u64_pair();
+        Self { trace_id: *trace_id.as_bytes(), span_id: span_id(mixed(high) ^ low) }
+    }
+
+    /// Returns the context of a request.
+    #[must_use]
+    pub(crate) fn of_request(record: &RequestRecord) -> Self {
+        Self::within(record.trace_id, record.request_id)
+    }
+
+    /// Returns the span ID of the operation's child span number `index`.
     #[must_use]
     pub(crate) fn child(&self, index: u8) -> [u8; 8] {
         let own = u64::from_be_bytes(self.span_id);
@@ -106,10 +120,10 @@ impl TraceShare {
         Self { threshold: (rejected * (1_u64 << RANDOM_BITS) as f64).round() as u64 }
     }
 
-    /// Returns whether the trace of the request is sampled.
+    /// Returns whether the trace with this ID is sampled.
     #[must_use]
-    pub(crate) fn covers(self, request_id: Uuid) -> bool {
-        let random = request_id.as_u64_pair().1 & ((1 << RANDOM_BITS) - 1);
+    pub(crate) fn covers(self, trace_id: Uuid) -> bool {
+        let random = trace_id.as_u64_pair().1 & ((1 << RANDOM_BITS) - 1);
         random >= self.threshold
     }
 

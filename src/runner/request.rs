@@ -115,9 +115,14 @@ impl RequestBuilder {
         Self { traced: Some(Traced { share, is_random, state }), ..self }
     }
 
-    /// Returns the headers of one request.
+    /// Returns the headers of one request, which is a trace of its own.
     #[must_use]
     pub fn headers(&self, request_id: Uuid, correlation_id: Uuid) -> HeaderMap {
+        self.headers_in(request_id, request_id, correlation_id)
+    }
+
+    /// Returns the headers of one request in the trace `trace_id`.
+    fn headers_in(&self, trace_id: Uuid, request_id: Uuid, correlation_id: Uuid) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(self.base.len() + OWN_HEADERS);
         headers.extend(self.base.iter().map(|(name, value)| (name.clone(), value.clone())));
         let session = uuid_value(correlation_id);
@@ -125,7 +130,7 @@ impl RequestBuilder {
         headers.insert(self.session.clone(), session.clone());
         headers.insert(SESSION_AFFINITY, session);
         if let Some(traced) = &self.traced {
-            traced.insert(request_id, &mut headers);
+            traced.insert(trace_id, request_id, &mut headers);
         }
         headers
     }
@@ -137,11 +142,13 @@ pub(super) struct Identified<'a> {
     pub(super) builder: &'a RequestBuilder,
     pub(super) request_id: Uuid,
     pub(super) correlation_id: Uuid,
+    /// See [`RequestRecord::trace_id`](crate::record::RequestRecord::trace_id).
+    pub(super) trace_id: Uuid,
 }
 
 impl RequestHeaders for Identified<'_> {
     fn make(&self) -> HeaderMap {
-        self.builder.headers(self.request_id, self.correlation_id)
+        self.builder.headers_in(self.trace_id, self.request_id, self.correlation_id)
     }
 }
 
@@ -161,10 +168,10 @@ fn uuid_value(id: Uuid) -> HeaderValue {
 }
 
 impl Traced {
-    fn insert(&self, request_id: Uuid, headers: &mut HeaderMap) {
-        let is_sampled = self.share.covers(request_id);
+    fn insert(&self, trace_id: Uuid, request_id: Uuid, headers: &mut HeaderMap) {
+        let is_sampled = self.share.covers(trace_id);
         let flags = TraceFlags { is_sampled, is_random: self.is_random };
-        let value = TraceContext::of(request_id).traceparent(flags);
+        let value = TraceContext::within(trace_id, request_id).traceparent(flags);
         // It consists of hexadecimal digits and hyphens.
         let value = HeaderValue::from_bytes(&value);
         headers.insert(TRACEPARENT, value.unwrap_or_else(|_| HeaderValue::from_static("")));

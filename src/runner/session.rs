@@ -39,6 +39,13 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Returns the ID of the trace that its requests have in common: that of the conversation that
+    /// the session began with. `None` if it is not an agent's, so that its request is a trace.
+    fn trace_id(&self) -> Option<Uuid> {
+        let root = self.ancestry.map_or(self.correlation_id, |place| place.root);
+        self.conversation.is_agent().then_some(root)
+    }
+
     /// Returns the place of the conversations that this one starts.
     pub(super) fn as_parent(&self) -> Ancestry {
         let own = self.ancestry.unwrap_or(Ancestry::of_root(self.correlation_id));
@@ -341,7 +348,9 @@ impl PhaseWorker {
         let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
         let (target, path) = workload.targets.of(session.server, &model);
         let correlation_id = session.correlation_id;
-        let headers = Identified { builder: &workload.builder, request_id, correlation_id };
+        let trace_id = session.trace_id().unwrap_or(request_id);
+        let headers =
+            Identified { builder: &workload.builder, request_id, correlation_id, trace_id };
         let request = OutgoingRequest {
             target: session.server,
             method: Method::POST,
@@ -381,6 +390,7 @@ impl PhaseWorker {
             worker: self.shared.id,
             request_id,
             correlation_id,
+            trace_id,
             ancestry: session.ancestry,
             model,
             url: target.map_or_else(ShownUrl::default, |target| target.url.clone()),

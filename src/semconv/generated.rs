@@ -137,6 +137,8 @@ pub(crate) mod attribute {
     pub(crate) const GEN_AI_TOKEN_MODALITY: &str = "gen_ai.token.modality";
     /// `gen_ai.token.type`
     pub(crate) const GEN_AI_TOKEN_TYPE: &str = "gen_ai.token.type";
+    /// `gen_ai.tool.name`
+    pub(crate) const GEN_AI_TOOL_NAME: &str = "gen_ai.tool.name";
     /// `gen_ai.usage.cache_creation.input_tokens`
     pub(crate) const GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS: &str = "gen_ai.usage.cache_creation.input_tokens";
     /// `gen_ai.usage.cache_read.input_tokens`
@@ -391,6 +393,42 @@ pub(crate) mod metric {
         unit: "{token}",
         brief: "The number of output (completion) tokens used per inference operation",
         boundaries: &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0],
+    };
+
+    /// The end-to-end duration of a single in-process agent invocation, from the moment the invocation starts until the agent emits the last chunk of its final response or terminates with an error. `s`, histogram.
+    pub(crate) const GEN_AI_INVOKE_AGENT_DURATION: Definition = Definition {
+        name: "gen_ai.invoke_agent.duration",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "The end-to-end duration of a single in-process agent invocation, from the moment the invocation starts until the agent emits the last chunk of its final response or terminates with an error",
+        boundaries: &[0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6],
+    };
+
+    /// The number of inference (model) calls a GenAI agent makes during a single invocation. `{inference_call}`, histogram.
+    pub(crate) const GEN_AI_INVOKE_AGENT_INFERENCE_CALLS: Definition = Definition {
+        name: "gen_ai.invoke_agent.inference_calls",
+        kind: InstrumentKind::Histogram,
+        unit: "{inference_call}",
+        brief: "The number of inference (model) calls a GenAI agent makes during a single invocation",
+        boundaries: &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0],
+    };
+
+    /// The number of tool calls a GenAI agent makes during a single invocation. `{tool_call}`, histogram.
+    pub(crate) const GEN_AI_INVOKE_AGENT_TOOL_CALLS: Definition = Definition {
+        name: "gen_ai.invoke_agent.tool_calls",
+        kind: InstrumentKind::Histogram,
+        unit: "{tool_call}",
+        brief: "The number of tool calls a GenAI agent makes during a single invocation",
+        boundaries: &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0],
+    };
+
+    /// The duration of a single tool execution. `s`, histogram.
+    pub(crate) const GEN_AI_EXECUTE_TOOL_DURATION: Definition = Definition {
+        name: "gen_ai.execute_tool.duration",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "The duration of a single tool execution",
+        boundaries: &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
     };
 
     /// Generative AI server request duration such as time-to-last byte or last output token. `s`, histogram.
@@ -799,7 +837,7 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 59] = [
+    pub(crate) const ALL: [&Definition; 63] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -814,6 +852,10 @@ pub(crate) mod metric {
         &GEN_AI_CLIENT_INFERENCE_USAGE_REASONING_OUTPUT_TOKENS,
         &GEN_AI_CLIENT_INFERENCE_OPERATION_INPUT_TOKENS,
         &GEN_AI_CLIENT_INFERENCE_OPERATION_OUTPUT_TOKENS,
+        &GEN_AI_INVOKE_AGENT_DURATION,
+        &GEN_AI_INVOKE_AGENT_INFERENCE_CALLS,
+        &GEN_AI_INVOKE_AGENT_TOOL_CALLS,
+        &GEN_AI_EXECUTE_TOOL_DURATION,
         &GEN_AI_SERVER_REQUEST_DURATION,
         &GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN,
         &GEN_AI_SERVER_TIME_TO_FIRST_TOKEN,

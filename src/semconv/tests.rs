@@ -16,6 +16,7 @@ const CONVENTIONS: &str = "tests/golden/semconv-1.41.1/gen-ai-metrics.yaml";
 const REGISTRY: &[&str] = &[
     "gen-ai.yaml",
     "gen-ai-latest.yaml",
+    "gen-ai-agents.yaml",
     "gen-ai-server.yaml",
     "aiperf-attributes.yaml",
     "aiperf-timing.yaml",
@@ -313,6 +314,34 @@ fn the_newest_names_are_those_of_the_conventions() {
     let request = &list(&groups, "attribute_groups")[0];
     let refs: BTreeSet<_> = list(request, "attributes").iter().map(|a| text(a, "ref")).collect();
     assert!(COMMON.iter().all(|key| refs.contains(key)), "{refs:?}");
+}
+
+#[test]
+fn metrics_of_agents_are_those_of_the_newest_conventions() {
+    let newest = newest();
+    let file = read("semconv/gen-ai-agents.yaml");
+    let plain = |of: &str| of.split_whitespace().collect::<Vec<_>>().join(" ");
+    // As the text of the conventions advises.
+    let powers = |first: f64, count: i32| (0..count).map(|n| first * 2_f64.powi(n)).collect();
+    let boundaries: [(&str, Vec<f64>); 4] = [
+        ("gen_ai.invoke_agent.duration", powers(0.1, 13)),
+        ("gen_ai.invoke_agent.inference_calls", powers(1.0, 8)),
+        ("gen_ai.invoke_agent.tool_calls", powers(1.0, 8)),
+        ("gen_ai.execute_tool.duration", advised("s")),
+    ];
+    assert_eq!(list(&file, "metrics").len(), boundaries.len());
+    for (metric, (name, bounds)) in list(&file, "metrics").iter().zip(boundaries) {
+        let model = &newest[name];
+        assert_eq!(text(metric, "name"), name);
+        for key in ["instrument", "unit", "stability"] {
+            assert_eq!(text(metric, key), text(model, key), "{name}: {key}");
+        }
+        let brief = plain(text(model, "brief"));
+        assert_eq!(text(metric, "brief"), brief.trim_end_matches('.'), "{name}");
+        let annotated = list(&metric["annotations"]["aiperf"], "boundaries");
+        let annotated: Vec<f64> = annotated.iter().filter_map(Value::as_f64).collect();
+        assert_eq!(annotated, bounds, "{name}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::metrics::ClientHealth;
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::steady::SteadyState;
-use crate::record::{ErrorKind, TraceContext, TraceShare};
+use crate::record::{ErrorKind, RequestRecord, TraceContext, TraceShare};
 use crate::schedule::PhaseStats;
 use crate::semconv::{Conventions, attribute, event};
 use crate::units::{Clock, Nanos};
@@ -78,6 +78,14 @@ struct State {
 struct Place {
     context: TraceContext,
     is_sampled: bool,
+}
+
+impl Place {
+    /// Returns the place of a request.
+    fn of(record: &RequestRecord, share: TraceShare) -> Self {
+        let is_sampled = share.covers(record.trace_id);
+        Self { context: TraceContext::of_request(record), is_sampled }
+    }
 }
 
 impl Logs {
@@ -196,9 +204,7 @@ impl Logs {
         attributes.push(KeyValue::new(attribute::AIPERF_REQUEST_ID, id.to_string()));
         attributes.push(KeyValue::new(attribute::EXCEPTION_TYPE, error.kind.as_str()));
         attributes.push(KeyValue::new(attribute::EXCEPTION_MESSAGE, failure_text(error)));
-        let place = self
-            .share
-            .map(|share| Place { context: TraceContext::of(id), is_sampled: share.covers(id) });
+        let place = self.share.map(|share| Place::of(&measured.record, share));
         let event = (event::GEN_AI_CLIENT_OPERATION_EXCEPTION, SeverityNumber::Warn);
         self.emit(event, measured.observation.end_wall_ns, place, attributes);
     }

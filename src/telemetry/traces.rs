@@ -3,8 +3,9 @@
 //! The spans are created from finished records, by the processors: no request waits for them, and
 //! their times are those of the files. A share is selected by trace ID in advance, failed requests
 //! when they are found, and the slowest at the end of the run. The run and its phases are a trace of
-//! their own.
+//! their own. Requests of an agent have one trace, below the span of the agent.
 
+mod agents;
 mod exchange;
 mod lifecycle;
 mod parent;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use serde::{Deserialize, Serialize};
 
+use super::agents::Agent;
 use super::attributes::Interner;
 use super::connection::Connection;
 use super::exemplars::Offers;
@@ -100,7 +102,7 @@ pub(super) struct Choice {
 impl Choice {
     /// Returns what becomes of the values of this request by the trace-based filter.
     pub(super) fn offers(&self, measured: &MeasuredRecord) -> Offers {
-        let context = TraceContext::of(measured.record.request_id);
+        let context = TraceContext::of_request(&measured.record);
         match self.latency {
             _ if self.is_told => Offers::now(context),
             Some(_) => Offers::Later(context, Vec::new()),
@@ -155,7 +157,7 @@ impl Traces {
 
     /// Decides whether a finished request is exported.
     pub(super) fn choose(&self, measured: &MeasuredRecord) -> Choice {
-        let is_sampled = self.share.covers(measured.record.request_id);
+        let is_sampled = self.share.covers(measured.record.trace_id);
         let mut chooser = self.chooser.lock();
         let is_told = is_sampled || self.is_told_as_error(measured, &mut chooser);
         let latency = latency(measured).filter(|latency| {
@@ -176,6 +178,8 @@ impl Traces {
             flags: TraceFlags { is_sampled, is_random: self.is_random },
             state: if is_sampled { &self.state } else { "" },
             phase: self.lifecycle.link(measured.record.phase_index),
+            // The agent is only exported with all of its requests.
+            is_below_agent: is_sampled && measured.agent.is_some(),
             api: self.api,
             conventions: self.conventions,
         };
@@ -205,6 +209,20 @@ impl Traces {
         }
         chooser.errors += 1;
         true
+    }
+
+    /// Returns whether the agents of this trace are exported.
+    pub(super) fn covers(&self, agent: &Agent) -> bool {
+        self.share.covers(agent.trace_id)
+    }
+
+    /// Exports the spans of an agent that has ended, if its trace is exported.
+    pub(super) fn agent(&self, agent: &Agent) {
+        if self.covers(agent) {
+            let phase = self.lifecycle.link(agent.phase_index);
+            let spans = agents::of(agent, self.is_random, &self.state, phase);
+            self.outbox.push(Item::new(&spans, 0));
+        }
     }
 
     /// Returns the trace of the run.

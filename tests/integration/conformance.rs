@@ -29,9 +29,10 @@ mod specification;
 
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
-/// The schema of the newest GenAI conventions, and what its names begin with.
+/// The schema of the newest GenAI conventions, and what names begin with that only they have.
 const NEWEST_SCHEMA_URL: &str = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev";
-const NEWEST: &str = "gen_ai.client.inference.";
+const NEWEST: [&str; 3] =
+    ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
 const UNSEEN: [(&str, &str); 8] = [
@@ -101,7 +102,8 @@ fn of_own(
 ) -> Vec<String> {
     let mut found = Vec::new();
     for scope in &resource.scope_metrics {
-        let is_newest = |metric: &Metric| metric.name.starts_with(NEWEST);
+        let is_newest =
+            |metric: &Metric| NEWEST.iter().any(|prefix| metric.name.starts_with(prefix));
         let url = if scope.metrics.iter().all(is_newest) { NEWEST_SCHEMA_URL } else { SCHEMA_URL };
         found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url, url));
         for metric in &scope.metrics {
@@ -334,6 +336,8 @@ fn shard(collector: &OtlpReceiver, url: &str) -> Exports {
 
 const TRACE: &str = r#"{"timestamp": 0, "text_input": "a b c", "output_length": 4}
 {"timestamp": 20, "text_input": "a b d", "output_length": 4}
+{"session_id": "s", "timestamp": 30, "messages": [{"role": "user", "content": "a"}], "output_length": 4}
+{"session_id": "s", "delay": 5, "messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "search", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "b"}], "output_length": 4}
 "#;
 
 /// The parts of the registry that were observed, and the exports that did not conform to it.

@@ -27,6 +27,7 @@ fn config(collector: &OtlpReceiver, sample: &str) -> Config {
 fn with_id(request: &Request, number: u128) -> MeasuredRecord {
     let mut measured = request.measured();
     measured.record.request_id = Uuid::from_u128(number);
+    measured.record.trace_id = measured.record.request_id;
     measured
 }
 

@@ -425,6 +425,7 @@ fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         worker: 0,
         request_id: Uuid::nil(),
         correlation_id: Uuid::nil(),
+        trace_id: Uuid::nil(),
         ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),

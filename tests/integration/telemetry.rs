@@ -238,7 +238,13 @@ impl Request {
             values,
         };
         let response = ParsedResponse { model: self.model.clone(), ..ParsedResponse::default() };
-        MeasuredRecord { record: self.record(error), response, observation, is_text: true }
+        MeasuredRecord {
+            record: self.record(error),
+            response,
+            observation,
+            is_text: true,
+            agent: None,
+        }
     }
 
     fn record(&self, error: Option<RequestError>) -> RequestRecord {
@@ -250,6 +256,7 @@ impl Request {
             worker: 0,
             request_id: Uuid::nil(),
             correlation_id: Uuid::nil(),
+            trace_id: Uuid::nil(),
             ancestry: None,
             model: "m".into(),
             url: "http://127.0.0.1:8000/v1/chat/completions".into(),
@@ -277,6 +284,7 @@ impl Request {
 pub(crate) fn request(number: u128) -> MeasuredRecord {
     let mut measured = Request::ok(10.0, 4.0, 16.0, 3.0).measured();
     measured.record.request_id = Uuid::from_u128(number);
+    measured.record.trace_id = measured.record.request_id;
     measured
 }
 

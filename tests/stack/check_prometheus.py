@@ -260,7 +260,8 @@ def check_exemplars(report, run, prometheus):
     began = min(record["metadata"]["request_start_ns"] for record in run.records) / 1e9
     selector = f'aiperf_request_latency_seconds_bucket{{aiperf_benchmark_id="{run.id}"}}'
     found = prometheus.exemplars(selector, began)
-    requests = {record["metadata"]["x_request_id"].replace("-", "") for record in run.records}
+    names = ("x_request_id", "x_correlation_id")
+    requests = {record["metadata"][name].replace("-", "") for record in run.records for name in names}
     unknown = [one for one in found if one["labels"]["trace_id"] not in requests]
     report.holds("exemplars of latencies", len(found) > 0, f"{len(found)}")
     report.equal("exemplars of other requests", unknown, [])

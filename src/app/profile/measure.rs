@@ -155,6 +155,7 @@ impl Run {
         let totals = RunTotals {
             warmup: processed.warmup.phase_totals(),
             profiling: processed.profiling.phase_totals(),
+            agents: processed.agents,
             phases: phases.clone(),
             queue,
             health: health.clone(),

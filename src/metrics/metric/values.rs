@@ -1,6 +1,7 @@
 //! The input of record metrics, and the values of a request.
 
 use crate::endpoint::{ParsedResponse, Usage};
+use crate::metrics::agent::AgentCall;
 use crate::metrics::tag::{MetricTag, TagMap};
 use crate::record::{RequestError, RequestRecord};
 use crate::schedule::PhaseKind;
@@ -127,4 +128,6 @@ pub struct MeasuredRecord {
     pub observation: Observation,
     /// Whether request and response consist of text alone; false if this is not known.
     pub is_text: bool,
+    /// Its place in the work of an agent, if it has one.
+    pub agent: Option<AgentCall>,
 }

@@ -27,6 +27,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
         worker: 3,
         request_id: Uuid::from_u128(u128::from(number) << 70 | 5),
         correlation_id: Uuid::from_u128(u128::from(number)),
+        trace_id: Uuid::from_u128(u128::from(number) << 70 | 5),
         ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1:8000/v1/chat/completions".into(),
@@ -398,6 +399,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
             worker: rest.1 / 2,
             request_id: Uuid::from_u128(ids.0),
             correlation_id: Uuid::from_u128(ids.1),
+            trace_id: Uuid::from_u128(ids.0 ^ ids.1),
             ancestry: rest.3.then(|| {
                 Ancestry::of_root(Uuid::from_u128(ids.1)).of_child(Uuid::from_u128(ids.0))
             }),

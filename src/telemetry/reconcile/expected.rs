@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 use crate::metrics::health::TimeStatistics;
 use crate::metrics::otel::{GEN_AI, GenAi, GenAiPoints, Instrument};
 use crate::metrics::tag;
-use crate::metrics::{ClientHealth, PhaseTotals, RowTotals};
+use crate::metrics::{AgentTotals, ClientHealth, PhaseTotals, RowTotals};
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::{Conventions, Definition, MetricSpec, attribute, metric};
@@ -25,6 +25,8 @@ pub struct RunTotals {
     pub warmup: PhaseTotals,
     /// Totals of the measurement.
     pub profiling: PhaseTotals,
+    /// Agents of the warmup, and those of the measurement.
+    pub agents: [AgentTotals; 2],
     /// Every phase that began, with its final statistics.
     pub phases: Vec<PhaseStats>,
     /// Final statistics of the queue of records.
@@ -157,7 +159,7 @@ pub(in crate::telemetry) fn of_requests(
     totals: &RunTotals,
     conventions: Conventions,
 ) -> Vec<Expected> {
-    let RunTotals { warmup, profiling, health, .. } = totals;
+    let RunTotals { warmup, profiling, health, agents, .. } = totals;
     let mut all = of_health(health);
     for (phase, totals) in [(PhaseKind::Warmup, warmup), (PhaseKind::Profiling, profiling)] {
         all.extend(totals.rows.iter().filter_map(|row| of_row(row, phase)));
@@ -167,7 +169,28 @@ pub(in crate::telemetry) fn of_requests(
             all.extend(of_durations(totals, phase));
         }
     }
+    for (phase, totals) in [PhaseKind::Warmup, PhaseKind::Profiling].into_iter().zip(agents) {
+        all.extend(of_agents(*totals, phase));
+    }
     all
+}
+
+/// Returns the totals of agents. Only telemetry knows how long they and their tools took.
+fn of_agents(totals: AgentTotals, phase: PhaseKind) -> Vec<Expected> {
+    let AgentTotals { agents, inference_calls, tool_calls } = totals;
+    let sum = |sum| Some(Interval::between(sum, sum));
+    let rows = [
+        (metric::GEN_AI_INVOKE_AGENT_DURATION, agents, None),
+        (metric::GEN_AI_INVOKE_AGENT_INFERENCE_CALLS, agents, sum(inference_calls)),
+        (metric::GEN_AI_INVOKE_AGENT_TOOL_CALLS, agents, sum(tool_calls)),
+        (metric::GEN_AI_EXECUTE_TOOL_DURATION, tool_calls, None),
+    ];
+    let some = rows.into_iter().filter(|(_, count, _)| *count > 0);
+    some.map(|(definition, count, sum)| {
+        let own = Expected::of(&definition).in_phase(phase);
+        Expected { count: Some(count), sum, ..own }
+    })
+    .collect()
 }
 
 fn of_row(row: &RowTotals, phase: PhaseKind) -> Option<Expected> {

@@ -29,6 +29,8 @@ pub(super) struct Context<'a> {
     pub(super) state: &'a str,
     /// The link to the span of its phase.
     pub(super) phase: Link,
+    /// Whether it is below the span of its agent, and not the root of its trace.
+    pub(super) is_below_agent: bool,
     /// `openai.api.type`
     pub(super) api: Option<&'static str>,
     /// The conventions whose names its attributes have.
@@ -44,7 +46,7 @@ pub(super) fn of(
     let key = interner.key(measured);
     let shared = interner.attributes(key);
     let maker = SpanBuilder {
-        context: TraceContext::of(measured.record.request_id),
+        context: TraceContext::of_request(&measured.record),
         flags: SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(context.flags.bits()),
         of: context,
         measured,
@@ -106,7 +108,14 @@ impl SpanBuilder<'_> {
         let error = self.measured.observation.error.as_ref();
         let attributes = self.attributes(shared);
         let span = self.span(name(&attributes), self.context.span_id, record.start, record.end);
+        let agent = TraceContext::within(record.trace_id, record.correlation_id);
         Span {
+            parent_span_id: agent
+                .span_id
+                .iter()
+                .copied()
+                .filter(|_| self.of.is_below_agent)
+                .collect(),
             kind: SpanKind::Client as i32,
             attributes: Attributes::from(attributes).0,
             events: self.events(),

@@ -22,6 +22,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         worker: 0,
         request_id: Uuid::from_u128(number),
         correlation_id: Uuid::from_u128(1),
+        trace_id: Uuid::from_u128(number),
         ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1:8000".into(),
@@ -51,7 +52,13 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         error: Some(RequestError::new(kind, "Refused", message)),
         values: RecordValues::default(),
     };
-    MeasuredRecord { record, response: ParsedResponse::default(), observation, is_text: true }
+    MeasuredRecord {
+        record,
+        response: ParsedResponse::default(),
+        observation,
+        is_text: true,
+        agent: None,
+    }
 }
 
 fn identity() -> Identity {
@@ -116,6 +123,7 @@ fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
         flags,
         state: "ot=th:0",
         phase,
+        is_below_agent: false,
         api: Some("chat_completions"),
         conventions: Conventions::V1_41,
     };

@@ -254,6 +254,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         worker: (number % 3) as u32,
         request_id: Uuid::from_u128(u128::from(number)),
         correlation_id: Uuid::from_u128(u128::from(number) << 64),
+        trace_id: Uuid::from_u128(u128::from(number)),
         ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),

@@ -355,7 +355,7 @@ fn is_ucum(unit: &str) -> bool {
     let part = |part: &str| {
         ["s", "By", "1", "%", "W", "J", "J.s"].contains(&part)
             || part.strip_prefix('{').and_then(|part| part.strip_suffix('}')).is_some_and(|word| {
-                !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase())
+                !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
             })
     };
     unit.split('/').count() <= 2 && unit.split('/').all(part)

@@ -11,13 +11,18 @@ use super::registry::{Registry, SpanEntry};
 use super::{SCHEMA_URL, of_attributes, of_scope, unlisted};
 use crate::support::otlp_receiver::attribute;
 
-/// The span of the whole request, the only one of its trace without a parent.
+/// The span of the whole request, which has no parent but its agent.
 const ROOT: &str = "aiperf.request";
+/// The span of an agent, which has no parent but the agent that started it.
+const AGENT: &str = "aiperf.invoke_agent";
 /// The span of the run, likewise.
 const RUN: &str = "aiperf.run";
 /// The spans whose parent has a fixed name.
-const WITHIN: [(&str, &str); 2] =
-    [("aiperf.http.tls", "aiperf.http.connect"), ("aiperf.phase", RUN)];
+const WITHIN: [(&str, &str); 3] = [
+    ("aiperf.http.tls", "aiperf.http.connect"),
+    ("aiperf.phase", RUN),
+    ("aiperf.execute_tool", "invoke_agent"),
+];
 
 /// Describes everything in `export` that does not conform to the registry. Adds the types of its
 /// spans, their events and their attributes to `seen`.
@@ -102,7 +107,9 @@ fn of_span(
         found.push(format!("its kind is {have}, not {}", entry.kind));
     }
     let sound = match kind {
-        ROOT | RUN => span.parent_span_id.is_empty(),
+        RUN => span.parent_span_id.is_empty(),
+        // Agents are exported when they have ended, after their requests.
+        ROOT | AGENT => parent.is_none_or(|parent| parent == "invoke_agent"),
         _ => match WITHIN.iter().find(|(within, _)| *within == kind) {
             Some((_, above)) => parent == Some(above),
             // The root has its own kind of name.

@@ -74,7 +74,12 @@ fn metrics_are_those_of_the_conventions_as_tabled() {
         let entry = &registry.metrics[name];
         assert_eq!((&*entry.instrument, &*entry.unit), ("histogram", unit), "{name}");
     }
-    let newer = ["gen_ai.client.inference.", "gen_ai.server."];
+    let newer = [
+        "gen_ai.client.inference.",
+        "gen_ai.server.",
+        "gen_ai.invoke_agent.",
+        "gen_ai.execute_tool.",
+    ];
     let conventions = registry.metrics.keys().filter(|name| {
         name.starts_with("gen_ai.") && !newer.iter().any(|prefix| name.starts_with(prefix))
     });

@@ -70,7 +70,7 @@ fn measured(record: &RequestRecord, values: &RecordValues) -> MeasuredRecord {
         values: values.clone(),
     };
     let response = ParsedResponse { content, ..ParsedResponse::default() };
-    MeasuredRecord { record: record.clone(), response, observation, is_text: true }
+    MeasuredRecord { record: record.clone(), response, observation, is_text: true, agent: None }
 }
 
 fn shares(workers: &[f64]) -> CpuShares {
