@@ -139,6 +139,10 @@ pub(crate) mod attribute {
     pub(crate) const GEN_AI_TOKEN_TYPE: &str = "gen_ai.token.type";
     /// `gen_ai.tool.name`
     pub(crate) const GEN_AI_TOOL_NAME: &str = "gen_ai.tool.name";
+    /// `gen_ai.usage.audio.input_tokens`
+    pub(crate) const GEN_AI_USAGE_AUDIO_INPUT_TOKENS: &str = "gen_ai.usage.audio.input_tokens";
+    /// `gen_ai.usage.audio.output_tokens`
+    pub(crate) const GEN_AI_USAGE_AUDIO_OUTPUT_TOKENS: &str = "gen_ai.usage.audio.output_tokens";
     /// `gen_ai.usage.cache_creation.input_tokens`
     pub(crate) const GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS: &str = "gen_ai.usage.cache_creation.input_tokens";
     /// `gen_ai.usage.cache_read.input_tokens`

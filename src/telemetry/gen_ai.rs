@@ -43,9 +43,49 @@ pub(super) struct GenAiColumns {
 struct OfMetric {
     tag: MetricTag,
     column: usize,
-    /// The column for requests that do not consist of text alone.
-    unless_text: Option<usize>,
+    /// The columns of modalities other than text.
+    modalities: Option<Modalities>,
 }
+
+/// The columns of modalities other than text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Modalities {
+    /// Tokens of a request that does not consist of text alone, and that its usage does not tell
+    /// apart.
+    unknown: usize,
+    /// The column of audio, and the number of its tokens in the usage.
+    audio: Option<(usize, MetricTag)>,
+}
+
+impl Modalities {
+    /// Passes the tokens of each modality to `add`; `text` is the column of text.
+    pub(super) fn split(
+        self,
+        measured: &MeasuredRecord,
+        text: usize,
+        tokens: f64,
+        mut add: impl FnMut(usize, f64),
+    ) {
+        let reported = |(column, tag)| {
+            let audio = measured.observation.values.scalar(tag)?;
+            Some((column, audio.min(tokens))).filter(|_| audio > 0.0)
+        };
+        let rest = if measured.is_text { text } else { self.unknown };
+        match self.audio.and_then(reported) {
+            Some((column, audio)) => {
+                add(column, audio);
+                add(self.unknown, tokens - audio);
+            }
+            None => add(rest, tokens),
+        }
+    }
+}
+
+/// The modality of some of a metric's tokens, which the usage tells apart.
+const AUDIO: [(MetricTag, MetricTag); 2] = [
+    (tag::USAGE_PROMPT_TOKENS, tag::USAGE_PROMPT_AUDIO_TOKENS),
+    (tag::USAGE_COMPLETION_TOKENS, tag::USAGE_COMPLETION_AUDIO_TOKENS),
+];
 
 /// Returns the versions that apply to an operation. The newest does not have instruments for
 /// embeddings yet.
@@ -77,16 +117,22 @@ impl GenAiColumns {
             push(columns, if ignores_errors { column.map(Column::ignoring_errors) } else { column })
         };
         let modality = |of| Some(KeyValue::new(attribute::GEN_AI_TOKEN_MODALITY, of));
-        let (made, unless_text) = match row.points {
-            GenAiPoints::All | GenAiPoints::Succeeded => (column(None), None),
+        let made = match row.points {
+            GenAiPoints::All | GenAiPoints::Succeeded => column(None),
             GenAiPoints::TokenType(of) => {
-                (column(Some(KeyValue::new(attribute::GEN_AI_TOKEN_TYPE, of))), None)
+                column(Some(KeyValue::new(attribute::GEN_AI_TOKEN_TYPE, of)))
             }
-            GenAiPoints::Modality => (column(modality("text")), column(modality("unknown"))),
+            GenAiPoints::Modality => column(modality("text")),
         };
+        let unknown = (row.points == GenAiPoints::Modality).then(|| column(modality("unknown")));
+        let modalities = unknown.flatten().map(|unknown| {
+            let of_audio = AUDIO.iter().find(|(of, _)| *of == tag);
+            let audio = of_audio.and_then(|(_, of)| Some((column(modality("audio"))?, *of)));
+            Modalities { unknown, audio }
+        });
         let Some(column) = made else { return };
-        self.of_metrics.push(OfMetric { tag, column, unless_text });
-        self.usage.extend(unless_text);
+        self.of_metrics.push(OfMetric { tag, column, modalities });
+        self.usage.extend(modalities.map(|of| of.unknown));
         match row.points {
             GenAiPoints::Succeeded if is_latest => self.tokens.push(column),
             GenAiPoints::Succeeded => self.failed_durations.push(column),
@@ -94,11 +140,10 @@ impl GenAiColumns {
         }
     }
 
-    /// Returns the columns with the values of a metric, each with that for requests that do not
-    /// consist of text alone.
-    pub(super) fn of(&self, tag: MetricTag) -> impl Iterator<Item = (usize, Option<usize>)> {
+    /// Returns the columns with the values of a metric, each with those of modalities other than text.
+    pub(super) fn of(&self, tag: MetricTag) -> impl Iterator<Item = (usize, Option<Modalities>)> {
         let found = self.of_metrics.iter().filter(move |of| of.tag == tag);
-        found.map(|of| (of.column, of.unless_text))
+        found.map(|of| (of.column, of.modalities))
     }
 
     /// Returns the values of a request that are not those of a metric, by column.

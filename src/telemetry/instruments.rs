@@ -8,7 +8,7 @@ use opentelemetry::metrics::{BoundCounter, BoundHistogram, Counter, Histogram, M
 
 use super::attributes::{Interner, PhaseAttributes, SetKey};
 use super::exemplars::{Exemplars, Offers, Slot};
-use super::gen_ai::{GenAiColumns, GenAiMeters};
+use super::gen_ai::{GenAiColumns, GenAiMeters, Modalities};
 use crate::lock::Lock;
 use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
@@ -52,8 +52,8 @@ pub(super) struct Instruments {
 #[derive(Debug, Clone, Copy)]
 struct Target {
     column: usize,
-    /// The column for requests that do not consist of text alone, if they have their own.
-    unless_text: Option<usize>,
+    /// The columns of modalities other than text, if it has these.
+    modalities: Option<Modalities>,
     scale: Scale,
     /// Whether it takes the values of failed requests, or those of the others.
     of_failed: bool,
@@ -126,15 +126,15 @@ impl Instruments {
             let targets = by_tag.slot_mut(row.tag).get_or_insert_default();
             let of_failed = row.is_counted_of(true);
             let scale = instrument.scale;
-            targets.extend(gen_ai.of(row.tag).map(|(column, unless_text)| Target {
+            targets.extend(gen_ai.of(row.tag).map(|(column, modalities)| Target {
                 column,
-                unless_text,
+                modalities,
                 scale,
                 of_failed,
             }));
             if let Some(column) = Column::new(&meter, &instrument.spec, None) {
                 let place = columns.len();
-                targets.push(Target { column: place, unless_text: None, scale, of_failed });
+                targets.push(Target { column: place, modalities: None, scale, of_failed });
                 columns.push(column);
             }
         }
@@ -171,10 +171,14 @@ impl Instruments {
         for (tag, value) in measured.observation.values.iter() {
             let Some(targets) = self.distributions.get(tag) else { continue };
             for target in targets.iter().filter(|to| to.of_failed == failed) {
-                let column = target.unless_text.filter(|_| !measured.is_text);
-                let column = column.unwrap_or(target.column);
+                let column = target.column;
                 match value {
-                    Value::Scalar(value) => add(column, target.scale.convert(*value)),
+                    Value::Scalar(value) => match target.modalities {
+                        Some(of) => of.split(measured, column, *value, |column, value| {
+                            add(column, target.scale.convert(value));
+                        }),
+                        None => add(column, target.scale.convert(*value)),
+                    },
                     Value::List(values) => {
                         for value in values {
                             add(column, target.scale.convert(*value));

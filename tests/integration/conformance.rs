@@ -47,8 +47,10 @@ const UNSEEN: [(&str, &str); 8] = [
 ];
 
 /// The same for spans.
-const UNSEEN_SPANS: [(&str, &str); 2] = [
+const UNSEEN_SPANS: [(&str, &str); 4] = [
     ("aiperf.request gen_ai.request.reasoning.level", WITH_NEWEST),
+    ("aiperf.request gen_ai.usage.audio.input_tokens", WITH_NEWEST),
+    ("aiperf.request gen_ai.usage.audio.output_tokens", WITH_NEWEST),
     ("aiperf.request gen_ai.usage.cache_write.input_tokens", WITH_NEWEST),
 ];
 

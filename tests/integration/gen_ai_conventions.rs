@@ -24,10 +24,11 @@ static PROMPT: Metric = row(tag::USAGE_PROMPT_TOKENS, Unit::Tokens, Unit::Tokens
 static COMPLETION: Metric = row(tag::USAGE_COMPLETION_TOKENS, Unit::Tokens, Unit::Tokens, RECORD);
 static CACHED: Metric =
     row(tag::USAGE_PROMPT_CACHE_READ_TOKENS, Unit::Tokens, Unit::Tokens, RECORD);
+static HEARD: Metric = row(tag::USAGE_PROMPT_AUDIO_TOKENS, Unit::Tokens, Unit::Tokens, RECORD);
 static REASONING: Metric = row(tag::USAGE_REASONING_TOKENS, Unit::Tokens, Unit::Tokens, RECORD);
 
 fn rows() -> Vec<&'static Metric> {
-    [catalogue(), vec![&PROMPT, &COMPLETION, &CACHED, &REASONING]].concat()
+    [catalogue(), vec![&PROMPT, &COMPLETION, &CACHED, &HEARD, &REASONING]].concat()
 }
 
 fn start(collector: &OtlpReceiver, conventions: Conventions) -> Run {
@@ -194,4 +195,32 @@ fn an_export_without_a_failure_s_zero_is_found() {
     {
         assert!(found.iter().any(|what| what.starts_with(name)), "{name}: {found:?}");
     }
+}
+
+#[test]
+fn audio_is_told_apart_where_the_usage_does() {
+    let collector = OtlpReceiver::grpc();
+    let run = start(&collector, Conventions::Latest);
+    let [first, second, third, _] = four().each_ref().map(Request::measured);
+    let heard = |measured, audio: Option<f64>| {
+        let mut measured = with_usage(measured, [500.0, 60.0, 0.0, 0.0]);
+        measured.is_text = false;
+        if let Some(audio) = audio {
+            measured.observation.values.set(tag::USAGE_PROMPT_AUDIO_TOKENS, Value::Scalar(audio));
+        }
+        measured
+    };
+    run.record(&heard(first, Some(480.0)));
+    run.record(&heard(second, Some(0.0)));
+    // More than the whole, which cannot be.
+    run.record(&heard(third, Some(700.0)));
+    assert_delivered(&run.finish(TIMEOUT));
+    let received = collector.last();
+    let modalities = |pairs: &[(&str, f64)]| -> Vec<(String, f64)> {
+        pairs.iter().map(|(of, tokens)| ((*of).to_owned(), *tokens)).collect()
+    };
+    // 480 and 500 of audio; the other 20, and the 500 of the second request.
+    let expected = modalities(&[("audio", 980.0), ("unknown", 520.0)]);
+    assert_eq!(usage(&received, "input_tokens"), expected);
+    assert_eq!(usage(&received, "output_tokens"), modalities(&[("unknown", 180.0)]));
 }

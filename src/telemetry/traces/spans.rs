@@ -214,6 +214,9 @@ impl SpanBuilder<'_> {
             }
             if self.of.conventions.include(Conventions::Latest) {
                 put(attribute::GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS, written.and_then(int));
+                let (heard, said) = (usage.prompt_audio_tokens, usage.completion_audio_tokens);
+                put(attribute::GEN_AI_USAGE_AUDIO_INPUT_TOKENS, heard.and_then(int));
+                put(attribute::GEN_AI_USAGE_AUDIO_OUTPUT_TOKENS, said.and_then(int));
             }
         }
         list.extend(Asked::read(&record.payload).attributes(self.of.conventions));
