@@ -27,6 +27,7 @@ mod report;
 mod resource;
 mod scrape_forwarder;
 mod send;
+mod servers;
 mod settings;
 mod tee;
 mod temporality;
@@ -60,10 +61,12 @@ use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::{Conventions, LATEST_GEN_AI_SCHEMA_URL};
 use crate::server_metrics::Scrape;
+use crate::server_metrics::scrape::Endpoint;
 use crate::units::{Clock, Nanos};
 
 pub use self::config::{Config, Identity, RunSettings, Streams};
 pub(crate) use self::error::TelemetryError;
+pub(crate) use self::logs::GateResult;
 pub use self::logs::LogsReport;
 pub use self::reconcile::RunTotals;
 pub use self::report::TelemetryReport;
@@ -395,6 +398,23 @@ impl Telemetry {
     pub fn scrape(&self, scrape: &Scrape<'_>) {
         if let Some(scrapes) = &self.scrapes {
             scrapes.forward(scrape);
+        }
+        if let Some(logs) = &self.logs {
+            logs.scrape(scrape);
+        }
+    }
+
+    /// Tells that a scrape of the endpoint with the index `index` failed, after others had succeeded.
+    pub(crate) fn scrape_failed(&self, index: usize, endpoint: &Endpoint) {
+        if let Some(logs) = &self.logs {
+            logs.scrape_failed(index, endpoint);
+        }
+    }
+
+    /// Exports the result of a gate.
+    pub(crate) fn gate(&self, gate: &GateResult<'_>) {
+        if let Some(logs) = &self.logs {
+            logs.gate(gate);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::runner::PhaseListener;
 use crate::server_metrics::conservation::{self, ClientCounts, Comparison};
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::{self, ServerMetrics};
+use crate::server_metrics::scrape::Endpoint;
 use crate::server_metrics::store::Store;
 use crate::server_metrics::{Collected, Collector, Scrape, ScrapeSink};
 use crate::telemetry::Telemetry;
@@ -45,6 +46,12 @@ impl ScrapeSink for Sink {
             lines.append(scrape);
         }
         self.followers.scraped(scrape);
+    }
+
+    fn failed(&mut self, index: usize, endpoint: &Endpoint) {
+        if let Some(telemetry) = self.telemetry.upgrade() {
+            telemetry.scrape_failed(index, endpoint);
+        }
     }
 
     fn idle(&mut self) {

@@ -15,6 +15,12 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_DNS_CACHE_HIT: &str = "aiperf.dns.cache_hit";
     /// `aiperf.endpoint.type`
     pub(crate) const AIPERF_ENDPOINT_TYPE: &str = "aiperf.endpoint.type";
+    /// `aiperf.gate.expression`
+    pub(crate) const AIPERF_GATE_EXPRESSION: &str = "aiperf.gate.expression";
+    /// `aiperf.gate.unit`
+    pub(crate) const AIPERF_GATE_UNIT: &str = "aiperf.gate.unit";
+    /// `aiperf.gate.value`
+    pub(crate) const AIPERF_GATE_VALUE: &str = "aiperf.gate.value";
     /// `aiperf.interval.end`
     pub(crate) const AIPERF_INTERVAL_END: &str = "aiperf.interval.end";
     /// `aiperf.model.name`
@@ -267,6 +273,14 @@ pub(crate) mod event {
     pub(crate) const AIPERF_LOAD_JUDGED: &str = "aiperf.load.judged";
     /// `aiperf.steady_state.found`: the measurement had a steady state.
     pub(crate) const AIPERF_STEADY_STATE_FOUND: &str = "aiperf.steady_state.found";
+    /// `aiperf.gate.judged`: the results were compared with a gate.
+    pub(crate) const AIPERF_GATE_JUDGED: &str = "aiperf.gate.judged";
+    /// `aiperf.server.restarted`: the process of a server started anew, as its metrics show.
+    pub(crate) const AIPERF_SERVER_RESTARTED: &str = "aiperf.server.restarted";
+    /// `aiperf.server.unreachable`: three scrapes of a server one after the other failed.
+    pub(crate) const AIPERF_SERVER_UNREACHABLE: &str = "aiperf.server.unreachable";
+    /// `aiperf.server.reachable`: a scrape of an unreachable server succeeded.
+    pub(crate) const AIPERF_SERVER_REACHABLE: &str = "aiperf.server.reachable";
 }
 
 /// Metrics.

@@ -30,7 +30,7 @@ use crate::runner::PhaseListener;
 use crate::schedule::PhaseKind;
 use crate::transport::{Connections, TlsError};
 use crate::units::{Clock, Nanos};
-use keeper::{Job, Keeper};
+use keeper::{Keeper, Notice};
 use pace::Pace;
 use phases::Shared;
 use scraper::{Alternative, Demand, Live, Scraper};
@@ -210,14 +210,14 @@ impl<S: ScrapeSink> Collector<S> {
         let shared = Arc::new(Shared::new(Store::new(urls.iter().cloned()), clock));
         let (stop, stopped) = oneshot::channel();
         let (boundaries, ended) = unbounded_channel();
-        let (jobs, work) = mpsc::channel();
+        let (notices, work) = mpsc::channel();
         let (given_back, sink_back) = mpsc::channel();
         let keeper = Keeper::new(Arc::clone(&shared), urls, sink);
         let keeping = spawn("metrics-keeper", move || {
             // The caller may have stopped waiting.
             let _ = given_back.send(keeper.run(&work));
         })?;
-        let fetching = Fetching { config: config.clone(), fetcher, jobs, shared };
+        let fetching = Fetching { config: config.clone(), fetcher, notices, shared };
         let pause = config.limits.pause;
         let handle = CollectorHandle { shared: Arc::clone(&fetching.shared), boundaries, pause };
         let deadline = Clock::now() + config.reachability_timeout;
@@ -340,7 +340,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
 struct Fetching {
     config: Config,
     fetcher: Fetcher,
-    jobs: Sender<Job>,
+    notices: Sender<Notice>,
     shared: Arc<Shared>,
 }
 
@@ -380,7 +380,7 @@ impl Fetching {
             interval: self.config.interval,
             pace: Pace::new(&self.config),
             fetcher: self.fetcher.clone(),
-            jobs: self.jobs.clone(),
+            notices: self.notices.clone(),
             shared: Arc::clone(&self.shared),
             has_warned: false,
         }

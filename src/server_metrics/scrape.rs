@@ -66,10 +66,13 @@ pub struct Scrape<'a> {
     pub snapshot: &'a Snapshot<'a>,
 }
 
-/// Receives each successful scrape, on a low-priority thread.
+/// Receives the outcome of each scrape, on a low-priority thread.
 pub trait ScrapeSink: Send + 'static {
     /// Processes a scrape.
     fn scrape(&mut self, scrape: &Scrape<'_>);
+
+    /// A scrape of the endpoint with the index `index` failed, after others had succeeded.
+    fn failed(&mut self, _index: usize, _endpoint: &Endpoint) {}
 
     /// Called occasionally while no scrape succeeds.
     fn idle(&mut self) {}
@@ -78,6 +81,10 @@ pub trait ScrapeSink: Send + 'static {
 impl<S: ScrapeSink + ?Sized> ScrapeSink for Box<S> {
     fn scrape(&mut self, scrape: &Scrape<'_>) {
         (**self).scrape(scrape);
+    }
+
+    fn failed(&mut self, index: usize, endpoint: &Endpoint) {
+        (**self).failed(index, endpoint);
     }
 
     fn idle(&mut self) {

@@ -208,6 +208,16 @@ impl PhaseAttributes {
     }
 }
 
+/// Returns the address and the port of the server at `url`, as attributes.
+pub(super) fn address(url: &str) -> Vec<KeyValue> {
+    let Ok(url) = Url::parse(&with_scheme(url)) else { return Vec::new() };
+    let address =
+        url.host_str().map(|host| KeyValue::new(attribute::SERVER_ADDRESS, unbracketed(host)));
+    let port = url.port_or_known_default().filter(|_| address.is_some());
+    let port = port.map(|port| KeyValue::new(attribute::SERVER_PORT, i64::from(port)));
+    address.into_iter().chain(port).collect()
+}
+
 /// Host names and the `gen_ai.provider.name` that they imply; `*` matches one or more characters.
 const PROVIDERS: &[(&str, &str)] = &[
     ("api.openai.com", "openai"),

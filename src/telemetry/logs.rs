@@ -14,9 +14,10 @@ use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use opentelemetry_proto::transform::common::tonic::Attributes;
 use serde::{Deserialize, Serialize};
 
-use super::attributes::Interner;
+use super::attributes::{Interner, address};
 use super::connection::Connection;
 use super::outbox::{Item, Outbox};
+use super::servers::{ServerEvent, ServerWatch};
 use super::traces::{Lifecycle, failure_text, phase_attributes};
 use super::{Config, Identity};
 use crate::interrupt::Interrupt;
@@ -28,6 +29,8 @@ use crate::metrics::steady::SteadyState;
 use crate::record::{ErrorKind, RequestRecord, TraceContext, TraceShare};
 use crate::schedule::PhaseStats;
 use crate::semconv::{Conventions, attribute, event};
+use crate::server_metrics::Scrape;
+use crate::server_metrics::scrape::Endpoint;
 use crate::units::{Clock, Nanos};
 
 /// Limits of what waits.
@@ -63,6 +66,20 @@ pub(super) struct Logs {
     share: Option<TraceShare>,
     load: String,
     state: Lock<State>,
+    servers: Lock<ServerWatch>,
+}
+
+/// A gate, and how the run compares with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GateResult<'a> {
+    /// The gate as the user wrote it.
+    pub(crate) expression: &'a str,
+    /// Whether it held; `None` if the run does not have what it limits.
+    pub(crate) held: Option<bool>,
+    /// The value, in `unit`, if it is a number.
+    pub(crate) value: Option<f64>,
+    /// Empty without one.
+    pub(crate) unit: &'a str,
 }
 
 struct State {
@@ -115,6 +132,7 @@ impl Logs {
             share: config.trace_sample.map(|sample| sample.share()),
             load: identity.info.load.clone(),
             state: Lock::new(state),
+            servers: Lock::default(),
         };
         logs.of_run(event::AIPERF_RUN_STARTED);
         logs
@@ -239,6 +257,46 @@ impl Logs {
             KeyValue::new(attribute::AIPERF_STEADY_STATE_SHARE, steady.request_share),
         ];
         self.now((event::AIPERF_STEADY_STATE_FOUND, SeverityNumber::Info), attributes);
+    }
+
+    /// Emits the result of a gate.
+    pub(super) fn gate(&self, gate: &GateResult<'_>) {
+        let GateResult { expression, held, value, unit } = *gate;
+        let verdict = match held {
+            Some(true) => "passed",
+            Some(false) => "failed",
+            None => "unknown",
+        };
+        let mut attributes = vec![
+            KeyValue::new(attribute::AIPERF_GATE_EXPRESSION, expression.to_owned()),
+            KeyValue::new(attribute::AIPERF_VERDICT, verdict),
+        ];
+        attributes.extend(value.map(|value| KeyValue::new(attribute::AIPERF_GATE_VALUE, value)));
+        let unit = Some(unit).filter(|unit| value.is_some() && !unit.is_empty());
+        attributes
+            .extend(unit.map(|unit| KeyValue::new(attribute::AIPERF_GATE_UNIT, unit.to_owned())));
+        self.now((event::AIPERF_GATE_JUDGED, severity(held == Some(true))), attributes);
+    }
+
+    /// Emits what a scrape reveals about its server.
+    pub(super) fn scrape(&self, scrape: &Scrape<'_>) {
+        let found = self.servers.lock().answered(scrape);
+        found.into_iter().for_each(|what| self.of_server(what, scrape.endpoint));
+    }
+
+    /// Emits what a failed scrape reveals about its server.
+    pub(super) fn scrape_failed(&self, index: usize, endpoint: &Endpoint) {
+        let found = self.servers.lock().failed(index);
+        found.into_iter().for_each(|what| self.of_server(what, endpoint));
+    }
+
+    fn of_server(&self, what: ServerEvent, endpoint: &Endpoint) {
+        let (name, is_fine) = match what {
+            ServerEvent::Restarted => (event::AIPERF_SERVER_RESTARTED, false),
+            ServerEvent::Unreachable => (event::AIPERF_SERVER_UNREACHABLE, false),
+            ServerEvent::Reachable => (event::AIPERF_SERVER_REACHABLE, true),
+        };
+        self.now((name, severity(is_fine)), address(&endpoint.url));
     }
 
     /// Emits the end of the run, and ends the input.

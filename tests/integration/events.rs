@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use aiperf::mock_server::Script;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 
 use crate::support::load::{faults, mock};
+use crate::support::metrics_endpoint::{MetricsEndpoint, Reply};
 use crate::support::otlp_receiver::{OtlpReceiver, attribute};
 use crate::support::run::{Run, json_lines, profile, profile_command};
 
@@ -143,5 +145,99 @@ fn events_can_be_turned_off_and_written_to_files() {
     let text = serde_json::to_string(&lines).unwrap();
     for name in ["aiperf.run.started", "aiperf.phase.ended", "aiperf.run.ended"] {
         assert_eq!(text.matches(&format!("\"eventName\":\"{name}\"")).count(), 1, "{text}");
+    }
+}
+
+/// The gates' expressions, with their verdicts and severities.
+#[test]
+fn results_of_gates_are_told() {
+    let collector = OtlpReceiver::grpc();
+    let server = mock(Script::default());
+    let url = collector.otel_url();
+    let gates = [
+        ("request_count>=4", "passed", Some(4.0), 9),
+        ("request_latency:p99<=0.001ms", "failed", None, 13),
+        ("server:no_such_metric:max<=1", "unknown", None, 13),
+    ];
+    let mut flags = vec!["--otel-url", &url, "--request-count", "4", "--trace-sample", "all"];
+    flags.extend(gates.iter().flat_map(|(gate, ..)| ["--gate", gate]));
+    let run = profile(&server.url(), &flags);
+    assert_eq!(run.output.status.code(), Some(3));
+    let records = records(&collector);
+    let judged: Vec<_> =
+        records.iter().filter(|record| record.event_name == "aiperf.gate.judged").collect();
+    assert_eq!(judged.len(), gates.len());
+    for (record, (gate, verdict, value, severity)) in judged.iter().zip(gates) {
+        let of = |key: &str| attribute(&record.attributes, key);
+        assert_eq!(of("aiperf.gate.expression").as_deref(), Some(gate));
+        assert_eq!(of("aiperf.verdict").as_deref(), Some(verdict), "{gate}");
+        assert_eq!(record.severity_number, severity, "{gate}");
+        assert_eq!((record.trace_id.len(), record.span_id.len()), (16, 8));
+        let found = record.attributes.iter().find(|pair| pair.key == "aiperf.gate.value");
+        let found = found.map(|pair| match pair.value.as_ref().unwrap().value {
+            Some(Any::DoubleValue(value)) => value,
+            ref other => panic!("{other:?}"),
+        });
+        assert_eq!(found.is_some(), verdict != "unknown", "{gate}");
+        assert!(value.is_none() || found == value, "{gate}: {found:?}");
+    }
+    let unit = attribute(&judged[1].attributes, "aiperf.gate.unit");
+    assert_eq!(unit.as_deref(), Some("ms"));
+    // The last event is the end of the run.
+    assert_eq!(records.last().unwrap().event_name, "aiperf.run.ended");
+    // The verdicts are those of the files.
+    let held: Vec<_> =
+        run.summary()["gates"].as_array().unwrap().iter().map(|of| of["held"].clone()).collect();
+    assert_eq!(held, [true, false, false]);
+}
+
+#[test]
+fn a_server_that_restarts_or_does_not_answer_is_told() {
+    let started = |at: u64| Reply::text(format!("process_start_time_seconds {at}\n"));
+    let down = || Reply::status("503 Service Unavailable");
+    let endpoint = MetricsEndpoint::with([
+        started(1_700_000_000),
+        started(1_700_000_000),
+        down(),
+        down(),
+        down(),
+        started(1_700_000_100),
+        started(1_700_000_100),
+    ]);
+    let collector = OtlpReceiver::http();
+    let (server, directory) = (mock(Script::default()), tempfile::tempdir().unwrap());
+    let (url, metrics) = (collector.otel_url(), endpoint.url("/metrics").to_string());
+    let flags = [
+        "--otel-url",
+        &url,
+        "--server-metrics",
+        &metrics,
+        "--benchmark-duration",
+        "1.2",
+        "--concurrency",
+        "1",
+        "--request-rate",
+        "20",
+    ];
+    let mut command = profile_command(&server.url(), directory.path(), &flags);
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "0.1");
+    let run = Run { output: command.output().unwrap(), directory };
+    assert_eq!(
+        run.output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&run.output.stderr)
+    );
+    let records = records(&collector);
+    let told: Vec<_> =
+        records.iter().filter(|record| record.event_name.starts_with("aiperf.server.")).collect();
+    let names: Vec<&str> = told.iter().map(|record| record.event_name.as_str()).collect();
+    let expected =
+        ["aiperf.server.unreachable", "aiperf.server.reachable", "aiperf.server.restarted"];
+    assert_eq!(names, expected);
+    for record in told {
+        let of = |key: &str| attribute(&record.attributes, key);
+        assert_eq!(of("server.address").as_deref(), Some("127.0.0.1"));
+        assert_eq!(of("server.port"), Some(endpoint.address().port().to_string()));
     }
 }

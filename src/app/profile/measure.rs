@@ -19,7 +19,7 @@ use crate::dataset::{CacheBust, Source};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
-use crate::judge::EarlyEnd;
+use crate::judge::{self, EarlyEnd, Judged, Reading};
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
 use crate::metrics::health::LoadHealth;
@@ -39,7 +39,9 @@ use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
 use crate::server_metrics::time_breakdown::time_breakdown;
-use crate::telemetry::{self, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport};
+use crate::telemetry::{
+    self, GateResult, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport,
+};
 use crate::units::Clock;
 
 /// Maximum size of records waiting in memory for the processors, in bytes; a closed loop uses
@@ -167,6 +169,16 @@ impl Run {
             time_breakdown(self.description.shard, &results, servers, Some(&health));
         telemetry.time_breakdown(time_breakdown.as_ref());
         telemetry.load_health(load_health.as_ref());
+        let facts = judge::Facts {
+            results: &results,
+            steady_state: steady_state.as_ref(),
+            server: servers.map(|servers| &servers.report),
+            verdict: health.verdict,
+            load_verdict: load_health.map(|health| health.verdict),
+            bounds: health.bounds(),
+        };
+        let gates: Vec<_> = self.description.gates.iter().map(|gate| gate.judge(&facts)).collect();
+        gates.iter().for_each(|gate| telemetry.gate(&gate_result(gate)));
         let outcome =
             Exported { processed: &processed, results: &results, steady_state: &steady_state };
         let telemetry = finish_export(&telemetry, &outcome, &totals, interrupt);
@@ -505,6 +517,19 @@ fn results(
         results.extend(gpu::results(&gpus.fleets, &results, load.requested_concurrency));
     }
     results
+}
+
+/// Returns the result of a gate as it is exported.
+fn gate_result(judged: &Judged) -> GateResult<'_> {
+    GateResult {
+        expression: &judged.gate,
+        held: judged.value.map(|_| judged.held),
+        value: match judged.value {
+            Some(Reading::Number(value)) => Some(value),
+            Some(Reading::Word(_)) | None => None,
+        },
+        unit: &judged.unit,
+    }
 }
 
 /// The results that are exported at the end.

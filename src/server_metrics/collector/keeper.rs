@@ -22,6 +22,15 @@ const MAX_COMPLAINTS: usize = 100;
 /// Time without a response after which the sink is notified.
 const IDLE: Duration = Duration::from_millis(500);
 
+/// What the keeper is told.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// A response is to be stored.
+    Answered(Job),
+    /// A scrape of the endpoint with this index failed, after others had succeeded.
+    Failed(usize),
+}
+
 /// A response to be stored.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -70,11 +79,16 @@ impl<S: ScrapeSink> Keeper<S> {
         }
     }
 
-    /// Works until all senders of `jobs` are dropped; returns the sink.
-    pub(super) fn run(mut self, jobs: &Receiver<Job>) -> S {
+    /// Works until all senders of `notices` are dropped; returns the sink.
+    pub(super) fn run(mut self, notices: &Receiver<Notice>) -> S {
         loop {
-            match jobs.recv_timeout(IDLE) {
-                Ok(job) => self.take(job),
+            match notices.recv_timeout(IDLE) {
+                Ok(Notice::Answered(job)) => self.take(job),
+                Ok(Notice::Failed(index)) => {
+                    if let Some(known) = self.known.get(index) {
+                        self.sink.failed(index, &known.endpoint);
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => self.sink.idle(),
                 Err(RecvTimeoutError::Disconnected) => return self.sink,
             }

@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 use url::Url;
 
 use super::Source;
-use super::keeper::Job;
+use super::keeper::{Job, Notice};
 use super::pace::Pace;
 use super::phases::Shared;
 use crate::redact::{Secret, ShownUrl};
@@ -54,7 +54,7 @@ pub(super) struct Scraper {
     pub(super) interval: Nanos,
     pub(super) pace: Pace,
     pub(super) fetcher: Fetcher,
-    pub(super) jobs: Sender<Job>,
+    pub(super) notices: Sender<Notice>,
     pub(super) shared: Arc<Shared>,
     /// Whether a failure was logged.
     pub(super) has_warned: bool,
@@ -231,6 +231,8 @@ impl Scraper {
             }
             Err(ScrapeError::Failed(reason)) => {
                 self.pace.failed();
+                // The keeper may have ended with the collection.
+                let _ = self.notices.send(Notice::Failed(self.index));
                 self.fail(&reason);
                 Ok(())
             }
@@ -261,9 +263,8 @@ impl Scraper {
         let fetched = fetched?;
         let (outcome, kept) = oneshot::channel();
         let gone = || ScrapeError::Failed("the collection has ended".to_owned());
-        self.jobs
-            .send(Job { endpoint: self.index, moved_to, phase, fetched, outcome })
-            .map_err(|_| gone())?;
+        let job = Job { endpoint: self.index, moved_to, phase, fetched, outcome };
+        self.notices.send(Notice::Answered(job)).map_err(|_| gone())?;
         kept.await.map_err(|_| gone())?
     }
 
