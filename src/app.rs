@@ -36,6 +36,7 @@ use crate::cli::{self, Command, Demo, ManPage};
 use crate::metrics;
 use crate::mock_server::{self, MockServer};
 use crate::redact;
+use crate::telemetry;
 use crate::terminal::{Stderr, stderr};
 
 /// Runs the command that `arguments`, program name first, describe, and returns the exit
@@ -87,6 +88,16 @@ fn execute(
     arguments: &[OsString],
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
+    let telemetry = match &command {
+        Command::Profile(benchmark) => Some(&benchmark.config.telemetry),
+        Command::Ab(asked) => asked.sides.first().map(|side| &side.config.telemetry),
+        Command::Capacity { run, .. } => run.as_ref().map(|run| &run.config.telemetry),
+        _ => None,
+    };
+    // Lines of OTLP/JSON are for a program, which must not find anything else there.
+    let is_taken = telemetry.is_some_and(telemetry::writes_to_stdout);
+    let mut out: &mut dyn Write = if is_taken { &mut Stderr } else { out };
+    let out = &mut out;
     match command {
         Command::Profile(benchmark) => {
             profile::check_place(&benchmark.config)?;

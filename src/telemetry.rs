@@ -80,7 +80,7 @@ use self::client::Client;
 use self::connection::Connection;
 use self::early_export::EarlyExport;
 use self::exemplars::{ExemplarFilter, Exemplars, Offers};
-use self::files::Files;
+use self::files::{Files, Output};
 use self::gen_ai::GenAiMeters;
 use self::instruments::Instruments;
 use self::logs::Logs;
@@ -146,8 +146,16 @@ pub(crate) fn exports(config: &Config) -> bool {
     let settings = Settings::resolve(config, Environment::process());
     settings.is_ok_and(|settings| {
         let collectors = [&settings.destination, &settings.traces, &settings.logs];
-        collectors.iter().any(|to| to.is_some()) || settings.files.is_some()
+        collectors.iter().any(|to| to.is_some()) || !settings.outputs.is_empty()
     })
+}
+
+/// Returns whether `config` or the process's variables export something to standard output, so that
+/// nothing else may be written there.
+#[must_use]
+pub(crate) fn writes_to_stdout(config: &Config) -> bool {
+    let settings = Settings::resolve(config, Environment::process());
+    settings.is_ok_and(|of| of.outputs.each().contains(&Some(&Output::Stdout)))
 }
 
 /// Receives measured data and exports it to the collector.
@@ -199,7 +207,7 @@ impl Telemetry {
         let (temporality, filter) = (settings.temporality, settings.exemplars);
         let conventions = settings.conventions;
         let resources = Resources::new(config, identity, &settings);
-        let files = settings.files.as_deref().map(Files::create).transpose()?.map(Arc::new);
+        let files = Files::create(settings.outputs)?.map(Arc::new);
         let destinations = [settings.destination, settings.traces, settings.logs];
         let [connection, to_traces, to_logs] = connect(destinations, files)?;
         let interval = if connection.is_some() { settings.interval } else { NEVER };
@@ -602,12 +610,12 @@ fn meter(provider: &SdkMeterProvider, schema_url: &'static str) -> Meter {
     provider.meter_with_scope(scope)
 }
 
-/// Opens the connections of the signals. Those that are reached alike share one, and a signal without
-/// a collector is only written to `files`, if there are any.
-fn connect<const N: usize>(
-    destinations: [Option<Destination>; N],
+/// Opens the connections of metrics, traces and logs. Those that are reached alike share one, and a
+/// signal without a collector is only written to `files`, if it has one there.
+fn connect(
+    destinations: [Option<Destination>; 3],
     files: Option<Arc<Files>>,
-) -> Result<[Option<Arc<Connection>>; N], TelemetryError> {
+) -> Result<[Option<Arc<Connection>>; 3], TelemetryError> {
     let shared: Vec<Option<usize>> = destinations
         .iter()
         .map(|own| {
@@ -617,7 +625,7 @@ fn connect<const N: usize>(
             destinations.iter().position(is_alike)
         })
         .collect();
-    let mut opened: Vec<Option<Arc<Connection>>> = Vec::with_capacity(N);
+    let mut opened: Vec<Option<Arc<Connection>>> = Vec::with_capacity(destinations.len());
     for (to, shared) in destinations.into_iter().zip(shared) {
         let first = shared.and_then(|first| opened.get(first).cloned().flatten());
         opened.push(match (to, first) {
@@ -626,10 +634,16 @@ fn connect<const N: usize>(
             (None, _) => None,
         });
     }
-    if let Some(files) = files.filter(|_| opened.iter().any(Option::is_none)) {
-        let to_files = Connection::to_files(files)?;
-        for connection in &mut opened {
-            connection.get_or_insert_with(|| Arc::clone(&to_files));
+    if let Some(files) = files {
+        let mut to_files: Option<Arc<Connection>> = None;
+        for (connection, output) in opened.iter_mut().zip(files.outputs().each()) {
+            let Some(output) = output.filter(|_| connection.is_none()) else { continue };
+            let shared = match &to_files {
+                Some(shared) => Arc::clone(shared),
+                None => Connection::to_files(Arc::clone(&files), output)?,
+            };
+            to_files = Some(Arc::clone(&shared));
+            *connection = Some(shared);
         }
     }
     let mut opened = opened.into_iter();

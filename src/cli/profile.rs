@@ -318,7 +318,8 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "URL")]
     pub(super) otel_url: Option<String>,
     /// Directory to which everything that is exported over OTLP is written as lines of JSON, with or
-    /// without a collector: metrics.jsonl, traces.jsonl and logs.jsonl
+    /// without a collector: metrics.jsonl, traces.jsonl and logs.jsonl. With -, lines are written to
+    /// stdout, and results to stderr
     #[arg(long, value_name = "DIR")]
     pub(super) otel_file: Option<PathBuf>,
     /// Metrics to export over OTLP [default: metrics and timing]

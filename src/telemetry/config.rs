@@ -30,7 +30,8 @@ pub struct Config {
     /// nothing is exported, but the in-process reader works all the same.
     #[serde(serialize_with = "shown_url")]
     pub url: Option<Secret>,
-    /// `--otel-file`: the directory for files in OTLP/JSON, with or without a collector.
+    /// `--otel-file`: the directory for files in OTLP/JSON, with or without a collector; `-` for
+    /// standard output.
     pub files: Option<PathBuf>,
     /// The exported streams.
     pub streams: Streams,

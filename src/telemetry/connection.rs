@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use url::Url;
 
-use super::files::Files;
+use super::files::{Files, Output};
 use super::settings::{Destination, Protocol};
 use super::{TelemetryError, resource};
 use crate::causes::described;
@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A destination, with everything needed to send to it: a collector, files, or both.
 pub(super) struct Connection {
-    /// The collector's URL, without secrets, or that of the directory with the files.
+    /// The collector's URL, without secrets, or that of a file.
     pub(super) url: Url,
     /// Headers of every request; their values are secret.
     pub(super) headers: HeaderMap,
@@ -80,9 +80,12 @@ impl Connection {
         Ok(Arc::new(Self::with(to, client, files, runtime, has_complained)))
     }
 
-    /// Prepares the export to files alone.
-    pub(super) fn to_files(files: Arc<Files>) -> Result<Arc<Self>, TelemetryError> {
-        let url = Url::from_directory_path(files.directory()).map_err(|()| {
+    /// Prepares the export to files alone, of which `output` is one.
+    pub(super) fn to_files(
+        files: Arc<Files>,
+        output: &Output,
+    ) -> Result<Arc<Self>, TelemetryError> {
+        let url = output.url().ok_or_else(|| {
             let reason = "is not a path that can be written as a URL; use another".to_owned();
             TelemetryError::Setting { name: "--otel-file", reason }
         })?;
@@ -113,6 +116,12 @@ impl Connection {
     ) -> Self {
         let Destination { url, headers, gzip, timeout, .. } = to;
         Self { url, headers, gzip, timeout, client, files, runtime, has_complained }
+    }
+
+    /// Returns whether the signal with the file `name` is written to a file next to a collector.
+    pub(super) fn has_file_beside(&self, name: &str) -> bool {
+        let has_file = self.files.as_ref().is_some_and(|files| files.output(name).is_some());
+        has_file && !matches!(self.client, Client::Files)
     }
 
     /// Returns the runtime of the client's connections and timers.

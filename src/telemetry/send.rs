@@ -280,8 +280,7 @@ impl Connection {
         let Some(files) = &self.files else { return Ok(()) };
         let is_export = matches!(self.client, Client::Files);
         let kept = if is_export { body } else { totals };
-        let Err(error) = files.append::<A>(kept) else { return Ok(()) };
-        let reason = format!("cannot write {}: {error}", A::FILE);
+        let Err(reason) = files.append::<A>(kept) else { return Ok(()) };
         if is_export {
             return Err(Failure::new(reason, false));
         }

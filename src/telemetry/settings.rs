@@ -17,6 +17,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::exemplars::ExemplarFilter;
+use super::files::{Output, Outputs};
 use super::resource::ci;
 use super::{Config, TelemetryError, Temporality, TraceSample};
 use crate::environment::Environment;
@@ -39,8 +40,8 @@ pub(super) struct Settings {
     pub(super) traces: Option<Destination>,
     /// The collector for events, if they are exported.
     pub(super) logs: Option<Destination>,
-    /// The directory of the files to which everything is exported, too.
-    pub(super) files: Option<PathBuf>,
+    /// The files to which signals are exported, too.
+    pub(super) outputs: Outputs,
     /// Time between exports.
     pub(super) interval: Duration,
     /// Whether histograms are exponential.
@@ -100,9 +101,13 @@ impl Settings {
     /// Resolves `config` and the variables that are `given`, or the file that one of them names; flags
     /// take precedence.
     pub(super) fn resolve(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
-        let Some(declared) = Declared::read(given)? else { return Self::of(config, given) };
+        let Some(declared) = Declared::read(given)? else {
+            return Self::of(config, given, Outputs::default());
+        };
         let lookup = |name: &str| declared.variable(name, given);
-        let mut settings = Self::of(config, Environment::new(&lookup)).map_err(|error| {
+        let outputs = declared.outputs.clone();
+        let found = Self::of(config, Environment::new(&lookup), outputs);
+        let mut settings = found.map_err(|error| {
             let reason = format!("has a setting that is not valid: {error}");
             TelemetryError::Setting { name: file::NAME, reason }
         })?;
@@ -114,7 +119,11 @@ impl Settings {
         Ok(settings)
     }
 
-    fn of(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
+    fn of(
+        config: &Config,
+        given: Environment<'_>,
+        declared: Outputs,
+    ) -> Result<Self, TelemetryError> {
         let conventions = conventions(config, given);
         let destination = Destination::find(&METRICS, config, given)?;
         let traces = match &config.trace_sample {
@@ -122,16 +131,16 @@ impl Settings {
             None => None,
         };
         let logs = events(config, given)?;
-        let files = config.files.clone();
-        if config.trace_sample.is_some() && traces.is_none() && files.is_none() {
+        let outputs = outputs(config, given).or(declared);
+        if config.trace_sample.is_some() && traces.is_none() && outputs.traces.is_none() {
             return Err(no_collector());
         }
-        if destination.is_none() && traces.is_none() && logs.is_none() && files.is_none() {
+        if destination.is_none() && traces.is_none() && logs.is_none() && outputs.is_empty() {
             return Ok(Self {
                 destination,
                 traces,
                 logs,
-                files,
+                outputs,
                 interval: Duration::ZERO,
                 exponential: config.exponential_histograms.unwrap_or(false),
                 temporality: Temporality::Cumulative,
@@ -148,7 +157,7 @@ impl Settings {
             destination,
             traces,
             logs,
-            files,
+            outputs,
             interval: duration(
                 config.interval_seconds,
                 "AIPERF_OTEL_FLUSH_INTERVAL_SECONDS",
@@ -208,6 +217,18 @@ fn events(config: &Config, given: Environment<'_>) -> Result<Option<Destination>
         Err(TelemetryError::Setting { name, .. }) if !name.contains("_LOGS_") => Ok(None),
         found => found,
     }
+}
+
+/// Returns the files of the signals: those of the flag, in which `-` is standard output, or else those
+/// whose variable, such as `OTEL_TRACES_EXPORTER`, has `otlp/stdout`.
+fn outputs(config: &Config, given: Environment<'_>) -> Outputs {
+    if let Some(path) = &config.files {
+        let is_stdout = path.as_os_str() == "-";
+        let output = if is_stdout { Output::Stdout } else { Output::Directory(path.clone()) };
+        return Outputs::all(&output);
+    }
+    let of = |signal| endpoint::is_by_stdout(signal, given).then_some(Output::Stdout);
+    Outputs { metrics: of(&METRICS), traces: of(&TRACES), logs: of(&LOGS) }
 }
 
 /// The variables of a signal, which take precedence over those for all signals.

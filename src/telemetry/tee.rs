@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use super::TelemetryReport;
 use super::connection::Connection;
 use super::exemplars::{Attached, Exemplars};
+use super::send::Answer as _;
 use super::send::Failure;
 use super::temporality::{Deltas, Pending, Temporality as Exported};
 use crate::lock::Lock;
@@ -95,12 +96,17 @@ impl Tee {
     fn outgoing(&self, message: &ExportMetricsServiceRequest) -> Outgoing {
         let mut message = Cow::Borrowed(message);
         let attached = self.exemplars.as_ref().map(|all| all.attach(message.to_mut()));
-        let totals: Bytes = message.encode_to_vec().into();
-        let converted = self.deltas.as_ref().map(|deltas| {
-            let (differences, pending) = deltas.lock().convert(message.into_owned());
-            (Bytes::from(differences.encode_to_vec()), pending)
-        });
-        let (body, pending) = converted.unwrap_or_else(|| (totals.clone(), Pending::default()));
+        let Some(deltas) = &self.deltas else {
+            let totals: Bytes = message.encode_to_vec().into();
+            let (body, pending) = (totals.clone(), Pending::default());
+            return Outgoing { body, totals, pending, attached: attached.unwrap_or_default() };
+        };
+        // Only files next to a collector have the totals.
+        let file = ExportMetricsServiceResponse::FILE;
+        let has_file = self.connection.as_ref().is_some_and(|to| to.has_file_beside(file));
+        let totals = if has_file { message.encode_to_vec().into() } else { Bytes::new() };
+        let (differences, pending) = deltas.lock().convert(message.into_owned());
+        let body = differences.encode_to_vec().into();
         Outgoing { body, totals, pending, attached: attached.unwrap_or_default() }
     }
 

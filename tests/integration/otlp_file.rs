@@ -151,3 +151,86 @@ fn a_directory_that_cannot_be_made_ends_the_run_before_it_begins() {
     assert!(said.contains("--otel-file"), "{said}");
     assert_eq!(server.requests_received(), 0);
 }
+
+/// Returns the lines on standard output, all of which must be JSON.
+fn printed(run: &Run) -> Vec<Value> {
+    let text = String::from_utf8(run.output.stdout.clone()).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect()
+}
+
+/// Returns the lines of a signal.
+fn of_signal(lines: &[Value], list: &str) -> Vec<Value> {
+    lines.iter().filter(|line| !line[list].is_null()).cloned().collect()
+}
+
+#[test]
+fn standard_output_has_the_lines_of_all_signals_and_nothing_else() {
+    let server = server();
+    let extra = ["--otel-file", "-", "--trace-sample", "all", "--request-count", "6"];
+    let run = profile(&server.url(), &extra).succeeded();
+    let lines = printed(&run);
+    assert_eq!(requests(&of_signal(&lines, "resourceMetrics")), 6);
+    assert_eq!(traced(&of_signal(&lines, "resourceSpans")), ids(&run));
+    let logs = of_signal(&lines, "resourceLogs");
+    assert!(logs.iter().any(|line| line.to_string().contains("aiperf.run.ended")));
+    // The results are printed, too.
+    let said = String::from_utf8_lossy(&run.output.stderr).into_owned();
+    assert!(said.contains("Request latency"), "{said}");
+    let telemetry = &run.summary()["telemetry"];
+    assert_eq!(
+        (&telemetry["endpoint"], &telemetry["delivered_final"]),
+        (&"stdout:".into(), &true.into())
+    );
+}
+
+#[test]
+fn the_variable_of_a_signal_selects_standard_output() {
+    let (server, collector) = (server(), OtlpReceiver::http());
+    let (directory, url) = (tempfile::tempdir().unwrap(), collector.otel_url());
+    let extra = ["--trace-sample", "all", "--request-count", "4"];
+    let mut command = profile_command(&server.url(), directory.path(), &extra);
+    let base = url.trim_end_matches("/v1/metrics");
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", base).env("OTEL_METRICS_EXPORTER", "none");
+    command
+        .env("OTEL_TRACES_EXPORTER", "otlp,otlp/stdout")
+        .env("OTEL_LOGS_EXPORTER", "otlp/stdout");
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    let lines = printed(&run);
+    assert_eq!(of_signal(&lines, "resourceMetrics"), Vec::<Value>::new());
+    assert_eq!(traced(&of_signal(&lines, "resourceSpans")), ids(&run));
+    assert!(!of_signal(&lines, "resourceLogs").is_empty());
+    assert!(!collector.traces().is_empty());
+    assert_eq!(collector.seen_logs(), 0);
+}
+
+#[test]
+fn the_configuration_file_names_a_file_for_each_signal() {
+    let (server, directory) = (server(), tempfile::tempdir().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let of = |name: &str| place.path().join("new").join(name);
+    let exporter = |name: &str| {
+        format!("{{otlp_file/development: {{output_stream: \"file://{}\"}}}}", of(name).display())
+    };
+    let text = format!(
+        "file_format: \"1.0\"\n\
+         meter_provider: {{readers: [{{periodic: {{interval: 500, exporter: {}}}}}]}}\n\
+         tracer_provider: {{processors: [{{batch: {{exporter: {}}}}}]}}\n\
+         logger_provider: {{processors: [{{simple: {{exporter: {{otlp_file/development: }}}}}}]}}\n",
+        exporter("m.jsonl"),
+        exporter("t.jsonl"),
+    );
+    let file = place.path().join("sdk.yaml");
+    std::fs::write(&file, text).unwrap();
+    let mut command = profile_command(&server.url(), directory.path(), &["--request-count", "4"]);
+    let output = command.env("OTEL_CONFIG_FILE", &file).output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    assert_eq!(requests(&json_lines(&of("m.jsonl"))), 4);
+    assert_eq!(traced(&json_lines(&of("t.jsonl"))), ids(&run));
+    let lines = printed(&run);
+    assert_eq!(of_signal(&lines, "resourceLogs").len(), lines.len());
+    assert!(!lines.is_empty());
+    let said = String::from_utf8_lossy(&run.output.stderr).into_owned();
+    assert!(!said.contains("does not apply"), "{said}");
+}

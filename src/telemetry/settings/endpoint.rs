@@ -16,6 +16,9 @@ pub(super) const TRACES_PATH: &str = "/v1/traces";
 /// End of a collector's URL for logs over HTTP.
 pub(super) const LOGS_PATH: &str = "/v1/logs";
 
+/// The exporter that writes lines of OTLP/JSON to standard output, in OpenTelemetry's variables.
+const STDOUT: &str = "otlp/stdout";
+
 /// The variable with the base endpoint of all signals.
 pub(super) const BASE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
@@ -96,12 +99,24 @@ fn is_true(value: &str) -> bool {
 fn is_by_otlp(signal: &Signal, given: Environment<'_>) -> Result<bool, TelemetryError> {
     let name = signal.exporter;
     let Some(value) = given.trimmed(name) else { return Ok(true) };
-    let has = |wanted: &str| value.split(',').any(|it| it.trim().eq_ignore_ascii_case(wanted));
-    if has("otlp") || has("none") {
-        return Ok(has("otlp"));
+    if ["otlp", STDOUT, "none"].iter().any(|known| lists(&value, known)) {
+        return Ok(lists(&value, "otlp"));
     }
-    let reason = format!("must be otlp or none, got {value:?}; for files, use --otel-file");
+    let reason =
+        format!("must be otlp, {STDOUT} or none, got {value:?}; for files, use --otel-file");
     Err(TelemetryError::Setting { name, reason })
+}
+
+/// Returns whether the signal's variable selects lines of OTLP/JSON on standard output. Without a
+/// collector, exporters that aiperf does not have are not an error.
+pub(super) fn is_by_stdout(signal: &Signal, given: Environment<'_>) -> bool {
+    let is_off = given.trimmed("OTEL_SDK_DISABLED").is_some_and(|it| is_true(&it));
+    !is_off && given.trimmed(signal.exporter).is_some_and(|value| lists(&value, STDOUT))
+}
+
+/// Returns whether a list of exporters has one, in any case.
+fn lists(value: &str, wanted: &str) -> bool {
+    value.split(',').any(|it| it.trim().eq_ignore_ascii_case(wanted))
 }
 
 fn protocol(

@@ -16,10 +16,12 @@ use std::path::{Path, PathBuf};
 use opentelemetry::{Array, KeyValue, StringValue, Value as Attribute};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use url::Url;
 
 use super::endpoint;
 use crate::environment::Environment;
 use crate::semconv::Conventions;
+use crate::telemetry::files::{Output, Outputs};
 use crate::telemetry::{TelemetryError, TraceSample};
 
 use self::part::Part;
@@ -49,6 +51,8 @@ pub(super) struct Declared {
     pub(super) sample: Option<TraceSample>,
     /// The GenAI conventions, if it has a setting of their own.
     pub(super) conventions: Option<Conventions>,
+    /// The files of the signals.
+    pub(super) outputs: Outputs,
     /// The settings without an effect here.
     pub(super) ignored: Vec<String>,
 }
@@ -111,17 +115,18 @@ impl Declared {
         if let Some(meters) = root.get("meter_provider") {
             self.set_from("OTEL_METRICS_EXEMPLAR_FILTER", meters.text("exemplar_filter"));
             let readers = meters.items("readers");
-            let mut periodic = readers.filter_map(|reader| reader.get("periodic"));
-            let applied = periodic.find(|reader| {
-                reader.get("exporter").is_some_and(|it| self.exporter(METRICS, &it))
-            });
-            if let Some(reader) = applied {
-                let interval = reader.text("interval").unwrap_or_else(|| INTERVAL.to_owned());
-                self.set("OTEL_METRIC_EXPORT_INTERVAL", interval);
+            let mut applied = Applied::default();
+            for reader in readers.filter_map(|reader| reader.get("periodic")) {
+                let Some(exporter) = reader.get("exporter") else { continue };
+                let is_first = !applied.has_any();
+                if applied.add(self, METRICS, &exporter)? && is_first {
+                    let interval = reader.text("interval").unwrap_or_else(|| INTERVAL.to_owned());
+                    self.set("OTEL_METRIC_EXPORT_INTERVAL", interval);
+                }
             }
         }
         if let Some(tracers) = root.get("tracer_provider")
-            && self.processors(TRACES, &tracers)
+            && self.processors(TRACES, &tracers)?
         {
             let share = match tracers.get("sampler") {
                 Some(sampler) => share(&sampler),
@@ -133,7 +138,7 @@ impl Declared {
                 .map(|percent| TraceSample { percent: Some(percent), ..TraceSample::default() });
         }
         if let Some(loggers) = root.get("logger_provider") {
-            self.processors(LOGS, &loggers);
+            self.processors(LOGS, &loggers)?;
         }
         if let Some(propagator) = root.get("propagator") {
             propagator.items("composite").for_each(|it| drop(it.get("tracecontext")));
@@ -158,13 +163,43 @@ impl Declared {
         }
     }
 
-    /// Applies the first processor whose exporter is one of ours. Returns whether there is one.
-    fn processors(&mut self, signal: &Signal, provider: &Part<'_>) -> bool {
-        provider.items("processors").any(|processor| {
+    /// Applies the first processor that exports over OTLP, and the first that exports to a file.
+    /// Returns whether there is one.
+    fn processors(&mut self, signal: &Signal, provider: &Part<'_>) -> Result<bool, String> {
+        let mut applied = Applied::default();
+        for processor in provider.items("processors") {
             let found = processor.get("batch").or_else(|| processor.get("simple"));
-            let exporter = found.and_then(|it| it.get("exporter"));
-            exporter.is_some_and(|exporter| self.exporter(signal, &exporter))
-        })
+            if let Some(exporter) = found.and_then(|it| it.get("exporter")) {
+                applied.add(self, signal, &exporter)?;
+            }
+        }
+        Ok(applied.has_any())
+    }
+
+    /// Applies an exporter to a file or to standard output. Returns false if it is another one.
+    fn file(&mut self, signal: &Signal, exporter: &Part<'_>) -> Result<bool, String> {
+        let Some(it) = exporter.get("otlp_file/development") else { return Ok(false) };
+        let output = match it.text("output_stream").as_deref() {
+            None | Some("stdout") => Output::Stdout,
+            Some(url) => {
+                let path = Url::parse(url).ok().filter(|url| url.scheme() == "file");
+                let path = path.and_then(|url| url.to_file_path().ok());
+                Output::File(path.ok_or_else(|| {
+                    let place = it.path();
+                    format!(
+                        "{place}.output_stream must be stdout or a URL such as \
+                         file:///var/tmp/metrics.jsonl"
+                    )
+                })?)
+            }
+        };
+        let own = match signal.variable {
+            "METRICS" => &mut self.outputs.metrics,
+            "TRACES" => &mut self.outputs.traces,
+            _ => &mut self.outputs.logs,
+        };
+        *own = Some(output);
+        Ok(true)
     }
 
     /// Applies an exporter over OTLP. Returns false if it is another one.
@@ -209,6 +244,35 @@ impl Declared {
             it.text("default_histogram_aggregation"),
         );
         true
+    }
+}
+
+/// The exporters of a signal that are applied: one over OTLP, and one to a file.
+#[derive(Default)]
+struct Applied {
+    otlp: bool,
+    file: bool,
+}
+
+impl Applied {
+    const fn has_any(&self) -> bool {
+        self.otlp || self.file
+    }
+
+    /// Applies the exporter to `declared`, unless one of its kind is. Returns whether it did.
+    fn add(
+        &mut self,
+        declared: &mut Declared,
+        signal: &Signal,
+        exporter: &Part<'_>,
+    ) -> Result<bool, String> {
+        if !self.otlp && declared.exporter(signal, exporter) {
+            self.otlp = true;
+            return Ok(true);
+        }
+        let is_file = !self.file && declared.file(signal, exporter)?;
+        self.file |= is_file;
+        Ok(is_file)
     }
 }
 

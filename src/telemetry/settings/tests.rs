@@ -216,7 +216,7 @@ fn variables_turn_off_what_variables_turned_on() {
         assert!(is_on(Some("f:4317"), off), "the flag wins over {off:?}");
     }
     let other = ("OTEL_METRICS_EXPORTER", "prometheus");
-    assert!(complaint(None, &[base, other]).contains("must be otlp or none"));
+    assert!(complaint(None, &[base, other]).contains("must be otlp, otlp/stdout or none"));
     assert!(is_on(Some("f:4317"), other));
     // Nothing is exported in any case.
     assert!(resolve(None, &[other]).unwrap().destination.is_none());

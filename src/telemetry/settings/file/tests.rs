@@ -255,3 +255,43 @@ proptest! {
         let _ = declared(&format!("file_format: \"1.0\"\n{text}"), &[]);
     }
 }
+
+#[test]
+fn the_first_collector_and_the_first_file_of_a_signal_are_used() {
+    let found = declared(&golden(EXAMPLES[2]), &[]).unwrap();
+    assert_eq!(found.outputs.metrics, Some(Output::File("/var/tmp/aiperf-metrics.jsonl".into())));
+    assert_eq!((found.outputs.traces, found.outputs.logs), (None, None));
+
+    let reader = |exporter: &str, interval: u32| {
+        format!("{{periodic: {{interval: {interval}, exporter: {{{exporter}}}}}}}")
+    };
+    let readers = [
+        reader("console: ", 1),
+        reader("otlp_file/development: {output_stream: \"file:///a/b%20c.jsonl\"}", 2),
+        reader("otlp_http: {endpoint: \"http://c:4318/v1/metrics\"}", 3),
+        reader("otlp_file/development: ", 4),
+        reader("otlp_grpc: {endpoint: \"http://d:4317\"}", 5),
+    ];
+    let readers = readers.join(", ");
+    let text = format!("file_format: \"1.1\"\nmeter_provider: {{readers: [{readers}]}}");
+    let found = declared(&text, &[]).unwrap();
+    assert_eq!(found.outputs.metrics, Some(Output::File("/a/b c.jsonl".into())));
+    let endpoint = &found.variables["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"];
+    assert_eq!(endpoint, "http://c:4318/v1/metrics");
+    assert_eq!(found.variables["OTEL_METRIC_EXPORT_INTERVAL"], "2");
+    let places = ["[0]", "[2].periodic.interval", "[3]", "[4]"];
+    for (ignored, place) in found.ignored.iter().zip(places) {
+        assert!(ignored.starts_with(&format!("meter_provider.readers{place}")), "{ignored}");
+    }
+    assert_eq!(found.ignored.len(), places.len(), "{:?}", found.ignored);
+
+    // An absolute URL of a file, or standard output.
+    for wrong in ["b.jsonl", "http://a/b.jsonl", "file://host:1/b"] {
+        let exporter = format!("otlp_file/development: {{output_stream: \"{wrong}\"}}");
+        let provider = format!("{{processors: [{{batch: {{exporter: {{{exporter}}}}}}}]}}");
+        let text = format!("file_format: \"1.1\"\ntracer_provider: {provider}");
+        let why = declared(&text, &[]).unwrap_err();
+        assert!(why.contains("output_stream must be stdout or"), "{why}");
+        assert!(!why.contains(wrong), "{why}");
+    }
+}
