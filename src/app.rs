@@ -2,11 +2,11 @@
 //! exit code.
 
 mod analyze_trace;
-mod anonymize;
 mod audience;
 mod capacity;
 mod chat;
 mod compare;
+mod convert;
 mod datasets;
 mod ending;
 mod gates;
@@ -114,7 +114,8 @@ fn execute(
         Command::Plot(asked) => plot::plot(&asked, out),
         Command::AnalyzeTrace(asked) => analyze_trace::analyze(&asked, out),
         Command::Synthesize(asked) => synthesize::synthesize(&asked, out),
-        Command::Anonymize(asked) => anonymize::anonymize(&asked, out),
+        Command::Anonymize(asked) => convert::anonymize(&asked, out),
+        Command::Convert(asked) => convert::convert(&asked, out),
         Command::Validate(asked) => validate::validate(&asked, out),
         Command::Chat(asked) => chat::chat(asked, out),
         Command::Metrics { json } => {

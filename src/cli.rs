@@ -6,13 +6,13 @@
 mod ab;
 mod accepted;
 mod analyze_trace;
-mod anonymize;
 mod capacity;
 mod chat;
 mod compare;
 mod config_file;
 mod connections;
 mod control_args;
+mod convert;
 mod distributed;
 mod gates;
 mod generated;
@@ -66,11 +66,12 @@ use sweep::{CellOf, Sweep};
 pub use ab::Ab;
 pub(crate) use ab::AbSide;
 pub use analyze_trace::AnalyzeTrace;
-pub use anonymize::Anonymize;
 pub use capacity::Capacity;
 pub use chat::Chat;
 pub(crate) use compare::Comparing;
 pub use compare::{Compare, CompareFormat};
+pub(crate) use convert::Files;
+pub use convert::{Anonymize, Convert};
 pub use generated::ManPage;
 pub use mock::Demo;
 pub use plot::Plot;
@@ -108,6 +109,8 @@ pub enum Command {
     AnalyzeTrace(AnalyzeTrace),
     /// Write a trace without its texts.
     Anonymize(Anonymize),
+    /// Write a trace in another format.
+    Convert(Convert),
     /// Write a trace of generated sessions.
     Synthesize(Synthesize),
     /// Check a dataset file.
@@ -270,6 +273,8 @@ enum Action {
     AnalyzeTrace(analyze_trace::AnalyzeTraceArgs),
     /// Write a trace or a dataset without its texts: lengths, times, and what prompts share
     Anonymize(Anonymize),
+    /// Write a trace or a dataset in another format, with its texts
+    Convert(Convert),
     /// Write a trace of generated sessions of agents
     Synthesize(Synthesize),
     /// Check a dataset file or a trace without starting a run
@@ -502,6 +507,7 @@ fn parse_one(
         Action::Synthesize(asked) => Command::Synthesize(asked),
         Action::Validate(asked) => Command::Validate(asked),
         Action::Anonymize(asked) => Command::Anonymize(asked),
+        Action::Convert(asked) => Command::Convert(asked),
         Action::Chat(flags) => match parse_with(flags.profile_arguments()?, environment)? {
             Command::Profile(benchmark) => Command::Chat(flags.into_chat(benchmark.config)),
             other => other,

@@ -9,7 +9,7 @@ pub(crate) mod anonymous;
 mod cache_bust;
 mod check;
 mod corpus;
-mod file;
+pub(crate) mod file;
 mod finish;
 mod hub;
 mod lengths;
@@ -37,7 +37,7 @@ pub use self::account::{Account, Conversations, LeftOut, Pool, Sent};
 pub use self::cache_bust::CacheBust;
 pub use self::corpus::Corpus;
 pub(crate) use self::file::{
-    Sessions, TraceAnalysis, analyze as analyze_trace, analyze_conversations, inline,
+    Sessions, TraceAnalysis, analyze as analyze_trace, inline, read_recorded,
 };
 pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};
@@ -225,6 +225,10 @@ pub struct TraceSettings {
     /// Which responses later requests of a conversation repeat, if the trace has them; `None` is
     /// those of the run.
     pub replay_outputs: Option<ReplayOutputs>,
+    /// Whether recorded responses are repeated unless `replay_outputs` says otherwise, in a trace of any
+    /// format.
+    #[serde(skip)]
+    pub prefers_recorded: bool,
 }
 
 /// Which responses later requests of a recorded conversation repeat.

@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::datasets;
 use super::outcome::Outcome;
 use crate::cli::AnalyzeTrace;
 use crate::console::{self, Style};
@@ -18,22 +17,12 @@ use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
 use crate::tokenizer::TokenCounter;
 
-/// Tokens of a block of prompts that the trace does not divide.
-const BLOCK_TOKENS: u32 = 64;
-
 const COLUMNS: [&str; 8] = ["Metric", "Mean", "Std Dev", "Min", "P25", "Median", "P75", "Max"];
 
 /// Prints the analysis, and writes it to a file if `asked` names one.
 pub(super) fn analyze(asked: &AnalyzeTrace, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let lines = dataset::analyze_trace(&asked.file, asked.block_tokens)?;
-    let analysis = if let Some(analysis) = lines {
-        analysis
-    } else {
-        let counter = TokenCounter::builtin();
-        let read = datasets::recorded(&asked.file, None, &counter)?.conversations;
-        let block = asked.block_tokens.unwrap_or(BLOCK_TOKENS);
-        dataset::analyze_conversations(&read, &counter, block)
-    };
+    let counter = TokenCounter::builtin();
+    let analysis = dataset::analyze_trace(&asked.file, asked.block_tokens, &counter)?;
     out.write_all(rendered(&analysis, terminal_style()).as_bytes())?;
     if let Some(path) = &asked.output {
         write(path, &format!("{:#}\n", report(&analysis)))

@@ -1,50 +1,20 @@
-//! Datasets from the hub: their list, and the progress of their downloads. Datasets that no run sends.
+//! Datasets from the hub: their list, and the progress of their downloads.
 
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::config::{Environment, Ui};
 use crate::console::DownloadLine;
-use crate::dataset::{
-    Config, Dataset, DatasetError, FileFormat, PUBLIC, Public, ReplayOutputs, Source, TraceSettings,
-};
+use crate::dataset::{PUBLIC, Public};
 use crate::hub::Hub;
 use crate::terminal::{Stderr, terminal_width};
-use crate::tokenizer::TokenCounter;
 
 /// The hub, whose downloads are shown as `ui` asks.
 pub(super) fn hub(ui: Ui) -> Hub {
     let line = DownloadLine::new(ui, terminal_width(&io::stderr()), Box::new(Stderr));
     Hub::new(Environment::process()).watched(move |transfer| line.update(transfer))
-}
-
-/// Reads a dataset file or directory with the responses that it has.
-pub(super) fn recorded(
-    path: &Path,
-    format: Option<FileFormat>,
-    counter: &TokenCounter,
-) -> Result<Dataset, DatasetError> {
-    let read = |replay_outputs| {
-        let source = Source::File {
-            path: path.to_owned(),
-            format,
-            traces: TraceSettings { replay_outputs, ..TraceSettings::default() },
-            entries: 1,
-            batch_size: 1,
-        };
-        let config =
-            Config { random_seed: Some(0), ..Config::new(source, vec!["unknown".to_owned()]) };
-        Dataset::load(&config, counter, true, &hub(Ui::None))
-    };
-    match format {
-        Some(FileFormat::Otel) => read(Some(ReplayOutputs::Recorded)),
-        Some(_) => read(None),
-        // Only a format with responses accepts the setting.
-        None => read(Some(ReplayOutputs::Recorded)).or_else(|_| read(None)),
-    }
 }
 
 /// The output of `aiperf datasets`: a table with a line for each public dataset.

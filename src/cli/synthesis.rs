@@ -65,6 +65,7 @@ impl SynthesisArgs {
         // A count that does not fit is not a limit, or is rejected later.
         let fitting = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         TraceSettings {
+            prefers_recorded: false,
             block_tokens: block_tokens.map(fitting),
             max_input_tokens: self.synthesis_max_isl.map(fitting),
             max_output_tokens: self.synthesis_max_osl.map(fitting),

@@ -1,15 +1,15 @@
 //! Conversations without their texts: lengths, times, trees, and which blocks prompts have in common.
 //!
-//! The result is a `weka_trace`, with prompts as numbers of blocks. A number stands for everything up to
-//! the end of its block, so that prompts with the same first numbers begin with the same tokens, and
-//! nothing else can be learnt from a number: it counts the blocks in the order of their first use.
+//! The result are documents with prompts as numbers of blocks. A number stands for everything up to the
+//! end of its block, so that prompts with the same first numbers begin with the same tokens, and nothing
+//! else can be learnt from a number: it counts the blocks in the order of their first use.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 
-use serde::Serialize;
-
+use super::file::write::weka::{Agent, Document, Entry, Request};
+use super::file::write::{Lost, Written, wait};
 use super::payload;
 use super::{Branch, Conversation, Turn};
 use crate::setting::named;
@@ -30,121 +30,6 @@ pub(crate) enum Names {
 
 named! { Names { "models" => Models, "tools" => Tools } }
 
-/// A conversation and the sub-agents that it starts, as a document of a `weka_trace`.
-#[derive(Debug, Serialize)]
-pub(crate) struct Document {
-    id: String,
-    models: Vec<String>,
-    block_size: u32,
-    /// Numbers of blocks have the same meaning in all documents.
-    hash_id_scope: &'static str,
-    tool_tokens: u32,
-    system_tokens: u32,
-    /// Start in milliseconds after the earliest conversation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timestamp: Option<f64>,
-    requests: Vec<Entry>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Entry {
-    Request(Request),
-    Agent(Agent),
-}
-
-#[derive(Debug, Serialize)]
-struct Request {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    /// Seconds since the start of the conversation, if responses took no time.
-    t: f64,
-    model: String,
-    #[serde(rename = "in")]
-    input: u64,
-    #[serde(rename = "out")]
-    output: u32,
-    hash_ids: Vec<u64>,
-    /// Names of the declared tools.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<String>,
-    input_types: [&'static str; 1],
-    output_types: [&'static str; 1],
-    stop: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct Agent {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    t: f64,
-    #[serde(rename = "agent_id")]
-    id: String,
-    subagent_type: &'static str,
-    status: &'static str,
-    models: Vec<String>,
-    requests: Vec<Entry>,
-}
-
-/// A part of a document.
-pub(crate) enum Part<'a> {
-    /// A request with the numbers of its blocks.
-    Request {
-        /// Tokens of the prompt.
-        input_tokens: u64,
-        /// Requested output tokens.
-        output_tokens: u32,
-        blocks: &'a [u64],
-    },
-    /// A sub-agent, whose requests follow.
-    Agent,
-}
-
-impl Document {
-    /// Calls `visit` with all parts in their order, and the number of sub-agents around each.
-    pub(crate) fn visit(&self, visit: &mut impl FnMut(u64, Part<'_>)) {
-        visit_all(&self.requests, 0, visit);
-    }
-
-    /// Returns when the conversation starts, in seconds after the earliest one.
-    pub(crate) fn start_seconds(&self) -> Option<f64> {
-        self.timestamp.map(|millis| millis / 1e3)
-    }
-}
-
-fn visit_all(entries: &[Entry], depth: u64, visit: &mut impl FnMut(u64, Part<'_>)) {
-    for entry in entries {
-        match entry {
-            Entry::Request(request) => visit(
-                depth,
-                Part::Request {
-                    input_tokens: request.input,
-                    output_tokens: request.output,
-                    blocks: &request.hash_ids,
-                },
-            ),
-            Entry::Agent(agent) => {
-                visit(depth, Part::Agent);
-                visit_all(&agent.requests, depth + 1, visit);
-            }
-        }
-    }
-}
-
-/// What was written.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) conversations: u64,
-    pub(crate) requests: u64,
-    pub(crate) input_tokens: u64,
-    /// Number of different blocks.
-    pub(crate) blocks: u64,
-    /// Sub-agents for which a later request waits than the format can express: the next one does.
-    pub(crate) joined_early: u64,
-    /// Requests with images, audio or video, which are not counted.
-    pub(crate) with_media: u64,
-}
-
 /// Converts conversations.
 pub(crate) struct Anonymizer<'a> {
     conversations: &'a [Conversation],
@@ -157,6 +42,7 @@ pub(crate) struct Anonymizer<'a> {
     models: HashMap<String, String>,
     tools: HashMap<String, String>,
     agents: u64,
+    input_tokens: u64,
     written: Written,
 }
 
@@ -190,13 +76,24 @@ impl<'a> Anonymizer<'a> {
             models: HashMap::new(),
             tools: HashMap::new(),
             agents: 0,
+            input_tokens: 0,
             written: Written::default(),
         }
     }
 
-    /// Returns what has been converted so far.
-    pub(crate) fn written(&self) -> Written {
-        Written { blocks: self.blocks.len() as u64, ..self.written }
+    /// Returns the number of input tokens so far.
+    pub(crate) const fn input_tokens(&self) -> u64 {
+        self.input_tokens
+    }
+
+    /// Returns the number of different blocks so far.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Returns what has been converted so far, and what documents cannot express.
+    pub(crate) fn written(&self) -> &Written {
+        &self.written
     }
 
     /// Converts the conversations that sessions draw, one after the other.
@@ -208,16 +105,8 @@ impl<'a> Anonymizer<'a> {
             self.written.conversations += 1;
             let (requests, _) = self.requests(root, index, 0.0, 0);
             let after = |at: Nanos| at.since(first.unwrap_or(at)).as_seconds() * 1e3;
-            Document {
-                id: format!("session-{}", index + 1),
-                models: models(&requests),
-                block_size: self.block_tokens,
-                hash_id_scope: "global",
-                tool_tokens: 0,
-                system_tokens: 0,
-                timestamp: start(root).map(after),
-                requests,
-            }
+            let id = format!("session-{}", index + 1);
+            Document::new(id, self.block_tokens, start(root).map(after), requests)
         })
     }
 
@@ -235,16 +124,21 @@ impl<'a> Anonymizer<'a> {
         let mut prompt = Prompt::default();
         let mut before: Option<&Turn> = None;
         for (at, turn) in of.turns.iter().enumerate() {
-            if at == 0 || of.standalone_turns || turn.starts_anew {
+            let repeats = before.filter(|_| !of.standalone_turns && !turn.starts_anew);
+            let known = repeats.map(|before| {
+                let response = if before.answer_is_recorded { before.max_tokens } else { None };
+                prompt.tokens + u64::from(response.unwrap_or(0))
+            });
+            if repeats.is_none() {
                 prompt = self.opening(of, turn);
             }
             self.turn(turn, &mut prompt);
             let is_own = at >= of.inherited_turns;
             if is_own {
-                let recorded = before.and_then(|before| before.timestamp).zip(turn.timestamp);
-                let gap = recorded.map(|(before, at)| at.since(before)).unwrap_or_default();
-                end += turn.delay.max(gap).as_seconds();
-                entries.push(Entry::Request(self.request(turn, &prompt, end)));
+                end += wait(before, turn).as_seconds();
+                let added = known.and_then(|known| prompt.tokens.checked_sub(known));
+                let added = added.filter(|tokens| *tokens > 0);
+                entries.push(Entry::Request(self.request(turn, &prompt, end, added)));
             }
             if !turn.answer_is_recorded {
                 self.response(turn, root, &mut prompt);
@@ -273,23 +167,16 @@ impl<'a> Anonymizer<'a> {
             let Some(child) = self.conversations.get(*conversation) else { continue };
             let next = after.map_or(0, |after| after + 1);
             let has_next = next < of.turns.len();
-            self.written.joined_early += u64::from(has_next && *join != Some(next));
+            self.written.lose(Lost::LaterJoin, u64::from(has_next && *join != Some(next)));
             if depth >= MAX_DEPTH {
+                self.written.lose(Lost::Depth, 1);
                 continue;
             }
             self.agents += 1;
             let id = format!("agent-{}", self.agents);
             let (requests, ended) = self.requests(child, root, t, depth + 1);
             end = end.max(ended);
-            entries.push(Entry::Agent(Agent {
-                kind: "subagent",
-                t,
-                id,
-                subagent_type: "",
-                status: "completed",
-                models: models(&requests),
-                requests,
-            }));
+            entries.push(Entry::Agent(Agent::new(id, t, requests)));
         }
         end
     }
@@ -308,7 +195,7 @@ impl<'a> Anonymizer<'a> {
 
     /// Appends what a turn adds to its prompt.
     fn turn(&mut self, turn: &Turn, prompt: &mut Prompt) {
-        self.written.with_media += u64::from(!turn.media.is_empty());
+        self.written.lose(Lost::Media, u64::from(!turn.media.is_empty()));
         if let Some(body) = &turn.raw_payload {
             self.text(&payload::joined_texts(body), prompt);
         } else if let Some(messages) = &turn.messages {
@@ -359,9 +246,9 @@ impl<'a> Anonymizer<'a> {
         *self.blocks.entry(block).or_insert(next)
     }
 
-    fn request(&mut self, turn: &Turn, prompt: &Prompt, t: f64) -> Request {
+    fn request(&mut self, turn: &Turn, prompt: &Prompt, t: f64, added: Option<u64>) -> Request {
         self.written.requests += 1;
-        self.written.input_tokens += prompt.tokens;
+        self.input_tokens += prompt.tokens;
         let last = self.hash((prompt.chain, &prompt.rest));
         let last = (!prompt.rest.is_empty()).then_some(last);
         let blocks = prompt.blocks.iter().copied().chain(last);
@@ -371,18 +258,16 @@ impl<'a> Anonymizer<'a> {
         let tools = names.into_iter().map(|name| alias(name, "tool", keeps_tools, &mut self.tools));
         let tools = tools.collect();
         let keeps_models = self.keeps.contains(&Names::Models);
-        let model = turn.model.to_string();
+        let model = if turn.model.is_empty() { "unknown" } else { &*turn.model }.to_owned();
         Request {
-            kind: "n",
             t,
             model: alias(model, "model", keeps_models, &mut self.models),
             input: prompt.tokens.max(1),
             output: turn.max_tokens.unwrap_or(1).max(1),
             hash_ids,
             tools,
-            input_types: ["text"],
-            output_types: ["text"],
-            stop: "",
+            added,
+            ..Request::default()
         }
     }
 }
@@ -394,23 +279,6 @@ fn alias(name: String, kind: &str, keeps: bool, known: &mut HashMap<String, Stri
     }
     let next = known.len() + 1;
     known.entry(name).or_insert_with(|| format!("{kind}-{next}")).clone()
-}
-
-/// Returns the models of requests, each once.
-fn models(entries: &[Entry]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for entry in entries {
-        let of: &[String] = match entry {
-            Entry::Request(request) => std::slice::from_ref(&request.model),
-            Entry::Agent(agent) => &agent.models,
-        };
-        for model in of {
-            if !found.contains(model) {
-                found.push(model.clone());
-            }
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -20,11 +20,12 @@ mod synthesis;
 mod tests;
 mod trace;
 mod weka;
+pub(crate) mod write;
 
-pub(crate) use self::analysis::{Sessions, TraceAnalysis, analyze, analyze_conversations};
+pub(crate) use self::analysis::{Sessions, TraceAnalysis, analyze};
 pub(super) use self::prefix_tree::PrefixTree;
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use percent_encoding::percent_decode_str;
@@ -37,7 +38,7 @@ use self::trace::Trace;
 #[cfg(test)]
 use super::Conversation;
 use super::account::Conversations;
-use super::{DatasetError, FileFormat, Seed, TraceSettings};
+use super::{DatasetError, FileFormat, Seed, TraceSettings, finish};
 use crate::platform::files;
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -71,6 +72,22 @@ impl<C: Into<Conversations>> From<C> for Loaded {
 }
 
 impl Loaded {
+    /// Logs what was left out, changed or ignored when the file at `path` was read.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no conversation is left.
+    fn noted(self, path: &Path) -> Result<Conversations, DatasetError> {
+        let note = self.note();
+        if !note.is_empty() {
+            tracing::info!(path = %path.display(), "dataset{note}");
+        }
+        if self.conversations.is_empty() {
+            return Err(DatasetError::Empty { path: path.to_owned(), note });
+        }
+        Ok(self.conversations)
+    }
+
     /// Returns what was left out, changed or ignored, after a colon; empty if there was nothing.
     pub(super) fn note(&self) -> String {
         let reasons = self.conversations.account().reasons();
@@ -102,15 +119,24 @@ pub(super) fn read(
         let lines = loaded.conversations.into_vec();
         loaded.conversations = random_pool::batches(lines, batch_size, entries, seed);
     }
-    let note = loaded.note();
-    if !note.is_empty() {
-        tracing::info!(path = %path.display(), "dataset{note}");
-    }
-    if loaded.conversations.is_empty() {
-        return Err(DatasetError::Empty { path: path.to_owned(), note });
-    }
-    Ok(loaded.conversations)
+    loaded.noted(path)
 }
+
+/// Reads a dataset file or directory of any format, with the responses that were recorded, for other
+/// uses than sending it.
+pub(crate) fn read_recorded(
+    path: &Path,
+    format: Option<FileFormat>,
+    counter: &TokenCounter,
+) -> Result<Conversations, DatasetError> {
+    let traces = TraceSettings { prefers_recorded: true, ..TraceSettings::default() };
+    let mut conversations = read(path, format, &traces, counter, RECORDED_SEED, (1, 1))?;
+    finish::fill_ids(&mut conversations);
+    Ok(conversations)
+}
+
+/// The seed of texts that are generated for a trace that is not sent: always the same ones.
+const RECORDED_SEED: Seed = Seed(0);
 
 fn read_file(
     path: &Path,
@@ -248,11 +274,22 @@ fn read_from(
     seed: Seed,
 ) -> Result<Loaded, Fault> {
     let mut opening = Opening::read(input)?;
-    let Some(format) = format.map_or_else(|| detect(&mut opening), |format| Ok(Some(format)))?
-    else {
-        return Ok(Loaded::default());
-    };
-    let input = BufReader::with_capacity(1 << 16, Cursor::new(opening.bytes).chain(opening.rest));
+    let format = format.map_or_else(|| detect(&mut opening), |format| Ok(Some(format)))?;
+    match format {
+        Some(format) => read_as(format, opening.whole(), path, traces, counter, seed),
+        None => Ok(Loaded::default()),
+    }
+}
+
+/// Reads a file of this format. Media are relative to the directory of `path`.
+fn read_as(
+    format: FileFormat,
+    input: impl BufRead,
+    path: &Path,
+    traces: &TraceSettings,
+    counter: &TokenCounter,
+    seed: Seed,
+) -> Result<Loaded, Fault> {
     check_traces(format, traces)?;
     let trace = |block_tokens| Trace::new(traces, block_tokens, counter, seed);
     match format {
@@ -368,6 +405,17 @@ impl<R: Read> Opening<R> {
     fn extend(&mut self) -> Result<bool, Fault> {
         let mut piece = self.rest.by_ref().take(1 << 16);
         Ok(piece.read_to_end(&mut self.bytes).map_err(Fault::Read)? > 0)
+    }
+
+    /// Returns the whole file, from its start.
+    fn whole(self) -> impl BufRead {
+        BufReader::with_capacity(1 << 16, Cursor::new(self.bytes).chain(self.rest))
+    }
+
+    /// Returns the first line that is not blank, without line breaks; empty if there is none.
+    fn first_line(&mut self) -> Result<&[u8], Fault> {
+        let Some(start) = self.first_byte()? else { return Ok(&[]) };
+        Ok(self.line_at(start)?.unwrap_or_default())
     }
 
     /// Returns the position of the first byte that is not white space, if there is one.

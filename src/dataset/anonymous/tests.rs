@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
 
+use super::super::file::write::mooncake;
 use super::*;
 use crate::dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
 use crate::hub::Hub;
@@ -24,6 +25,17 @@ fn documents(conversations: &[Conversation], block: u32, keeps: &[Names]) -> Vec
     let counter = TokenCounter::builtin();
     let mut anonymizer = Anonymizer::new(conversations, &counter, block, keeps.to_vec());
     anonymizer.documents().map(|document| serde_json::to_value(document).unwrap()).collect()
+}
+
+/// The same as lines of a `mooncake_trace`.
+fn sessions(conversations: &[Conversation], block: u32) -> String {
+    let counter = TokenCounter::builtin();
+    let mut anonymizer = Anonymizer::new(conversations, &counter, block, Vec::new());
+    let (mut out, mut written) = (Vec::new(), Written::default());
+    for document in anonymizer.documents() {
+        mooncake::write_document(&document, &mut written, &mut out).unwrap();
+    }
+    String::from_utf8(out).unwrap()
 }
 
 fn encoded(text: &str) -> usize {
@@ -142,10 +154,12 @@ proptest! {
         let found = documents(&conversations, block, &[]);
         let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
         let text = lines.join("\n");
+        let sessions = sessions(&conversations, block);
         let texts = all.iter().flat_map(|(turns, _)| turns.iter().map(|(text, ..)| text.as_str()));
         for secret in texts.chain([shared.as_str(), "SECRET-IDENTIFIER", "SECRET/MODEL"]) {
             for window in windows(secret) {
                 prop_assert!(!text.contains(&window), "{window} in {text}");
+                prop_assert!(!sessions.contains(&window), "{window} in {sessions}");
             }
         }
 

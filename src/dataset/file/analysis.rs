@@ -1,6 +1,6 @@
 //! What the prompts of a trace share, their lengths, and its conversations.
 
-use std::io::{BufReader, Cursor, Read};
+use std::io::{BufRead, Read};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -9,9 +9,13 @@ use super::jsonl::from_object;
 use super::lines::Lines;
 use super::prefix_tree::PrefixTree;
 use super::trace::HashId;
-use super::{Fault, Opening, bailian, detect, mooncake, named, open};
-use crate::dataset::anonymous::{Anonymizer, Part};
-use crate::dataset::{Conversation, DatasetError, FileFormat};
+use super::write::weka::Entry;
+use super::{
+    Fault, Opening, RECORDED_SEED, bailian, detect, inline, mooncake, named, open, read_as,
+    read_recorded,
+};
+use crate::dataset::anonymous::Anonymizer;
+use crate::dataset::{Conversation, DatasetError, FileFormat, TraceSettings};
 use crate::tokenizer::TokenCounter;
 
 /// Lengths of the requests of a trace, and what a prefix cache that keeps everything would find.
@@ -70,6 +74,25 @@ impl Prompts {
         self.all.push((input_tokens, blocks));
     }
 
+    /// Adds requests and those of their sub-agents. Returns the number of sub-agents and of their levels.
+    fn add_all(&mut self, entries: &[Entry]) -> (u64, u64) {
+        let (mut agents, mut depth) = (0, 0);
+        for entry in entries {
+            match entry {
+                Entry::Request(request) => {
+                    let blocks = request.hash_ids.iter().map(|block| HashId::from(*block));
+                    self.add(request.input, Some(request.output), blocks.collect());
+                }
+                Entry::Agent(agent) => {
+                    let (inner, levels) = self.add_all(&agent.requests);
+                    agents += 1 + inner;
+                    depth = depth.max(1 + levels);
+                }
+            }
+        }
+        (agents, depth)
+    }
+
     /// Returns the analysis of all prompts, whose blocks have `block_tokens` tokens.
     fn finish(self, block_tokens: u32) -> TraceAnalysis {
         let Self { mut analysis, tree, all } = self;
@@ -88,7 +111,7 @@ impl Prompts {
 }
 
 /// Analyzes conversations of any format, whose prompts are divided into blocks of `block_tokens` tokens.
-pub(crate) fn analyze_conversations(
+fn analyze_conversations(
     conversations: &[Conversation],
     counter: &TokenCounter,
     block_tokens: u32,
@@ -98,20 +121,11 @@ pub(crate) fn analyze_conversations(
     let mut starts = Vec::new();
     let mut anonymizer = Anonymizer::new(conversations, counter, block_tokens, Vec::new());
     for document in anonymizer.documents() {
-        let (mut turns, mut agents) = (0.0, 0.0);
-        document.visit(&mut |depth, part| match part {
-            Part::Request { input_tokens, output_tokens, blocks } => {
-                turns += f64::from(u8::from(depth == 0));
-                let blocks = blocks.iter().map(|block| HashId::from(*block)).collect();
-                prompts.add(input_tokens, Some(output_tokens), blocks);
-            }
-            Part::Agent => {
-                agents += 1.0;
-                sessions.depth = sessions.depth.max(depth + 1);
-            }
-        });
-        sessions.turns.push(turns);
-        sessions.agents.push(agents);
+        let own = document.entries().iter().filter(|entry| matches!(entry, Entry::Request(_)));
+        sessions.turns.push(own.count() as f64);
+        let (agents, depth) = prompts.add_all(document.entries());
+        sessions.agents.push(agents as f64);
+        sessions.depth = sessions.depth.max(depth);
         starts.extend(document.start_seconds());
     }
     starts.sort_by(f64::total_cmp);
@@ -128,40 +142,56 @@ struct Line {
     hash_ids: Option<Vec<HashId>>,
 }
 
-/// Analyzes the Mooncake or Bailian trace at `path`, whose blocks have `block_tokens` tokens; `None` is
-/// the default of the format. Returns `None` if the file does not consist of lengths.
+/// Tokens of a block of prompts that the trace does not divide.
+const BLOCK_TOKENS: u32 = 64;
+
+/// Analyzes the trace or dataset at `path`, whose blocks have `block_tokens` tokens; `None` is the default
+/// of the format. A file is read once, so that it may be a pipe, unless only some lines of a Mooncake
+/// trace have lengths.
 pub(crate) fn analyze(
     path: &Path,
     block_tokens: Option<u32>,
-) -> Result<Option<TraceAnalysis>, DatasetError> {
-    if path.is_dir() {
-        return Ok(None);
-    }
-    let file = open(path).map_err(Fault::Read).map_err(|fault| named(fault, path))?;
-    let analysis = match analyze_from(file, block_tokens) {
-        Ok(analysis) => analysis,
-        Err(Fault::UnknownFormat) => return Ok(None),
-        Err(Fault::Line(_, reason)) if reason == WITHOUT_LENGTH => return Ok(None),
-        Err(fault) => return Err(named(fault, path)),
+    counter: &TokenCounter,
+) -> Result<TraceAnalysis, DatasetError> {
+    let of_conversations = || {
+        let read = read_recorded(path, None, counter)?;
+        Ok(analyze_conversations(&read, counter, block_tokens.unwrap_or(BLOCK_TOKENS)))
     };
-    if analysis.input.is_empty() {
-        return Err(DatasetError::Empty { path: path.to_owned(), note: String::new() });
+    if path.is_dir() || inline(path).is_some() {
+        return of_conversations();
     }
-    Ok(Some(analysis))
+    let fault = |fault| named(fault, path);
+    let mut opening = open(path).map_err(Fault::Read).and_then(Opening::read).map_err(fault)?;
+    let format = detect(&mut opening).map_err(fault)?;
+    let Some(format) = format else {
+        return Err(DatasetError::Empty { path: path.to_owned(), note: String::new() });
+    };
+    if has_lengths(format, &mut opening).map_err(fault)? {
+        return match analyze_lines(opening.whole(), block_tokens) {
+            Err(Fault::Line(_, reason)) if reason == WITHOUT_LENGTH && path.is_file() => {
+                of_conversations()
+            }
+            analysis => analysis.map_err(fault),
+        };
+    }
+    let traces = TraceSettings { prefers_recorded: true, ..TraceSettings::default() };
+    let read = read_as(format, opening.whole(), path, &traces, counter, RECORDED_SEED);
+    let read = read.map_err(fault)?.noted(path)?;
+    Ok(analyze_conversations(&read, counter, block_tokens.unwrap_or(BLOCK_TOKENS)))
 }
 
-/// Analyzes the lines of a trace.
-///
-/// # Errors
-///
-/// Fails with [`Fault::UnknownFormat`] if it has another format.
-fn analyze_from(input: impl Read, block_tokens: Option<u32>) -> Result<TraceAnalysis, Fault> {
-    let mut opening = Opening::read(input)?;
-    match detect(&mut opening)? {
-        None | Some(FileFormat::MooncakeTrace | FileFormat::BailianTrace) => {}
-        Some(_) => return Err(Fault::UnknownFormat),
+/// Returns whether the first line of a trace has a length instead of a text.
+fn has_lengths(format: FileFormat, opening: &mut Opening<impl Read>) -> Result<bool, Fault> {
+    if !matches!(format, FileFormat::MooncakeTrace | FileFormat::BailianTrace) {
+        return Ok(false);
     }
-    let input = BufReader::with_capacity(1 << 16, Cursor::new(opening.bytes).chain(opening.rest));
+    // What the line lacks is said where it is read.
+    let first = opening.first_line()?;
+    Ok(serde_json::from_slice::<Line>(first).map_or(true, |line| line.input_length.is_some()))
+}
+
+/// Analyzes the lines of a Mooncake or Bailian trace.
+fn analyze_lines(input: impl BufRead, block_tokens: Option<u32>) -> Result<TraceAnalysis, Fault> {
     let mut prompts = Prompts::default();
     let mut block = block_tokens;
     for line in Lines::new(input) {
@@ -221,7 +251,7 @@ mod tests {
             "\n",
             r#"{"input_length": 7}"#,
         );
-        let analysis = analyze_from(trace.as_bytes(), None).unwrap();
+        let analysis = analyze_lines(trace.as_bytes(), None).unwrap();
         let expected = TraceAnalysis {
             input: vec![1100.0, 1536.0, 900.0, 1024.0, 7.0],
             output: vec![10.0, 30.0],
@@ -240,7 +270,7 @@ mod tests {
     #[test]
     fn a_bailian_trace_has_blocks_of_16_tokens() {
         let trace = std::fs::read("tests/golden/traces/bailian.jsonl").unwrap();
-        let analysis = analyze_from(trace.as_slice(), None).unwrap();
+        let analysis = analyze_lines(trace.as_slice(), None).unwrap();
         assert_eq!(analysis.context.iter().sum::<f64>(), 64.0 + 16.0 + 96.0 + 96.0);
     }
 
@@ -251,13 +281,11 @@ mod tests {
             (r#"{"input_length": 513, "hash_ids": [1, 2, 3]}"#, "with --block-size"),
             (r#"{"input_length": -1}"#, "invalid value"),
         ] {
-            match analyze_from(line.as_bytes(), None) {
+            match analyze_lines(line.as_bytes(), None) {
                 Err(Fault::Line(1, reason)) => assert!(reason.contains(words), "{reason}"),
                 other => panic!("{line}: {other:?}"),
             }
         }
-        let other = analyze_from(&b"{\"text\": \"x\"}"[..], None);
-        assert!(matches!(other, Err(Fault::UnknownFormat)), "{other:?}");
     }
 
     #[test]
@@ -299,7 +327,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_analyzed_or_rejected(text in "[\\PC\n]{0,60}", block in 1u32..600) {
-            drop(analyze_from(text.as_bytes(), Some(block)));
+            drop(analyze_lines(text.as_bytes(), Some(block)));
         }
     }
 }

@@ -3,32 +3,57 @@
 //!
 //! A line has `session_id` and `turns`, and may have `pre_session_spawns` and `context_mode`. A turn
 //! has `messages`, which are sent after the messages and responses of the turns before it, and may
-//! have `model`, `max_tokens`, `tools`, `extra`, `delay` in milliseconds, `forks` and `spawns`. A
-//! *fork* continues with the messages and responses of its parent; a *spawn* begins anew.
+//! have `model`, `max_tokens`, `tools`, `extra`, `delay` and `timestamp` in milliseconds, `forks` and
+//! `spawns`. A *fork* continues with the messages and responses of its parent; a *spawn* begins anew.
+//!
+//! Lines are read here, and written by [`super::write::dag`].
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::jsonl::{delay, from_object};
 use super::lines::Lines;
 use super::mooncake::{check_messages, checked_tools};
+use super::trace::{TimeUnit, instant};
 use super::{Fault, Loaded};
 use crate::dataset::{Branch, Conversation, Turn};
+use crate::setting::named;
 
-#[derive(Deserialize)]
+/// A conversation.
+#[derive(Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
-    session_id: String,
+pub(super) struct Line {
+    pub(super) session_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) context_mode: Option<ContextMode>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) pre_session_spawns: Vec<String>,
     #[serde(default)]
-    turns: Vec<TurnMembers>,
-    #[serde(default)]
-    pre_session_spawns: Vec<String>,
-    context_mode: Option<String>,
+    pub(super) turns: Vec<TurnMembers>,
+}
+
+/// What the messages of a turn are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ContextMode {
+    /// Those after the response to the turn before, which is that of the run.
+    DeltasWithoutResponses,
+    /// Those after the request of the turn before, with the recorded response.
+    DeltasWithResponses,
+    /// All messages of the request.
+    MessageArrayWithResponses,
+}
+
+named! {
+    ContextMode {
+        "deltas_without_responses" => DeltasWithoutResponses,
+        "deltas_with_responses" => DeltasWithResponses,
+        "message_array_with_responses" => MessageArrayWithResponses,
+    }
 }
 
 /// The member that tells another kind of line.
@@ -38,48 +63,61 @@ struct Kind {
     orchestrator: bool,
 }
 
-#[derive(Deserialize)]
+/// A turn.
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct TurnMembers {
-    messages: Box<RawValue>,
-    model: Option<String>,
-    max_tokens: Option<u32>,
-    tools: Option<Box<RawValue>>,
-    extra: Option<Map<String, Value>>,
-    #[serde(default)]
-    forks: Vec<Fork>,
-    #[serde(default)]
-    spawns: Vec<Spawn>,
-    delay: Option<f64>,
+pub(super) struct TurnMembers {
+    /// Milliseconds on the time axis of the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timestamp: Option<f64>,
+    /// Milliseconds after the response to the turn before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) delay: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<String>,
+    pub(super) messages: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tools: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) extra: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) forks: Vec<Fork>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) spawns: Vec<Spawn>,
 }
 
-#[derive(Deserialize)]
+/// A conversation that continues this one.
+#[derive(Deserialize, Serialize)]
 #[serde(untagged, expecting = "a fork must be a session ID, or an object with `child`")]
-enum Fork {
+pub(super) enum Fork {
     Plain(String),
     Settled(SettledFork),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct SettledFork {
-    child: String,
+pub(super) struct SettledFork {
+    pub(super) child: String,
     #[serde(default)]
-    background: bool,
+    pub(super) background: bool,
 }
 
-#[derive(Deserialize)]
+/// A conversation that begins anew.
+#[derive(Deserialize, Serialize)]
 #[serde(untagged, expecting = "a spawn must be a session ID, or an object with `children`")]
-enum Spawn {
+pub(super) enum Spawn {
     Plain(String),
     Settled(SettledSpawn),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct SettledSpawn {
-    children: Vec<String>,
-    join_at: Option<usize>,
+pub(super) struct SettledSpawn {
+    pub(super) children: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) join_at: Option<usize>,
 }
 
 /// A conversation that another one starts.
@@ -128,16 +166,8 @@ fn node(number: u64, text: &str) -> Result<Node, String> {
     if line.session_id.is_empty() || line.turns.is_empty() {
         return Err("`session_id` and `turns` must not be empty".to_owned());
     }
-    let standalone_turns = match line.context_mode.as_deref() {
-        None | Some("deltas_without_responses") => false,
-        Some("message_array_with_responses") => true,
-        Some(other) => {
-            return Err(format!(
-                "context_mode {other:?} is not supported; expected deltas_without_responses or \
-                 message_array_with_responses"
-            ));
-        }
-    };
+    let standalone_turns = line.context_mode == Some(ContextMode::MessageArrayWithResponses);
+    let has_responses = line.context_mode == Some(ContextMode::DeltasWithResponses);
     let mut children: Vec<Child> = line
         .pre_session_spawns
         .into_iter()
@@ -154,7 +184,8 @@ fn node(number: u64, text: &str) -> Result<Node, String> {
             return Err(wrong(why.to_owned()));
         }
         has_system |= is_system;
-        turns.push(turn(members, index, count, &mut children).map_err(wrong)?);
+        let turn = turn(members, index, count, &mut children).map_err(wrong)?;
+        turns.push(Turn { answer_is_recorded: has_responses, ..turn });
     }
     let mut seen = HashSet::new();
     if let Some(twice) = children.iter().find(|child| !seen.insert((&child.id, child.after))) {
@@ -216,6 +247,7 @@ fn turn(
         max_tokens: members.max_tokens,
         extra: members.extra.unwrap_or_default().into_iter().collect(),
         delay: delay(members.delay)?,
+        timestamp: members.timestamp.map(|at| instant(at, TimeUnit::Milliseconds)).transpose()?,
         ..Turn::default()
     })
 }

@@ -4,12 +4,14 @@
 //! of 512 tokens that it shares with other prompts), `text_input`, `messages` and `payload`. It may
 //! have `output_length`, `timestamp` and `delay` in milliseconds, `extra` with further members of the
 //! body, and `session_id`. Lines with the same `session_id` are the turns of one conversation.
+//!
+//! Lines are read here, and written by [`super::write::mooncake`].
 
 use std::collections::HashMap;
 use std::io::BufRead;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -21,7 +23,7 @@ use super::{Fault, Loaded, inputs_json};
 use crate::dataset::{Conversation, Turn};
 
 /// Tokens of a block in the published traces.
-pub(super) const BLOCK_TOKENS: u32 = 512;
+pub(crate) const BLOCK_TOKENS: u32 = 512;
 
 const KNOWN: &[&str] = &[
     "type",
@@ -42,23 +44,35 @@ const KNOWN: &[&str] = &[
 /// Members that change the request and are not supported yet.
 const UNSUPPORTED: [&str; 1] = ["context_mode"];
 
-#[derive(Deserialize)]
-struct Line {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    timestamp: Option<f64>,
-    delay: Option<f64>,
-    session_id: Option<String>,
-    input_length: Option<u32>,
-    #[serde(default)]
-    hash_ids: Option<Vec<HashId>>,
-    text_input: Option<String>,
-    messages: Option<Box<RawValue>>,
-    tools: Option<Box<RawValue>>,
-    payload: Option<Box<RawValue>>,
-    output_length: Option<u32>,
-    message_mode: Option<String>,
-    extra: Option<Map<String, Value>>,
+/// A request.
+#[derive(Default, Deserialize, Serialize)]
+pub(super) struct Line {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timestamp: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) delay: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) input_length: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_length: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) hash_ids: Option<Vec<HashId>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text_input: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) messages: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tools: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) payload: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message_mode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) extra: Option<Map<String, Value>>,
 }
 
 /// A line that is used, and its prompt if it has a length.

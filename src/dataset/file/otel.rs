@@ -57,7 +57,9 @@ struct Recorded {
 
 impl<'a> Traces<'a> {
     pub(super) fn new(trace: Trace<'a>, settings: &TraceSettings) -> Self {
-        let outputs = settings.replay_outputs.unwrap_or(ReplayOutputs::Live);
+        let default =
+            if settings.prefers_recorded { ReplayOutputs::Recorded } else { ReplayOutputs::Live };
+        let outputs = settings.replay_outputs.unwrap_or(default);
         Self { trace, outputs, collected: Collected::default() }
     }
 

@@ -25,6 +25,7 @@ fn help_of_every_command() {
             "ab",
             "capacity",
             "anonymize",
+            "convert",
             "plot",
             "metrics",
             "man",

@@ -147,8 +147,25 @@ fn faults_are_named() {
         }
     }
     let mut odd = a();
-    odd["context_mode"] = json!("deltas_with_responses");
-    assert!(matches!(load(&[odd]), Err(Fault::Line(1, why)) if why.contains("is not supported")));
+    odd["context_mode"] = json!("deltas");
+    assert!(matches!(load(&[odd]), Err(Fault::Line(1, why)) if why.contains("unknown value")));
+}
+
+#[test]
+fn recorded_responses_are_messages_of_the_next_turn() {
+    let answered = json!([{"role": "assistant", "content": "r"}, {"role": "user", "content": "2"}]);
+    let mut recorded = session("a", &[plain("1"), json!({"messages": answered})]);
+    recorded["context_mode"] = json!("deltas_with_responses");
+    let forked = turn("1", json!({"forks": ["b"], "timestamp": 1500}));
+    let mut parent = session("c", &[forked]);
+    parent["context_mode"] = json!("deltas_with_responses");
+    let fork = session("b", &[json!({"messages": answered})]);
+    let read = load(&[recorded, parent, fork]).unwrap();
+    assert!(read[0].turns[0].answer_is_recorded && !read[0].standalone_turns);
+    assert_eq!(read[1].turns[0].timestamp, Some(Nanos(1_500_000_000)));
+    // The fork has the recorded response of its parent, but its own are those of the run.
+    let recorded: Vec<bool> = read[2].turns.iter().map(|turn| turn.answer_is_recorded).collect();
+    assert_eq!(recorded, [true, false]);
 }
 
 proptest! {

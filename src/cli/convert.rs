@@ -1,0 +1,57 @@
+//! The arguments of `aiperf anonymize` and `aiperf convert`.
+
+#![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::value::{choice, positive};
+use crate::dataset::FileFormat;
+use crate::dataset::anonymous::Names;
+use crate::dataset::file::write::{AnonymousFormat, Format};
+
+/// What is read, and what is written.
+#[derive(Debug, Args)]
+pub(crate) struct Files {
+    /// Dataset file, or directory of such files
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    /// File for the result
+    #[arg(value_name = "OUT")]
+    pub(crate) output: PathBuf,
+    /// Format of the input [default: detected]
+    #[arg(long, value_name = "TYPE", value_parser = choice::<FileFormat>())]
+    pub(crate) custom_dataset_type: Option<FileFormat>,
+    /// Tokenizer that counts tokens, as for aiperf profile
+    #[arg(long, value_name = "NAME", default_value = "builtin")]
+    pub(crate) tokenizer: String,
+}
+
+/// The trace to anonymize.
+#[derive(Debug, Args)]
+pub struct Anonymize {
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// Format of the result
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<AnonymousFormat>(),
+        default_value = "weka_trace")]
+    pub(crate) to: AnonymousFormat,
+    /// Number of tokens in a block; prompts have whole blocks in common [default: 64; 512 for a
+    /// Mooncake trace]
+    #[arg(long, value_name = "TOKENS", value_parser = positive)]
+    pub(crate) block_size: Option<u64>,
+    /// Names that stay as they are; others are numbered
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = choice::<Names>())]
+    pub(crate) keep: Vec<Names>,
+}
+
+/// The trace to write in another format.
+#[derive(Debug, Args)]
+pub struct Convert {
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// Format of the result; for a trace without texts, use aiperf anonymize
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>())]
+    pub(crate) to: Format,
+}
