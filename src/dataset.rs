@@ -37,7 +37,7 @@ pub use self::account::{Account, Conversations, LeftOut, Pool, Sent};
 pub use self::cache_bust::CacheBust;
 pub use self::corpus::Corpus;
 pub(crate) use self::file::{
-    Sessions, TraceAnalysis, analyze as analyze_trace, inline, read_recorded,
+    Sessions, TraceAnalysis, Tree, analyze as analyze_trace, inline, read_recorded,
 };
 pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};

@@ -1,6 +1,6 @@
 //! Pictures of runs: the HTML page, and files of charts.
 //!
-//! `run` and `cells` describe the charts of a run and of several; `page` and `plot` draw the descriptions without knowing
+//! `run` and `cells` describe the charts of a run and of several, and `trace` those of a trace; `page` and `plot` draw the descriptions without knowing
 //! a metric.
 
 mod cells;
@@ -15,6 +15,7 @@ mod sample;
 mod server;
 mod theme;
 mod timeline;
+mod trace;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use parquet::errors::ParquetError;
 
 use crate::artifacts::WriteFailure;
 use crate::artifacts::layout::Layout;
+use crate::dataset::TraceAnalysis;
 use crate::multi_run::GroupResults;
 use crate::platform::replace::replace;
 use crate::run::RunReport;
@@ -87,9 +89,17 @@ pub(crate) fn write_group(
     }
 }
 
+/// Writes the page of the trace `name` to `path`.
+pub(crate) fn write_trace(path: &Path, name: &str, analysis: &TraceAnalysis) -> io::Result<()> {
+    write_document(path, &trace::document(name, analysis))
+}
+
+fn write_document(path: &Path, document: &Document) -> io::Result<()> {
+    replace(path, |out| page::write(&mut io::BufWriter::new(out), document))
+}
+
 fn write(path: PathBuf, document: &Document) -> Result<PathBuf, WriteFailure> {
-    let page = |out: &mut dyn io::Write| page::write(&mut io::BufWriter::new(out), document);
-    match replace(&path, page) {
+    match write_document(&path, document) {
         Ok(()) => Ok(path),
         Err(error) => Err(WriteFailure { path, error: error.to_string() }),
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::gates;
 use super::outcome::Outcome;
 use crate::cli::AnalyzeTrace;
 use crate::console::{self, Style};
@@ -19,8 +20,11 @@ use crate::tokenizer::TokenCounter;
 
 const COLUMNS: [&str; 8] = ["Metric", "Mean", "Std Dev", "Min", "P25", "Median", "P75", "Max"];
 
-/// Prints the analysis, and writes it to a file if `asked` names one.
+/// Prints the analysis, and writes it and its page to the files that `asked` names.
 pub(super) fn analyze(asked: &AnalyzeTrace, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    if let Some(page) = &asked.page {
+        gates::check_file(page, "--html")?;
+    }
     let counter = TokenCounter::builtin();
     let analysis = dataset::analyze_trace(&asked.file, asked.block_tokens, &counter)?;
     out.write_all(rendered(&analysis, terminal_style()).as_bytes())?;
@@ -28,6 +32,12 @@ pub(super) fn analyze(asked: &AnalyzeTrace, out: &mut impl Write) -> anyhow::Res
         write(path, &format!("{:#}\n", report(&analysis)))
             .with_context(|| format!("cannot write {}", path.display()))?;
         writeln!(out, "\nAnalysis report saved to {}", path.display())?;
+    }
+    if let Some(page) = &asked.page {
+        let name = asked.file.file_name().unwrap_or(asked.file.as_os_str()).to_string_lossy();
+        crate::report::write_trace(page, &name, &analysis)
+            .with_context(|| format!("cannot write {}", page.display()))?;
+        writeln!(out, "\nPage saved to {}", page.display())?;
     }
     Ok(Outcome::Done)
 }
@@ -52,9 +62,9 @@ fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
     let none = Sessions::default();
     let sessions = analysis.sessions.as_ref().unwrap_or(&none);
     let of_sessions = [
-        ("Turns per Session", &sessions.turns),
-        ("Sub-Agents per Session", &sessions.agents),
-        ("Time between Sessions (s)", &sessions.gaps),
+        ("Turns per Session", &sessions.each(|tree| tree.turns)),
+        ("Sub-Agents per Session", &sessions.each(|tree| tree.agents)),
+        ("Time between Sessions (s)", &sessions.gaps()),
     ];
     let of_sessions = of_sessions.into_iter().filter(|(_, values)| !values.is_empty());
     let rows = [
@@ -71,12 +81,12 @@ fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
     });
     let count = |count: u64| console::count(count);
     let heading = analysis.sessions.as_ref().map(|sessions| {
-        let burstiness = burstiness(&sessions.gaps);
+        let burstiness = sessions.variation();
         let burstiness = burstiness.map(|cv| format!("\nArrivals:         {}", arrivals(cv)));
         format!(
             "Sessions:         {}\nDepth of trees:   {}{}\n",
-            count(sessions.turns.len() as u64),
-            count(sessions.depth),
+            count(sessions.trees.len() as u64),
+            count(sessions.depth()),
             burstiness.unwrap_or_default()
         )
     });
@@ -88,14 +98,6 @@ fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
         count(analysis.groups),
         console::figures("Trace Statistics", COLUMNS, rows, style),
     )
-}
-
-/// Returns the coefficient of variation of the times between sessions: 0 if they are equal, 1 if
-/// sessions arrive independently of each other, and more in bursts. `None` without two of them.
-fn burstiness(gaps: &[f64]) -> Option<f64> {
-    let found = statistics(gaps).filter(|_| gaps.len() > 1)?;
-    let mean = found.sum / found.count as f64;
-    (mean > 0.0).then(|| found.std / mean)
 }
 
 /// Describes arrivals with this coefficient of variation.
@@ -148,13 +150,13 @@ fn report(analysis: &TraceAnalysis) -> Value {
         "hit_rate_stats": object(hit_rates),
     });
     if let (Some(sessions), Value::Object(report)) = (&analysis.sessions, &mut report) {
-        let Sessions { turns, agents, depth, gaps } = sessions;
-        report.insert("total_sessions".to_owned(), turns.len().into());
-        report.insert("turns_stats".to_owned(), json!(object(statistics(turns))));
-        report.insert("sub_agents_stats".to_owned(), json!(object(statistics(agents))));
-        report.insert("max_tree_depth".to_owned(), (*depth).into());
-        report.insert("session_gap_seconds_stats".to_owned(), json!(object(statistics(gaps))));
-        report.insert("arrival_variation".to_owned(), json!(burstiness(gaps)));
+        let stats = |values: Vec<f64>| json!(object(statistics(&values)));
+        report.insert("total_sessions".to_owned(), sessions.trees.len().into());
+        report.insert("turns_stats".to_owned(), stats(sessions.each(|tree| tree.turns)));
+        report.insert("sub_agents_stats".to_owned(), stats(sessions.each(|tree| tree.agents)));
+        report.insert("max_tree_depth".to_owned(), sessions.depth().into());
+        report.insert("session_gap_seconds_stats".to_owned(), stats(sessions.gaps()));
+        report.insert("arrival_variation".to_owned(), json!(sessions.variation()));
     }
     report
 }

@@ -31,6 +31,9 @@ pub(super) struct AnalyzeTraceArgs {
     /// The same as OUTPUT
     #[arg(long, value_name = "FILE")]
     output_file: Option<PathBuf>,
+    /// Write a page with charts of the trace, which needs no network and no other file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// A trace to analyze.
@@ -42,6 +45,8 @@ pub struct AnalyzeTrace {
     pub(crate) block_tokens: Option<u32>,
     /// File for the result.
     pub(crate) output: Option<PathBuf>,
+    /// File for the page.
+    pub(crate) page: Option<PathBuf>,
 }
 
 impl AnalyzeTraceArgs {
@@ -51,6 +56,7 @@ impl AnalyzeTraceArgs {
             file: self.file.or(self.input_file).unwrap_or_default(),
             block_tokens: block.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
             output: self.output.or(self.output_file),
+            page: self.html,
         }
     }
 }

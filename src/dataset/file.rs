@@ -22,7 +22,7 @@ mod trace;
 mod weka;
 pub(crate) mod write;
 
-pub(crate) use self::analysis::{Sessions, TraceAnalysis, analyze};
+pub(crate) use self::analysis::{Sessions, TraceAnalysis, Tree, analyze};
 pub(super) use self::prefix_tree::PrefixTree;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use prost::Message as _;
 use serde_json::{Value, json};
 
+use crate::support::left_out::{left_out, python};
 use crate::support::load::mock;
 use crate::support::otlp_receiver::OtlpReceiver;
 use crate::support::run::{Run, aiperf, json_lines, profile};
@@ -70,6 +72,35 @@ fn the_server_receives_the_requests_of_the_recorded_agent() {
                 assert_eq!(&body[member], value, "{name}: {member}");
             }
             assert_eq!(body["model"], "mock-model", "{name}");
+        }
+        assert!(sent[1].get("temperature").is_none(), "{name}");
+    }
+}
+
+/// The same agent, recorded now by the instrumentations as they are published.
+#[test]
+fn the_server_receives_the_requests_of_an_agent_that_is_recorded_now() {
+    let Some(python) = python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record_otel_traces.py");
+    for (name, arguments) in [
+        ("genai", r#"{"location":"Paris"}"#),
+        ("openllmetry", r#"{"location": "Paris"}"#),
+        ("openinference", r#"{"location": "Paris"}"#),
+    ] {
+        let file = directory.path().join(format!("{name}.jsonl"));
+        let output = Command::new(&python).arg(&script).arg(name).arg(&file).output().unwrap();
+        if output.status.code() == Some(77) {
+            left_out(&format!("the Python package of {name}, an instrumentation,"));
+            continue;
+        }
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let sent = replayed(&file, &[]);
+        assert_eq!(sent.len(), 2, "{name}");
+        for (body, expected) in sent.iter().zip(of_agent(arguments, 9)) {
+            for (member, value) in expected.as_object().unwrap() {
+                assert_eq!(&body[member], value, "{name}: {member}");
+            }
         }
         assert!(sent[1].get("temperature").is_none(), "{name}");
     }

@@ -8,6 +8,7 @@ use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use serde_json::{Value, json};
 
+use crate::report_page;
 use crate::support::load::mock;
 use crate::support::python::run_python;
 use crate::support::run::{Run, aiperf, json_lines, profile};
@@ -186,6 +187,18 @@ fn traces_of_any_format_are_analyzed() {
     );
     // One session does not have times between sessions.
     assert!(found["session_gap_seconds_stats"].is_null() && found["arrival_variation"].is_null());
+
+    let page = directory.path().join("new/page.html");
+    let flags = ["--html", page.to_str().unwrap()];
+    let output = aiperf(&["analyze-trace", trace.to_str().unwrap()]).args(flags).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let data = report_page::data(&fs::read_to_string(page).unwrap());
+    let sections = data["sections"].as_array().unwrap().iter();
+    let titles: Vec<&str> = sections.map(|section| section["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["Lengths", "Sharing", "Sessions"]);
+    // The turns, sub-agents, levels and number of the only session.
+    assert_eq!(data["sections"][2]["tables"][0]["rows"], json!([[3, 2, 1, 1]]));
+    assert_eq!(data["figures"][0]["value"], 6.0);
 }
 
 fn user(text: &str) -> Value {

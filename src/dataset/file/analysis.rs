@@ -16,6 +16,7 @@ use super::{
 };
 use crate::dataset::anonymous::Anonymizer;
 use crate::dataset::{Conversation, DatasetError, FileFormat, TraceSettings};
+use crate::statistics::percentile::distribution;
 use crate::tokenizer::TokenCounter;
 
 /// Lengths of the requests of a trace, and what a prefix cache that keeps everything would find.
@@ -45,14 +46,47 @@ pub(crate) struct TraceAnalysis {
 /// The conversations of a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Sessions {
-    /// Number of requests of each, without those of its sub-agents.
-    pub(crate) turns: Vec<f64>,
-    /// Number of sub-agents of each, at any depth.
-    pub(crate) agents: Vec<f64>,
-    /// Number of levels of sub-agents of the deepest tree.
+    /// What each starts.
+    pub(crate) trees: Vec<Tree>,
+    /// When each starts, in seconds after the earliest one, in order; empty without times.
+    pub(crate) starts: Vec<f64>,
+}
+
+/// A conversation with what it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Tree {
+    /// Number of its requests, without those of its sub-agents.
+    pub(crate) turns: u64,
+    /// Number of its sub-agents, at any depth.
+    pub(crate) agents: u64,
+    /// Number of levels of sub-agents.
     pub(crate) depth: u64,
-    /// Seconds between the starts of conversations, in order; empty without times.
-    pub(crate) gaps: Vec<f64>,
+}
+
+impl Sessions {
+    /// Returns a number of each conversation.
+    pub(crate) fn each(&self, number: fn(&Tree) -> u64) -> Vec<f64> {
+        self.trees.iter().map(|tree| number(tree) as f64).collect()
+    }
+
+    /// Returns the number of levels of sub-agents of the deepest tree.
+    pub(crate) fn depth(&self) -> u64 {
+        self.trees.iter().map(|tree| tree.depth).max().unwrap_or(0)
+    }
+
+    /// Returns the seconds between the starts of conversations, in order.
+    pub(crate) fn gaps(&self) -> Vec<f64> {
+        self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    /// Returns the coefficient of variation of the times between conversations: 0 if they are equal, 1 if
+    /// conversations start independently of each other, and more in bursts. `None` without two of them.
+    pub(crate) fn variation(&self) -> Option<f64> {
+        let gaps = self.gaps();
+        let found = distribution(|| gaps.iter().copied()).filter(|_| gaps.len() > 1)?;
+        let mean = found.sum / found.count as f64;
+        (mean > 0.0).then(|| found.std / mean)
+    }
 }
 
 /// Collects the prompts of a trace.
@@ -74,23 +108,24 @@ impl Prompts {
         self.all.push((input_tokens, blocks));
     }
 
-    /// Adds requests and those of their sub-agents. Returns the number of sub-agents and of their levels.
-    fn add_all(&mut self, entries: &[Entry]) -> (u64, u64) {
-        let (mut agents, mut depth) = (0, 0);
+    /// Adds requests and those of their sub-agents.
+    fn add_all(&mut self, entries: &[Entry]) -> Tree {
+        let mut tree = Tree { turns: 0, agents: 0, depth: 0 };
         for entry in entries {
             match entry {
                 Entry::Request(request) => {
+                    tree.turns += 1;
                     let blocks = request.hash_ids.iter().map(|block| HashId::from(*block));
                     self.add(request.input, Some(request.output), blocks.collect());
                 }
                 Entry::Agent(agent) => {
-                    let (inner, levels) = self.add_all(&agent.requests);
-                    agents += 1 + inner;
-                    depth = depth.max(1 + levels);
+                    let inner = self.add_all(&agent.requests);
+                    tree.agents += 1 + inner.agents;
+                    tree.depth = tree.depth.max(1 + inner.depth);
                 }
             }
         }
-        (agents, depth)
+        tree
     }
 
     /// Returns the analysis of all prompts, whose blocks have `block_tokens` tokens.
@@ -118,18 +153,12 @@ fn analyze_conversations(
 ) -> TraceAnalysis {
     let mut prompts = Prompts::default();
     let mut sessions = Sessions::default();
-    let mut starts = Vec::new();
     let mut anonymizer = Anonymizer::new(conversations, counter, block_tokens, Vec::new());
     for document in anonymizer.documents() {
-        let own = document.entries().iter().filter(|entry| matches!(entry, Entry::Request(_)));
-        sessions.turns.push(own.count() as f64);
-        let (agents, depth) = prompts.add_all(document.entries());
-        sessions.agents.push(agents as f64);
-        sessions.depth = sessions.depth.max(depth);
-        starts.extend(document.start_seconds());
+        sessions.trees.push(prompts.add_all(document.entries()));
+        sessions.starts.extend(document.start_seconds());
     }
-    starts.sort_by(f64::total_cmp);
-    sessions.gaps = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    sessions.starts.sort_by(f64::total_cmp);
     TraceAnalysis { sessions: Some(sessions), ..prompts.finish(block_tokens) }
 }
 
@@ -319,9 +348,10 @@ mod tests {
         assert_eq!(analysis.context, [4.0, 0.0, 0.0, 4.0, 2.0]);
         assert_eq!(analysis.hit_rates, [0.0, 0.0, 0.0, 0.5, 0.5]);
         let sessions = analysis.sessions.unwrap();
-        let expected =
-            Sessions { turns: vec![2.0, 1.0], agents: vec![2.0, 0.0], depth: 2, gaps: vec![3.0] };
-        assert_eq!(sessions, expected);
+        let tree = |turns, agents, depth| Tree { turns, agents, depth };
+        assert_eq!(sessions.trees, [tree(2, 2, 2), tree(1, 0, 0)]);
+        assert_eq!((sessions.starts.as_slice(), sessions.gaps()), (&[0.0, 3.0][..], vec![3.0]));
+        assert_eq!((sessions.depth(), sessions.variation()), (2, None));
     }
 
     proptest! {
