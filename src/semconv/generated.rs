@@ -11,6 +11,8 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_CLIENT_FINDING: &str = "aiperf.client.finding";
     /// `aiperf.connection.reused`
     pub(crate) const AIPERF_CONNECTION_REUSED: &str = "aiperf.connection.reused";
+    /// `aiperf.conversation.parent`
+    pub(crate) const AIPERF_CONVERSATION_PARENT: &str = "aiperf.conversation.parent";
     /// `aiperf.dns.cache_hit`
     pub(crate) const AIPERF_DNS_CACHE_HIT: &str = "aiperf.dns.cache_hit";
     /// `aiperf.endpoint.type`

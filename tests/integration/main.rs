@@ -57,6 +57,7 @@ mod modes;
 mod network_latency;
 mod otel_config_file;
 mod otel_replay;
+mod otel_round_trip;
 mod otlp_file;
 mod phases;
 mod plots;

@@ -85,7 +85,7 @@ fn the_server_receives_the_requests_of_an_agent_that_is_recorded_now() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record_otel_traces.py");
     for (name, arguments) in [
         ("genai", r#"{"location":"Paris"}"#),
-        ("openllmetry", r#"{"location": "Paris"}"#),
+        ("openllmetry", r#"{"location":"Paris"}"#),
         ("openinference", r#"{"location": "Paris"}"#),
     ] {
         let file = directory.path().join(format!("{name}.jsonl"));

@@ -189,6 +189,7 @@ def _check_attributes(report, records, own):
             "aiperf.request.id": metadata["x_request_id"],
             "gen_ai.conversation.id": metadata["x_correlation_id"],
             "aiperf.session.number": metadata["session_num"],
+            "aiperf.conversation.parent": metadata.get("parent_correlation_id"),
             "aiperf.turn.index": metadata["turn_index"],
             "aiperf.benchmark_phase": metadata["benchmark_phase"],
             "error.type": (record["error"] or {}).get("error_type"),

@@ -172,6 +172,11 @@ impl SpanBuilder<'_> {
         put(attribute::GEN_AI_CONVERSATION_ID, Some(text(&record.correlation_id)));
         put(attribute::AIPERF_REQUEST_ID, Some(text(&record.request_id)));
         put(attribute::AIPERF_SESSION_NUMBER, int(record.turn.session));
+        let parent = record.ancestry.filter(|ancestry| ancestry.depth > 0);
+        put(
+            attribute::AIPERF_CONVERSATION_PARENT,
+            parent.map(|ancestry| ancestry.parent.to_string().into()),
+        );
         put(attribute::AIPERF_TURN_INDEX, int(record.turn.turn as u64));
         let latency = scalar(tag::REQUEST_LATENCY).filter(|_| observation.error.is_none());
         put(attribute::AIPERF_REQUEST_LATENCY, latency.map(|ns| (ns / 1e9).into()));

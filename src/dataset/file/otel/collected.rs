@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::call::{Call, Pool, Said};
 use super::dialect::{self, Content, Kind};
-use super::span::{Event, Item, Span, count};
+use super::span::{Event, Item, Span, count, text};
 use crate::semconv::attribute;
 
 /// Attributes that have all messages of a request.
@@ -42,6 +42,8 @@ pub(super) struct Collected {
     pub(super) counts: Counts,
     /// The conversation within a session of aiperf's own traces, by span.
     own_conversations: HashMap<u64, u64>,
+    /// The conversation that started another one of them.
+    own_parents: HashMap<u64, u64>,
 }
 
 /// What was noticed.
@@ -112,6 +114,9 @@ impl Collected {
                 if let Some(name) = named {
                     let name = u64::from(self.pool.number(name));
                     self.own_conversations.insert(span.key, name);
+                    let parent = text(&span.attributes, &[attribute::AIPERF_CONVERSATION_PARENT]);
+                    let parent = parent.map(|parent| u64::from(self.pool.number(parent)));
+                    self.own_parents.extend(parent.map(|parent| (name, parent)));
                 }
                 let instance = span.instance.as_deref().unwrap_or_default();
                 Some(self.pool.number(&format!("{instance} {number}")))
@@ -226,7 +231,10 @@ impl Collected {
 
     fn actors(&self, key: u64) -> Vec<u64> {
         if let Some(conversation) = self.own_conversations.get(&key) {
-            return vec![*conversation];
+            let parent = |of: &u64| self.own_parents.get(of).copied();
+            return std::iter::successors(Some(*conversation), parent)
+                .take(MAX_ANCESTORS)
+                .collect();
         }
         let mut actors: Vec<(u64, Node)> =
             self.ancestors(key).filter(|(_, node)| node.is_actor()).collect();

@@ -419,6 +419,44 @@ fn own_traces_have_the_sessions_that_were_sent() {
     }
 }
 
+/// Two sub-agents beside each other, of which the first has a response before the second begins: with the
+/// conversation that started them, neither is taken for one that the other started.
+#[test]
+fn own_traces_have_the_conversation_that_started_another_one() {
+    use crate::semconv::attribute;
+
+    let mut spans = Vec::new();
+    for (conversation, parent, times) in [
+        ("m", "", (0.0, 1.0)),
+        ("a", "m", (1.1, 1.2)),
+        ("b", "m", (1.3, 1.4)),
+        ("inner", "b", (1.5, 1.6)),
+        ("a", "m", (1.5, 1.7)),
+        ("b", "m", (1.8, 1.9)),
+        ("m", "", (2.0, 3.0)),
+    ] {
+        let attributes = json!({
+            attribute::GEN_AI_CONVERSATION_ID: conversation,
+            attribute::AIPERF_CONVERSATION_PARENT: parent,
+            attribute::AIPERF_SESSION_NUMBER: 0,
+            attribute::GEN_AI_USAGE_INPUT_TOKENS: 9,
+            attribute::GEN_AI_USAGE_OUTPUT_TOKENS: 7,
+        });
+        let mut span = call(1, 0, times, attributes);
+        span["traceId"] = format!("{:032x}", spans.len() + 1).into();
+        spans.push(span);
+    }
+    let loaded = loaded(&file(&spans));
+    let all = &loaded.conversations;
+    let facts = |at: usize| -> Vec<_> {
+        let branches = all[at].branches.iter();
+        branches.map(|it| (it.conversation, it.after, it.join)).collect()
+    };
+    assert_eq!(all.iter().map(|it| it.turns.len()).collect::<Vec<_>>(), [2, 2, 2, 1]);
+    assert_eq!(facts(0), [(1, Some(0), Some(1)), (2, Some(0), Some(1))]);
+    assert_eq!((facts(1), facts(2)), (vec![], vec![(3, Some(0), Some(1))]));
+}
+
 /// What is compared between two readings.
 fn shown(loaded: &Loaded) -> Vec<String> {
     loaded.conversations.iter().map(|conversation| format!("{conversation:?}")).collect()
