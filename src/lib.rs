@@ -49,6 +49,8 @@ pub mod transport;
 
 pub mod runner;
 
+pub mod otlp_receiver;
+
 pub mod metrics;
 
 pub mod multi_run;

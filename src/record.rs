@@ -3,6 +3,7 @@
 //! A failed or cancelled request also has a record. Its `error` names the cause, and everything
 //! received until then is kept.
 
+mod server_span;
 mod trace;
 mod trace_context;
 mod wire;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use server_span::{OriginalSpan, ServerSpan};
 pub use trace::{ArrivalClock, HttpTrace};
 pub(crate) use trace_context::{TraceContext, TraceFlags, TraceShare};
 
@@ -132,6 +134,9 @@ pub struct RequestRecord {
     /// Error of the request as far as the transport knows it; bodies are parsed later.
     #[serde(with = "wire::error")]
     pub error: Option<RequestError>,
+    /// Spans that the servers have sent about the request; they are added after the queue.
+    #[serde(skip)]
+    pub server_spans: Vec<ServerSpan>,
 }
 
 impl RequestRecord {

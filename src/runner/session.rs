@@ -410,6 +410,7 @@ impl PhaseWorker {
             error: exchange.error,
             body: exchange.body,
             trace: exchange.trace,
+            server_spans: Vec::new(),
         }
     }
 }

@@ -39,6 +39,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         status: None,
         body: ResponseBody::default(),
         trace: HttpTrace::default(),
+        server_spans: Vec::new(),
         retry_count: 0,
         cancelled_at: None,
         error: None,

@@ -1,0 +1,300 @@
+//! The spans that have arrived, by trace, until a record claims them.
+//!
+//! Spans arrive before the record of their request exists, and so do those of strangers. Which are
+//! ours is told by arithmetic: the ID of a request's span follows from its trace ID, so that a span
+//! whose parent has that ID belongs to a request of a run. A trace without such a span waits for one
+//! in a smaller place, where strangers displace only each other.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
+
+use uuid::Uuid;
+
+use super::report::Counts;
+use super::wire::{self, Place, Source};
+use crate::record::{OriginalSpan, TraceContext};
+use crate::units::Nanos;
+
+/// Maximum number of bytes of spans whose trace is ours.
+const MAX_OWN: usize = 64 << 20;
+
+/// Maximum number of bytes of spans of other traces.
+const MAX_OTHER: usize = 16 << 20;
+
+/// Maximum size of a span in bytes.
+pub(super) const MAX_SPAN: usize = 256 << 10;
+
+/// Maximum number of spans of a trace.
+const MAX_SPANS: usize = 64;
+
+/// Maximum number of children of the request's span, for which there is room in a full trace.
+const MAX_CHILDREN: usize = 8;
+
+/// Number of claimed traces that are remembered, to recognise spans that arrive too late.
+const REMEMBERED: usize = 1 << 16;
+
+/// Maximum number of services that are told apart.
+const MAX_SERVICES: usize = 16;
+
+/// Bytes that a span takes up besides its own.
+const OVERHEAD: usize = size_of::<Received>() + 64;
+
+/// Attributes with the client's ID of the request.
+const REQUEST_IDS: &[&str] = &["x_request_id", "gen_ai.request.id"];
+
+/// How long a record waits after the first child of its request has arrived, unless all services
+/// have sent their spans. Processes export on their own schedules, by default every five seconds.
+const GRACE: Nanos = Nanos(5_500_000_000);
+
+/// How long it takes until the services of the servers are known, from the first span on.
+const LEARNING: Nanos = Nanos(6_000_000_000);
+
+/// How long a record waits for more spans after those of all services have begun to arrive.
+const SETTLING: Nanos = Nanos(250_000_000);
+
+type TraceId = [u8; 16];
+
+/// The spans that have arrived.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    traces: HashMap<TraceId, Trace>,
+    /// Traces of ours and others, by when they became it; claimed ones may still be in them.
+    own: Ring,
+    other: Ring,
+    /// Traces with other IDs than their requests, by the ID of the request.
+    aliases: HashMap<TraceId, TraceId>,
+    claimed: HashSet<TraceId>,
+    claimed_order: VecDeque<TraceId>,
+    /// Hashes of the services of our traces.
+    services: Vec<u64>,
+    hasher: RandomState,
+    /// When the first span of ours arrived.
+    first_own: Option<Nanos>,
+    counts: Counts,
+}
+
+/// Traces in order, and the bytes of their spans.
+#[derive(Debug, Default)]
+struct Ring {
+    order: VecDeque<TraceId>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Trace {
+    spans: Vec<Received>,
+    bytes: usize,
+    is_own: bool,
+    /// When the first child of the request's span arrived.
+    child_at: Option<Nanos>,
+    /// When the last span arrived.
+    last_at: Nanos,
+    /// The request with this trace, if its ID is another one.
+    request: Option<TraceId>,
+}
+
+#[derive(Debug)]
+struct Received {
+    id: [u8; 8],
+    /// Hash of its service.
+    service: u64,
+    original: OriginalSpan,
+}
+
+impl Table {
+    /// Adds an encoded span, which arrived at `now`; `wall_ns` is the same as wall time. Returns
+    /// false for a span that is not valid.
+    pub(super) fn add(&mut self, source: &Source, span: &[u8], now: Nanos, wall_ns: u64) -> bool {
+        self.counts.spans_received += 1;
+        let Ok(place) = wire::place(span) else {
+            self.counts.malformed += 1;
+            return false;
+        };
+        if span.len() + source.resource.len() + source.scope.len() > MAX_SPAN {
+            self.counts.dropped += 1;
+        } else if self.claimed.contains(&place.trace) {
+            self.counts.late += 1;
+        } else {
+            self.keep(source, span, place, (now, wall_ns));
+        }
+        true
+    }
+
+    /// Counts a span that cannot be read.
+    pub(super) fn add_malformed(&mut self) {
+        self.counts.spans_received += 1;
+        self.counts.malformed += 1;
+    }
+
+    /// Counts a request that cannot be read, or is too large.
+    pub(super) fn add_malformed_request(&mut self) {
+        self.counts.malformed_requests += 1;
+    }
+
+    /// Counts a request with metrics or logs.
+    pub(super) fn add_other_signal(&mut self) {
+        self.counts.other_signals += 1;
+    }
+
+    fn keep(&mut self, source: &Source, span: &[u8], place: Place, (now, wall_ns): (Nanos, u64)) {
+        let context = TraceContext::of(Uuid::from_bytes(place.trace));
+        let is_child = place.parent == context.span_id;
+        let trace = self.traces.entry(place.trace).or_default();
+        if trace.spans.iter().any(|other| other.id == place.span) {
+            self.counts.duplicates += 1;
+            return;
+        }
+        let room = if is_child { MAX_SPANS + MAX_CHILDREN } else { MAX_SPANS };
+        if trace.spans.len() >= room {
+            self.counts.dropped += 1;
+            return;
+        }
+        let is_new = trace.spans.is_empty();
+        // Other IDs matter only where the trace is not that of the request.
+        let request = (!is_child && !trace.is_own).then(|| request_id(span)).flatten();
+        let request = request.filter(|request| *request != place.trace);
+        let becomes_own = !trace.is_own && is_child;
+        let service = self.hasher.hash_one(wire::service(&source.resource));
+        let bytes = span.len() + source.resource.len() + source.scope.len() + OVERHEAD;
+        let Source { resource, scope } = source.clone();
+        let original = OriginalSpan { resource, scope, span: span.into() };
+        trace.spans.push(Received { id: place.span, service, original });
+        trace.last_at = now;
+        if is_child || request.is_some() {
+            trace.child_at.get_or_insert(now);
+        }
+        let before = trace.bytes;
+        trace.bytes += bytes;
+        if request.is_some() && trace.request.is_none() {
+            trace.request = request;
+            self.aliases.extend(request.map(|request| (request, place.trace)));
+        }
+        if is_child || request.is_some() {
+            self.first_own.get_or_insert(now);
+        }
+        if becomes_own {
+            trace.is_own = true;
+            if !is_new {
+                self.other.bytes -= before;
+            }
+            self.own.bytes += trace.bytes;
+            self.own.order.push_back(place.trace);
+        } else if trace.is_own {
+            self.own.bytes += bytes;
+        } else {
+            self.other.bytes += bytes;
+            if is_new {
+                self.other.order.push_back(place.trace);
+            }
+        }
+        if trace.is_own {
+            for received in &trace.spans {
+                let services = &mut self.services;
+                if services.len() < MAX_SERVICES && !services.contains(&received.service) {
+                    services.push(received.service);
+                }
+            }
+            let delay = Nanos(wall_ns.saturating_sub(place.end_ns));
+            self.counts.longest_delay = self.counts.longest_delay.max(delay);
+        }
+        self.make_room();
+    }
+
+    /// Drops the oldest traces of a ring that is too large.
+    fn make_room(&mut self) {
+        while self.other.bytes > MAX_OTHER
+            && let Some(oldest) = self.other.order.pop_front()
+        {
+            if self.traces.get(&oldest).is_some_and(|trace| !trace.is_own) {
+                self.counts.foreign += self.remove(oldest).len() as u64;
+            }
+        }
+        while self.own.bytes > MAX_OWN
+            && let Some(oldest) = self.own.order.pop_front()
+        {
+            self.counts.dropped += self.remove(oldest).len() as u64;
+        }
+        // What was claimed stays in the rings; each is cleaned when half of it is needless.
+        let traces = &self.traces;
+        for (ring, is_own) in [(&mut self.own, true), (&mut self.other, false)] {
+            if ring.order.len() > 2 * traces.len() + 1024 {
+                ring.order.retain(|id| traces.get(id).is_some_and(|trace| trace.is_own == is_own));
+            }
+        }
+    }
+
+    /// Removes a trace and returns its spans.
+    fn remove(&mut self, id: TraceId) -> Vec<Received> {
+        let Some(trace) = self.traces.remove(&id) else { return Vec::new() };
+        let ring = if trace.is_own { &mut self.own } else { &mut self.other };
+        ring.bytes -= trace.bytes;
+        if let Some(request) = trace.request
+            && self.aliases.get(&request) == Some(&id)
+        {
+            self.aliases.remove(&request);
+        }
+        trace.spans
+    }
+
+    /// Returns the ID of the trace of a request.
+    fn trace_of(&self, request: Uuid) -> TraceId {
+        let id = request.into_bytes();
+        if self.traces.contains_key(&id) { id } else { self.aliases.get(&id).copied().unwrap_or(id) }
+    }
+
+    /// Returns whether the spans of a request have arrived, as far as can be known at `now`.
+    pub(super) fn is_complete(&self, request: Uuid, now: Nanos) -> bool {
+        let Some(trace) = self.traces.get(&self.trace_of(request)) else { return false };
+        let has_learned = self.first_own.is_some_and(|first| now.since(first) >= LEARNING);
+        let has = |service: &u64| trace.spans.iter().any(|span| span.service == *service);
+        let has_settled = now.since(trace.last_at) >= SETTLING;
+        trace.child_at.is_some() && has_learned && has_settled && self.services.iter().all(has)
+            // Without a child, one between the client and the server does not export its spans.
+            || now.since(trace.child_at.unwrap_or(trace.last_at)) >= GRACE
+    }
+
+    /// Removes the spans of a request.
+    pub(super) fn claim(&mut self, request: Uuid) -> Vec<OriginalSpan> {
+        let id = self.trace_of(request);
+        let spans = self.remove(id);
+        self.remember(id);
+        self.counts.joined += spans.len() as u64;
+        spans.into_iter().map(|span| span.original).collect()
+    }
+
+    fn remember(&mut self, id: TraceId) {
+        if self.claimed.insert(id) {
+            self.claimed_order.push_back(id);
+        }
+        if self.claimed_order.len() > REMEMBERED
+            && let Some(oldest) = self.claimed_order.pop_front()
+        {
+            self.claimed.remove(&oldest);
+        }
+    }
+
+    /// Returns what has been counted; spans that wait for a record are those of strangers.
+    pub(super) fn counts(&self) -> Counts {
+        let waiting: usize = self.traces.values().map(|trace| trace.spans.len()).sum();
+        Counts { foreign: self.counts.foreign + waiting as u64, ..self.counts }
+    }
+
+    /// Returns the bytes of all spans.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.own.bytes + self.other.bytes
+    }
+}
+
+/// Returns the client's ID of the request in the attributes of a span. vLLM puts it between the kind
+/// of the answer and the number of the prompt, as in `cmpl-<ID>-0`.
+fn request_id(span: &[u8]) -> Option<TraceId> {
+    wire::first_text(span, REQUEST_IDS, |text| {
+        let text = text.strip_prefix("chatcmpl-").or(text.strip_prefix("cmpl-")).unwrap_or(text);
+        let id = text.get(..uuid::fmt::Hyphenated::LENGTH)?;
+        Uuid::try_parse(id).ok().map(Uuid::into_bytes)
+    })
+}
+
+#[cfg(test)]
+mod tests;

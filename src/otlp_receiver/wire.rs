@@ -1,0 +1,305 @@
+//! Finds the spans in an encoded `ExportTraceServiceRequest`, without copies.
+//!
+//! A message of two bytes would decode to a struct of hundreds. Requests are therefore walked field
+//! by field, and a span is decoded once a record of this run has claimed it.
+
+use std::sync::Arc;
+
+use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
+use prost::Message as _;
+use prost::encoding::{WireType, decode_key, decode_varint, encode_key, encode_varint};
+use serde_json::{Map, Value};
+
+use opentelemetry_proto::tonic::common::v1::AnyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+
+use crate::record::{OriginalSpan, ServerSpan};
+
+/// Maximum length of an attribute that is a text, in bytes.
+const MAX_TEXT: usize = 256;
+
+/// Maximum number of attributes, and of events, of a span.
+const MAX_ENTRIES: usize = 64;
+
+/// The list of a request, of a resource and of a scope: their numbers in protobuf.
+const RESOURCE_SPANS: u32 = 1;
+const SCOPE_SPANS: u32 = 2;
+const SPANS: u32 = 2;
+
+/// The bytes are not the message that they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the request is not an ExportTraceServiceRequest in protobuf")]
+pub(super) struct Malformed;
+
+/// What the spans of a scope have in common: the fields of the resource and of the scope, encoded,
+/// without what they contain.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) resource: Arc<[u8]>,
+    pub(super) scope: Arc<[u8]>,
+}
+
+/// A field of a message.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    /// A varint, or a fixed number.
+    Number(u64),
+    /// A text, bytes, or a message.
+    Bytes(&'a [u8]),
+}
+
+/// Gives each span of the request `body` to `sink`, with its source.
+///
+/// # Errors
+///
+/// If the bytes are not valid protobuf. The spans before them have been given.
+pub(super) fn each_span(body: &[u8], sink: &mut dyn FnMut(&Source, &[u8])) -> Result<(), Malformed> {
+    each_nested(body, RESOURCE_SPANS, &mut |resource_spans| {
+        let resource: Arc<[u8]> = without(resource_spans, SCOPE_SPANS)?.into();
+        each_nested(resource_spans, SCOPE_SPANS, &mut |scope_spans| {
+            let scope = without(scope_spans, SPANS)?.into();
+            let source = Source { resource: Arc::clone(&resource), scope };
+            each_nested(scope_spans, SPANS, &mut |span| {
+                sink(&source, span);
+                Ok(())
+            })
+        })
+    })
+}
+
+/// Gives each message in the field `wanted` to `sink`.
+fn each_nested<'a>(
+    message: &'a [u8],
+    wanted: u32,
+    sink: &mut dyn FnMut(&'a [u8]) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    each_field(message, &mut |number, content, _| match content {
+        Content::Bytes(bytes) if number == wanted => sink(bytes),
+        Content::Number(_) if number == wanted => Err(Malformed),
+        _ => Ok(()),
+    })
+}
+
+/// Returns `message` without the fields with this number.
+fn without(message: &[u8], unwanted: u32) -> Result<Vec<u8>, Malformed> {
+    let mut rest = Vec::new();
+    each_field(message, &mut |number, _, encoded| {
+        if number != unwanted {
+            rest.extend_from_slice(encoded);
+        }
+        Ok(())
+    })?;
+    Ok(rest)
+}
+
+/// Gives each field of `message` to `sink`: its number, its content, and both as encoded.
+fn each_field<'a>(
+    message: &'a [u8],
+    sink: &mut dyn FnMut(u32, Content<'a>, &'a [u8]) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    let mut rest = message;
+    while !rest.is_empty() {
+        let before = rest;
+        let (number, wire) = decode_key(&mut rest).map_err(|_| Malformed)?;
+        let content = match wire {
+            WireType::Varint => Content::Number(decode_varint(&mut rest).map_err(|_| Malformed)?),
+            WireType::SixtyFourBit => Content::Number(u64::from_le_bytes(*take(&mut rest)?)),
+            WireType::ThirtyTwoBit => Content::Number(u32::from_le_bytes(*take(&mut rest)?).into()),
+            WireType::LengthDelimited => {
+                let length = decode_varint(&mut rest).map_err(|_| Malformed)?;
+                let length = usize::try_from(length).map_err(|_| Malformed)?;
+                let (bytes, after) = rest.split_at_checked(length).ok_or(Malformed)?;
+                rest = after;
+                Content::Bytes(bytes)
+            }
+            WireType::StartGroup | WireType::EndGroup => return Err(Malformed),
+        };
+        let encoded = before.get(..before.len() - rest.len()).unwrap_or_default();
+        sink(number, content, encoded)?;
+    }
+    Ok(())
+}
+
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; N], Malformed> {
+    let (bytes, after) = rest.split_first_chunk().ok_or(Malformed)?;
+    *rest = after;
+    Ok(bytes)
+}
+
+/// What of a span decides where it belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) trace: [u8; 16],
+    pub(super) span: [u8; 8],
+    /// Zeros without a parent.
+    pub(super) parent: [u8; 8],
+    /// Its end, in nanoseconds since the Unix epoch.
+    pub(super) end_ns: u64,
+}
+
+/// Reads the place of an encoded span.
+///
+/// # Errors
+///
+/// If it is not valid protobuf, or its IDs are not.
+pub(super) fn place(span: &[u8]) -> Result<Place, Malformed> {
+    let (mut trace, mut id, mut parent, mut end_ns) = ([0; 16], [0; 8], [0; 8], 0);
+    each_field(span, &mut |number, content, _| {
+        match (number, content) {
+            (1, Content::Bytes(bytes)) => trace = bytes.try_into().map_err(|_| Malformed)?,
+            (2, Content::Bytes(bytes)) => id = bytes.try_into().map_err(|_| Malformed)?,
+            (4, Content::Bytes([])) => parent = [0; 8],
+            (4, Content::Bytes(bytes)) => parent = bytes.try_into().map_err(|_| Malformed)?,
+            (8, Content::Number(number)) => end_ns = number,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if trace == [0; 16] || id == [0; 8] {
+        return Err(Malformed);
+    }
+    Ok(Place { trace, span: id, parent, end_ns })
+}
+
+/// Returns the texts of those attributes of an encoded span, in `names`, that have one; the first
+/// that `read` accepts.
+pub(super) fn first_text<T>(
+    span: &[u8],
+    names: &[&str],
+    read: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    const ATTRIBUTES: u32 = 9;
+    let mut found = None;
+    let walked = each_nested(span, ATTRIBUTES, &mut |pair| {
+        if found.is_none()
+            && let Some((name, text)) = text_of(pair)
+            && names.contains(&name)
+        {
+            found = read(text);
+        }
+        Ok(())
+    });
+    walked.ok().and(found)
+}
+
+/// Returns `service.name` of the encoded fields of a resource; empty without one.
+pub(super) fn service(resource_spans: &[u8]) -> &str {
+    const RESOURCE: u32 = 1;
+    const ATTRIBUTES: u32 = 1;
+    let mut service = "";
+    // Without a service, the span is as good.
+    let _ = each_nested(resource_spans, RESOURCE, &mut |resource| {
+        each_nested(resource, ATTRIBUTES, &mut |pair| {
+            if let Some(("service.name", text)) = text_of(pair) {
+                service = text;
+            }
+            Ok(())
+        })
+    });
+    service
+}
+
+/// Returns the name and the value of an encoded attribute, if it is a text.
+fn text_of(pair: &[u8]) -> Option<(&str, &str)> {
+    let (mut name, mut text) = (None, None);
+    each_field(pair, &mut |number, content, _| {
+        match (number, content) {
+            (1, Content::Bytes(bytes)) => name = std::str::from_utf8(bytes).ok(),
+            (2, Content::Bytes(value)) => each_nested(value, 1, &mut |bytes| {
+                text = std::str::from_utf8(bytes).ok();
+                Ok(())
+            })?,
+            _ => {}
+        }
+        Ok(())
+    })
+    .ok()?;
+    name.zip(text)
+}
+
+/// Returns the name of the scope with these encoded fields; empty without one.
+fn scope_name(scope_spans: &[u8]) -> &str {
+    let mut found = "";
+    // Without a name, the span is as good.
+    let _ = each_nested(scope_spans, 1, &mut |scope| {
+        each_nested(scope, 1, &mut |name| {
+            found = std::str::from_utf8(name).unwrap_or_default();
+            Ok(())
+        })
+    });
+    found
+}
+
+/// Decodes a span of the request whose own span has the ID `request`.
+///
+/// # Errors
+///
+/// If it is not valid protobuf.
+pub(super) fn decode(original: OriginalSpan, request: [u8; 8]) -> Result<ServerSpan, Malformed> {
+    let span = ProtoSpan::decode(&*original.span).map_err(|_| Malformed)?;
+    let parent = span.parent_span_id.as_slice().try_into().unwrap_or_default();
+    let mut attributes = Map::new();
+    for pair in span.attributes {
+        if attributes.len() < MAX_ENTRIES
+            && pair.key.len() <= MAX_TEXT
+            && let Some(value) = plain(pair.value)
+        {
+            attributes.insert(pair.key, value);
+        }
+    }
+    let events = span.events.into_iter().filter(|event| event.name.len() <= MAX_TEXT);
+    let events = events.take(MAX_ENTRIES).map(|event| (event.name, event.time_unix_nano));
+    Ok(ServerSpan {
+        service: shortened(service(&original.resource)).into(),
+        scope: shortened(scope_name(&original.scope)).into(),
+        name: shortened(&span.name).to_owned(),
+        id: span.span_id.as_slice().try_into().unwrap_or_default(),
+        parent,
+        is_child_of_request: parent == request,
+        start_ns: span.start_time_unix_nano,
+        end_ns: span.end_time_unix_nano,
+        attributes,
+        events: events.collect(),
+        original,
+    })
+}
+
+/// Returns the value of an attribute as JSON, if it is a short text, a number or a boolean.
+fn plain(value: Option<AnyValue>) -> Option<Value> {
+    match value?.value? {
+        Any::StringValue(text) => (text.len() <= MAX_TEXT).then(|| text.into()),
+        Any::BoolValue(value) => Some(value.into()),
+        Any::IntValue(value) => Some(value.into()),
+        Any::DoubleValue(value) => Some(value.into()),
+        _ => None,
+    }
+}
+
+/// Returns the beginning of `text`, at most 256 bytes of it.
+fn shortened(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_TEXT)).unwrap_or_default()
+}
+
+/// Encodes spans with their sources as a request.
+pub(crate) fn request(spans: &[ServerSpan]) -> Vec<u8> {
+    let mut request = Vec::new();
+    for span in spans {
+        let OriginalSpan { resource, scope, span } = &span.original;
+        let mut scope_spans = scope.to_vec();
+        append(SPANS, span, &mut scope_spans);
+        let mut resource_spans = resource.to_vec();
+        append(SCOPE_SPANS, &scope_spans, &mut resource_spans);
+        append(RESOURCE_SPANS, &resource_spans, &mut request);
+    }
+    request
+}
+
+/// Appends a field that contains a message.
+pub(super) fn append(field: u32, message: &[u8], to: &mut Vec<u8>) {
+    encode_key(field, WireType::LengthDelimited, to);
+    encode_varint(message.len() as u64, to);
+    to.extend_from_slice(message);
+}
+
+#[cfg(test)]
+mod tests;
