@@ -31,8 +31,8 @@ use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
 use crate::units::Nanos;
 use crate::{
-    api, artifacts, dataset, endpoint, gpu, judge, metrics, mlflow, network_latency, redact,
-    schedule, server_metrics, telemetry, transport,
+    api, artifacts, dataset, endpoint, gpu, judge, metrics, mlflow, network_latency, otlp_receiver,
+    redact, schedule, server_metrics, telemetry, transport,
 };
 
 pub use crate::console::Ui;
@@ -66,6 +66,8 @@ pub struct RunConfig {
     pub metrics: metrics::metric::Settings,
     /// Where telemetry is exported to.
     pub telemetry: telemetry::Config,
+    /// Where spans of the servers are received, if they are.
+    pub otel_receiver: Option<otlp_receiver::Config>,
     /// Where files are written.
     pub artifacts: artifacts::Config,
     /// The page to write, if any (`--html`).

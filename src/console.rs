@@ -17,6 +17,7 @@ mod panel;
 mod run;
 pub(crate) mod runs;
 mod server_metrics;
+mod server_spans;
 mod speculation;
 mod steady;
 mod style;

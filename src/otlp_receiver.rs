@@ -41,8 +41,6 @@ pub struct Config {
     /// Maximum time that a record waits for the spans of its request after the request has ended
     /// (`--otel-receiver-wait`).
     pub wait: Nanos,
-    /// Whether joined spans are passed on to the collector of traces.
-    pub passes_on: bool,
 }
 
 impl Config {

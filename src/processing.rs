@@ -23,6 +23,7 @@ use crate::metrics::health::LoadTimes;
 use crate::metrics::{
     Accumulator, AgentTotals, ClientHealth, Health, Measurer, MetricTag, Registry,
 };
+use crate::otlp_receiver::SpanJoin;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::record::RequestRecord;
@@ -38,6 +39,9 @@ const POP_TIMEOUT: Duration = Duration::from_millis(250);
 /// Time that the processors have for the records left at the end before the calling thread helps,
 /// so that a single processor writes the last records of a short run in the order of the queue.
 const ALONE: Duration = Duration::from_millis(100);
+
+/// Time between two looks at whether the user ends the wait for spans.
+const SPANS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Time that a closed loop waits for room in the queue before a thread of normal priority makes
 /// some. A processor that has a core processes hundreds of records in it.
@@ -59,6 +63,8 @@ pub(crate) enum ProcessingError {
 /// The inputs of processing.
 pub(crate) struct ProcessingParts {
     pub(crate) queue: Arc<RecordQueue>,
+    /// Where records wait for the spans of the servers, if these are received.
+    pub(crate) spans: Option<Arc<SpanJoin>>,
     /// Computes the values of records.
     pub(crate) measurer: Measurer,
     /// The metrics that apply.
@@ -201,7 +207,8 @@ impl Processing {
 
     /// Processes the records left in the queue, which must be closed, and returns the results.
     /// Remaining records are discarded once `gives_up` returns true, which is called after each
-    /// record that this thread processes.
+    /// record that this thread processes. `waits` is called with the number of records while these
+    /// wait for the spans of the servers, and returns false to end the wait.
     ///
     /// The load has ended, so that nothing is disturbed any more: the calling thread and others of
     /// normal priority soon replace the processors. On a machine that other programs keep busy, a
@@ -209,6 +216,7 @@ impl Processing {
     pub(crate) fn finish(
         self,
         gives_up: impl FnMut() -> bool,
+        waits: impl FnMut(usize) -> bool,
     ) -> Result<Processed, ProcessingError> {
         let _ = self.ended.recv_timeout(ALONE);
         self.shared.set_stage(Stage::Finishing);
@@ -223,6 +231,7 @@ impl Processing {
         for thread in self.threads.into_iter().chain(helpers) {
             thread.join().map_err(|_| ProcessingError::ProcessorLost)?;
         }
+        self.shared.await_spans(waits);
         let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
         let readers = shared.readers.into_inner();
         let Readers {
@@ -287,13 +296,41 @@ impl Shared {
         while goes_on()
             && let Some(next) = self.parts.queue.pop(POP_TIMEOUT)
         {
-            if let Some(record) = next {
-                self.pass_on(record);
-            }
+            self.take(next);
             self.readers.lock().files.tick(Clock::now());
             if gives_up() {
                 self.parts.queue.discard();
             }
+        }
+    }
+
+    /// Passes on the next record, if there is one, and those that have waited for spans.
+    fn take(&self, next: Option<RequestRecord>) {
+        let Some(spans) = &self.parts.spans else {
+            next.into_iter().for_each(|record| self.pass_on(record));
+            return;
+        };
+        let unheld = next.and_then(|record| {
+            let bytes = self.parts.queue.footprint(&record);
+            spans.hold(record, bytes)
+        });
+        unheld.into_iter().chain(spans.ready()).for_each(|record| self.pass_on(record));
+    }
+
+    /// Passes on the records that wait for spans, once they need not wait any longer.
+    fn await_spans(&self, mut waits: impl FnMut(usize) -> bool) {
+        let Some(spans) = &self.parts.spans else { return };
+        loop {
+            spans.ready().into_iter().for_each(|record| self.pass_on(record));
+            let waiting = spans.waiting();
+            if waiting == 0 {
+                return;
+            }
+            if !waits(waiting) {
+                spans.release_all().into_iter().for_each(|record| self.pass_on(record));
+                return;
+            }
+            spans.pause(SPANS_TIMEOUT);
         }
     }
 

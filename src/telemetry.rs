@@ -27,6 +27,7 @@ mod report;
 mod resource;
 mod scrape_forwarder;
 mod send;
+mod server_spans;
 mod servers;
 mod settings;
 mod tee;
@@ -71,6 +72,7 @@ pub use self::logs::LogsReport;
 pub use self::reconcile::RunTotals;
 pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
+pub use self::server_spans::ServerSpansReport;
 pub use self::temporality::Temporality;
 pub use self::trace_sample::TraceSample;
 pub use self::traces::TracesReport;
@@ -87,6 +89,7 @@ use self::logs::Logs;
 use self::reconcile::Expected;
 use self::resource::Resources;
 use self::scrape_forwarder::ScrapeForwarder;
+use self::server_spans::ServerSpans;
 use self::settings::{Destination, Settings};
 use self::tee::{Tee, TeeState};
 use self::timing::Timing;
@@ -167,6 +170,7 @@ pub struct Telemetry {
     timing: Option<Lock<Timing>>,
     scrapes: Option<ScrapeForwarder>,
     traces: Option<Traces>,
+    server_spans: Option<ServerSpans>,
     logs: Option<Logs>,
     tee: Arc<TeeState>,
     exponential: bool,
@@ -213,6 +217,9 @@ impl Telemetry {
         let interval = if connection.is_some() { settings.interval } else { NEVER };
         let endpoint = connection.as_ref().map(|to| to.url.to_string());
         let who = (config, identity);
+        let server_spans = to_traces.clone().filter(|_| config.passes_server_spans);
+        let server_spans =
+            server_spans.map(|connection| ServerSpans::start(connection, settings.interval));
         let traces = to_traces.zip(config.trace_sample).map(|(connection, sample)| {
             let (parent, state) = &settings.parent;
             let parent = parent.as_ref().and_then(|of| Parent::given(of, state.as_deref()));
@@ -289,6 +296,7 @@ impl Telemetry {
             timing,
             scrapes,
             traces,
+            server_spans,
             logs,
             tee,
             exponential,
@@ -316,6 +324,9 @@ impl Telemetry {
         }
         if let Some((traces, choice)) = self.traces.as_ref().zip(choice) {
             traces.observe(measured, choice, offers);
+        }
+        if let Some(spans) = &self.server_spans {
+            spans.pass_on(&measured.record.server_spans);
         }
         if let Some(logs) = &self.logs {
             logs.observe(measured);
@@ -487,6 +498,7 @@ impl Telemetry {
         // All are closed first, so that together they take no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);
         self.traces.iter().for_each(Traces::close);
+        self.server_spans.iter().for_each(ServerSpans::close);
         self.logs.iter().for_each(Logs::close);
         let flushed = self.flush_and_shut_down(began, deadline, interrupt);
         let mut report = TelemetryReport {
@@ -508,6 +520,8 @@ impl Telemetry {
         report.scrapes =
             self.scrapes.as_ref().and_then(|scrapes| scrapes.finish(until(), interrupt));
         report.traces = self.traces.as_ref().map(|traces| traces.finish(until(), interrupt));
+        report.server_spans =
+            self.server_spans.as_ref().map(|spans| spans.finish(until(), interrupt));
         report.logs = self.logs.as_ref().map(|logs| logs.finish(until(), interrupt));
         report
     }

@@ -30,7 +30,9 @@ use crate::follow::Followers;
 use crate::interrupt::Interrupt;
 use crate::metrics::Registry;
 use crate::metrics::health::SelfCheck;
+use crate::otlp_receiver;
 use crate::platform::limits;
+use crate::record::TraceShare;
 use crate::run::provenance::Provenance;
 use crate::run::setup::Setup;
 use crate::run::{EndedBy, RunDescription, RunOutcome, RunReport};
@@ -65,6 +67,8 @@ pub(super) fn profile(benchmark: Benchmark, out: &mut impl Write) -> anyhow::Res
     let interrupter = interrupt::listen()?;
     let interrupt = interrupter.interrupt();
     let audience = Audience::start(&run.config, listener, &interrupter)?;
+    run.open_receiver()?;
+    run.show_receiver();
     run.ready_servers(&interrupt)?;
     if let Some(start) = start {
         start.come_close(&interrupt)?;
@@ -217,6 +221,8 @@ struct Run {
     workload: Workload,
     builder: Arc<RequestBuilder>,
     selfcheck: Option<SelfCheck>,
+    /// The reserved address of the receiver of spans, until it receives.
+    receiver: Option<otlp_receiver::Listener>,
 }
 
 impl Run {
@@ -238,12 +244,11 @@ impl Run {
         let headers = &config.server.headers;
         let builder = RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?
             .with_session_header(config.server.session_header.as_deref())?;
-        let tracing = &config.telemetry;
-        let of_load = match tracing.trace_sample {
-            Some(sample) => {
-                builder.clone().with_trace_context(sample.share(), tracing.trace_random_flag)
-            }
-            None => builder.clone(),
+        let of_load = if config.sends_trace_context() {
+            let is_random = config.telemetry.trace_random_flag;
+            builder.clone().with_trace_context(trace_share(&config), is_random)
+        } else {
+            builder.clone()
         };
         let builder = Arc::new(builder);
         let workload = Workload::new(
@@ -295,7 +300,33 @@ impl Run {
             workload,
             builder,
             selfcheck,
+            receiver: None,
         })
+    }
+
+    /// Reserves the address of the receiver of spans, if there is one.
+    fn open_receiver(&mut self) -> anyhow::Result<()> {
+        if let (None, Some(config)) = (&self.receiver, &self.config.otel_receiver) {
+            self.receiver = Some(otlp_receiver::Listener::bind(config)?);
+        }
+        Ok(())
+    }
+
+    /// Prints the address of the receiver of spans, which may have a port that was free.
+    fn show_receiver(&self) {
+        if let Some(receiver) = self.receiver.as_ref().filter(|_| self.config.ui != Ui::None) {
+            // An error means that the terminal is gone; there is nowhere to report it.
+            let _ = writeln!(
+                Stderr,
+                "receiving the servers' spans at {} (OTLP over gRPC and HTTP)",
+                receiver.address()
+            );
+        }
+    }
+
+    /// Returns the share of requests whose spans the servers send.
+    fn trace_share(&self) -> TraceShare {
+        trace_share(&self.config)
     }
 
     /// Waits until the servers serve the model, and has them reset their caches if configured.
@@ -412,6 +443,12 @@ impl Run {
             phases: phases.clone(),
         }
     }
+}
+
+/// Returns the share of requests that are sampled: all, if they are only received and not exported.
+fn trace_share(config: &RunConfig) -> TraceShare {
+    let sample = config.telemetry.trace_sample;
+    sample.map_or(TraceShare::of_percent(100.0), |sample| sample.share())
 }
 
 /// Returns what ended a load that failed with this error.

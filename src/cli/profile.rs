@@ -23,8 +23,8 @@ use super::server_metrics::ServerMetricsArgs;
 use super::sweep::SweepArgs;
 use super::synthesis::SynthesisArgs;
 use super::value::{
-    choice, count, millis, non_empty, number, positive, seconds, seconds_above_zero, share,
-    stats_interval,
+    choice, count, duration, listening_address, millis, non_empty, number, positive, seconds,
+    seconds_above_zero, share, stats_interval,
 };
 use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
@@ -33,11 +33,13 @@ use crate::dataset::{
     CacheBust, Corpus, FileFormat, ModelSelection, RangeStyle, Sampling, SequenceDistribution,
 };
 use crate::endpoint::EndpointType;
+use crate::otlp_receiver;
 use crate::run::ClientTables;
 use crate::semconv::Conventions;
 use crate::server_family::TimingMode;
 use crate::setting::named;
 use crate::telemetry::{Temporality, TraceSample};
+use crate::units::Nanos;
 
 /// A value of `--stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -353,6 +355,15 @@ pub(super) struct OutputArgs {
     /// the slowest N (slowest:20) [default: none]
     #[arg(long, value_name = "SAMPLE")]
     pub(super) trace_sample: Option<TraceSample>,
+    /// Address at which to receive the servers' spans over OTLP, gRPC and HTTP: HOST:PORT, or a port
+    /// of this machine [default with the flag: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, value_parser = listening_address,
+          default_missing_value = otlp_receiver::Config::LOOPBACK)]
+    pub(super) otel_receiver: Option<String>,
+    /// Maximum time that a finished request waits for the servers' spans; also after the load
+    /// [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "otel_receiver")]
+    pub(super) otel_receiver_wait: Option<Nanos>,
     /// Set the random flag in traceparent (-03 instead of -01); some servers ignore such a context
     #[arg(long, requires = "trace_sample")]
     pub(super) trace_random_flag: bool,

@@ -39,7 +39,9 @@ use crate::schedule::Shard;
 use crate::server_family::TimingMode;
 use crate::setting::{InvalidSetting, Named};
 use crate::units::Nanos;
-use crate::{api, artifacts, dataset, endpoint, judge, redact, schedule, telemetry, transport};
+use crate::{
+    api, artifacts, dataset, endpoint, judge, otlp_receiver, redact, schedule, telemetry, transport,
+};
 
 /// Maximum number of conversations to generate by default: enough that a server's cache
 /// has evicted a conversation before it is sent again.
@@ -87,6 +89,10 @@ pub(super) fn run_config(
             ..settings(&flags.endpoint, flags.output.steady_state_fraction, environment)?
         },
         telemetry: telemetry(&flags.output, environment)?,
+        otel_receiver: flags.output.otel_receiver.clone().map(|address| otlp_receiver::Config {
+            address,
+            wait: flags.output.otel_receiver_wait.unwrap_or(otlp_receiver::Config::WAIT),
+        }),
         artifacts: artifacts(
             &flags.output,
             server_metrics::files(&flags.server_metrics, &server_metrics, environment)?,
@@ -538,6 +544,7 @@ fn telemetry(
         translates_servers: flags.otel_server_semconv,
         trace_sample,
         trace_random_flag: flags.trace_random_flag,
+        passes_server_spans: flags.otel_receiver.is_some(),
         ci_run_on_metrics: flags.otel_ci_run_id,
         interval_seconds: positive("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", 2.0)?,
         timeout_seconds: positive("AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS", 10.0)?,

@@ -172,6 +172,18 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses an address to listen on: a port of the loopback interface, or a host and a port.
+pub(super) fn listening_address(text: &str) -> Result<String, String> {
+    if text.parse::<u16>().is_ok() {
+        return Ok(format!("127.0.0.1:{text}"));
+    }
+    let is_valid = text
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let valid = is_valid.then(|| text.to_owned());
+    valid.ok_or_else(|| "expected a port, or a host and a port such as 0.0.0.0:4317".to_owned())
+}
+
 /// Parses a duration of at least 0 and returns seconds. A bare number is seconds; other
 /// units are accepted, as in `500ms`, `10s` or `1h30m`.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {

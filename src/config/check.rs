@@ -12,10 +12,12 @@ use crate::judge::StopWhen;
 use crate::judge::early::EarlyDecision;
 use crate::metrics::Registry;
 use crate::multi_run::Dimension;
+use crate::record::TraceShare;
 use crate::redact::ShownUrl;
 use crate::runner::RequestBuilder;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::InvalidSetting;
+use crate::telemetry::TraceSample;
 use crate::tokenizer;
 use crate::transport::ProxyError;
 
@@ -91,6 +93,7 @@ impl RunConfig {
         self.check_endpoint()?;
         self.check_many()?;
         self.check_gates()?;
+        self.check_receiver()?;
         self.check_headers()
     }
 
@@ -181,6 +184,26 @@ impl RunConfig {
         obstacle.map_or(Ok(()), Err)
     }
 
+    /// Returns whether each request has a trace context.
+    pub(crate) const fn sends_trace_context(&self) -> bool {
+        self.telemetry.trace_sample.is_some() || self.otel_receiver.is_some()
+    }
+
+    fn check_receiver(&self) -> Result<(), ConfigError> {
+        let Some(receiver) = &self.otel_receiver else { return Ok(()) };
+        let samples_none = |sample: TraceSample| sample.share() == TraceShare::NONE;
+        if self.telemetry.trace_sample.is_some_and(samples_none) {
+            let why = "servers send spans only of requests that are sampled in advance; add all or \
+                       a percentage to --trace-sample, or remove it to sample all";
+            return Err(ConfigError::flag("--otel-receiver", why));
+        }
+        if self.multi_run.is_many() && receiver.address.ends_with(":0") {
+            let why = "needs a port for several runs, since each would get another one";
+            return Err(ConfigError::flag("--otel-receiver", why));
+        }
+        Ok(())
+    }
+
     fn check_headers(&self) -> Result<(), ConfigError> {
         for (name, value) in &self.server.headers {
             let name_ok = http::HeaderName::try_from(name.as_str()).is_ok();
@@ -190,9 +213,9 @@ impl RunConfig {
                 );
                 return Err(ConfigError::flag("--header", why));
             }
-            if self.telemetry.trace_sample.is_some() && name.eq_ignore_ascii_case("traceparent") {
-                let why = "traceparent cannot be combined with --trace-sample, which sets it for \
-                           each request; remove one of the two";
+            if self.sends_trace_context() && name.eq_ignore_ascii_case("traceparent") {
+                let why = "traceparent cannot be combined with --trace-sample or \
+                           --otel-receiver, which set it for each request; remove one of the two";
                 return Err(ConfigError::flag("--header", why));
             }
         }

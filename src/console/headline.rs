@@ -2,6 +2,7 @@
 
 use super::format::{count, four_digits, two_digits};
 use super::panel;
+use super::server_spans;
 use super::style::Style;
 use crate::metrics::SteadyState;
 use crate::metrics::metric::{Distribution, MetricResult};
@@ -63,6 +64,7 @@ pub(super) fn header(report: &RunReport, style: Style) -> String {
     lines.extend(tokenizer(report));
     let account = report.dataset().filter(|account| !account.is_whole());
     lines.extend(account.map(|account| format!("  dataset: {}", account.text())));
+    lines.extend(server_spans::line(report));
     lines.retain(|line| !line.trim().is_empty());
     let lines = lines.iter().flat_map(|line| panel::wrapped(&printable(line), style.width.into()));
     let lines: Vec<String> = lines.collect();

@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use super::format::count;
 use super::server_metrics;
+use super::server_spans;
 use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::tag::{self, MetricTag};
+use crate::otlp_receiver::ReceiverReport;
 use crate::redact::printable;
 use crate::run::{ErrorCount, RunDescription, RunReport};
 use crate::server_family::Quantity;
@@ -242,6 +244,11 @@ pub(crate) enum Warning {
         /// Delivery of the traces.
         traces: TracesReport,
     },
+    /// The spans of the servers did not arrive for all requests.
+    ServerSpansMissing {
+        /// What was received and joined.
+        receiver: ReceiverReport,
+    },
     /// Exported telemetry differs from the files.
     NotReconciled { discrepancies: Vec<String> },
     /// The server's counts differ from the client's.
@@ -303,6 +310,7 @@ impl Warning {
             Self::TelemetryLost { .. } => "Telemetry Incomplete",
             Self::ServerSamplesLost { .. } => "Server Samples Incomplete",
             Self::TracesLost { .. } => "Traces Incomplete",
+            Self::ServerSpansMissing { .. } => "Server Spans Missing",
             Self::NotReconciled { .. } => "Telemetry Does Not Agree",
             Self::ServerCountsDiffer { .. } => "Server and Client Counts Differ",
             Self::ServerMetricsDoubtful { .. } => "Server Metrics Incomplete",
@@ -400,6 +408,7 @@ impl Warning {
                 count(traces.sampled),
                 count(traces.rejected)
             )],
+            Self::ServerSpansMissing { receiver } => server_spans::findings(receiver),
             Self::NotReconciled { discrepancies } => {
                 let what = "The exported telemetry differs from the files:".to_owned();
                 [what].into_iter().chain(first(discrepancies, "  ")).collect()
@@ -503,6 +512,7 @@ impl Warning {
                 "See the collector's log, and its responses in logs/aiperf.log.",
                 "If exports timed out, raise AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS.",
             ],
+            Self::ServerSpansMissing { receiver } => server_spans::advice(receiver),
             Self::NotReconciled { .. } => &[
                 "Rely on the files, which contain every value, and report the difference as a bug.",
             ],
@@ -536,7 +546,7 @@ fn first(all: &[String], indent: &str) -> Vec<String> {
 }
 
 /// Formats a share of requests as `36 of 40 requests (90.0%)`.
-fn share(requests: u64, of: u64) -> String {
+pub(super) fn share(requests: u64, of: u64) -> String {
     let percent = if of == 0 { 0.0 } else { 100.0 * requests as f64 / of as f64 };
     format!("{} of {} requests ({percent:.1}%)", count(requests), count(of))
 }
@@ -727,6 +737,9 @@ fn telemetry(report: &RunReport) -> Vec<Warning> {
     let is_lost = |traces: &&TracesReport| traces.lost > 0 || traces.rejected > 0;
     if let Some(traces) = telemetry.traces.as_ref().filter(is_lost).filter(|_| !is_told) {
         warnings.push(Warning::TracesLost { traces: traces.clone() });
+    }
+    if let Some(receiver) = telemetry.receiver.as_ref().filter(|it| server_spans::are_missing(it)) {
+        warnings.push(Warning::ServerSpansMissing { receiver: receiver.clone() });
     }
     if !telemetry.reconciled && !telemetry.discrepancies.is_empty() {
         let discrepancies = telemetry.discrepancies.clone();

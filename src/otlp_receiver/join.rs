@@ -106,9 +106,8 @@ impl SpanJoin {
             released.push(state.release(oldest));
         }
         let State { table, waiting, .. } = &mut *state;
-        let is_ready = |one: &mut Waiting| {
-            now >= one.until || table.is_complete(one.record.request_id, now)
-        };
+        let is_ready =
+            |one: &mut Waiting| now >= one.until || table.is_complete(one.record.request_id, now);
         let ready: Vec<_> = extract(waiting, is_ready);
         released.extend(ready.into_iter().map(|one| state.release(one)));
         drop(state);

@@ -44,8 +44,7 @@ pub(super) fn each_span(
             let scope = short::<JsonScope>(of_scope.scope, most)?;
             let scope = scope.map(InstrumentationScope::from);
             let head = ScopeSpans { scope, schema_url: of_scope.schema_url, spans: Vec::new() };
-            let source =
-                Source { resource: resource.clone(), scope: head.encode_to_vec().into() };
+            let source = Source { resource: resource.clone(), scope: head.encode_to_vec().into() };
             each(of_scope.spans, &mut |span: &RawValue| {
                 let text = Some(span.get()).filter(|text| text.len() <= most);
                 let span = text.and_then(|text| serde_json::from_str::<JsonSpan>(text).ok());

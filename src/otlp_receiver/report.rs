@@ -51,8 +51,8 @@ impl ReceiverReport {
         (sampled > 0).then(|| self.joined_requests as f64 / sampled as f64)
     }
 
-    /// Adds what the receiver of another process of the same run has counted.
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds to this what the receiver of another process of the same run has counted.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
         self.sampled_requests += other.sampled_requests;
         self.joined_requests += other.joined_requests;
         self.unjoined_requests += other.unjoined_requests;
@@ -67,6 +67,7 @@ impl ReceiverReport {
         self.requests_malformed += other.requests_malformed;
         self.requests_other += other.requests_other;
         self.longest_delay_seconds = self.longest_delay_seconds.max(other.longest_delay_seconds);
+        self
     }
 }
 

@@ -288,9 +288,11 @@ where
     let body = std::pin::pin!(Limited::new(body, MAX_BODY));
     match tokio::time::timeout(BODY_TIMEOUT, body.collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) => {
-            Err(if error.is::<LengthLimitError>() { Refusal::TooLarge } else { Refusal::Incomplete })
-        }
+        Ok(Err(error)) => Err(if error.is::<LengthLimitError>() {
+            Refusal::TooLarge
+        } else {
+            Refusal::Incomplete
+        }),
         Err(_) => Err(Refusal::Incomplete),
     }
 }

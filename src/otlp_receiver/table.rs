@@ -239,7 +239,11 @@ impl Table {
     /// Returns the ID of the trace of a request.
     fn trace_of(&self, request: Uuid) -> TraceId {
         let id = request.into_bytes();
-        if self.traces.contains_key(&id) { id } else { self.aliases.get(&id).copied().unwrap_or(id) }
+        if self.traces.contains_key(&id) {
+            id
+        } else {
+            self.aliases.get(&id).copied().unwrap_or(id)
+        }
     }
 
     /// Returns whether the spans of a request have arrived, as far as can be known at `now`.

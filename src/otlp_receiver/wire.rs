@@ -53,7 +53,10 @@ enum Content<'a> {
 /// # Errors
 ///
 /// If the bytes are not valid protobuf. The spans before them have been given.
-pub(super) fn each_span(body: &[u8], sink: &mut dyn FnMut(&Source, &[u8])) -> Result<(), Malformed> {
+pub(super) fn each_span(
+    body: &[u8],
+    sink: &mut dyn FnMut(&Source, &[u8]),
+) -> Result<(), Malformed> {
     each_nested(body, RESOURCE_SPANS, &mut |resource_spans| {
         let resource: Arc<[u8]> = without(resource_spans, SCOPE_SPANS)?.into();
         each_nested(resource_spans, SCOPE_SPANS, &mut |scope_spans| {

@@ -255,7 +255,7 @@ impl RecordQueue {
 
     /// Returns the bytes that a record holds. A payload that belongs to the workload is not
     /// included.
-    fn footprint(&self, record: &RequestRecord) -> usize {
+    pub(crate) fn footprint(&self, record: &RequestRecord) -> usize {
         let is_shared = codec::has_shared_payload(record, &self.shared);
         footprint(record) + if is_shared { 0 } else { record.payload.len() }
     }

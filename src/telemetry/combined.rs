@@ -1,6 +1,6 @@
 //! Combined telemetry reports of several clients.
 
-use super::{LogsReport, ScrapesReport, TelemetryReport, TracesReport};
+use super::{LogsReport, ScrapesReport, ServerSpansReport, TelemetryReport, TracesReport};
 
 impl TelemetryReport {
     /// Combines the reports of all `clients`: counts are summed, and a statement about one client
@@ -23,6 +23,14 @@ impl TelemetryReport {
                 have.extend(new);
             }
             all.traces = match (all.traces, one.traces) {
+                (Some(have), Some(more)) => Some(have.and(&more)),
+                (have, more) => have.or(more),
+            };
+            all.server_spans = match (all.server_spans, one.server_spans) {
+                (Some(have), Some(more)) => Some(have.and(&more)),
+                (have, more) => have.or(more),
+            };
+            all.receiver = match (all.receiver, one.receiver) {
                 (Some(have), Some(more)) => Some(have.and(&more)),
                 (have, more) => have.or(more),
             };
@@ -53,6 +61,17 @@ impl ScrapesReport {
             requests_ok: self.requests_ok.saturating_add(other.requests_ok),
             requests_failed: self.requests_failed.saturating_add(other.requests_failed),
             delivered_final: self.delivered_final && other.delivered_final,
+        }
+    }
+}
+
+impl ServerSpansReport {
+    const fn and(self, other: &Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            sent: self.sent.saturating_add(other.sent),
+            rejected: self.rejected.saturating_add(other.rejected),
+            lost: self.lost.saturating_add(other.lost),
         }
     }
 }

@@ -56,6 +56,9 @@ pub struct Config {
     /// `--trace-random-flag`: whether the context that servers receive states that trace IDs are
     /// random.
     pub trace_random_flag: bool,
+    /// Whether spans of the servers are received, and passed on to the collector of traces.
+    #[serde(skip)]
+    pub passes_server_spans: bool,
     /// `--otel-ci-run-id`: whether metrics, too, have the attributes of the CI run.
     pub ci_run_on_metrics: bool,
     /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
@@ -111,6 +114,7 @@ impl Default for Config {
             translates_servers: false,
             trace_sample: None,
             trace_random_flag: false,
+            passes_server_spans: false,
             ci_run_on_metrics: false,
             interval_seconds: 2.0,
             timeout_seconds: 10.0,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attributes::{Interner, address};
 use super::connection::Connection;
-use super::outbox::{Item, Outbox};
+use super::outbox::{Head, Item, Outbox};
 use super::servers::{ServerEvent, ServerWatch};
 use super::traces::{Lifecycle, failure_text, phase_attributes};
 use super::{Config, Identity};
@@ -116,7 +116,11 @@ impl Logs {
         interval: Duration,
     ) -> Self {
         let outbox = Outbox::start::<ExportLogsServiceResponse>(
-            connection, "events", resource, BOUNDS, interval,
+            connection,
+            "events",
+            Head::new(resource),
+            BOUNDS,
+            interval,
         );
         let state = State {
             started: HashSet::new(),

@@ -45,6 +45,13 @@ impl Item {
     }
 }
 
+impl Item {
+    /// Takes fields of a request that are already encoded, for an outbox without a head.
+    pub(super) const fn of_request(encoded: Vec<u8>, count: u64) -> Self {
+        Self { encoded, count }
+    }
+}
+
 impl Parcel for Item {
     fn bytes(&self) -> usize {
         self.encoded.len()
@@ -78,16 +85,15 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Starts sending `what` of `resource` over `connection`, every `interval` or when there is much.
+    /// Starts sending `what` under `head` over `connection`, every `interval` or when there is much.
     /// At most `bytes` and `items` wait.
     pub(super) fn start<A: Answer>(
         connection: Arc<Connection>,
         what: &'static str,
-        resource: (&opentelemetry_sdk::Resource, Conventions),
+        head: Head,
         (bytes, items): (usize, u64),
         interval: Duration,
     ) -> Self {
-        let head = Head::new(resource);
         let batch = MAX_REQUEST_BYTES.saturating_sub(head.bytes());
         let queue = Arc::new(Queue::new(Bounds { bytes, items, batch }));
         let tally = Arc::<Lock<Tally>>::default();
@@ -129,8 +135,11 @@ impl Outbox {
     }
 }
 
-/// The parts that all requests of a signal have in common.
-pub(super) struct Head {
+/// The parts that all requests of a signal have in common; none, if each item has its own.
+#[derive(Default)]
+pub(super) struct Head(Option<Envelope>);
+
+struct Envelope {
     /// An encoded `ResourceSpans` or `ResourceLogs` without its scopes.
     resource: Vec<u8>,
     /// An encoded `ScopeSpans` or `ScopeLogs` without its items.
@@ -152,21 +161,22 @@ impl Head {
         let schema_url = conventions.resource_schema_url().to_owned();
         let resource =
             ResourceSpans { resource: Some(resource), schema_url, scope_spans: Vec::new() };
-        Self { resource: resource.encode_to_vec(), scope: scope.encode_to_vec() }
+        Self(Some(Envelope { resource: resource.encode_to_vec(), scope: scope.encode_to_vec() }))
     }
 
     /// Returns its size within a request.
     fn bytes(&self) -> usize {
-        2 * FRAME + self.resource.len() + self.scope.len()
+        self.0.as_ref().map_or(0, |of| 2 * FRAME + of.resource.len() + of.scope.len())
     }
 
     /// Builds the request with these items.
     pub(super) fn request(&self, items: &[Item]) -> Bytes {
-        let pieces: Vec<&[u8]> = [self.scope.as_slice()]
-            .into_iter()
-            .chain(items.iter().map(|item| item.encoded.as_slice()))
-            .collect();
-        let mut content = self.resource.clone();
+        let items = items.iter().map(|item| item.encoded.as_slice());
+        let Some(Envelope { resource, scope }) = &self.0 else {
+            return items.collect::<Vec<_>>().concat().into();
+        };
+        let pieces: Vec<&[u8]> = [scope.as_slice()].into_iter().chain(items).collect();
+        let mut content = resource.clone();
         append(SCOPES, &pieces, &mut content);
         let mut body = Vec::with_capacity(FRAME + content.len());
         append(RESOURCES, &[&content], &mut body);

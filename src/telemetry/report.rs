@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LogsReport, ScrapesReport, TracesReport};
+use super::{LogsReport, ScrapesReport, ServerSpansReport, TracesReport};
+use crate::otlp_receiver::ReceiverReport;
 
 /// The outcome of the export, as included in the JSON summary and shown on the console.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -36,6 +37,13 @@ pub struct TelemetryReport {
     /// Export of requests as traces; absent without `--trace-sample`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traces: Option<TracesReport>,
+    /// The spans of the servers that were received, and the requests that they were joined with;
+    /// absent without `--otel-receiver`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<ReceiverReport>,
+    /// How they were passed on; absent without a collector or files for traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_spans: Option<ServerSpansReport>,
     /// Export of events as logs; absent without a collector or files for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<LogsReport>,

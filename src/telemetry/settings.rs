@@ -126,10 +126,8 @@ impl Settings {
     ) -> Result<Self, TelemetryError> {
         let conventions = conventions(config, given);
         let destination = Destination::find(&METRICS, config, given)?;
-        let traces = match &config.trace_sample {
-            Some(_) => Destination::find(&TRACES, config, given)?,
-            None => None,
-        };
+        let has_traces = config.trace_sample.is_some() || config.passes_server_spans;
+        let traces = if has_traces { Destination::find(&TRACES, config, given)? } else { None };
         let logs = events(config, given)?;
         let outputs = outputs(config, given).or(declared);
         if config.trace_sample.is_some() && traces.is_none() && outputs.traces.is_none() {

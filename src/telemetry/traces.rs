@@ -25,7 +25,7 @@ use super::agents::Agent;
 use super::attributes::Interner;
 use super::connection::Connection;
 use super::exemplars::Offers;
-use super::outbox::{Item, Outbox};
+use super::outbox::{Head, Item, Outbox};
 use super::trace_sample::TraceSample;
 use super::{Config, Identity};
 use crate::interrupt::Interrupt;
@@ -132,7 +132,7 @@ impl Traces {
         let outbox = Outbox::start::<ExportTraceServiceResponse>(
             connection,
             "request traces",
-            resource,
+            Head::new(resource),
             (MAX_BYTES, MAX_TRACES),
             interval,
         );

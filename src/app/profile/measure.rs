@@ -1,5 +1,6 @@
 //! Runs the load, processes its records and collects server metrics.
 
+use std::io::Write as _;
 use std::mem;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,6 +16,7 @@ use super::early::EarlyStop;
 use crate::app::logging;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
+use crate::config::Ui;
 use crate::dataset::{CacheBust, Source};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
@@ -29,6 +31,7 @@ use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{
     Accumulator, ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry,
 };
+use crate::otlp_receiver::Receiver;
 use crate::processing::{Processed, Processing, ProcessingParts};
 use crate::redact::Secret;
 use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner, RunnerError};
@@ -42,7 +45,8 @@ use crate::server_metrics::time_breakdown::time_breakdown;
 use crate::telemetry::{
     self, GateResult, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport,
 };
-use crate::units::Clock;
+use crate::terminal::Stderr;
+use crate::units::{Clock, Nanos};
 
 /// Maximum size of records waiting in memory for the processors, in bytes; a closed loop uses
 /// half of it.
@@ -106,10 +110,14 @@ impl Run {
         let queue = RecordQueue::new(QUEUE_BUDGET)
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
         let queue = Arc::new(queue);
+        self.open_receiver()?;
+        let receiver = self.receiver.take().map(|listener| listener.serve(self.trace_share()));
+        let receiver = receiver.transpose()?;
         let progress = Arc::new(Progress::new(&own_phases));
         let store = Store::of_run(self.config.artifacts.directory.clone());
         let parts = ProcessingParts {
             queue: Arc::clone(&queue),
+            spans: receiver.as_ref().map(Receiver::join),
             measurer,
             registry: Arc::clone(&self.registry),
             store: store.clone(),
@@ -135,7 +143,10 @@ impl Run {
         collections.load_ended();
         // Not closed yet if the runner could not start or panicked.
         queue.close();
-        let (mut processed, is_cut_short) = process_rest(processing, interrupt)?;
+        let wait = receiver.as_ref().map(|receiver| receiver.join().wait());
+        let is_shown = self.config.ui != Ui::None;
+        let (mut processed, is_cut_short) =
+            process_rest(processing, interrupt, wait.filter(|_| is_shown))?;
         let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
@@ -181,7 +192,8 @@ impl Run {
         gates.iter().for_each(|gate| telemetry.gate(&gate_result(gate)));
         let outcome =
             Exported { processed: &processed, results: &results, steady_state: &steady_state };
-        let telemetry = finish_export(&telemetry, &outcome, &totals, interrupt);
+        let mut telemetry = finish_export(&telemetry, &outcome, &totals, interrupt);
+        telemetry.receiver = receiver.as_ref().map(Receiver::report);
         Ok(Measured {
             processed,
             phases,
@@ -487,14 +499,29 @@ fn drive(
 }
 
 /// Processes the records that are left after the load, and returns whether the user cut that short.
-/// A first signal from now on is answered with a warning; a second one ends the processing.
+/// A first signal from now on is answered with a warning, and ends the wait for the spans of the
+/// servers, which takes at most `wait` if it is shown; a second one ends the processing.
 fn process_rest(
     processing: Processing,
     interrupt: &Interrupt,
+    wait: Option<Nanos>,
 ) -> anyhow::Result<(Processed, bool)> {
     let since_load = interrupt.since_now();
     let mut has_warned = false;
-    let processed = processing.finish(|| {
+    let mut wait = wait;
+    let waits = |waiting: usize| {
+        if let Some(most) = wait.take() {
+            // An error means that the terminal is gone; there is nowhere to report it.
+            let _ = writeln!(
+                Stderr,
+                "waiting at most {} s for the servers' spans of {waiting} requests; interrupt to \
+                 go on without them",
+                most.as_seconds()
+            );
+        }
+        !since_load.is_draining()
+    };
+    let gives_up = || {
         if since_load.is_draining() && !mem::replace(&mut has_warned, true) {
             tracing::warn!(
                 "the load has ended and its records are being processed; interrupt again to skip \
@@ -502,7 +529,8 @@ fn process_rest(
             );
         }
         since_load.is_aborted()
-    })?;
+    };
+    let processed = processing.finish(gives_up, waits)?;
     Ok((processed, since_load.is_aborted()))
 }
 

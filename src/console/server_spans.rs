@@ -1,0 +1,75 @@
+//! Whether the spans of the servers arrived.
+
+use super::format::count;
+use super::warning::share;
+use crate::otlp_receiver::ReceiverReport;
+use crate::run::RunReport;
+
+/// Share of the requests with spans below which a warning is printed.
+const JOINED_SHARE: f64 = 0.99;
+
+/// Says for how many requests the servers have sent spans, if these were received.
+pub(super) fn line(report: &RunReport) -> Option<String> {
+    let receiver = report.outcome.telemetry.as_ref()?.receiver.as_ref()?;
+    Some(format!(
+        "  server spans at {}: {} of {} requests joined, at most {:.1} s after their end",
+        receiver.address,
+        count(receiver.joined_requests),
+        count(receiver.sampled_requests),
+        receiver.longest_delay_seconds,
+    ))
+}
+
+/// Returns whether too many requests lack spans.
+pub(super) fn are_missing(receiver: &ReceiverReport) -> bool {
+    receiver.joined_share().is_some_and(|share| share < JOINED_SHARE)
+}
+
+/// The findings about missing spans: how many, and the counts that reveal why.
+pub(super) fn findings(receiver: &ReceiverReport) -> Vec<String> {
+    let lack = format!(
+        "No spans of the servers arrived for {}.",
+        share(receiver.unjoined_requests, receiver.sampled_requests)
+    );
+    let counts = [
+        (receiver.spans_received, "spans arrived in all"),
+        (receiver.spans_foreign, "of them were of other traces"),
+        (receiver.spans_late, "arrived too late"),
+        (receiver.spans_dropped, "were too many or too large"),
+        (receiver.spans_malformed, "were not valid"),
+        (receiver.requests_malformed, "exports could not be read"),
+        (receiver.released_early, "requests did not wait until the end"),
+    ];
+    let (received, rest) = (counts[0], &counts[1..]);
+    let rest = rest.iter().filter(|(number, _)| *number > 0);
+    let parts = std::iter::once(&received).chain(rest);
+    let parts: Vec<String> =
+        parts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
+    vec![lack, format!("{}.", parts.join(", "))]
+}
+
+/// What to do about missing spans, by what the counts reveal.
+pub(super) const fn advice(receiver: &ReceiverReport) -> &'static [&'static str] {
+    if receiver.spans_received == 0 {
+        &[
+            "Start the server with this receiver as its OTLP endpoint, see telemetry.receiver in \
+             the JSON summary; use a fixed port, such as --otel-receiver 4317.",
+            "Check that the server sends spans at all, and that a proxy passes on traceparent.",
+        ]
+    } else if receiver.spans_late > 0 {
+        &[
+            "Raise --otel-receiver-wait.",
+            "Let the server send sooner: OTEL_BSP_SCHEDULE_DELAY=500 in its environment.",
+        ]
+    } else if receiver.joined_requests == 0 {
+        &["The spans have other trace IDs: check that a proxy in between passes on traceparent, \
+             and that no other client uses the server."]
+    } else {
+        &[
+            "Raise --otel-receiver-wait, or let the server send sooner: \
+             OTEL_BSP_SCHEDULE_DELAY=500 in its environment.",
+            "Check that all replicas send spans to this receiver, and that none drops them \
+             (OTEL_BSP_MAX_QUEUE_SIZE).",
+        ]
+    }
+}
