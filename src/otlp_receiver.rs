@@ -14,6 +14,9 @@ mod service;
 mod table;
 mod wire;
 
+#[cfg(test)]
+mod fixture;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::sync::Arc;

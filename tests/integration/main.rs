@@ -76,6 +76,7 @@ mod selfcheck;
 mod server_control;
 mod server_conventions;
 mod server_metrics_run;
+mod server_spans;
 mod server_statistics;
 mod shards;
 #[cfg(unix)]

@@ -1,1 +1,125 @@
+use opentelemetry_proto::tonic::trace::v1::Span;
+use uuid::Uuid;
 
+use super::super::fixture::{child, encoded, sent_by};
+use super::*;
+use crate::record::{HttpTrace, RequestError, ResponseBody, TurnId};
+use crate::schedule::PhaseKind;
+
+const WAIT: Nanos = Nanos(10_000_000_000);
+
+fn seconds(seconds: f64) -> Nanos {
+    Nanos::from_seconds(seconds)
+}
+
+fn request(number: u128) -> Uuid {
+    Uuid::from_u128(number << 64 | 0x00ff_ffff_ffff_ffff)
+}
+
+fn record(request_id: Uuid, end: Nanos) -> RequestRecord {
+    RequestRecord {
+        turn: TurnId::default(),
+        phase: PhaseKind::Profiling,
+        phase_index: 0,
+        worker: 0,
+        request_id,
+        correlation_id: request_id,
+        ancestry: None,
+        model: "m".into(),
+        url: "http://127.0.0.1/".into(),
+        payload: bytes::Bytes::new(),
+        earlier_answers: Vec::new(),
+        due: None,
+        due_while_asleep: false,
+        free_from: Nanos::ZERO,
+        issued: Nanos::ZERO,
+        start: Nanos::ZERO,
+        sent: Some(Nanos::ZERO),
+        ack: None,
+        end,
+        status: Some(200),
+        body: ResponseBody::default(),
+        trace: HttpTrace::default(),
+        retry_count: 0,
+        cancelled_at: None,
+        error: None,
+        server_spans: Vec::new(),
+    }
+}
+
+fn all() -> SpanJoin {
+    SpanJoin::new(TraceShare::of_percent(100.0), WAIT)
+}
+
+fn add(join: &SpanJoin, spans: Vec<Span>) {
+    let body = encoded(vec![sent_by("vllm", spans)]);
+    let (invalid, read) =
+        join.add(|sink| wire::each_span(&body, &mut |source, span| sink(source, Some(span))));
+    assert_eq!((invalid, read), (0, Ok(())));
+}
+
+fn ids(records: &[RequestRecord]) -> Vec<Uuid> {
+    records.iter().map(|record| record.request_id).collect()
+}
+
+#[test]
+fn records_wait_for_spans_and_no_longer_than_the_bound() {
+    let join = all();
+    let now = Clock::now();
+    assert!(join.hold(record(request(1), now), 10).is_none());
+    assert!(join.hold(record(request(2), now), 10).is_none());
+    assert_eq!(join.ready_at(now + seconds(0.2)), []);
+    let mut late = child(request(1), 2);
+    late.start_time_unix_nano = 3_000;
+    add(&join, vec![late, child(request(1), 1)]);
+    // Complete 5.5 s after their arrival, which was a moment ago.
+    let ready = join.ready_at(now + seconds(9.0));
+    assert_eq!(ids(&ready), [request(1)]);
+    let starts: Vec<_> = ready[0].server_spans.iter().map(|span| span.start_ns).collect();
+    assert_eq!(starts, [1_000, 3_000]);
+    assert_eq!(join.waiting(), 1);
+    assert_eq!(join.ready_at(now + seconds(9.9)), []);
+    let ready = join.ready_at(now + seconds(10.1));
+    assert_eq!(ids(&ready), [request(2)]);
+    assert_eq!(ready[0].server_spans, []);
+    let report = join.report(([127, 0, 0, 1], 4317).into());
+    assert_eq!(report.address, "127.0.0.1:4317");
+    let requests = (report.sampled_requests, report.joined_requests, report.unjoined_requests);
+    assert_eq!(requests, (2, 1, 1));
+    assert_eq!((report.released_early, report.spans_joined), (0, 2));
+    assert_eq!(report.joined_share(), Some(0.5));
+}
+
+#[test]
+fn only_successful_sampled_requests_wait() {
+    let join = SpanJoin::new(TraceShare::of_percent(50.0), WAIT);
+    let now = Clock::now();
+    // The last 56 bits decide: half of them are above the threshold.
+    let unsampled = Uuid::from_u128(1 << 64);
+    assert!(join.hold(record(unsampled, now), 10).is_some());
+    let error = RequestError::cancelled("x");
+    let cancelled = RequestRecord { error: Some(error), ..record(request(1), now) };
+    assert!(join.hold(cancelled, 10).is_some());
+    let refused = RequestRecord { status: Some(404), ..record(request(1), now) };
+    assert!(join.hold(refused, 10).is_some());
+    assert!(join.hold(record(request(1), now), 10).is_none());
+    assert_eq!(join.waiting(), 1);
+}
+
+#[test]
+fn too_many_records_let_the_oldest_go() {
+    let join = SpanJoin { max_bytes: 25, ..all() };
+    let now = Clock::now();
+    for number in 1..=4 {
+        assert!(join.hold(record(request(number), now), 10).is_none());
+    }
+    add(&join, vec![child(request(2), 1)]);
+    let ready = join.ready_at(now + seconds(0.2));
+    assert_eq!(ids(&ready), [request(1), request(2)]);
+    assert_eq!(ready[1].server_spans.len(), 1);
+    assert_eq!(join.waiting(), 2);
+    assert_eq!(ids(&join.release_all()), [request(3), request(4)]);
+    let report = join.report(([127, 0, 0, 1], 1).into());
+    assert_eq!((report.released_early, report.joined_requests), (4, 1));
+    assert_eq!(join.state.lock().bytes, 0);
+}
