@@ -442,6 +442,7 @@ fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         status: Some(200),
         body,
         trace: HttpTrace::default(),
+        server_spans: Vec::new(),
         retry_count: 0,
         cancelled_at: None,
         error: None,

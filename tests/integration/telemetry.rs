@@ -273,6 +273,7 @@ impl Request {
             status: None,
             body: ResponseBody::default(),
             trace: HttpTrace::default(),
+            server_spans: Vec::new(),
             retry_count: 0,
             cancelled_at: None,
             error,

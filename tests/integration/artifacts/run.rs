@@ -271,6 +271,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         status: Some(if refused { 500 } else { 200 }),
         body,
         trace: trace(start, end, number > 0 && !refused),
+        server_spans: Vec::new(),
         retry_count: u32::from(number == 3),
         cancelled_at: cancelled.then_some(end),
         error: cancelled.then(|| {
