@@ -57,6 +57,11 @@ fn endings() -> Vec<Ending> {
             .with("every=2:status=500"),
         Ending::new("interrupted", 130, "--request-count 5000 --gate request_count>=7")
             .interrupted_after(8),
+        Ending::new(
+            "without spans of the server",
+            0,
+            "--request-count 6 --otel-receiver-wait 100ms --otel-receiver",
+        ),
         Ending::new("trials", 0, "--request-count 6 --num-profile-runs 3"),
         Ending::new(
             "trials, gate missed",
