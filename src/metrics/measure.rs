@@ -92,7 +92,7 @@ impl Measurer {
 
     fn read(&self, record: &RequestRecord) -> (ParsedResponse, Observation) {
         let mut response = self.parse(record);
-        self.add_headers(record, &mut response);
+        self.add_reports(record, &mut response);
         let error = failure(record, &response);
         let requested_output_tokens = requested_output_tokens(&record.payload);
         let tokens = if self.registry.settings().use_server_token_count {
@@ -143,13 +143,18 @@ impl Measurer {
         if readable { self.endpoint.parse(&record.body) } else { ParsedResponse::default() }
     }
 
-    /// Adds what the headers say of the server's times, or removes what the body says of them.
-    fn add_headers(&self, record: &RequestRecord, response: &mut ParsedResponse) {
+    /// Adds what headers and spans say of the server's times, or removes what the body says of them.
+    fn add_reports(&self, record: &RequestRecord, response: &mut ParsedResponse) {
         if !self.registry.settings().server_timing {
             response.server = None;
-        } else if !record.trace.report_headers.is_empty() {
+            return;
+        }
+        if !record.trace.report_headers.is_empty() {
             let server = response.server.get_or_insert_default();
             server.headers(&record.trace.report_headers, record.body.is_event_stream);
+        }
+        if !record.server_spans.is_empty() {
+            response.server.get_or_insert_default().spans(&record.server_spans);
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod hosted;
 mod json;
+mod spans;
 
 use std::sync::Arc;
 
@@ -93,6 +94,8 @@ pub(crate) enum Source {
     Body,
     /// In the headers of the response.
     Headers,
+    /// In spans.
+    Spans,
 }
 
 impl Source {
@@ -101,6 +104,7 @@ impl Source {
         match self {
             Self::Body => "body",
             Self::Headers => "headers",
+            Self::Spans => "spans",
         }
     }
 }

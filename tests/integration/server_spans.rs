@@ -42,6 +42,15 @@ const ANSWER: &str = concat!(
     "data: [DONE]\n\n",
 );
 
+/// Times in the spans, in seconds.
+const TIMES: &[(&str, f64)] = &[
+    ("time_in_queue", 0.0001),
+    ("time_in_model_prefill", 0.0002),
+    ("time_in_model_decode", 0.00005),
+    ("time_to_first_token", 0.0004),
+    ("e2e", 0.0005),
+];
+
 /// Starts a server that streams chats, and sends two spans of each that is sampled to the receiver:
 /// one below the client's, and one below that.
 fn server(receiver: u16, protocol: Protocol) -> String {
@@ -65,7 +74,18 @@ fn server(receiver: u16, protocol: Protocol) -> String {
 
 fn send(port: u16, protocol: Protocol, trace: &str, parent: &str) {
     let now = Clock::start().wall_ns(Clock::now());
+    // As vLLM reports them, in seconds.
+    let attributes = |name: &str| {
+        let times: &[(&str, f64)] = if name == "llm_request" { TIMES } else { &[] };
+        let attribute = |(name, seconds): &(&str, f64)| KeyValue {
+            key: format!("gen_ai.latency.{name}"),
+            value: Some(AnyValue { value: Some(Value::DoubleValue(*seconds)) }),
+            ..KeyValue::default()
+        };
+        times.iter().map(attribute).collect()
+    };
     let span = |id: u64, parent: &[u8], name: &str| Span {
+        attributes: attributes(name),
         trace_id: bytes(trace),
         span_id: id.to_be_bytes().to_vec(),
         parent_span_id: parent.to_vec(),
@@ -101,8 +121,17 @@ fn send(port: u16, protocol: Protocol, trace: &str, parent: &str) {
             post(port, head, &encoder.finish().unwrap());
         }
         Protocol::Json => {
-            let span = |id: &str, parent: &str, name: &str| {
+            let times = TIMES.iter().map(|(name, seconds)| {
                 serde_json::json!({
+                    "key": format!("gen_ai.latency.{name}"),
+                    "value": { "doubleValue": seconds },
+                })
+            });
+            let times: Vec<_> = times.collect();
+            let span = |id: &str, parent: &str, name: &str| {
+                let times = if name == "llm_request" { &*times } else { &[] };
+                serde_json::json!({
+                    "attributes": times,
                     "traceId": trace, "spanId": id, "parentSpanId": parent, "name": name,
                     "startTimeUnixNano": (now - 2_000_000_000).to_string(),
                     "endTimeUnixNano": (now - 1_000_000_000).to_string(),
@@ -189,7 +218,23 @@ fn joined(protocol: Protocol) {
     assert!((1.0..10.0).contains(&delay), "{delay}");
     assert!(run.stdout().contains("8 of 8 requests joined"), "{}", run.stdout());
     assert!(!run.stdout().contains("Server Spans Missing"), "{}", run.stdout());
-    assert_eq!(run.records().len(), 8);
+    let records = run.records();
+    assert_eq!(records.len(), 8);
+    for record in records {
+        // In milliseconds. The front end is 0.4 less 0.1 and 0.2.
+        for (name, expected) in [
+            ("server_front_end_time", 0.1),
+            ("server_queue_time", 0.1),
+            ("server_prefill_time", 0.2),
+            ("server_decode_time", 0.05),
+            ("server_time_to_first_token", 0.4),
+            ("server_latency", 0.5),
+        ] {
+            let value = record["metrics"][name]["value"].as_f64();
+            let value = value.unwrap_or_else(|| panic!("{name}: {record}"));
+            assert!((value - expected).abs() < 1e-6, "{name}: {value}");
+        }
+    }
 }
 
 #[test]

@@ -22,7 +22,8 @@ impl Scale {
         self.nanos(text.trim().parse().ok()?)
     }
 
-    fn nanos(self, value: f64) -> Option<f64> {
+    /// Returns `value` in nanoseconds; `None` if it is negative or too large.
+    pub(in crate::server_family) fn nanos(self, value: f64) -> Option<f64> {
         Some(value * self.0).filter(|nanos| nanos.is_finite() && *nanos >= 0.0)
     }
 }

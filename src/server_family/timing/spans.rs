@@ -1,0 +1,216 @@
+//! What the spans of servers say about one request.
+//!
+//! Durations are subtracted only within a process: clocks of different machines differ. Times of
+//! attributes are those of the server's own monotonic clock.
+
+use serde_json::Value;
+
+use super::{
+    Scale, ServerTiming, Source, Stages, dynamo, rest, sglang, tensorrt_llm,
+    text_generation_inference, vllm,
+};
+use crate::record::ServerSpan;
+
+/// Reads the times of one family from the spans of a request; `None` without any of that family.
+type Reader = fn(&[ServerSpan], &ServerTiming) -> Option<Found>;
+
+/// The readers: engines first, since they know the stages, then what stands before them.
+const READERS: &[Reader] =
+    &[of_engine, of_sglang, of_dynamo, of_text_generation_inference, of_llm_d];
+
+/// What a family's spans say.
+struct Found {
+    family: &'static str,
+    stages: Stages,
+    first_token: Option<f64>,
+    whole: Option<f64>,
+}
+
+impl ServerTiming {
+    /// Adds what the spans of the servers say, which is at least what a response says, and usually
+    /// more.
+    pub(crate) fn spans(&mut self, spans: &[ServerSpan]) {
+        if let Some(found) = READERS.iter().find_map(|read| read(spans, self)) {
+            let Found { family, stages, first_token, whole } = found;
+            self.report(family, stages, first_token, whole);
+            self.source = Source::Spans;
+        }
+        if self.worker.is_none()
+            && let Some(worker) = worker(spans)
+        {
+            self.answered_by(worker);
+        }
+    }
+}
+
+/// vLLM and TensorRT-LLM: `gen_ai.latency.*` of one span of the engine, in seconds from the arrival at
+/// the server. Separate workers of vLLM have a span each; that of decode begins when prefill has
+/// ended, and its queue contains the transfer of the KV cache. Spans that overlap are those of several
+/// choices, whose stages are not those of the request.
+fn of_engine(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
+    let has_queue = |span: &&ServerSpan| latency(span, "time_in_queue").is_some();
+    let spans: Vec<&ServerSpan> = spans.iter().filter(has_queue).collect();
+    let first = *spans.first()?;
+    let of = |name| latency(first, name);
+    let (first_token, whole) = (of("time_to_first_token"), of("e2e"));
+    if first.name != "llm_request" {
+        let transfer = of("kv_cache_transfer_time");
+        let prefill = rest(rest(first_token, of("time_in_queue")), transfer.or(Some(0.0)));
+        let stages = Stages {
+            queue: of("time_in_queue"),
+            prefill,
+            kv_transfer: transfer,
+            decode: rest(whole, first_token),
+            ..Stages::default()
+        };
+        return Some(Found { family: tensorrt_llm::FAMILY.name, stages, first_token, whole });
+    }
+    let family = vllm::FAMILY.name;
+    let (queue, prefill) = (of("time_in_queue"), of("time_in_model_prefill"));
+    let front_end = rest(rest(first_token, queue), prefill);
+    let stages = Stages { front_end, queue, prefill, ..Stages::default() };
+    match &spans[..] {
+        [_] => {
+            let stages = Stages { decode: of("time_in_model_decode"), ..stages };
+            Some(Found { family, stages, first_token, whole })
+        }
+        [_, decode] if decode.start_ns >= first.end_ns => {
+            let queue = latency(decode, "time_in_queue");
+            let inference = latency(decode, "time_in_model_inference");
+            let kv_transfer_and_decode = queue.zip(inference).map(|(queue, rest)| queue + rest);
+            let stages = Stages { kv_transfer_and_decode, ..stages };
+            Some(Found { family, stages, first_token: None, whole: None })
+        }
+        all => {
+            let wholes = all.iter().filter_map(|span| latency(span, "e2e"));
+            let whole = wholes.reduce(f64::max);
+            Some(Found { family, stages: Stages::default(), first_token: None, whole })
+        }
+    }
+}
+
+/// SGLang: `gen_ai.latency.*` of the span `Req …`, and the slices of its threads, which are repeated
+/// after a retraction. Separate workers have such a span each, of which only the slices are read.
+fn of_sglang(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
+    let is_root = |span: &&ServerSpan| {
+        let name = span.name.rsplit_once("Req ").map(|(role, _)| role);
+        name.is_some() && latency(span, "e2e").is_some()
+    };
+    let roots: Vec<&ServerSpan> = spans.iter().filter(is_root).collect();
+    let first = *roots.first()?;
+    let slices = |names: &[&str]| {
+        let slices = spans.iter().filter(|span| names.contains(&&*span.name));
+        slices.map(duration).reduce(|sum, slice| sum + slice)
+    };
+    let stages = Stages {
+        queue: slices(&["prefill_waiting"]),
+        prefill: slices(&["prefill_forward", "chunked_prefill"]),
+        kv_transfer: slices(&["prefill_transfer_kv_cache"]),
+        ..Stages::default()
+    };
+    let (first_token, whole) = (latency(first, "time_to_first_token"), latency(first, "e2e"));
+    let is_alone = roots.len() == 1;
+    let decode = rest(whole, first_token).filter(|_| is_alone);
+    let stages = Stages { decode, ..stages };
+    let alone = |time: Option<f64>| time.filter(|_| is_alone);
+    Some(Found {
+        family: sglang::FAMILY.name,
+        stages,
+        first_token: alone(first_token),
+        whole: alone(whole),
+    })
+}
+
+/// Dynamo: the front end's span `http-request` has the time to the first token, in milliseconds as
+/// text, which is true also with separate workers. The router's span below it begins when the front
+/// end is done. Its stages are those of the response, if that has any.
+fn of_dynamo(spans: &[ServerSpan], told: &ServerTiming) -> Option<Found> {
+    let request = spans.iter().find(|span| span.name == "http-request")?;
+    let milliseconds = |name| Scale::MILLISECONDS.parse(request.attributes.get(name)?.as_str()?);
+    let first_token = milliseconds("ttft_ms");
+    let whole = Some(duration(request));
+    let family = dynamo::FAMILY.name;
+    if told.family == family && told.has_times() {
+        return Some(Found { family, stages: told.stages, first_token, whole });
+    }
+    let is_route = |span: &&ServerSpan| span.name.ends_with("router.route_request");
+    let mut routes = spans.iter().filter(is_route).filter(|span| span.parent == request.id);
+    let route = routes.clone().map(|span| span.start_ns).min();
+    let front_end = route.and_then(|start| start.checked_sub(request.start_ns));
+    let front_end = front_end.map(|nanos| nanos as f64);
+    // With a phase, the workers are separate, and the transfer is before the first token.
+    let is_separate = routes.any(|span| phase(span) == Some("Prefill"));
+    let before = rest(first_token, front_end).filter(|_| !is_separate);
+    let stages = Stages {
+        front_end,
+        queue_and_prefill: before,
+        decode: rest(whole, first_token),
+        ..Stages::default()
+    };
+    Some(Found { family, stages, first_token, whole })
+}
+
+/// Returns the worker that Dynamo's router chose for decode.
+fn worker(spans: &[ServerSpan]) -> Option<&str> {
+    let mut routes = spans.iter().filter(|span| phase(span) != Some("Prefill"));
+    routes.find_map(|span| span.attributes.get("worker_id")?.as_str())
+}
+
+fn phase(span: &ServerSpan) -> Option<&str> {
+    span.attributes.get("phase").and_then(Value::as_str)
+}
+
+/// TGI: texts such as `1.2ms`, as Rust prints durations.
+fn of_text_generation_inference(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
+    let span = spans.iter().find(|span| span.attributes.contains_key("inference_time"))?;
+    let of = |name: &str| printed_duration(span.attributes.get(name)?.as_str()?);
+    let stages = Stages {
+        front_end: of("validation_time"),
+        queue: of("queue_time"),
+        prefill_and_decode: of("inference_time"),
+        ..Stages::default()
+    };
+    let whole = of("total_time");
+    Some(Found { family: text_generation_inference::FAMILY.name, stages, first_token: None, whole })
+}
+
+/// Reads a duration as Rust prints it, such as `1.5µs`, in nanoseconds.
+fn printed_duration(text: &str) -> Option<f64> {
+    let scales = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let (number, scale) =
+        scales.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)))?;
+    let number: f64 = number.parse().ok()?;
+    Some(number * scale).filter(|nanos| nanos.is_finite() && *nanos >= 0.0)
+}
+
+/// llm-d: the proxy before separate workers, in milliseconds. Its prefill contains the worker's queue.
+fn of_llm_d(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
+    let of = |name: &str| {
+        let mut values = spans.iter().filter_map(|span| span.attributes.get(name)?.as_f64());
+        values.next().and_then(|value| Scale::MILLISECONDS.nanos(value))
+    };
+    let is_proxy = |span: &ServerSpan| span.name.starts_with("llm_d.pd_proxy.");
+    spans.iter().any(is_proxy).then(|| {
+        let stages = Stages {
+            front_end: of("coordinator_overhead_ms"),
+            queue_and_prefill: of("prefill_duration_ms"),
+            kv_transfer_and_decode: of("decode_duration_ms"),
+            ..Stages::default()
+        };
+        Found { family: "llm-d", stages, first_token: None, whole: of("total_duration_ms") }
+    })
+}
+
+/// Returns the attribute `gen_ai.latency.<name>` in nanoseconds.
+fn latency(span: &ServerSpan, name: &str) -> Option<f64> {
+    let value = span.attributes.get(&format!("gen_ai.latency.{name}"))?;
+    Scale::SECONDS.nanos(value.as_f64()?)
+}
+
+/// Returns the duration of a span, which is measured by one clock, in nanoseconds.
+fn duration(span: &ServerSpan) -> f64 {
+    span.end_ns.saturating_sub(span.start_ns) as f64
+}
+
+#[cfg(test)]
+mod tests;
