@@ -14,9 +14,11 @@ use crate::record::ServerSpan;
 /// Reads the times of one family from the spans of a request; `None` without any of that family.
 type Reader = fn(&[ServerSpan], &ServerTiming) -> Option<Found>;
 
-/// The readers: engines first, since they know the stages, then what stands before them.
-const READERS: &[Reader] =
-    &[of_engine, of_sglang, of_dynamo, of_text_generation_inference, of_llm_d];
+/// The readers of engines, which know the stages.
+const ENGINES: &[Reader] = &[of_engine, of_sglang, of_text_generation_inference];
+
+/// The readers of front ends, at which requests arrive before they reach an engine.
+const FRONT_ENDS: &[Reader] = &[of_dynamo, of_llm_d];
 
 /// What a family's spans say.
 struct Found {
@@ -30,7 +32,12 @@ impl ServerTiming {
     /// Adds what the spans of the servers say, which is at least what a response says, and usually
     /// more.
     pub(crate) fn spans(&mut self, spans: &[ServerSpan]) {
-        if let Some(found) = READERS.iter().find_map(|read| read(spans, self)) {
+        let find = |readers: &[Reader]| readers.iter().find_map(|read| read(spans, self));
+        let found = match (find(ENGINES), find(FRONT_ENDS)) {
+            (Some(engine), Some(front)) => Some(engine.behind(front)),
+            (engine, front) => engine.or(front),
+        };
+        if let Some(found) = found {
             let Found { family, stages, first_token, whole } = found;
             self.report(family, stages, first_token, whole);
             self.source = Source::Spans;
@@ -40,6 +47,21 @@ impl ServerTiming {
         {
             self.answered_by(worker);
         }
+    }
+}
+
+impl Found {
+    /// Returns what this engine and the front end before it say together: the stages are the
+    /// engine's, and what counts from the arrival at the server is the front end's.
+    fn behind(self, front: Self) -> Self {
+        let stages = if self.stages == Stages::default() {
+            front.stages
+        } else {
+            let both = [front.stages.front_end, self.stages.front_end];
+            let front_end = both.into_iter().flatten().reduce(|sum, part| sum + part);
+            Stages { front_end, ..self.stages }
+        };
+        Self { stages, ..front }
     }
 }
 

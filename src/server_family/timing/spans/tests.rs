@@ -145,6 +145,31 @@ fn separate_workers_of_vllm_have_the_transfer_in_the_queue_of_decode() {
 }
 
 #[test]
+fn an_engine_behind_a_front_end_has_the_stages_only() {
+    let request =
+        ServerSpan { id: [1; 8], ..span("http-request", (0, 100), &[("ttft_ms", json!("30.5"))]) };
+    let route = ServerSpan { parent: [1; 8], ..span("router.route_request", (2, 99), &[]) };
+    let engine = span(
+        "llm_request",
+        (4, 98),
+        &[
+            ("gen_ai.latency.time_in_queue", json!(0.01)),
+            ("gen_ai.latency.time_in_model_prefill", json!(0.008)),
+            ("gen_ai.latency.time_in_model_decode", json!(0.07)),
+            ("gen_ai.latency.time_to_first_token", json!(0.019)),
+            ("gen_ai.latency.e2e", json!(0.094)),
+        ],
+    );
+    let timing = read(&[request, route, engine]);
+    assert_eq!(timing.family, "dynamo");
+    // 2 until the router, and 1 in the engine before its queue.
+    assert!(near(timing.stages.front_end, 3.0));
+    assert!(near(timing.stages.queue, 10.0) && near(timing.stages.prefill, 8.0));
+    assert!(near(timing.stages.decode, 70.0) && timing.stages.queue_and_prefill.is_none());
+    assert!(near(timing.first_token, 30.5) && near(timing.whole, 100.0));
+}
+
+#[test]
 fn other_families_are_read_by_their_names() {
     let timing = read(&[
         span(
