@@ -5,13 +5,8 @@
 
 use std::sync::Arc;
 
-use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
-use prost::Message as _;
 use prost::encoding::{WireType, decode_key, decode_varint, encode_key, encode_varint};
-use serde_json::{Map, Value};
-
-use opentelemetry_proto::tonic::common::v1::AnyValue;
-use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use serde_json::Value;
 
 use crate::record::{OriginalSpan, ServerSpan};
 
@@ -25,6 +20,11 @@ const MAX_ENTRIES: usize = 64;
 const RESOURCE_SPANS: u32 = 1;
 const SCOPE_SPANS: u32 = 2;
 const SPANS: u32 = 2;
+/// The list of a span.
+const ATTRIBUTES: u32 = 9;
+
+/// The beginnings of the names of attributes that tell where in the server's code a span is.
+const CODE: &[&str] = &["code.", "thread."];
 
 /// The bytes are not the message that they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -171,7 +171,6 @@ pub(super) fn first_text<T>(
     names: &[&str],
     read: impl Fn(&str) -> Option<T>,
 ) -> Option<T> {
-    const ATTRIBUTES: u32 = 9;
     let mut found = None;
     let walked = each_nested(span, ATTRIBUTES, &mut |pair| {
         if found.is_none()
@@ -188,11 +187,11 @@ pub(super) fn first_text<T>(
 /// Returns `service.name` of the encoded fields of a resource; empty without one.
 pub(super) fn service(resource_spans: &[u8]) -> &str {
     const RESOURCE: u32 = 1;
-    const ATTRIBUTES: u32 = 1;
+    const ITS_ATTRIBUTES: u32 = 1;
     let mut service = "";
     // Without a service, the span is as good.
     let _ = each_nested(resource_spans, RESOURCE, &mut |resource| {
-        each_nested(resource, ATTRIBUTES, &mut |pair| {
+        each_nested(resource, ITS_ATTRIBUTES, &mut |pair| {
             if let Some(("service.name", text)) = text_of(pair) {
                 service = text;
             }
@@ -233,49 +232,90 @@ fn scope_name(scope_spans: &[u8]) -> &str {
     found
 }
 
-/// Decodes a span of the request whose own span has the ID `request`.
+/// Reads a span of the request whose own span has the ID `request`. Its links and the attributes of
+/// its events are skipped, which are most of the work of decoding it as a whole.
 ///
 /// # Errors
 ///
 /// If it is not valid protobuf.
 pub(super) fn decode(original: OriginalSpan, request: [u8; 8]) -> Result<ServerSpan, Malformed> {
-    let span = ProtoSpan::decode(&*original.span).map_err(|_| Malformed)?;
-    let parent = span.parent_span_id.as_slice().try_into().unwrap_or_default();
-    let mut attributes = Map::new();
-    for pair in span.attributes {
-        if attributes.len() < MAX_ENTRIES
-            && pair.key.len() <= MAX_TEXT
-            && let Some(value) = plain(pair.value)
-        {
-            attributes.insert(pair.key, value);
+    let mut span = ServerSpan::default();
+    let bytes = Arc::clone(&original.span);
+    each_field(&bytes, &mut |number, content, _| {
+        match (number, content) {
+            (2, Content::Bytes(id)) => span.id = id.try_into().map_err(|_| Malformed)?,
+            (4, Content::Bytes(id)) => span.parent = id.try_into().unwrap_or_default(),
+            (5, Content::Bytes(name)) => shortened(text(name)?).clone_into(&mut span.name),
+            (7, Content::Number(at)) => span.start_ns = at,
+            (8, Content::Number(at)) => span.end_ns = at,
+            (ATTRIBUTES, Content::Bytes(pair)) if span.attributes.len() < MAX_ENTRIES => {
+                if let Some((name, value)) = attribute(pair)? {
+                    span.attributes.insert(name.to_owned(), value);
+                }
+            }
+            (11, Content::Bytes(event)) if span.events.len() < MAX_ENTRIES => {
+                span.events.push(self::event(event)?);
+            }
+            _ => {}
         }
-    }
-    let events = span.events.into_iter().filter(|event| event.name.len() <= MAX_TEXT);
-    let events = events.take(MAX_ENTRIES).map(|event| (event.name, event.time_unix_nano));
-    Ok(ServerSpan {
-        service: shortened(service(&original.resource)).into(),
-        scope: shortened(scope_name(&original.scope)).into(),
-        name: shortened(&span.name).to_owned(),
-        id: span.span_id.as_slice().try_into().unwrap_or_default(),
-        parent,
-        is_child_of_request: parent == request,
-        start_ns: span.start_time_unix_nano,
-        end_ns: span.end_time_unix_nano,
-        attributes,
-        events: events.collect(),
-        original,
-    })
+        Ok(())
+    })?;
+    span.service = shortened(service(&original.resource)).into();
+    span.scope = shortened(scope_name(&original.scope)).into();
+    span.is_child_of_request = span.parent == request;
+    span.original = original;
+    Ok(span)
+}
+
+/// Returns an attribute, unless it is about the server's code, or its value is something else than a
+/// short text, a number or a boolean.
+fn attribute(pair: &[u8]) -> Result<Option<(&str, Value)>, Malformed> {
+    let (mut name, mut value) = ("", None);
+    each_field(pair, &mut |number, content, _| {
+        match (number, content) {
+            (1, Content::Bytes(bytes)) => name = text(bytes)?,
+            (2, Content::Bytes(bytes)) => value = Some(bytes),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let is_about_code = CODE.iter().any(|prefix| name.starts_with(prefix));
+    let value = value.filter(|_| !is_about_code && name.len() <= MAX_TEXT);
+    Ok(value.map(plain).transpose()?.flatten().map(|value| (name, value)))
 }
 
 /// Returns the value of an attribute as JSON, if it is a short text, a number or a boolean.
-fn plain(value: Option<AnyValue>) -> Option<Value> {
-    match value?.value? {
-        Any::StringValue(text) => (text.len() <= MAX_TEXT).then(|| text.into()),
-        Any::BoolValue(value) => Some(value.into()),
-        Any::IntValue(value) => Some(value.into()),
-        Any::DoubleValue(value) => Some(value.into()),
-        _ => None,
-    }
+fn plain(value: &[u8]) -> Result<Option<Value>, Malformed> {
+    let mut found = None;
+    each_field(value, &mut |number, content, _| {
+        found = match (number, content) {
+            (1, Content::Bytes(bytes)) if bytes.len() <= MAX_TEXT => Some(text(bytes)?.into()),
+            (2, Content::Number(number)) => Some((number != 0).into()),
+            (3, Content::Number(number)) => Some(number.cast_signed().into()),
+            (4, Content::Number(bits)) => Some(f64::from_bits(bits).into()),
+            _ => None,
+        };
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Returns the name and the time of an event.
+fn event(event: &[u8]) -> Result<(String, u64), Malformed> {
+    let (mut name, mut at) = ("", 0);
+    each_field(event, &mut |number, content, _| {
+        match (number, content) {
+            (1, Content::Number(number)) => at = number,
+            (2, Content::Bytes(bytes)) => name = text(bytes)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((shortened(name).to_owned(), at))
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(bytes).map_err(|_| Malformed)
 }
 
 /// Returns the beginning of `text`, at most 256 bytes of it.

@@ -1,10 +1,12 @@
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
 use proptest::prelude::*;
+use prost::Message as _;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::super::fixture::{attribute, child, encoded, sent_by};
+use super::super::fixture::{self, child, encoded, sent_by};
 use super::*;
 use crate::record::TraceContext;
 
@@ -25,10 +27,14 @@ fn a_span_keeps_what_matters_and_is_passed_on_unchanged() {
     let parent = TraceContext::of(request).span_id;
     let mut of_engine = child(request, 1);
     of_engine.attributes = vec![
-        attribute("gen_ai.latency.e2e", &json!(0.25)),
-        attribute("gen_ai.usage.prompt_tokens", &json!(74)),
-        attribute("short", &"x".repeat(256).into()),
-        attribute("long", &"x".repeat(257).into()),
+        fixture::attribute("gen_ai.latency.e2e", &json!(0.25)),
+        fixture::attribute("gen_ai.usage.prompt_tokens", &json!(74)),
+        fixture::attribute("code.line.number", &json!(7)),
+        fixture::attribute("thread.name", &"worker".into()),
+        fixture::attribute("yes", &json!(true)),
+        fixture::attribute("negative", &json!(-5)),
+        fixture::attribute("short", &"x".repeat(256).into()),
+        fixture::attribute("long", &"x".repeat(257).into()),
         KeyValue { key: "empty".to_owned(), ..KeyValue::default() },
     ];
     of_engine.events.push(event("transfer", 1_500));
@@ -43,7 +49,13 @@ fn a_span_keeps_what_matters_and_is_passed_on_unchanged() {
     assert!(engine.is_child_of_request && !inner.is_child_of_request);
     assert_eq!(&*inner.service, "proxy");
     let names: Vec<_> = engine.attributes.keys().collect();
-    assert_eq!(names, ["gen_ai.latency.e2e", "gen_ai.usage.prompt_tokens", "short"]);
+    let expected = ["gen_ai.latency.e2e", "gen_ai.usage.prompt_tokens", "yes", "negative", "short"];
+    assert_eq!(names, expected);
+    assert_eq!(engine.attributes["gen_ai.usage.prompt_tokens"], json!(74));
+    assert_eq!(
+        (&engine.attributes["yes"], &engine.attributes["negative"]),
+        (&json!(true), &json!(-5))
+    );
     assert_eq!(engine.attributes["gen_ai.latency.e2e"], json!(0.25));
     assert_eq!(engine.events, [("transfer".to_owned(), 1_500)]);
 
@@ -110,6 +122,8 @@ proptest! {
         let read = each_span(&body, &mut |source, span| {
             spans += 1;
             let _ = place(span);
+            let original = OriginalSpan { span: span.into(), ..OriginalSpan::default() };
+            let _ = decode(original, [0; 8]);
             let _ = first_text(span, &["a"], |_| Some(()));
             let _ = service(&source.resource);
         });
