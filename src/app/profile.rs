@@ -246,7 +246,10 @@ impl Run {
             .with_session_header(config.server.session_header.as_deref())?;
         let of_load = if config.sends_trace_context() {
             let is_random = config.telemetry.trace_random_flag;
-            builder.clone().with_trace_context(trace_share(&config), is_random)
+            let traced = builder.clone().with_trace_context(trace_share(&config), is_random);
+            // Servers' spans are joined with requests by the ID of the trace.
+            let is_joined = config.otel_receiver.is_some();
+            if is_joined { traced.tracing_each_request() } else { traced }
         } else {
             builder.clone()
         };

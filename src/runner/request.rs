@@ -60,6 +60,8 @@ struct Traced {
     is_random: bool,
     /// `tracestate` of sampled traces, unless the user sets that header.
     state: Option<HeaderValue>,
+    /// Whether each request is a trace of its own, even if it belongs to an agent's session.
+    is_of_request: bool,
 }
 
 impl RequestBuilder {
@@ -112,7 +114,22 @@ impl RequestBuilder {
     pub(crate) fn with_trace_context(self, share: TraceShare, is_random: bool) -> Self {
         let state = share.tracestate().filter(|_| !self.base.contains_key(&TRACESTATE));
         let state = state.and_then(|state| HeaderValue::try_from(state).ok());
-        Self { traced: Some(Traced { share, is_random, state }), ..self }
+        let is_of_request = false;
+        Self { traced: Some(Traced { share, is_random, state, is_of_request }), ..self }
+    }
+
+    /// Makes each request a trace of its own, also those of agents.
+    #[must_use]
+    pub(crate) fn tracing_each_request(mut self) -> Self {
+        if let Some(traced) = &mut self.traced {
+            traced.is_of_request = true;
+        }
+        self
+    }
+
+    /// Returns whether each request is a trace of its own, also those of agents.
+    pub(super) fn traces_each_request(&self) -> bool {
+        self.traced.as_ref().is_some_and(|traced| traced.is_of_request)
     }
 
     /// Returns the headers of one request, which is a trace of its own.

@@ -348,7 +348,8 @@ impl PhaseWorker {
         let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
         let (target, path) = workload.targets.of(session.server, &model);
         let correlation_id = session.correlation_id;
-        let trace_id = session.trace_id().unwrap_or(request_id);
+        let of_agent = session.trace_id().filter(|_| !workload.builder.traces_each_request());
+        let trace_id = of_agent.unwrap_or(request_id);
         let headers =
             Identified { builder: &workload.builder, request_id, correlation_id, trace_id };
         let request = OutgoingRequest {

@@ -179,7 +179,9 @@ impl Traces {
             state: if is_sampled { &self.state } else { "" },
             phase: self.lifecycle.link(measured.record.phase_index),
             // The agent is only exported with all of its requests.
-            is_below_agent: is_sampled && measured.agent.is_some(),
+            is_below_agent: is_sampled
+                && measured.agent.is_some()
+                && measured.record.trace_id != measured.record.request_id,
             api: self.api,
             conventions: self.conventions,
         };
