@@ -18,6 +18,7 @@ mod request;
 mod schedule;
 mod script;
 mod service;
+mod timing;
 mod vocabulary;
 mod write_log;
 
@@ -38,6 +39,7 @@ use tokio::sync::{mpsc, watch};
 use self::connection::{Socket, Wire};
 pub use self::script::{FaultRule, Jitter, Script, parse_duration};
 use self::service::{Connection, Service};
+pub use self::timing::{Timing, TimingForm};
 pub use self::write_log::RequestLog;
 use self::write_log::WriteLog;
 use crate::lock::Lock;

@@ -14,7 +14,7 @@ mod vllm;
 
 pub use self::declaration::Kind;
 pub(crate) use self::declaration::{
-    Count, Quantity, Role, ServerFamily, Speculation, Statistic, Time, Times, Watched, gauge,
+    Count, Hidden, Quantity, Role, ServerFamily, Speculation, Statistic, Time, Times, Watched, gauge,
     seconds,
 };
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::value::{duration, positive};
-use crate::mock_server::{Config, FaultRule, Jitter, MockServerError, Script};
+use super::value::{choice, duration, positive};
+use crate::mock_server::{Config, FaultRule, Jitter, MockServerError, Script, Timing, TimingForm};
 use crate::units::Nanos;
 
 /// The flags of `aiperf mock-server`.
@@ -62,6 +62,24 @@ pub(super) struct MockServerArgs {
     /// Maximum number of requests to serve at once; others wait [default: unlimited]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     max_concurrent: Option<u64>,
+    /// Report the times of each request as this server does, in chats and completions
+    #[arg(long, value_name = "SERVER", value_parser = choice::<TimingForm>())]
+    report_timing: Option<TimingForm>,
+    /// Part of --ttft that a request spends in the queue, as reported
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0",
+          requires = "report_timing")]
+    queue_time: Nanos,
+    /// Part of --ttft in which the KV cache is transferred, as reported
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0",
+          requires = "report_timing")]
+    kv_transfer_time: Nanos,
+    /// Number of workers that respond in turn, as reported
+    #[arg(long, value_name = "COUNT", value_parser = positive, default_value = "1",
+          requires = "report_timing")]
+    workers: u64,
+    /// Number of tokens that are drafted for each step, as reported by vLLM; one of them is accepted
+    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "report_timing")]
+    draft_tokens: u64,
     /// Fault to inject, such as every=9:status=500
     ///
     /// Selectors number the requests in order of arrival, from 1:
@@ -80,6 +98,7 @@ pub(super) struct MockServerArgs {
     ///   drip=DURATION       send one byte at a time, with this pause between two bytes
     ///   close-after-each    announce keep-alive, but close the connection after the response
     ///   job=failed|never|odd  a job fails, never ends, or has an unknown status
+    ///   lie=FACTOR          report times that are this many times as long
     ///   stall=EVENT,DURATION  delay this step of the schedule (from 0) and later ones
     #[arg(long, value_name = "SELECTOR:FAULT", value_parser = fault, verbatim_doc_comment)]
     fault: Vec<FaultRule>,
@@ -100,6 +119,13 @@ impl MockServerArgs {
             usage: !self.no_usage,
             embedding_dimensions: self.embedding_dimensions as usize,
             max_concurrent: self.max_concurrent.map(|count| count as usize),
+            timing: self.report_timing.map(|form| Timing {
+                form,
+                queue: self.queue_time,
+                kv_transfer: self.kv_transfer_time,
+                workers: self.workers,
+                draft_tokens: self.draft_tokens,
+            }),
             faults: self.fault,
             ..Script::default()
         };

@@ -1,11 +1,12 @@
 //! The table of the parts of the client's mean latencies.
 
-use super::format::number;
+use super::format::{count, number};
 use super::style::Style;
 use super::table::{figures, label};
 use crate::metrics::Registry;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::run::RunReport;
+use crate::server_metrics::time_breakdown::hidden;
 
 /// Renders the parts of each latency, or one line that states why they are not known; nothing if
 /// the server does not report times.
@@ -29,6 +30,10 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
     });
     let header = ["Metric", "avg", "%", "± (ms)"];
     let mut text = figures("aiperf | Time Breakdown", header, rows, style);
+    for (hidden, events) in report.server_metrics.iter().flat_map(hidden) {
+        let events = count(events.round() as u64);
+        text.push_str(&format!("{events} {} ({})\n", hidden.what, hidden.metric));
+    }
     text.push('\n');
     text
 }

@@ -18,6 +18,8 @@ use crate::telemetry::{ScrapesReport, TracesReport};
 const RATE_SLACK_PERCENT: f64 = 5.0;
 /// Deviation of a random arrival process that is attributed to chance, in standard deviations.
 const RATE_SLACK_DEVIATIONS: f64 = 3.0;
+/// Error of times that servers report, some of which round them to whole milliseconds.
+const SERVER_ROUNDING_MS: f64 = 1.0;
 /// Maximum number of findings of one kind that are listed.
 const MAX_DISCREPANCIES: usize = 5;
 
@@ -251,6 +253,11 @@ pub(crate) enum Warning {
     },
     /// Exported telemetry differs from the files.
     NotReconciled { discrepancies: Vec<String> },
+    /// The times that the server reports of a request add up to more than the client measured.
+    ServerTimesExceed {
+        /// How much more, at most, in milliseconds.
+        by_ms: f64,
+    },
     /// The server's counts differ from the client's.
     ServerCountsDiffer {
         /// The counts that differ.
@@ -284,6 +291,7 @@ impl Warning {
         .into_iter()
         .flatten()
         .collect();
+        warnings.extend(server_times_exceed(report));
         warnings.extend(server_counts_differ(report));
         warnings.extend(server_metrics_doubtful(report));
         warnings.extend(telemetry(report));
@@ -312,6 +320,7 @@ impl Warning {
             Self::TracesLost { .. } => "Traces Incomplete",
             Self::ServerSpansMissing { .. } => "Server Spans Missing",
             Self::NotReconciled { .. } => "Telemetry Does Not Agree",
+            Self::ServerTimesExceed { .. } => "Server Times Exceed the Latency",
             Self::ServerCountsDiffer { .. } => "Server and Client Counts Differ",
             Self::ServerMetricsDoubtful { .. } => "Server Metrics Incomplete",
         }
@@ -413,6 +422,10 @@ impl Warning {
                 let what = "The exported telemetry differs from the files:".to_owned();
                 [what].into_iter().chain(first(discrepancies, "  ")).collect()
             }
+            Self::ServerTimesExceed { by_ms } => vec![format!(
+                "The times of stages that the server reports of a request add up to as much as \
+                 {by_ms:.3} ms more than the client measured."
+            )],
             Self::ServerCountsDiffer { comparisons } => {
                 let mut findings =
                     vec!["Counts over the whole run, including the warmup:".to_owned()];
@@ -516,6 +529,10 @@ impl Warning {
             Self::NotReconciled { .. } => &[
                 "Rely on the files, which contain every value, and report the difference as a bug.",
             ],
+            Self::ServerTimesExceed { .. } => &[
+                "See server_unattributed_time of each request in profile_export.jsonl; do not rely on \
+                 the server's times of requests where it is negative.",
+            ],
             Self::ServerCountsDiffer { comparisons } => server_counts_advice(comparisons),
             Self::ServerMetricsDoubtful { .. } => &[
                 "See failed_fetches and the flags of each series in server_metrics_export.json.",
@@ -579,6 +596,19 @@ fn usage_missing(report: &RunReport) -> Option<Warning> {
     let counted = lengths.and_then(|one| one.stats.distribution).map_or(0, |spread| spread.count);
     let requests = of.saturating_sub(counted);
     (requests > 0).then_some(Warning::UsageMissing { requests, of })
+}
+
+/// Stages that add up to more than the latency, by more than the client's times may be wrong.
+fn server_times_exceed(report: &RunReport) -> Option<Warning> {
+    let rest = report.results.iter().find(|one| one.metric.tag == tag::SERVER_UNATTRIBUTED_TIME)?;
+    let health = report.outcome.client_health.as_ref();
+    let error = health.and_then(|health| health.arrival_error_ms.as_ref());
+    // The server may have the request before the client knows that it was sent.
+    let sending = report.results.iter().find(|one| one.metric.tag == tag::HTTP_REQ_SENDING);
+    let sending_ms = sending.and_then(|one| one.stats.distribution).map_or(0.0, |one| one.max);
+    let bound_ms = error.map_or(0.0, |error| error.max) + sending_ms + SERVER_ROUNDING_MS;
+    let by_ms = -rest.stats.distribution?.min;
+    (by_ms > bound_ms).then_some(Warning::ServerTimesExceed { by_ms })
 }
 
 fn depends_on_length(report: &RunReport) -> Option<Warning> {

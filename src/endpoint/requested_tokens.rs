@@ -23,19 +23,24 @@ const NAMES: &[&str] = &[
 /// wrapper of a template.
 const DEEPEST: usize = 4;
 
-/// Returns the output tokens that `body` requests; `None` if it does not request any or is not
-/// JSON.
+/// Returns the output tokens that `body` requests in all its choices together (`n`); `None` if it
+/// does not request any or is not JSON.
 #[must_use]
 pub(crate) fn requested_output_tokens(body: &[u8]) -> Option<u64> {
     let mut found = RequestedCounts::default();
     let mut json = serde_json::Deserializer::from_slice(body);
     Looker { found: &mut found, depth: 0 }.deserialize(&mut json).ok()?;
-    found.0.into_iter().flatten().next()
+    let tokens = found.limits.into_iter().flatten().next()?;
+    Some(tokens.saturating_mul(found.choices.unwrap_or(1).max(1)))
 }
 
 /// The number under each name, from the outermost object.
 #[derive(Default)]
-struct RequestedCounts([Option<u64>; NAMES.len()]);
+struct RequestedCounts {
+    limits: [Option<u64>; NAMES.len()],
+    /// The number of choices, which only the outermost object has.
+    choices: Option<u64>,
+}
 
 struct Looker<'f> {
     found: &'f mut RequestedCounts,
@@ -62,7 +67,9 @@ impl<'de> Visitor<'de> for Looker<'_> {
         while let Some(name) = members.next_key::<Text<'de>>()? {
             if let Some(place) = NAMES.iter().position(|known| *known == name.0) {
                 let number = members.next_value::<Number>()?.whole();
-                self.found.0[place] = number.or(self.found.0[place]);
+                self.found.limits[place] = number.or(self.found.limits[place]);
+            } else if name.0 == "n" && self.depth == 0 {
+                self.found.choices = members.next_value::<Number>()?.whole();
             } else if self.depth < DEEPEST {
                 let depth = self.depth + 1;
                 members.next_value_seed(Looker { found: &mut inner, depth })?;
@@ -70,7 +77,7 @@ impl<'de> Visitor<'de> for Looker<'_> {
                 members.next_value::<IgnoredAny>()?;
             }
         }
-        for (outer, inner) in self.found.0.iter_mut().zip(inner.0) {
+        for (outer, inner) in self.found.limits.iter_mut().zip(inner.limits) {
             *outer = outer.or(inner);
         }
         Ok(())
@@ -104,6 +111,9 @@ mod tests {
             (r#"{"request":{"body":{"max_tokens":13}}}"#, 13),
             // The outermost number applies.
             (r#"{"a":{"max_tokens":1},"max_tokens":14,"z":{"max_tokens":2}}"#, 14),
+            (r#"{"n":2,"max_tokens":16}"#, 32),
+            (r#"{"n":null,"max_tokens":17,"a":{"n":9}}"#, 17),
+            (r#"{"n":0,"max_tokens":18}"#, 18),
             // The last of two equal names applies, as in most parsers.
             (r#"{"max_tokens":1,"max_tokens":15}"#, 15),
         ] {

@@ -156,7 +156,9 @@ impl Division {
             let (_, mean_ms) = mean(metric).filter(|(count, _)| *count == request_count)?;
             let stages = STAGES.into_iter().take(stages);
             let stages = stages.filter_map(|(stage, tag)| Some((stage, mean(tag)?, 1e-6)));
-            let rest = (Stage::Unattributed, mean(rest)?, arrival_error_ms);
+            // The server may have the request before the client knows that it was sent.
+            let sending_ms = mean(tag::HTTP_REQ_SENDING).map_or(0.0, |(_, mean_ms)| mean_ms);
+            let rest = (Stage::Unattributed, mean(rest)?, arrival_error_ms + sending_ms);
             let parts = stages.chain([rest]).map(|(stage, (count, mean_ms), bound_ms)| {
                 (count == request_count).then_some(Part { stage, mean_ms, bound_ms })
             });

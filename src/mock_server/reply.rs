@@ -8,6 +8,7 @@ use super::activity::Finish;
 use super::dialect::{Dialect, SCRIPTED};
 use super::schedule::{Schedule, mix, unit};
 use super::script::{Fault, Script};
+use super::timing::Report;
 use super::vocabulary::Vocabulary;
 use crate::units::Nanos;
 
@@ -61,6 +62,8 @@ pub(super) struct Reply {
     pub(super) fault: Option<Fault>,
     /// The beginning that all events of its stream have in common, from the dialect.
     pub(super) prelude: String,
+    /// What is reported of its times.
+    pub(super) report: Option<Report>,
     /// Due time of the last step of a response that is not streamed.
     pub(super) ready: Nanos,
     /// Time from the request's arrival until then.

@@ -4,7 +4,7 @@ mod fault;
 
 use std::str::FromStr;
 
-use super::MockServerError;
+use super::{MockServerError, Timing};
 use crate::units::Nanos;
 
 pub use self::fault::FaultRule;
@@ -42,6 +42,8 @@ pub struct Script {
     pub max_concurrent: Option<usize>,
     /// Capacity of the simulated key-value cache in tokens.
     pub kv_cache_tokens: u64,
+    /// What is reported of the times of requests, if anything is.
+    pub timing: Option<Timing>,
     /// The faults; the first rule that selects a request applies.
     pub faults: Vec<FaultRule>,
 }
@@ -62,6 +64,7 @@ impl Default for Script {
             embedding_dimensions: 64,
             max_concurrent: None,
             kv_cache_tokens: 131_072,
+            timing: None,
             faults: Vec::new(),
         }
     }

@@ -19,6 +19,7 @@ use super::reply::{Events, Reply, ReplyContent};
 use super::request::{BadRequest, Prompt};
 use super::schedule::{Schedule, mix};
 use super::script::{Fault, Script};
+use super::timing::Report;
 use super::vocabulary::PromptCounter;
 use super::write_log::{RequestLog, WriteLog};
 use super::{JSON, dialect};
@@ -128,10 +129,20 @@ impl Service {
         })
     }
 
-    fn reply(&self, order: Order, number: u64, arrival: Nanos, fault: Option<Fault>) -> Reply {
+    fn reply(
+        &self,
+        order: Order,
+        number: u64,
+        [arrival, origin]: [Nanos; 2],
+        fault: Option<Fault>,
+    ) -> Reply {
         let reasons = order.dialect.reasons();
         let reasoning = if reasons { self.script.reasoning_tokens.min(order.tokens) } else { 0 };
-        Reply {
+        let factor = match fault {
+            Some(Fault::Lie { factor }) => factor,
+            _ => 1,
+        };
+        let mut reply = Reply {
             material: self.material.clone(),
             dialect: order.dialect,
             id: mix(self.script.seed, number),
@@ -148,7 +159,11 @@ impl Service {
             prelude: String::new(),
             ready: Nanos::ZERO,
             work: Nanos::ZERO,
-        }
+            report: None,
+        };
+        let waited = origin.since(arrival);
+        reply.report = Report::new(&self.script, number, waited, reply.chunks(), factor);
+        reply
     }
 }
 
@@ -222,7 +237,7 @@ impl Connection {
         in_flight.admit(order.prompt_tokens, permit);
         let schedule = Schedule::new(&self.service.script, number, origin, fault.as_ref());
         let stream = order.stream;
-        let reply = self.service.reply(order, number, arrival, fault);
+        let reply = self.service.reply(order, number, [arrival, origin], fault);
         if stream {
             Ok(self.stream(head.version, Events::new(reply, schedule), in_flight).await)
         } else {
@@ -310,6 +325,7 @@ impl Connection {
         let (length, cut, tokens) = (body.len(), reply.whole_cut(body.len()), reply.whole_tokens());
         let media_type = reply.dialect.media_type(&reply);
         let (is_job, closes) = (reply.dialect.is_job(), reply.fault == Some(Fault::CloseAfterEach));
+        let headers = reply.report.map_or_else(Vec::new, |report| report.headers());
         let work = Work { reply, first, last, is_cut: cut.is_some_and(|cut| cut < length) };
         let due = if is_job { arrival } else { last };
         if is_job {
@@ -327,7 +343,9 @@ impl Connection {
         if closes {
             self.wire.close_after_this();
         }
-        announce(response(StatusCode::OK, media_type, Answer::whole(body)), closes)
+        let mut response = response(StatusCode::OK, media_type, Answer::whole(body));
+        response.headers_mut().extend(headers);
+        announce(response, closes)
     }
 
     async fn stream(

@@ -61,6 +61,12 @@ impl Setup {
         if self.lora_modules.is_empty() { &self.models } else { &self.lora_modules }
     }
 
+    /// Returns the number of choices that each request asks for.
+    #[must_use]
+    pub(crate) fn choices(&self) -> u64 {
+        self.extra_inputs.get("n").and_then(Value::as_u64).unwrap_or(1).max(1)
+    }
+
     /// Returns the phase that is measured; `None` if the settings are not known.
     #[must_use]
     pub(crate) fn measured_phase(&self) -> Option<&PhaseConfig> {

@@ -26,6 +26,16 @@ pub(crate) struct ServerFamily {
     pub(crate) times: Times,
     /// Its metrics of speculative decoding, if it has any.
     pub(crate) speculation: Option<Speculation>,
+    /// Its counters of events whose time is within a stage.
+    pub(crate) hidden: &'static [Hidden],
+}
+
+/// A counter of events whose time is within a stage, where no time shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    pub(crate) metric: &'static str,
+    /// What happened, and in which stage its time is.
+    pub(crate) what: &'static str,
 }
 
 /// The part of a server in the processing of a request.
@@ -53,6 +63,7 @@ impl ServerFamily {
             counts: &[],
             times: Times::NONE,
             speculation: None,
+            hidden: &[],
         }
     }
 }
@@ -172,10 +183,20 @@ pub(crate) struct Count {
     pub(crate) only: Option<(&'static str, &'static str)>,
     /// A label each of whose values counts the same requests again.
     pub(crate) parallel: Option<&'static str>,
+    /// Whether each choice of a request is counted, as a request of its own.
+    pub(crate) by_choice: bool,
 }
 
 const fn count(quantity: Quantity, metric: &'static str) -> Count {
-    Count { quantity, metric, cached: None, except: None, only: None, parallel: None }
+    Count {
+        quantity,
+        metric,
+        cached: None,
+        except: None,
+        only: None,
+        parallel: None,
+        by_choice: false,
+    }
 }
 
 /// Returns a count of requests that succeeded.

@@ -2,7 +2,7 @@
 //!
 //! Source: `metrics_collector.py` and `req_time_stats.py` in `python/sglang/srt/observability`.
 
-use super::declaration::Statistic::{Avg, Max, Rate};
+use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
     ServerFamily, Speculation, Time, Times, completion_tokens, counter, gauge, histogram,
     prompt_tokens, requests, seconds,
@@ -24,6 +24,19 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         histogram("sglang:queue_time_seconds", "queue time"),
         counter("sglang:prompt_tokens", Rate, "prefill throughput"),
         counter("sglang:generation_tokens", Rate, "decode throughput"),
+        histogram("sglang:kv_transfer_latency_ms", "KV transfer (ms)"),
+        histogram("sglang:kv_transfer_speed_gb_s", "speed of a KV transfer (GB/s)"),
+        histogram("sglang:kv_transfer_total_mb", "size of a KV transfer (MB)"),
+        histogram("sglang:kv_transfer_bootstrap_ms", "start of a KV transfer (ms)"),
+        histogram("sglang:kv_transfer_alloc_ms", "allocation for a KV transfer (ms)"),
+        gauge("sglang:num_prefill_bootstrap_queue_reqs", Max, "prefill: wait for a decode worker"),
+        gauge("sglang:num_prefill_inflight_queue_reqs", Max, "prefill: KV being sent"),
+        gauge("sglang:num_decode_prealloc_queue_reqs", Max, "decode: wait for room"),
+        gauge("sglang:num_decode_transfer_queue_reqs", Max, "decode: wait for KV"),
+        counter("sglang:num_bootstrap_failed_reqs", Total, "KV transfers that did not start"),
+        counter("sglang:num_transfer_failed_reqs", Total, "failed KV transfers"),
+        counter("sglang:load_back_tokens", Rate, "tokens loaded from the host's cache"),
+        counter("sglang:hicache_dropped_tokens", Total, "tokens dropped from the host's cache"),
     ],
     counts: &[
         requests("sglang:num_requests"),

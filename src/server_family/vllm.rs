@@ -1,11 +1,11 @@
 //! vLLM, recorded from 0.32.0.
 //!
 //! Source of the counters of speculative decoding: `vllm/v1/spec_decode/metrics.py`; of names in
-//! earlier versions: `vllm/v1/metrics/loggers.py`.
+//! earlier versions: `vllm/v1/metrics/loggers.py`; of transfers: its connectors for NIXL and Mooncake.
 
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
-    Count, ServerFamily, Speculation, Times, completion_tokens, counter, gauge, histogram,
+    Count, Hidden, ServerFamily, Speculation, Times, completion_tokens, counter, gauge, histogram,
     prompt_tokens, requests, seconds,
 };
 use super::timing::{Drafted, Scale, ServerTiming, Stages, count};
@@ -26,13 +26,20 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
             .once("vllm:time_per_output_token_seconds"),
         counter("vllm:prompt_tokens_by_source", Rate, "prompt tokens, by source"),
         counter("vllm:generation_tokens", Rate, "decode throughput"),
+        histogram("vllm:nixl_xfer_time_seconds", "KV transfer with NIXL"),
+        histogram("vllm:nixl_bytes_transferred", "bytes of a KV transfer with NIXL"),
+        counter("vllm:nixl_num_failed_transfers", Total, "failed KV transfers with NIXL"),
+        counter("vllm:nixl_num_kv_expired_reqs", Total, "requests whose KV was not fetched in time"),
+        histogram("vllm:mooncake_store_operation_time_seconds", "operations of the Mooncake store"),
+        gauge("vllm:num_requests_kv_fetch_by_stage", Max, "requests that fetch KV, by stage"),
     ],
     counts: &[
         Count {
             except: Some(("finished_reason", &["abort", "error"])),
+            by_choice: true,
             ..requests("vllm:request_success")
         },
-        prompt_tokens("vllm:prompt_tokens"),
+        Count { by_choice: true, ..prompt_tokens("vllm:prompt_tokens") },
         completion_tokens("vllm:generation_tokens"),
     ],
     times: Times {
@@ -51,6 +58,10 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         accepted: "vllm:spec_decode_num_accepted_tokens",
         accepted_at: "vllm:spec_decode_num_accepted_tokens_per_pos",
     }),
+    hidden: &[Hidden {
+        metric: "vllm:num_preemptions",
+        what: "preemptions, whose time is in prefill or decode",
+    }],
     ..ServerFamily::engine("vllm", "vLLM", "vllm:")
 };
 

@@ -33,9 +33,17 @@ pub(crate) struct ClientCounts {
     /// Completion tokens of successful requests, from the server's usage; `None` if some reported
     /// none.
     pub(crate) completion_tokens: Option<u64>,
+    /// Number of choices that each request asks for; 0 is 1.
+    pub(crate) choices: u64,
 }
 
 impl ClientCounts {
+    /// Counts `choices` in each request.
+    #[must_use]
+    pub(crate) const fn of_choices(self, choices: u64) -> Self {
+        Self { choices, ..self }
+    }
+
     #[must_use]
     pub(crate) fn of(phases: [&Accumulator; 2]) -> Self {
         let results: Vec<_> = phases.iter().flat_map(|phase| phase.results_if_any()).collect();
@@ -57,15 +65,19 @@ impl ClientCounts {
             cancelled,
             prompt_tokens: tokens(tag::USAGE_PROMPT_TOKENS),
             completion_tokens: tokens(tag::USAGE_COMPLETION_TOKENS),
+            choices: 1,
         }
     }
 
-    fn counted(&self, quantity: Quantity) -> Option<u64> {
-        match quantity {
-            Requests => Some(self.succeeded),
-            PromptTokens => self.prompt_tokens,
-            CompletionTokens => self.completion_tokens,
-        }
+    /// Returns the client's number of what the server counts.
+    fn counted(&self, count: &Count) -> Option<u64> {
+        let counted = match count.quantity {
+            Requests => self.succeeded,
+            PromptTokens => self.prompt_tokens?,
+            CompletionTokens => self.completion_tokens?,
+        };
+        let times = if count.by_choice { self.choices.max(1) } else { 1 };
+        Some(counted.saturating_mul(times))
     }
 }
 
@@ -77,7 +89,7 @@ impl Comparison {
         let is_it =
             |count: &&Count| count.metric == &*self.metric && count.quantity == self.quantity;
         let count = server_family::ALL.iter().flat_map(|family| family.counts).find(is_it)?;
-        let counted = clients.counted(self.quantity)?;
+        let counted = clients.counted(count)?;
         let (least, most) = count.range(counted, clients, false);
         let agrees = (least..=most).contains(&self.server);
         Some(Self { client: counted as f64, agrees, ..self.clone() })
@@ -120,7 +132,7 @@ pub(crate) fn late(store: &Store, windows: &Windows, client: &ClientCounts) -> L
     };
     let counts = counts(store);
     let side = |count: &Count| {
-        let counted = client.counted(count.quantity)?;
+        let counted = client.counted(count)?;
         let (all, cached) = count.of_server(store, whole)?;
         let (before, _) = count.of_server(store, until)?;
         let (_, most) = count.range(counted, client, cached);
@@ -153,7 +165,7 @@ fn whole(endpoint: &EndpointStore) -> usize {
 
 impl Count {
     fn beside(&self, store: &Store, client: &ClientCounts) -> Option<Comparison> {
-        let counted = client.counted(self.quantity)?;
+        let counted = client.counted(self)?;
         let (server, has_cached) = self.of_server(store, whole)?;
         let (least, most) = self.range(counted, client, has_cached);
         Some(Comparison {
@@ -194,7 +206,8 @@ impl Count {
     /// been counted. In this case only a count that is too low, or more successes than requests, is
     /// a disagreement.
     fn range(&self, counted: u64, client: &ClientCounts, has_cached: bool) -> (f64, f64) {
-        let given_up = client.failed + client.cancelled;
+        let times = if self.by_choice { client.choices.max(1) } else { 1 };
+        let given_up = (client.failed + client.cancelled).saturating_mul(times);
         let counted = counted as f64;
         let least = if self.cached.is_some() && !has_cached { 0.0 } else { counted };
         let most = match self.quantity {

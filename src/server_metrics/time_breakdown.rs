@@ -10,7 +10,7 @@ use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
 use crate::metrics::{ClientHealth, MetricTag, tag};
 use crate::schedule::Shard;
-use crate::server_family::{Families, Quantity, Time, Times, seconds};
+use crate::server_family::{self, Families, Hidden, Quantity, Time, Times, seconds};
 
 /// Why latencies are not divided, though the server reports times.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -145,6 +145,20 @@ pub(crate) fn time_breakdown(
         (None, Some(Err(reason))) => Some(TimeBreakdown::None { reason: reason.to_string() }),
         (None, None) => None,
     }
+}
+
+/// Returns the events of the profiling phase whose time is within a stage, with their number.
+pub(crate) fn hidden(server_metrics: &ServerMetrics) -> Vec<(&'static Hidden, f64)> {
+    let known = server_family::ALL.iter().flat_map(|family| family.hidden);
+    let counted = known.map(|hidden| {
+        let named = server_metrics.report.metrics.iter().filter(|of| *of.name == *hidden.metric);
+        let totals = named.flat_map(|of| &of.series).map(|series| match &series.stats {
+            Stats::Counter(stats) => stats.total,
+            _ => 0.0,
+        });
+        (hidden, totals.sum())
+    });
+    counted.filter(|(_, count)| *count > 0.0).collect()
 }
 
 /// What client and server measured.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use aiperf::mock_server::{MockServer, Script};
+use aiperf::mock_server::{MockServer, Script, Timing, TimingForm};
 use aiperf::units::Nanos;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -409,7 +409,17 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     let [one, two, failing] = servers.each_ref().map(MockServer::url);
     let hanging = server(&["every=2:hang"]);
     let (hanging, strange) = (hanging.url(), format!("http://{}", provoked::strange_server()));
-    let runs: [(&[&str], &str); 16] = [
+    let reporting = [
+        Timing { draft_tokens: 4, ..Timing::of(TimingForm::Vllm) },
+        Timing { kv_transfer: Nanos(1), ..Timing::of(TimingForm::DynamoSeparate) },
+        Timing::of(TimingForm::DynamoSeparate),
+        Timing::of(TimingForm::Tgi),
+    ];
+    let reporting = reporting.map(|timing| {
+        crate::support::load::mock(Script { timing: Some(timing), ..Script::default() })
+    });
+    let [vllm, separate, together, tgi] = reporting.each_ref().map(MockServer::url);
+    let runs: [(&[&str], &str); 20] = [
         (
             &[&slow],
             "--request-count 8 --concurrency 4 --warmup-request-count 2 --goodput request_latency:60000 --steady-state-fraction 0.01 --gate request_latency<=60s --gate request_count>=1",
@@ -438,6 +448,10 @@ fn what_a_collector_receives_is_what_the_registry_says() {
         (&[&one], "--custom-dataset-type mooncake-trace --fixed-schedule --input-file"),
         (&[&strange], "--request-count 4 --concurrency 1 --no-server-metrics --otel-semconv both"),
         (&[&hanging], "--benchmark-duration 0.2 --benchmark-grace-period 0.1 --concurrency 2"),
+        (&[&vllm], "--request-count 2"),
+        (&[&separate], "--request-count 2"),
+        (&[&together], "--request-count 2"),
+        (&[&tgi], "--endpoint-type completions --request-count 2"),
         (
             &[&one],
             "--request-count 2 --extra-inputs temperature:0.5 --extra-inputs top_p:0.9 --extra-inputs seed:5 --extra-inputs top_k:5 --extra-inputs stop:END --extra-inputs frequency_penalty:0.1 --extra-inputs presence_penalty:0.2 --extra-inputs n:2 --extra-inputs service_tier:flex --extra-inputs {\"response_format\":{\"type\":\"text\"}}",

@@ -78,6 +78,7 @@ mod server_conventions;
 mod server_metrics_run;
 mod server_spans;
 mod server_statistics;
+mod server_timing;
 mod shards;
 #[cfg(unix)]
 mod shell;

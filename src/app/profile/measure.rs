@@ -149,7 +149,10 @@ impl Run {
             process_rest(processing, interrupt, wait.filter(|_| is_shown))?;
         let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
-        let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
+        let counts = || {
+            let counts = ClientCounts::of([&processed.warmup, &processed.profiling]);
+            counts.of_choices(self.description.setup.choices())
+        };
         let counts = knows_all.then(counts);
         let limits = ClientLimits::of(&processed.profiling).filter(|_| knows_all);
         let found = collections.finish(counts, limits, interrupt, &mut processed.files);

@@ -98,7 +98,8 @@ pub fn combine(
     let load = load(run.setup.measured_phase(), &ends, &gathered.spans, start_wall_ns);
     let combination = combination(first.shard.count(), parts);
     let mut files = ServerMetricsFiles::default();
-    let counts = ClientCounts::of([&gathered.warmup, &gathered.profiling]);
+    let counts =
+        ClientCounts::of([&gathered.warmup, &gathered.profiling]).of_choices(run.setup.choices());
     let server_metrics =
         combination.missing.is_empty().then_some(&counts).filter(|_| unknown.is_none());
     let server_metrics = servers(

@@ -19,7 +19,7 @@ pub(super) static ROWS: &[Metric] = &[
         "Output tokens requested in the request body.",
         "`max_completion_tokens`, `max_tokens`, `max_output_tokens`, `max_new_tokens`, \
          `maxOutputTokens`, `max_tokens_to_sample` or `num_predict` of the body: the outermost, \
-         and the first in this order if there are several.",
+         and the first in this order if there are several; times `n`, the number of choices.",
     ),
     Metric::record(
         tag::OSL_MISMATCH_DIFF_PCT,

@@ -93,12 +93,20 @@ pub(super) fn list(reply: &Reply, out: &mut String, name: &str, append: impl Fn(
         out.push(',');
         append_usage(reply, out, prompt_tokens);
     }
+    if let Some(report) = &reply.report {
+        out.push_str(&report.beside_usage());
+        out.push_str(&report.beside_choices());
+    }
     out.push('}');
 }
 
 /// Appends the end of a choice in a whole body.
 pub(super) fn finish_choice(reply: &Reply, out: &mut String) {
-    let _ = write!(out, r#","logprobs":null,"finish_reason":"{}"}}"#, reply.finish.label());
+    let _ = write!(out, r#","logprobs":null,"finish_reason":"{}""#, reply.finish.label());
+    if let Some(report) = &reply.report {
+        out.push_str(&report.in_choice());
+    }
+    out.push('}');
 }
 
 /// Appends the beginning of an event.
@@ -115,12 +123,17 @@ pub(super) fn finish_chunk(reply: &Reply, chunk: &Chunk, out: &mut String) {
     } else {
         out.push_str("null");
     }
-    out.push_str("}]}");
+    out.push_str("}]");
+    if let Some(report) = reply.report.filter(|_| chunk.is_last) {
+        out.push_str(&report.beside_choices());
+    }
+    out.push('}');
 }
 
-/// Returns the number of closing events: usage if it is reported, and `[DONE]`.
+/// Returns the number of closing events: usage if it is reported, `[DONE]`, and a report after it.
 pub(super) fn closings(reply: &Reply) -> u64 {
-    if reply.usage.is_some() { 2 } else { 1 }
+    let has_report = reply.report.is_some_and(|report| report.after_end().is_some());
+    1 + u64::from(reply.usage.is_some()) + u64::from(has_report)
 }
 
 pub(super) fn close(reply: &Reply, at: u64, out: &mut String) {
@@ -129,9 +142,13 @@ pub(super) fn close(reply: &Reply, at: u64, out: &mut String) {
             data(reply, out);
             out.push_str(r#""choices":[],"#);
             append_usage(reply, out, prompt_tokens);
+            if let Some(report) = &reply.report {
+                out.push_str(&report.beside_usage());
+            }
             out.push('}');
         }
-        _ => out.push_str("data: [DONE]"),
+        _ if at == u64::from(reply.usage.is_some()) => out.push_str("data: [DONE]"),
+        _ => out.push_str(&reply.report.and_then(|report| report.after_end()).unwrap_or_default()),
     }
 }
 

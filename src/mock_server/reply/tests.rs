@@ -22,6 +22,7 @@ fn reply(fault: Option<Fault>) -> Reply {
         usage: None,
         fault,
         prelude: String::new(),
+        report: None,
         ready: Nanos::ZERO,
         work: Nanos::ZERO,
     }

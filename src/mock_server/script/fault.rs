@@ -93,6 +93,11 @@ pub(crate) enum Fault {
         at_event: u64,
         duration: Nanos,
     },
+    /// The times that the server reports are this many times as long as the true ones.
+    Lie {
+        /// The factor.
+        factor: u32,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,10 +172,13 @@ fn parse_fault(text: &str) -> Result<Fault, &'static str> {
             let (at, by) = argument.split_once(',').ok_or("requires stall=EVENT,DURATION")?;
             Fault::Stall { at_event: count(at)?, duration: duration(by)? }
         }
+        ("lie", Some(factor)) => {
+            Fault::Lie { factor: factor.parse().map_err(|_| "requires a whole number")? }
+        }
         _ => {
             return Err("has an unknown fault, or one with the wrong number of arguments \
                         (status, cut, cut-mid, garbage, empty, no-done, error, hang, close, \
-                        drip, close-after-each, job, stall)");
+                        drip, close-after-each, job, stall, lie)");
         }
     };
     Ok(fault)
@@ -240,6 +248,7 @@ impl fmt::Display for Fault {
             Self::DripBytes { pause } => write!(f, "drip={}ns", pause.0),
             Self::CloseAfterEach => f.write_str("close-after-each"),
             Self::Job(fault) => write!(f, "job={}", fault.name()),
+            Self::Lie { factor } => write!(f, "lie={factor}"),
             Self::Stall { at_event, duration } => write!(f, "stall={at_event},{}ns", duration.0),
         }
     }

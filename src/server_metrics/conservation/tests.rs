@@ -45,6 +45,7 @@ fn client(server: &str) -> ClientCounts {
         cancelled: 0,
         prompt_tokens: sum("prompt_tokens"),
         completion_tokens: sum("completion_tokens"),
+        choices: 1,
     }
 }
 
@@ -145,6 +146,7 @@ fn what_the_client_gave_up_may_be_counted() {
             failed: 0,
             prompt_tokens: tokens(all.prompt_tokens),
             completion_tokens: tokens(all.completion_tokens),
+            choices: 1,
         };
         compare(&store, &client).iter().map(|comparison| comparison.agrees).collect::<Vec<_>>()
     };
@@ -292,4 +294,27 @@ fn what_cannot_be_compared_is_doubtful() {
     let (windows, client) = (Windows::default(), ClientCounts::default());
     assert_eq!(late(&other, &windows, &client), LateCounts::Unknown);
     assert_eq!(store.late_counts(), LateCounts::Unknown);
+}
+
+/// vLLM 0.32.0 counted 120 requests and 8,880 prompt tokens for 60 requests with `n: 2`, whose usage
+/// had 4,440 prompt tokens.
+#[test]
+fn vllm_counts_each_choice() {
+    let bodies = [[0, 0, 0], [120, 8880, 3840]].map(|[requests, prompt, completion]| {
+        format!(
+            "# TYPE vllm:request_success counter\n\
+             vllm:request_success_total{{finished_reason=\"length\"}} {requests}\n\
+             # TYPE vllm:prompt_tokens counter\nvllm:prompt_tokens_total {prompt}\n\
+             # TYPE vllm:generation_tokens counter\nvllm:generation_tokens_total {completion}\n"
+        )
+    });
+    let store = exposed(&[&bodies[0], &bodies[1]]);
+    let client =
+        ClientCounts { prompt_tokens: Some(4440), completion_tokens: Some(3840), ..requests(60) };
+    let agree = |choices| {
+        let found = compare(&store, &client.of_choices(choices));
+        found.iter().map(|one| (one.client, one.agrees)).collect::<Vec<_>>()
+    };
+    assert_eq!(agree(2), [(120.0, true), (8880.0, true), (3840.0, true)]);
+    assert_eq!(agree(1), [(60.0, false), (4440.0, false), (3840.0, true)]);
 }

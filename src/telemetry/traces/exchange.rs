@@ -110,6 +110,11 @@ impl Asked {
         present.collect()
     }
 
+    /// Returns the number of choices, at least 1.
+    pub(super) fn choices(&self) -> u64 {
+        self.n.as_ref().and_then(Value::as_u64).unwrap_or(1).max(1)
+    }
+
     /// Returns the level of reasoning that the request states.
     fn reasoning_level(&self) -> Option<&str> {
         let inner = self.reasoning.as_ref().and_then(|reasoning| reasoning.get("effort"));

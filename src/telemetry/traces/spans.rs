@@ -193,10 +193,9 @@ impl SpanBuilder<'_> {
         let retries = Some(record.retry_count).filter(|count| *count > 0);
         put(attribute::HTTP_REQUEST_RESEND_COUNT, retries.and_then(int));
 
-        put(
-            attribute::GEN_AI_REQUEST_MAX_TOKENS,
-            observation.requested_output_tokens.and_then(int),
-        );
+        let asked = Asked::read(&record.payload);
+        let limit = observation.requested_output_tokens.map(|tokens| tokens / asked.choices());
+        put(attribute::GEN_AI_REQUEST_MAX_TOKENS, limit.and_then(int));
         put(attribute::OPENAI_API_TYPE, self.of.api.map(Into::into));
 
         put(attribute::GEN_AI_RESPONSE_MODEL, response.model.as_deref().and_then(named));
@@ -224,7 +223,7 @@ impl SpanBuilder<'_> {
                 put(attribute::GEN_AI_USAGE_AUDIO_OUTPUT_TOKENS, said.and_then(int));
             }
         }
-        list.extend(Asked::read(&record.payload).attributes(self.of.conventions));
+        list.extend(asked.attributes(self.of.conventions));
         list.extend(Stated::read(&record.body).attributes());
         list
     }

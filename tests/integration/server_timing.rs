@@ -1,0 +1,254 @@
+//! The times of a request's stages that servers report in their responses.
+
+use aiperf::mock_server::{MockServer, Script, Timing, TimingForm};
+use aiperf::units::Nanos;
+use serde_json::Value;
+
+use crate::support::load::mock;
+use crate::support::python::run_python;
+use crate::support::run::{Run, aiperf, profile};
+
+/// A server with a queue of 80 ms, a prefill of 30 ms, a transfer of 15 ms, and a decode of 5 ms for
+/// each of 3 chunks.
+fn server(form: TimingForm, faults: &[&str]) -> MockServer {
+    let millis = Nanos::from_millis;
+    let timing = Timing { queue: millis(80.0), kv_transfer: millis(15.0), ..Timing::of(form) };
+    mock(Script {
+        ttft: millis(125.0),
+        itl: millis(5.0),
+        timing: Some(timing),
+        faults: faults.iter().map(|rule| rule.parse().unwrap()).collect(),
+        ..Script::default()
+    })
+}
+
+const FLAGS: [&str; 4] = ["--request-count", "6", "--concurrency", "3"];
+
+/// The stages by metric, in milliseconds.
+type Stages = &'static [(&'static str, f64)];
+
+/// Every form, and the stages that are known of a response that is streamed, and of one that is not.
+const FORMS: [(TimingForm, Option<Stages>, Option<Stages>); 7] = [
+    (TimingForm::Vllm, Some(VLLM), Some(VLLM)),
+    (TimingForm::Dynamo, Some(DYNAMO), Some(DYNAMO)),
+    (TimingForm::DynamoSeparate, Some(SEPARATE), Some(SEPARATE)),
+    (TimingForm::Sglang, None, Some(SGLANG)),
+    (TimingForm::LlamaCpp, Some(LLAMA_CPP), Some(LLAMA_CPP)),
+    (TimingForm::TensorrtLlm, Some(TENSORRT_LLM), Some(TENSORRT_LLM)),
+    (TimingForm::Tgi, None, Some(TGI)),
+];
+
+// vLLM's queue contains the transfer.
+const VLLM: Stages =
+    &[("server_queue_time", 95.0), ("server_prefill_time", 30.0), ("server_decode_time", 15.0)];
+// Dynamo's total has the transfer, which is thus in decode.
+const DYNAMO: Stages = &[
+    ("server_front_end_time", 0.0),
+    ("server_queue_and_prefill_time", 110.0),
+    ("server_decode_time", 30.0),
+];
+const SEPARATE: Stages = &[
+    ("server_front_end_time", 0.0),
+    ("server_queue_and_prefill_time", 110.0),
+    ("server_kv_transfer_time", 15.0),
+    ("server_decode_time", 15.0),
+];
+const SGLANG: Stages =
+    &[("server_queue_time", 80.0), ("server_prefill_time", 30.0), ("server_decode_time", 15.0)];
+const LLAMA_CPP: Stages = &[("server_prefill_time", 30.0), ("server_decode_time", 15.0)];
+// TensorRT-LLM's time to the first token has the transfer.
+const TENSORRT_LLM: Stages =
+    &[("server_queue_time", 80.0), ("server_prefill_time", 45.0), ("server_decode_time", 15.0)];
+const TGI: Stages = &[("server_queue_time", 80.0), ("server_prefill_and_decode_time", 60.0)];
+
+fn value(record: &Value, name: &str) -> Option<f64> {
+    record["metrics"][name]["value"].as_f64()
+}
+
+/// Asserts that statistics and records have exactly these stages, and that they and the rest add up
+/// to the latency of each request.
+fn assert_stages(run: &Run, expected: Stages, context: &str) {
+    let summary = run.summary();
+    let is_stage = |name: &&String| {
+        name.starts_with("server_")
+            && name.ends_with("_time")
+            && !["server_unattributed_time"].contains(&name.as_str())
+    };
+    let found: Vec<&String> = summary.as_object().unwrap().keys().filter(is_stage).collect();
+    assert_eq!(found.len(), expected.len(), "{context}: {found:?}");
+    for (name, expected) in expected {
+        for statistic in ["p50", "p99", "min"] {
+            let found = summary[name][statistic].as_f64().unwrap();
+            assert!((found - expected).abs() < 1e-3, "{context}: {statistic} of {name} {found}");
+        }
+        assert_eq!(summary[name]["unit"], "ms");
+    }
+    for record in run.records() {
+        let parts =
+            ["http_req_connection_overhead", "http_req_sending", "server_unattributed_time"];
+        let client: f64 = parts.iter().map(|name| value(&record, name).unwrap()).sum();
+        let server: f64 = expected.iter().map(|(name, _)| value(&record, name).unwrap()).sum();
+        let latency = value(&record, "request_latency").unwrap();
+        assert!((latency - client - server).abs() < 1e-5, "{context}: {record}");
+        // The server may have the request before the client knows that it was sent.
+        let rest = value(&record, "server_unattributed_time").unwrap();
+        let sending = value(&record, "http_req_sending").unwrap();
+        assert!(rest + sending > -1.0, "{context}: {record}");
+    }
+}
+
+#[test]
+fn injected_stages_are_found_in_every_form_and_rebuilt() {
+    for (form, streamed, whole) in FORMS {
+        let server = server(form, &[]);
+        for (expected, flags) in [(streamed, &[][..]), (whole, &["--endpoint-type", "completions"])]
+        {
+            let context = format!("{form:?} {flags:?}");
+            let mut run = profile(&server.url(), &[&FLAGS[..], flags].concat()).succeeded();
+            let Some(expected) = expected else {
+                let names = run.text("profile_export.jsonl");
+                assert!(!names.contains("server_"), "{context}: {names}");
+                continue;
+            };
+            assert_stages(&run, expected, &context);
+            let before = run.summary();
+            let again = aiperf(&["report", "--overwrite"]).arg(run.directory.path()).output();
+            run.output = again.unwrap();
+            let run = run.succeeded();
+            let after = run.summary();
+            for name in expected.iter().map(|(name, _)| *name).chain(["time_breakdown"]) {
+                assert_eq!(after[name], before[name], "{context}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn means_of_requests_divide_the_latencies() {
+    let server = server(TimingForm::DynamoSeparate, &[]);
+    let flags = [&FLAGS[..], &["--no-server-metrics"]].concat();
+    let run = profile(&server.url(), &flags).succeeded();
+    let summary = run.summary();
+    let names = |at: usize| -> Vec<String> {
+        let parts = summary["time_breakdown"]["metrics"][at]["parts"].as_array().unwrap();
+        parts.iter().map(|part| part["stage"].as_str().unwrap().to_owned()).collect()
+    };
+    let until_first_token =
+        ["connection", "sending", "front_end", "queue_and_prefill", "kv_transfer"];
+    assert_eq!(names(0), [&until_first_token[..], &["unattributed"]].concat());
+    assert_eq!(names(1), [&until_first_token[..], &["decode", "unattributed"]].concat());
+    for divided in summary["time_breakdown"]["metrics"].as_array().unwrap() {
+        let parts = divided["parts"].as_array().unwrap();
+        let sum: f64 = parts.iter().map(|part| part["mean_ms"].as_f64().unwrap()).sum();
+        let mean = divided["mean_ms"].as_f64().unwrap();
+        assert!((sum - mean).abs() < 1e-6, "{divided}");
+        let metric = divided["metric"].as_str().unwrap();
+        assert!((summary[metric]["avg"].as_f64().unwrap() - mean).abs() < 1e-9, "{divided}");
+    }
+    let stdout = run.stdout();
+    assert!(stdout.contains("Server KV transfer (ms)"), "{stdout}");
+    assert!(run.text("profile_export_console.txt").contains("Server KV Transfer"));
+    // The table of requests has the columns.
+    run_python("tests/check_profile_export.py", run.directory.path());
+}
+
+#[test]
+fn a_gate_limits_a_stage() {
+    let server = server(TimingForm::Vllm, &[]);
+    let gates = ["--gate", "server_queue_time:p99<=50ms", "--gate", "server_decode_time:p50<=16ms"];
+    let run = profile(&server.url(), &[&FLAGS[..], &gates].concat());
+    assert_eq!(run.exit_code(), Some(3));
+    let gates = run.summary()["gates"].as_array().unwrap().clone();
+    let passed: Vec<_> = gates.iter().map(|gate| gate["held"].as_bool()).collect();
+    assert_eq!(passed, [Some(false), Some(true)], "{gates:?}");
+}
+
+#[test]
+fn times_that_exceed_the_latency_are_named() {
+    let server = server(TimingForm::Vllm, &["requests=2:lie=3"]);
+    let run = profile(&server.url(), &FLAGS).succeeded();
+    let rest = &run.summary()["server_unattributed_time"];
+    // Two more times 140 ms.
+    let least = rest["min"].as_f64().unwrap();
+    assert!((-280.0..-200.0).contains(&least), "{rest}");
+    assert!(run.stdout().contains("Server Times Exceed the Latency"), "{}", run.stdout());
+    let honest = profile(&self::server(TimingForm::Vllm, &[]).url(), &FLAGS).succeeded();
+    assert!(!honest.stdout().contains("Server Times Exceed"), "{}", honest.stdout());
+}
+
+#[test]
+fn reports_are_ignored_if_asked() {
+    let server = server(TimingForm::Dynamo, &[]);
+    let flags = [&FLAGS[..], &["--server-timing", "off"]].concat();
+    let run = profile(&server.url(), &flags).succeeded();
+    assert!(!run.text("profile_export.jsonl").contains("server_"));
+}
+
+#[test]
+fn each_worker_has_results_of_its_own() {
+    let timing = Timing { workers: 2, ..Timing::of(TimingForm::Dynamo) };
+    let server = mock(Script { timing: Some(timing), ..Script::default() });
+    let run = profile(&server.url(), &["--request-count", "7", "--concurrency", "1"]).succeeded();
+    let summary = run.summary();
+    let count = |worker: &str| summary["by_worker"][worker]["request_count"]["avg"].as_f64();
+    // The IDs are exact, though a float cannot represent the first. Requests are numbered from 1.
+    assert_eq!(count("9007199254740993"), Some(3.0), "{}", summary["by_worker"]);
+    assert_eq!(count("9007199254740995"), Some(4.0));
+    let ids = run.records();
+    let ids = ids.iter().map(|record| record["metadata"]["server_worker_id"].as_str().unwrap());
+    assert_eq!(ids.filter(|id| *id == "9007199254740993").count(), 3);
+    let again = aiperf(&["report", "--overwrite"]).arg(run.directory.path()).output().unwrap();
+    assert!(again.status.success());
+    assert_eq!(run.summary()["by_worker"], summary["by_worker"]);
+    // One worker is not a group.
+    let one = profile(&self::server(TimingForm::Dynamo, &[]).url(), &FLAGS).succeeded();
+    assert_eq!(one.summary().get("by_worker"), None);
+}
+
+/// Each of 3 steps drafts 4 tokens, of which 1 is accepted.
+#[test]
+fn drafts_are_metrics_of_each_request() {
+    let timing = Timing { draft_tokens: 4, ..Timing::of(TimingForm::Vllm) };
+    let server = mock(Script { timing: Some(timing), ..Script::default() });
+    let run = profile(&server.url(), &FLAGS).succeeded();
+    let summary = run.summary();
+    let average = |name: &str| summary[name]["avg"].as_f64().unwrap();
+    for (name, expected) in [
+        ("spec_decode_acceptance_length", 2.0),
+        ("spec_decode_draft_acceptance_rate", 25.0),
+        ("spec_decode_steps", 3.0),
+        ("spec_decode_accepted_draft_tokens", 3.0),
+        ("spec_decode_draft_tokens", 12.0),
+        ("total_spec_decode_steps", 18.0),
+        ("total_accepted_draft_tokens", 18.0),
+        ("total_draft_tokens", 72.0),
+        ("spec_decode_token_weighted_acceptance_length", 2.0),
+        ("spec_decode_overall_draft_acceptance_rate", 25.0),
+    ] {
+        assert!((average(name) - expected).abs() < 1e-9, "{name} is {}", average(name));
+    }
+}
+
+/// vLLM counts each of two choices as a request; the mock server does not, and has no metrics here.
+#[test]
+fn the_length_of_all_choices_is_compared_with_what_all_may_have() {
+    let server = mock(Script::default());
+    let flags = [&FLAGS[..], &["--extra-inputs", "n:2", "--no-server-metrics"]].concat();
+    let run = profile(&server.url(), &flags).succeeded();
+    let summary = run.summary();
+    assert_eq!(summary["output_sequence_length"]["avg"].as_f64(), Some(8.0));
+    assert_eq!(summary["osl_mismatch_diff_pct"]["max"].as_f64(), Some(0.0), "{summary}");
+}
+
+#[test]
+fn a_server_is_asked_as_it_requires() {
+    let server = server(TimingForm::Dynamo, &[]);
+    let flags = [&FLAGS[..], &["--server-timing", "ask-dynamo", "--export-level", "raw"]].concat();
+    let run = profile(&server.url(), &flags).succeeded();
+    let raw = run.text("profile_export_raw.jsonl");
+    let line: Value = serde_json::from_str(raw.lines().next().unwrap()).unwrap();
+    let asked = &line["payload"]["nvext"]["extra_fields"];
+    assert_eq!(*asked, serde_json::json!(["timing", "worker_id"]), "{line}");
+    let recorded = &run.summary()["run_info"]["config"]["endpoint"]["extra_inputs"];
+    assert_eq!(recorded["nvext"]["extra_fields"][0], "timing", "{recorded}");
+}
