@@ -24,6 +24,7 @@ fn record(request_id: Uuid, end: Nanos) -> RequestRecord {
         worker: 0,
         request_id,
         correlation_id: request_id,
+        trace_id: request_id,
         ancestry: None,
         model: "m".into(),
         url: "http://127.0.0.1/".into(),
