@@ -285,13 +285,17 @@ impl Logs {
     /// Emits what a scrape reveals about its server.
     pub(super) fn scrape(&self, scrape: &Scrape<'_>) {
         let found = self.servers.lock().answered(scrape);
-        found.into_iter().for_each(|what| self.of_server(what, scrape.endpoint));
+        for what in found {
+            self.of_server(what, scrape.endpoint);
+        }
     }
 
     /// Emits what a failed scrape reveals about its server.
     pub(super) fn scrape_failed(&self, index: usize, endpoint: &Endpoint) {
         let found = self.servers.lock().failed(index);
-        found.into_iter().for_each(|what| self.of_server(what, endpoint));
+        if let Some(what) = found {
+            self.of_server(what, endpoint);
+        }
     }
 
     fn of_server(&self, what: ServerEvent, endpoint: &Endpoint) {

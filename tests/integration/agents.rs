@@ -62,7 +62,7 @@ fn traces(collector: &OtlpReceiver) -> BTreeMap<String, Vec<Span>> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn of<'a>(spans: &'a [Span], key: &str, value: &str) -> Vec<&'a Span> {

@@ -21,7 +21,7 @@ use crate::dataset::{CacheBust, Source};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
-use crate::judge::{self, EarlyEnd, Judged, Reading};
+use crate::judge::{self, EarlyEnd, Gate, Judged, Reading};
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::gpu;
 use crate::metrics::health::LoadHealth;
@@ -34,7 +34,9 @@ use crate::metrics::{
 use crate::otlp_receiver::Receiver;
 use crate::processing::{Processed, Processing, ProcessingParts};
 use crate::redact::Secret;
-use crate::runner::{self, Counters, PhaseListener, Progress, RecordQueue, Runner, RunnerError};
+use crate::runner::{
+    self, Counters, PhaseListener, Progress, QueueStats, RecordQueue, Runner, RunnerError,
+};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{BranchStats, PhaseKind, PhaseStats, Shard};
 use crate::server_control::Rejection;
@@ -168,33 +170,21 @@ impl Run {
         health.selfcheck.clone_from(&self.selfcheck);
         health.energy_joules = found.client_joules;
         health.doubt(found.gpus.iter().flat_map(|gpus| &gpus.doubts).cloned());
-        let totals = RunTotals {
-            warmup: processed.warmup.phase_totals(),
-            profiling: processed.profiling.phase_totals(),
-            agents: processed.agents,
-            phases: phases.clone(),
-            queue,
-            health: health.clone(),
-        };
+        let totals = totals(&processed, phases.clone(), queue, health.clone());
         let steady_state = self.steady_state(&processed.profiling, &phases);
         let load_health = self.load_health(&processed, &phases);
         let servers = found.servers.as_ref();
         let time_breakdown =
             time_breakdown(self.description.shard, &results, servers, Some(&health));
-        telemetry.time_breakdown(time_breakdown.as_ref());
-        telemetry.load_health(load_health.as_ref());
-        let facts = judge::Facts {
+        let outcome = Exported {
+            processed: &processed,
             results: &results,
-            steady_state: steady_state.as_ref(),
-            server: servers.map(|servers| &servers.report),
-            verdict: health.verdict,
-            load_verdict: load_health.map(|health| health.verdict),
-            bounds: health.bounds(),
+            steady_state: &steady_state,
+            load_health: load_health.as_ref(),
+            time_breakdown: time_breakdown.as_ref(),
+            servers,
+            gates: &self.description.gates,
         };
-        let gates: Vec<_> = self.description.gates.iter().map(|gate| gate.judge(&facts)).collect();
-        gates.iter().for_each(|gate| telemetry.gate(&gate_result(gate)));
-        let outcome =
-            Exported { processed: &processed, results: &results, steady_state: &steady_state };
         let mut telemetry = finish_export(&telemetry, &outcome, &totals, interrupt);
         telemetry.receiver = receiver.as_ref().map(Receiver::report);
         Ok(Measured {
@@ -569,15 +559,54 @@ struct Exported<'a> {
     /// Those of the measurement.
     results: &'a [MetricResult],
     steady_state: &'a Result<SteadyState, Unsteady>,
+    load_health: Option<&'a LoadHealth>,
+    time_breakdown: Option<&'a TimeBreakdown>,
+    servers: Option<&'a ServerMetrics>,
+    gates: &'a [Gate],
+}
+
+impl Exported<'_> {
+    /// Judges the gates, as [`RunReport::gates`](crate::run::RunReport::gates) does later.
+    fn judged(&self, health: &ClientHealth) -> Vec<Judged> {
+        let facts = judge::Facts {
+            results: self.results,
+            steady_state: self.steady_state.as_ref(),
+            server: self.servers.map(|servers| &servers.report),
+            verdict: health.verdict,
+            load_verdict: self.load_health.map(|health| health.verdict),
+            bounds: health.bounds(),
+        };
+        self.gates.iter().map(|gate| gate.judge(&facts)).collect()
+    }
+}
+
+/// Returns the totals that the exported values are compared with.
+fn totals(
+    processed: &Processed,
+    phases: Vec<PhaseStats>,
+    queue: QueueStats,
+    health: ClientHealth,
+) -> RunTotals {
+    RunTotals {
+        warmup: processed.warmup.phase_totals(),
+        profiling: processed.profiling.phase_totals(),
+        agents: processed.agents,
+        phases,
+        queue,
+        health,
+    }
 }
 
 /// Exports the final values, and compares the last export with the `totals`.
 fn finish_export(
     telemetry: &Telemetry,
-    Exported { processed, results, steady_state }: &Exported<'_>,
+    exported: &Exported<'_>,
     totals: &RunTotals,
     interrupt: &Interrupt,
 ) -> TelemetryReport {
+    let Exported { processed, results, steady_state, load_health, time_breakdown, .. } = exported;
+    telemetry.time_breakdown(*time_breakdown);
+    telemetry.load_health(*load_health);
     for stats in &totals.phases {
         telemetry.phase(stats);
         match stats.phase {
@@ -590,6 +619,9 @@ fn finish_export(
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);
+    for gate in &exported.judged(&totals.health) {
+        telemetry.gate(&gate_result(gate));
+    }
     telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.since_now())
 }
 

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 
 use super::*;
+use crate::endpoint::ParsedResponse;
 use crate::metrics::AgentCall;
 use crate::metrics::metric::{Observation, RecordValues, Value};
-use crate::record::{Ancestry, RequestError, RequestRecord};
+use crate::record::{Ancestry, RequestError, RequestRecord, ResponseBody};
 use crate::units::Nanos;
 
 const CONVERSATION: Uuid = Uuid::from_u128(40);
@@ -24,7 +25,7 @@ fn call(turn: usize, (ready, start, end): (u64, u64, u64), last: usize) -> Measu
         free_from: Nanos(ready * SECOND),
         start: Nanos(start * SECOND),
         end: Nanos(end * SECOND),
-        ..crate::metrics::fixture::record(Nanos(start * SECOND), Default::default())
+        ..crate::metrics::fixture::record(Nanos(start * SECOND), ResponseBody::default())
     };
     record.turn.turn = turn;
     // The wall clock is a thousand seconds ahead.
@@ -39,7 +40,7 @@ fn call(turn: usize, (ready, start, end): (u64, u64, u64), last: usize) -> Measu
     };
     let tools = if turn == 0 { Vec::new() } else { vec![Some("search".into()), None] };
     let agent = Some(AgentCall { first_turn: 0, is_last: turn == last, tools });
-    let response = Default::default();
+    let response = ParsedResponse::default();
     MeasuredRecord { record, response, observation, is_text: true, agent }
 }
 
@@ -120,7 +121,7 @@ proptest! {
         };
         let expected = {
             let agents = agents();
-            (0..6).filter_map(|at| agents.observe(&turn(at))).next().unwrap()
+            (0..6).find_map(|at| agents.observe(&turn(at))).unwrap()
         };
         let agents = agents();
         let found: Vec<_> = order.iter().filter_map(|at| agents.observe(&turn(*at))).collect();
