@@ -167,11 +167,13 @@ fn labels(spec: &MetricSpec) -> &'static str {
         name if name.starts_with("aiperf.sample_interval.") => {
             "phase, `aiperf_percentile`, `aiperf_interval_end`"
         }
-        "gen_ai.invoke_agent.duration" => "phase, `gen_ai_request_model`, `error_type`",
+        "gen_ai.invoke_agent.duration" => {
+            "`aiperf_benchmark_phase`, `gen_ai_request_model`, `error_type`"
+        }
         "gen_ai.invoke_agent.inference_calls" | "gen_ai.invoke_agent.tool_calls" => {
             "`aiperf_benchmark_phase`"
         }
-        "gen_ai.execute_tool.duration" => "phase, `gen_ai_tool_name`",
+        "gen_ai.execute_tool.duration" => "`aiperf_benchmark_phase`, `gen_ai_tool_name`",
         name if name.starts_with("aiperf.steady_state.") => "phase, `aiperf_statistic`",
         name if name.starts_with("aiperf.time_breakdown.") => "phase, `aiperf_stage`",
         _ if of_requests => "request",

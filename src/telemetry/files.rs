@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +14,7 @@ use super::TelemetryError;
 use super::json;
 use super::send::Answer;
 use crate::lock::Lock;
+use crate::platform;
 
 /// Where the lines of a signal are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Output {
             Self::Directory(path) => append(&path.join(name)),
             Self::File(path) => append(path),
             // The main thread holds the lock of the standard library's.
-            Self::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
+            Self::Stdout => platform::files::stdout(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, FileType, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::thread;
@@ -25,6 +26,11 @@ pub(crate) fn is_device(kind: FileType) -> bool {
 #[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
 pub(crate) fn ordinary_permissions() -> Option<Permissions> {
     Some(Permissions::from_mode(0o666))
+}
+
+/// Returns standard output as a file, which does not share the lock of the standard library's.
+pub(crate) fn stdout() -> io::Result<File> {
+    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
 }
 
 /// Makes `path` a symbolic link to `target`, which is relative to the directory of `path`.

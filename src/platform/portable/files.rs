@@ -18,6 +18,12 @@ pub(crate) const fn ordinary_permissions() -> Option<Permissions> {
     None
 }
 
+/// Returns standard output as a file, which does not share the lock of the standard library's; fails
+/// on systems without a path for it.
+pub(crate) fn stdout() -> io::Result<File> {
+    File::options().append(true).open("/dev/stdout")
+}
+
 /// Makes `path` another name of `target`, which is relative to the directory of `path`.
 pub(crate) fn link(target: &Path, path: &Path) -> io::Result<()> {
     std::fs::hard_link(path.parent().unwrap_or(Path::new("")).join(target), path)
