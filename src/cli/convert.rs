@@ -1,7 +1,5 @@
 //! The arguments of `aiperf anonymize` and `aiperf convert`.
 
-#![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
-
 use std::path::PathBuf;
 
 use clap::Args;

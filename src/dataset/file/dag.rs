@@ -41,18 +41,18 @@ pub(super) struct Line {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContextMode {
     /// Those after the response to the turn before, which is that of the run.
-    DeltasWithoutResponses,
+    Live,
     /// Those after the request of the turn before, with the recorded response.
-    DeltasWithResponses,
+    Recorded,
     /// All messages of the request.
-    MessageArrayWithResponses,
+    Whole,
 }
 
 named! {
     ContextMode {
-        "deltas_without_responses" => DeltasWithoutResponses,
-        "deltas_with_responses" => DeltasWithResponses,
-        "message_array_with_responses" => MessageArrayWithResponses,
+        "deltas_without_responses" => Live,
+        "deltas_with_responses" => Recorded,
+        "message_array_with_responses" => Whole,
     }
 }
 
@@ -166,8 +166,8 @@ fn node(number: u64, text: &str) -> Result<Node, String> {
     if line.session_id.is_empty() || line.turns.is_empty() {
         return Err("`session_id` and `turns` must not be empty".to_owned());
     }
-    let standalone_turns = line.context_mode == Some(ContextMode::MessageArrayWithResponses);
-    let has_responses = line.context_mode == Some(ContextMode::DeltasWithResponses);
+    let standalone_turns = line.context_mode == Some(ContextMode::Whole);
+    let has_responses = line.context_mode == Some(ContextMode::Recorded);
     let mut children: Vec<Child> = line
         .pre_session_spawns
         .into_iter()

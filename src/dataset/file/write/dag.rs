@@ -6,6 +6,7 @@ use super::super::dag::{ContextMode, Fork, Line, SettledFork, SettledSpawn, Spaw
 use super::messages::{Said, Whole, array, has_system, said, whole};
 use super::{Lost, Names, Written, millis, own};
 use crate::dataset::{Branch, Conversation, Turn};
+use crate::units::Nanos;
 
 /// Writes all conversations. One whose requests have no messages is left out.
 pub(super) fn write(conversations: &[Conversation], out: &mut impl Write) -> io::Result<Written> {
@@ -60,7 +61,7 @@ fn mode(of: &Conversation, all: &[Conversation]) -> ContextMode {
         || turns.iter().any(|turn| turn.raw_payload.is_some())
         || later.iter().any(begins_anew)
     {
-        return ContextMode::MessageArrayWithResponses;
+        return ContextMode::Whole;
     }
     let of_own = turns.iter().take(later.len()).map(|turn| turn.answer_is_recorded);
     // Whether the last response is recorded is known only of those who continue it.
@@ -71,11 +72,9 @@ fn mode(of: &Conversation, all: &[Conversation]) -> ContextMode {
     });
     let mut recorded = of_own.chain(of_last);
     match recorded.next() {
-        Some(first) if recorded.any(|other| other != first) => {
-            ContextMode::MessageArrayWithResponses
-        }
-        Some(true) => ContextMode::DeltasWithResponses,
-        _ => ContextMode::DeltasWithoutResponses,
+        Some(first) if recorded.any(|other| other != first) => ContextMode::Whole,
+        Some(true) => ContextMode::Recorded,
+        _ => ContextMode::Live,
     }
 }
 
@@ -92,8 +91,8 @@ impl Writer<'_> {
             return false;
         };
         let parent = &self.all[at];
-        let is_whole = |at: usize| self.modes[at] == ContextMode::MessageArrayWithResponses;
-        let has_responses = self.modes[at] == ContextMode::DeltasWithResponses;
+        let is_whole = |at: usize| self.modes[at] == ContextMode::Whole;
+        let has_responses = self.modes[at] == ContextMode::Recorded;
         let expected = |turn: usize| match parent.turns.get(turn) {
             Some(inherited) if turn < parent.inherited_turns => inherited.answer_is_recorded,
             _ => has_responses,
@@ -114,7 +113,7 @@ impl Writer<'_> {
         let count = own(of).len();
         let mut line = Line {
             session_id: self.names[at].clone(),
-            context_mode: Some(mode).filter(|mode| *mode != ContextMode::DeltasWithoutResponses),
+            context_mode: Some(mode).filter(|mode| *mode != ContextMode::Live),
             ..Line::default()
         };
         for place in 0..count {
@@ -153,7 +152,7 @@ impl Writer<'_> {
         let of = &self.all[at];
         let turn = own(of).get(place)?;
         let begins = place == 0 && of.inherited_turns > 0 && !self.forks[at];
-        let has_history = begins || self.modes[at] == ContextMode::MessageArrayWithResponses;
+        let has_history = begins || self.modes[at] == ContextMode::Whole;
         let said = if has_history {
             let Whole { said, lacks_response } = whole(of, of.inherited_turns + place)?;
             self.written.lose(Lost::Response, u64::from(lacks_response));
@@ -166,7 +165,7 @@ impl Writer<'_> {
         self.written.lose(Lost::Names, u64::from(has_names));
         self.written.lose(Lost::Media, u64::from(!turn.media.is_empty()));
         Some(TurnMembers {
-            timestamp: turn.timestamp.map(|at| at.as_millis()),
+            timestamp: turn.timestamp.map(Nanos::as_millis),
             delay: millis(turn.delay),
             model: Some(turn.model.to_string()).filter(|model| !model.is_empty()),
             messages: array(&messages),

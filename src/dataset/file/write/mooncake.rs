@@ -90,7 +90,7 @@ impl<W: Write> Writer<'_, W> {
             };
             let mut line = Line {
                 session_id: Some(name.clone()),
-                timestamp: timestamp.map(|at| at.as_millis()),
+                timestamp: timestamp.map(Nanos::as_millis),
                 delay: millis(delay),
                 ..Line::default()
             };
@@ -188,23 +188,22 @@ impl<W: Write> Sessions<'_, W> {
             let Request { t, input, output, ref hash_ids, ref tools, added, .. } = *request;
             self.written.lose(Lost::Tools, u64::from(!tools.is_empty()));
             let tokens = |tokens: u64| Some(u32::try_from(tokens).unwrap_or(u32::MAX));
-            let line = match (before, added) {
-                (Some(before), Some(added)) => Line {
+            let line = if let (Some(before), Some(added)) = (before, added) {
+                Line {
                     delay: Some((t - before) * 1e3).filter(|millis| *millis > 0.0),
                     input_length: tokens(added),
                     ..Line::default()
-                },
-                _ => {
-                    self.written.lose(Lost::Order, u64::from(before.is_some()));
-                    session = names.unique(name);
-                    let first = self.start.is_none().then_some(t * 1e3);
-                    Line {
-                        timestamp: self.start.map(|start| (start + t) * 1e3),
-                        delay: first.filter(|millis| *millis > 0.0 && before.is_none()),
-                        input_length: tokens(input),
-                        hash_ids: Some(hash_ids.iter().map(|id| HashId::from(*id)).collect()),
-                        ..Line::default()
-                    }
+                }
+            } else {
+                self.written.lose(Lost::Order, u64::from(before.is_some()));
+                session = names.unique(name);
+                let first = self.start.is_none().then_some(t * 1e3);
+                Line {
+                    timestamp: self.start.map(|start| (start + t) * 1e3),
+                    delay: first.filter(|millis| *millis > 0.0 && before.is_none()),
+                    input_length: tokens(input),
+                    hash_ids: Some(hash_ids.iter().map(|id| HashId::from(*id)).collect()),
+                    ..Line::default()
                 }
             };
             let session_id = Some(session.clone());

@@ -186,7 +186,8 @@ fn forest(roots: Vec<(Kind, Vec<Turn>)>, children: Vec<Child>) -> Vec<Conversati
         let is_fork = is_fork && kinds[parent] == Kind::Recorded && kind == Kind::Recorded;
         // With the recorded responses, a fork can be waited for too.
         let begins_anew = |of: &Conversation| of.turns.iter().any(|turn| turn.starts_anew);
-        let stays_fork = is_fork && after % 2 == 0 && !begins_anew(of) && !begins_anew(&child);
+        let stays_fork =
+            is_fork && after.is_multiple_of(2) && !begins_anew(of) && !begins_anew(&child);
         let join = if stays_fork { None } else { join };
         if is_fork {
             let mut inherited: Vec<Turn> = of.turns[..=after].to_vec();
