@@ -31,7 +31,7 @@ use crate::run::provenance::Responders;
 use crate::runner::{Progress, RecordQueue};
 use crate::schedule::PhaseKind;
 use crate::telemetry::Telemetry;
-use crate::units::Clock;
+use crate::units::{Clock, Nanos};
 
 /// Maximum time that a processor waits for a record before it does other work.
 const POP_TIMEOUT: Duration = Duration::from_millis(250);
@@ -195,6 +195,12 @@ impl Processing {
         &self.shared.parts.queue
     }
 
+    /// Returns the longest time that a record waits for the spans of the servers, if these are
+    /// received.
+    pub(crate) fn longest_wait(&self) -> Option<Nanos> {
+        self.shared.parts.spans.as_ref().map(|spans| spans.wait())
+    }
+
     /// Returns client health in the measurement so far.
     pub(crate) fn health_so_far(&self) -> ClientHealth {
         self.shared.readers.lock().health.so_far(&self.shared.parts.queue.stats())
@@ -307,27 +313,35 @@ impl Shared {
     /// Passes on the next record, if there is one, and those that have waited for spans.
     fn take(&self, next: Option<RequestRecord>) {
         let Some(spans) = &self.parts.spans else {
-            next.into_iter().for_each(|record| self.pass_on(record));
+            if let Some(record) = next {
+                self.pass_on(record);
+            }
             return;
         };
         let unheld = next.and_then(|record| {
             let bytes = self.parts.queue.footprint(&record);
             spans.hold(record, bytes)
         });
-        unheld.into_iter().chain(spans.ready()).for_each(|record| self.pass_on(record));
+        for record in unheld.into_iter().chain(spans.ready()) {
+            self.pass_on(record);
+        }
     }
 
     /// Passes on the records that wait for spans, once they need not wait any longer.
     fn await_spans(&self, mut waits: impl FnMut(usize) -> bool) {
         let Some(spans) = &self.parts.spans else { return };
         loop {
-            spans.ready().into_iter().for_each(|record| self.pass_on(record));
+            for record in spans.ready() {
+                self.pass_on(record);
+            }
             let waiting = spans.waiting();
             if waiting == 0 {
                 return;
             }
             if !waits(waiting) {
-                spans.release_all().into_iter().for_each(|record| self.pass_on(record));
+                for record in spans.release_all() {
+                    self.pass_on(record);
+                }
                 return;
             }
             spans.pause(SPANS_TIMEOUT);

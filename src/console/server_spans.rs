@@ -1,5 +1,7 @@
 //! Whether the spans of the servers arrived.
 
+use std::fmt::Write as _;
+
 use super::format::count;
 use super::warning::share;
 use crate::otlp_receiver::ReceiverReport;
@@ -32,7 +34,6 @@ pub(super) fn findings(receiver: &ReceiverReport) -> Vec<String> {
         share(receiver.unjoined_requests, receiver.sampled_requests)
     );
     let counts = [
-        (receiver.spans_received, "spans arrived in all"),
         (receiver.spans_foreign, "of them were of other traces"),
         (receiver.spans_late, "arrived too late"),
         (receiver.spans_dropped, "were too many or too large"),
@@ -40,12 +41,12 @@ pub(super) fn findings(receiver: &ReceiverReport) -> Vec<String> {
         (receiver.requests_malformed, "exports could not be read"),
         (receiver.released_early, "requests did not wait until the end"),
     ];
-    let (received, rest) = (counts[0], &counts[1..]);
-    let rest = rest.iter().filter(|(number, _)| *number > 0);
-    let parts = std::iter::once(&received).chain(rest);
-    let parts: Vec<String> =
-        parts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
-    vec![lack, format!("{}.", parts.join(", "))]
+    let mut facts = format!("{} spans arrived in all", count(receiver.spans_received));
+    for (number, what) in counts.into_iter().filter(|(number, _)| *number > 0) {
+        // Writing to a string does not fail.
+        let _ = write!(facts, ", {} {what}", count(number));
+    }
+    vec![lack, facts + "."]
 }
 
 /// What to do about missing spans, by what the counts reveal.

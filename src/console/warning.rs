@@ -418,10 +418,7 @@ impl Warning {
                 count(traces.rejected)
             )],
             Self::ServerSpansMissing { receiver } => server_spans::findings(receiver),
-            Self::NotReconciled { discrepancies } => {
-                let what = "The exported telemetry differs from the files:".to_owned();
-                [what].into_iter().chain(first(discrepancies, "  ")).collect()
-            }
+            Self::NotReconciled { discrepancies } => not_reconciled(discrepancies),
             Self::ServerTimesExceed { by_ms } => vec![format!(
                 "The times of stages that the server reports of a request add up to as much as \
                  {by_ms:.3} ms more than the client measured."
@@ -560,6 +557,11 @@ fn first(all: &[String], indent: &str) -> Vec<String> {
         lines.push(format!("{indent}and {more} more"));
     }
     lines
+}
+
+fn not_reconciled(discrepancies: &[String]) -> Vec<String> {
+    let what = "The exported telemetry differs from the files:".to_owned();
+    [what].into_iter().chain(first(discrepancies, "  ")).collect()
 }
 
 /// Formats a share of requests as `36 of 40 requests (90.0%)`.

@@ -167,12 +167,11 @@ impl SpanJoin {
         let given = give(&mut |source, span| {
             // Locked for each span, so that a processor never waits for a long request.
             let table = &mut self.state.lock().table;
-            let is_valid = match span {
-                Some(span) => table.add(source, span, now, wall_ns),
-                None => {
-                    table.add_malformed();
-                    false
-                }
+            let is_valid = if let Some(span) = span {
+                table.add(source, span, now, wall_ns)
+            } else {
+                table.add_malformed();
+                false
             };
             invalid += u64::from(!is_valid);
         });

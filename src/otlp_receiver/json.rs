@@ -212,15 +212,22 @@ struct JsonPair {
 
 /// A value, of whose members at most one is present.
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 struct JsonValue {
-    string_value: Option<String>,
-    bool_value: Option<bool>,
-    int_value: Option<Large>,
-    double_value: Option<Double>,
-    array_value: Option<Box<List<JsonValue>>>,
-    kvlist_value: Option<Box<List<JsonPair>>>,
-    bytes_value: Option<String>,
+    #[serde(rename = "stringValue")]
+    text: Option<String>,
+    #[serde(rename = "boolValue")]
+    bool: Option<bool>,
+    #[serde(rename = "intValue")]
+    integer: Option<Large>,
+    #[serde(rename = "doubleValue")]
+    double: Option<Double>,
+    #[serde(rename = "arrayValue")]
+    list: Option<Box<List<JsonValue>>>,
+    #[serde(rename = "kvlistValue")]
+    map: Option<Box<List<JsonPair>>>,
+    #[serde(rename = "bytesValue")]
+    bytes: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -369,20 +376,20 @@ fn any(value: JsonValue) -> AnyValue {
     let list = |list: Box<List<JsonValue>>| list.values.into_iter().map(any).collect();
     let map = |list: Box<List<JsonPair>>| pairs(list.values);
     let bytes = |text| BASE64_STANDARD.decode(text).ok();
-    let value = (value.string_value.map(Any::StringValue))
-        .or(value.bool_value.map(Any::BoolValue))
-        .or(value.int_value.and_then(integer).map(Any::IntValue))
-        .or(value.double_value.map(|Double(value)| Any::DoubleValue(value)))
-        .or(value.array_value.map(|of| Any::ArrayValue(ArrayValue { values: list(of) })))
-        .or(value.kvlist_value.map(|of| Any::KvlistValue(KeyValueList { values: map(of) })))
-        .or(value.bytes_value.and_then(bytes).map(Any::BytesValue));
+    let value = (value.text.map(Any::StringValue))
+        .or(value.bool.map(Any::BoolValue))
+        .or(value.integer.and_then(integer).map(Any::IntValue))
+        .or(value.double.map(|Double(value)| Any::DoubleValue(value)))
+        .or(value.list.map(|of| Any::ArrayValue(ArrayValue { values: list(of) })))
+        .or(value.map.map(|of| Any::KvlistValue(KeyValueList { values: map(of) })))
+        .or(value.bytes.and_then(bytes).map(Any::BytesValue));
     AnyValue { value }
 }
 
 /// Returns the bytes of an ID in hexadecimal digits; none for an empty one.
 fn id(digits: &str) -> Result<Vec<u8>, Invalid> {
     let digits = digits.as_bytes();
-    if digits.len() % 2 != 0 || digits.len() > 32 {
+    if !digits.len().is_multiple_of(2) || digits.len() > 32 {
         return Err(Invalid);
     }
     let byte = |pair: &[u8]| {

@@ -48,7 +48,7 @@ use crate::telemetry::{
     self, GateResult, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport,
 };
 use crate::terminal::Stderr;
-use crate::units::{Clock, Nanos};
+use crate::units::Clock;
 
 /// Maximum size of records waiting in memory for the processors, in bytes; a closed loop uses
 /// half of it.
@@ -108,13 +108,8 @@ impl Run {
             Registry::catalogue(),
         )?);
         let collections = Collections::start(self, &telemetry, interrupt, &mut files, followers)?;
-        let bodies = Arc::clone(self.workload.first_bodies());
-        let queue = RecordQueue::new(QUEUE_BUDGET)
-            .spilling_to(self.config.artifacts.directory.clone(), bodies);
-        let queue = Arc::new(queue);
-        self.open_receiver()?;
-        let receiver = self.receiver.take().map(|listener| listener.serve(self.trace_share()));
-        let receiver = receiver.transpose()?;
+        let queue = self.queue();
+        let receiver = self.start_receiver()?;
         let progress = Arc::new(Progress::new(&own_phases));
         let store = Store::of_run(self.config.artifacts.directory.clone());
         let parts = ProcessingParts {
@@ -145,10 +140,7 @@ impl Run {
         collections.load_ended();
         // Not closed yet if the runner could not start or panicked.
         queue.close();
-        let wait = receiver.as_ref().map(|receiver| receiver.join().wait());
-        let is_shown = self.config.ui != Ui::None;
-        let (mut processed, is_cut_short) =
-            process_rest(processing, interrupt, wait.filter(|_| is_shown))?;
+        let (mut processed, is_cut_short) = process_rest(processing, interrupt, self.config.ui)?;
         let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = || {
@@ -387,6 +379,20 @@ impl Run {
         })
     }
 
+    /// Returns the queue of records.
+    fn queue(&self) -> Arc<RecordQueue> {
+        let bodies = Arc::clone(self.workload.first_bodies());
+        let directory = self.config.artifacts.directory.clone();
+        Arc::new(RecordQueue::new(QUEUE_BUDGET).spilling_to(directory, bodies))
+    }
+
+    /// Starts receiving the spans of the servers, if configured.
+    fn start_receiver(&mut self) -> anyhow::Result<Option<Receiver>> {
+        self.open_receiver()?;
+        let receiver = self.receiver.take().map(|listener| listener.serve(self.trace_share()));
+        Ok(receiver.transpose()?)
+    }
+
     fn measurer(&mut self) -> Measurer {
         let counter = self.counter.take();
         let count = counter
@@ -493,15 +499,15 @@ fn drive(
 
 /// Processes the records that are left after the load, and returns whether the user cut that short.
 /// A first signal from now on is answered with a warning, and ends the wait for the spans of the
-/// servers, which takes at most `wait` if it is shown; a second one ends the processing.
+/// servers, which is announced unless `ui` is none; a second one ends the processing.
 fn process_rest(
     processing: Processing,
     interrupt: &Interrupt,
-    wait: Option<Nanos>,
+    ui: Ui,
 ) -> anyhow::Result<(Processed, bool)> {
     let since_load = interrupt.since_now();
     let mut has_warned = false;
-    let mut wait = wait;
+    let mut wait = processing.longest_wait().filter(|_| ui != Ui::None);
     let waits = |waiting: usize| {
         if let Some(most) = wait.take() {
             // An error means that the terminal is gone; there is nowhere to report it.

@@ -3,7 +3,10 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::Full;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValueList};
 use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use proptest::prelude::*;
 use serde_json::Value;
 use uuid::Uuid;
@@ -213,9 +216,6 @@ fn json_means_the_same_as_protobuf() {
                 "links": [{"traceId": "5b8efff798038103d269b633813fc60c",
                            "spanId": "eee19b7ec3c1b174"}]
             }]}]}]}"#;
-    use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-    use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValueList};
-    use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
     let mut found = Vec::new();
     super::otlp_json::each_span(json.as_bytes(), MAX_SPAN, &mut |source, span| {
         found.push((source.clone(), span.map(<[u8]>::to_vec)));

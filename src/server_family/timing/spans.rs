@@ -21,6 +21,7 @@ const ENGINES: &[Reader] = &[of_engine, of_sglang, of_text_generation_inference]
 const FRONT_ENDS: &[Reader] = &[of_dynamo, of_llm_d];
 
 /// What a family's spans say.
+#[derive(Clone, Copy)]
 struct Found {
     family: &'static str,
     stages: Stages,
