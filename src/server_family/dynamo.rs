@@ -25,7 +25,11 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         histogram("dynamo_frontend_inter_token_latency_seconds", "inter-token latency"),
         counter("dynamo_frontend_requests", Rate, "completed requests"),
         counter("dynamo_frontend_output_tokens", Rate, "decode throughput"),
-        gauge("dynamo_frontend_router_queue_pending_requests", Max, "requests queued by the router"),
+        gauge(
+            "dynamo_frontend_router_queue_pending_requests",
+            Max,
+            "requests queued by the router",
+        ),
         histogram(
             "dynamo_component_router_kv_transfer_estimated_latency_seconds",
             "KV transfer, an upper bound",

@@ -29,7 +29,11 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         histogram("vllm:nixl_xfer_time_seconds", "KV transfer with NIXL"),
         histogram("vllm:nixl_bytes_transferred", "bytes of a KV transfer with NIXL"),
         counter("vllm:nixl_num_failed_transfers", Total, "failed KV transfers with NIXL"),
-        counter("vllm:nixl_num_kv_expired_reqs", Total, "requests whose KV was not fetched in time"),
+        counter(
+            "vllm:nixl_num_kv_expired_reqs",
+            Total,
+            "requests whose KV was not fetched in time",
+        ),
         histogram("vllm:mooncake_store_operation_time_seconds", "operations of the Mooncake store"),
         gauge("vllm:num_requests_kv_fetch_by_stage", Max, "requests that fetch KV, by stage"),
     ],
