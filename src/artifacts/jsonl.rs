@@ -296,6 +296,7 @@ pub(super) struct Metadata<'a> {
 /// What the server says about itself in the response.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[expect(clippy::struct_field_names, reason = "they are members of the metadata")]
 struct ServerMembers<'a> {
     /// The worker that answered.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,7 @@
 //! The table of the parts of the client's mean latencies.
 
+use std::fmt::Write as _;
+
 use super::format::{count, number};
 use super::style::Style;
 use super::table::{figures, label};
@@ -32,7 +34,7 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
     let mut text = figures("aiperf | Time Breakdown", header, rows, style);
     for (hidden, events) in report.server_metrics.iter().flat_map(hidden) {
         let events = count(events.round() as u64);
-        text.push_str(&format!("{events} {} ({})\n", hidden.what, hidden.metric));
+        let _ = writeln!(text, "{events} {} ({})", hidden.what, hidden.metric);
     }
     text.push('\n');
     text

@@ -424,10 +424,8 @@ impl Warning {
                  {by_ms:.3} ms more than the client measured."
             )],
             Self::ServerCountsDiffer { comparisons } => {
-                let mut findings =
-                    vec!["Counts over the whole run, including the warmup:".to_owned()];
-                findings.extend(comparisons.iter().map(difference));
-                findings
+                let what = "Counts over the whole run, including the warmup:".to_owned();
+                [what].into_iter().chain(comparisons.iter().map(difference)).collect()
             }
             Self::ServerMetricsDoubtful { doubts } => first(doubts, ""),
         }

@@ -66,6 +66,7 @@ impl Breakdown {
 
 /// The breakdowns of a run. Those by model and URL exist only if the run has several.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "they are the names in the files")]
 pub(crate) struct Breakdowns {
     pub(crate) by_model: Option<Breakdown>,
     pub(crate) by_url: Option<Breakdown>,
@@ -75,6 +76,7 @@ pub(crate) struct Breakdowns {
 
 /// The results of [`Breakdowns`]; empty if there is only one group.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_field_names, reason = "they are the names in the files")]
 pub struct BreakdownResults {
     pub(crate) by_model: Vec<GroupResult>,
     pub(crate) by_url: Vec<GroupResult>,

@@ -42,6 +42,6 @@ pub(super) fn timing(timings: &Value, timing: &mut ServerTiming) {
     timing.report(FAMILY.name, stages, None, None);
     if let Some(drafted) = count(timings, "draft_n") {
         let accepted = count(timings, "draft_n_accepted");
-        timing.speculation = Some(Drafted { steps: None, drafted: Some(drafted), accepted });
+        timing.speculation = Some(Drafted { steps: None, tokens: Some(drafted), accepted });
     }
 }

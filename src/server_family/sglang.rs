@@ -82,7 +82,7 @@ pub(super) fn timing(meta_info: &Value, timing: &mut ServerTiming) {
     if let Some(steps) = count(meta_info, "spec_verify_ct") {
         timing.speculation = Some(Drafted {
             steps: Some(steps),
-            drafted: count(meta_info, "spec_num_proposed_drafts"),
+            tokens: count(meta_info, "spec_num_proposed_drafts"),
             accepted: count(meta_info, "spec_num_correct_drafts"),
         });
     }

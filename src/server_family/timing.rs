@@ -160,7 +160,7 @@ pub(crate) struct Drafted {
     /// Steps of the model that verified drafts.
     pub(crate) steps: Option<u64>,
     /// Tokens of the drafts.
-    pub(crate) drafted: Option<u64>,
+    pub(crate) tokens: Option<u64>,
     /// Drafted tokens that the model accepted.
     pub(crate) accepted: Option<u64>,
 }

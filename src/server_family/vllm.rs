@@ -87,7 +87,7 @@ pub(super) fn timing(metrics: &Value, timing: &mut ServerTiming) {
     if let Some(drafts) = metrics.get("speculative_decoding").filter(|value| value.is_object()) {
         timing.speculation = Some(Drafted {
             steps: count(drafts, "num_spec_steps"),
-            drafted: count(drafts, "num_draft_tokens"),
+            tokens: count(drafts, "num_draft_tokens"),
             accepted: count(drafts, "num_accepted_draft_tokens"),
         });
     }

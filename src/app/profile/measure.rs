@@ -143,11 +143,7 @@ impl Run {
         let (mut processed, is_cut_short) = process_rest(processing, interrupt, self.config.ui)?;
         let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
-        let counts = || {
-            let counts = ClientCounts::of([&processed.warmup, &processed.profiling]);
-            counts.of_choices(self.description.setup.choices())
-        };
-        let counts = knows_all.then(counts);
+        let counts = knows_all.then(|| self.client_counts(&processed));
         let limits = ClientLimits::of(&processed.profiling).filter(|_| knows_all);
         let found = collections.finish(counts, limits, interrupt, &mut processed.files);
         processed.profiling.set_round_trip(found.round_trip_ns);
@@ -272,6 +268,12 @@ impl Run {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let in_flight = phases.iter().map(PhaseConfig::estimated_in_flight);
         self.config.runner.workers_for(in_flight, cores)
+    }
+
+    /// What the client counts to compare with the server.
+    fn client_counts(&self, processed: &Processed) -> ClientCounts {
+        let counts = ClientCounts::of([&processed.warmup, &processed.profiling]);
+        counts.of_choices(self.description.setup.choices())
     }
 
     /// Results by model and by URL.

@@ -46,6 +46,7 @@ fn timing(response: ParsedResponse) -> Option<ServerTiming> {
     response.server.map(|server| *server)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "times are optional")]
 fn nanos(milliseconds: f64) -> Option<f64> {
     Some(milliseconds * 1e6)
 }
@@ -94,7 +95,7 @@ fn vllm_reports_nothing_of_several_sequences_or_without_usage() {
 #[test]
 fn vllm_reports_drafts() {
     let found = timing(captured("server-timing/vllm/chat_stream_speculative")).unwrap();
-    let expected = Drafted { steps: Some(1), drafted: Some(4), accepted: Some(1) };
+    let expected = Drafted { steps: Some(1), tokens: Some(4), accepted: Some(1) };
     assert_eq!(found.speculation, Some(expected));
     assert_same(&[found.stages.prefill], &[nanos(2.203_720_001_5)]);
 }
@@ -237,7 +238,7 @@ fn sglang_reports_in_a_choice() {
     assert!((found.stages.prefill.unwrap() - 30e6).abs() < 1e3, "{:?}", found.stages.prefill);
     assert_same(&[found.first_token, found.whole], &[nanos(200.0), nanos(700.0)]);
     assert_eq!(found.worker.as_deref(), Some("dp 3"));
-    let expected = Drafted { steps: Some(10), drafted: Some(40), accepted: Some(12) };
+    let expected = Drafted { steps: Some(10), tokens: Some(40), accepted: Some(12) };
     assert_eq!(found.speculation, Some(expected));
 }
 

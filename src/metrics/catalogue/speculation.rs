@@ -33,8 +33,8 @@ pub(super) static ROWS: &[Metric] = &[
         "Draft Acceptance Rate",
         Unit::Percent,
         |facts, _| {
-            let Drafted { drafted, accepted, .. } = drafted(facts)?;
-            Some(100.0 * ratio(accepted? as f64, drafted? as f64)?)
+            let Drafted { tokens, accepted, .. } = drafted(facts)?;
+            Some(100.0 * ratio(accepted? as f64, tokens? as f64)?)
         },
     )
     .float()
@@ -67,7 +67,7 @@ pub(super) static ROWS: &[Metric] = &[
          `spec_num_correct_drafts`.",
     ),
     Metric::record(tag::SPEC_DECODE_DRAFT_TOKENS, "Draft Tokens", Unit::Tokens, |facts, _| {
-        Some(drafted(facts)?.drafted? as f64)
+        Some(drafted(facts)?.tokens? as f64)
     })
     .off_console()
     .says(

@@ -1,7 +1,7 @@
 //! Services and proxies, whose metrics cannot be scraped.
 //!
-//! Sources: the SDKs groq 1.7.0, cerebras-cloud-sdk 1.91.0 and fireworks-ai 1.2.30; LiteLLM 1.110.2;
-//! `docs.nvidia.com` (NIM 1.14, per-request metrics); `docs.ollama.com/api/usage`.
+//! Sources: the SDKs groq 1.7.0, cerebras-cloud-sdk 1.91.0 and fireworks-ai 1.2.30; `LiteLLM`
+//! 1.110.2; `docs.nvidia.com` (NIM 1.14, per-request metrics); `docs.ollama.com/api/usage`.
 
 use serde_json::Value;
 
