@@ -35,22 +35,21 @@ const NEWEST: [&str; 3] =
     ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 8] = [
+const UNSEEN: [(&str, &str); 6] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
     ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),
-    ("aiperf.time_breakdown.request_latency", "checked where a server reports its times"),
-    ("aiperf.time_breakdown.time_to_first_token", "checked where a server reports its times"),
     ("gen_ai.server.request.duration", TRANSLATED),
     ("gen_ai.server.time_per_output_token", TRANSLATED),
     ("gen_ai.server.time_to_first_token", TRANSLATED),
 ];
 
 /// The same for spans.
-const UNSEEN_SPANS: [(&str, &str); 7] = [
+const UNSEEN_SPANS: [(&str, &str); 8] = [
     ("aiperf.server.reachable", SERVERS),
     ("aiperf.server.restarted", SERVERS),
     ("aiperf.server.unreachable", SERVERS),
+    ("aiperf.request aiperf.conversation.parent", "checked where a dataset is a tree"),
     ("aiperf.request gen_ai.request.reasoning.level", WITH_NEWEST),
     ("aiperf.request gen_ai.usage.audio.input_tokens", WITH_NEWEST),
     ("aiperf.request gen_ai.usage.audio.output_tokens", WITH_NEWEST),

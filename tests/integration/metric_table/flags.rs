@@ -205,8 +205,12 @@ fn an_objective_is_a_floor_where_larger_is_better() {
         if !matches!(metric.kind, aiperf::metrics::metric::Kind::Record(_))
             || !metric.is_exported(false)
             || metric.flags.intersects(
-                Flag::ERROR_ONLY | Flag::FIXED_SCHEDULE_ONLY | Flag::PRODUCES_VIDEO_ONLY,
+                Flag::ERROR_ONLY
+                    | Flag::FIXED_SCHEDULE_ONLY
+                    | Flag::PRODUCES_VIDEO_ONLY
+                    | Flag::SERVER_TIMING,
             )
+            || metric.tag.name().starts_with("spec_decode_")
         {
             continue;
         }
