@@ -6,7 +6,7 @@
 //! have `model`, `max_tokens`, `tools`, `extra`, `delay` and `timestamp` in milliseconds, `forks` and
 //! `spawns`. A *fork* continues with the messages and responses of its parent; a *spawn* begins anew.
 //!
-//! Lines are read here, and written by [`super::write::dag`].
+//! Lines are read here, and written by `super::write`.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
