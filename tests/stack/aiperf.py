@@ -47,6 +47,13 @@ class Files:
         with open(self.folder / "profile_export.jsonl") as lines:
             return [json.loads(line) for line in lines]
 
+    @cached_property
+    def turns(self):
+        """The number of turns of each conversation, from `inputs.json` if there is one."""
+        path = self.folder / "inputs.json"
+        sessions = json.loads(path.read_text())["data"] if path.exists() else []
+        return {session["session_id"]: len(session["payloads"]) for session in sessions}
+
     @property
     def id(self):
         """The run's identifier, the same in files and series."""

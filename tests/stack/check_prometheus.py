@@ -15,6 +15,7 @@ SERIES_LABELS = {
     "gen_ai_provider_name",
     "gen_ai_request_model",
 }
+OF_AGENTS = ("gen_ai_invoke_agent_", "gen_ai_execute_tool_")
 # Additional labels of series, and how many values of each a run here can produce.
 MORE_LABELS = {
     "gen_ai_response_model": 1,
@@ -227,11 +228,13 @@ def _check_progress(report, own, registry):
 def check_labels(report, run, series):
     """Every series has the labels of run, model and phase; the values of each label are limited."""
     promised = RUN_LABELS | SERIES_LABELS
-    lacking = {
-        one.name: sorted(promised - one.labels.keys())
-        for one in series
-        if one.name != "target_info" and not promised <= one.labels.keys()
-    }
+    # An agent is not one operation of a provider.
+    of_agents = RUN_LABELS | {"aiperf_benchmark_phase"}
+    lacking = {}
+    for one in series:
+        wanted = of_agents if one.name.startswith(OF_AGENTS) else promised
+        if one.name != "target_info" and not wanted <= one.labels.keys():
+            lacking[one.name] = sorted(wanted - one.labels.keys())
     report.equal("series without a promised label", lacking, {})
     values = defaultdict(set)
     for one in series:

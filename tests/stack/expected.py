@@ -44,6 +44,7 @@ def of(run, registry):
     for record in run.records:
         _add_record(expected, registry, record)
     _add_sessions(expected, run.records)
+    _add_agents(expected, run)
     for phase, key in PHASES.items():
         results = run.summary.get(key, {}) if key else run.summary
         _add_results(expected, registry, phase, results)
@@ -126,6 +127,24 @@ def _add_sessions(expected, records):
         failed = "failed" if record["error"] else "completed"
         ended = "cancelled" if record["metadata"]["was_cancelled"] else failed
         _count(expected, f"aiperf.timing.sessions.{ended}", phase)
+
+
+def _add_agents(expected, run):
+    """A session of several turns is the work of an agent, from its first request to its last."""
+    sessions = defaultdict(list)
+    for record in run.records:
+        metadata = record["metadata"]
+        if run.turns.get(metadata["conversation_id"], 1) > 1:
+            sessions[_phase(record), metadata["x_correlation_id"]].append(record)
+    for (phase, _), records in sessions.items():
+        records.sort(key=lambda one: one["metadata"]["turn_index"])
+        start = records[0]["metadata"]["request_start_ns"]
+        end = max(record["metadata"]["request_end_ns"] for record in records)
+        error = (records[-1]["error"] or {}).get("error_type", "")
+        add = lambda name, value, error="": expected.histograms[name, phase, error, None].append(value)  # noqa: E731, B023
+        add("gen_ai.invoke_agent.duration", (end - start) / 1e9, error)
+        add("gen_ai.invoke_agent.inference_calls", len(records))
+        add("gen_ai.invoke_agent.tool_calls", 0)
 
 
 def _add_results(expected, registry, phase, results):
