@@ -54,7 +54,7 @@ impl TimingMode {
         let member = |name: &str, value| vec![(name.to_owned(), value)];
         match self {
             Self::AskDynamo => member("nvext", json!({"extra_fields": ["timing", "worker_id"]})),
-            // SGLang rejects it in streams, which have no times.
+            // SGLang rejects it in streams, which do not have times.
             Self::AskSglang if !is_streamed => member("return_meta_info", json!(true)),
             Self::AskFireworks => member("perf_metrics_in_response", json!(true)),
             Self::Auto | Self::Off | Self::AskSglang | Self::AskTensorrtLlm => Vec::new(),
@@ -215,7 +215,7 @@ impl ServerTiming {
         hosted::groq_usage(usage, self);
     }
 
-    /// Adds what the members of a whole response say that has no member of its own for times.
+    /// Adds the times that are directly among the members of a response.
     pub(crate) fn response(&mut self, response: &Value) {
         hosted::ollama(response, self);
     }

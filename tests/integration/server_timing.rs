@@ -229,7 +229,7 @@ fn drafts_are_metrics_of_each_request() {
     }
 }
 
-/// vLLM counts each of two choices as a request; the mock server does not, and has no metrics here.
+/// vLLM counts each of two choices as a request; the mock server does not, and its metrics are not scraped here.
 #[test]
 fn the_length_of_all_choices_is_compared_with_what_all_may_have() {
     let server = mock(Script::default());

@@ -41,7 +41,7 @@ named! { AnonymousFormat { "weka_trace" => WekaTrace, "mooncake_trace" => Moonca
 pub(crate) enum Lost {
     /// A request has images, audio or video.
     Media,
-    /// A request has no messages, such as that of another API than chat.
+    /// A request does not have messages, such as that of another API than chat.
     Body,
     /// The texts of a request have names, as in rankings.
     Names,
@@ -70,7 +70,7 @@ impl Lost {
     const fn words(self) -> &'static str {
         match self {
             Self::Media => "requests have images, audio or video, which are left out",
-            Self::Body => "requests have no messages, so that their conversations are left out",
+            Self::Body => "requests do not have messages, so that their conversations are left out",
             Self::Names => "requests have texts with names, which are left out",
             Self::Model => "requests name a model, which is left out",
             Self::Tools => "requests declare tools, whose names are left out",

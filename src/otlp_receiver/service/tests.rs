@@ -193,7 +193,7 @@ fn json_means_the_same_as_protobuf() {
             {"key": "service.name", "value": {"stringValue": "my.service"}}]},
         "schemaUrl": "r", "unknown": {"a": [1]},
         "scopeSpans": [{
-            "scope": {"name": "my.library", "version": "1.0.0", "attributes": []},
+            "scope": {"name": "example.scope", "version": "1.0.0", "attributes": []},
             "spans": [{
                 "traceId": "5B8EFFF798038103D269B633813FC60C",
                 "spanId": "eee19b7ec3c1b174", "parentSpanId": "EEE19B7EC3C1B173",

@@ -161,7 +161,7 @@ fn a_hundred_thousand_hostile_spans_change_only_counts() {
     assert!(table.bytes() <= MAX_OWN + MAX_OTHER + MAX_SPAN, "{}", table.bytes());
     let counts = table.counts();
     assert_eq!(counts.spans_received, 100_004);
-    // Of five spans each, two have no valid ID.
+    // Of five spans each, two do not have a valid ID.
     assert_eq!(counts.malformed, 40_001);
     // A trace has at most 64 of the spans, which all others displace a few times.
     assert!((19_000..20_000).contains(&counts.dropped), "{}", counts.dropped);

@@ -11,9 +11,9 @@ use super::registry::{Registry, SpanEntry};
 use super::{SCHEMA_URL, of_attributes, of_scope, unlisted};
 use crate::support::otlp_receiver::attribute;
 
-/// The span of the whole request, which has no parent but its agent.
+/// The span of the whole request, whose only parent is its agent.
 const ROOT: &str = "aiperf.request";
-/// The span of an agent, which has no parent but the agent that started it.
+/// The span of an agent, whose only parent is the agent that started it.
 const AGENT: &str = "aiperf.invoke_agent";
 /// The span of the run, likewise.
 const RUN: &str = "aiperf.run";

@@ -8,7 +8,7 @@ use super::{Lost, Names, Written, millis, own};
 use crate::dataset::{Branch, Conversation, Turn};
 use crate::units::Nanos;
 
-/// Writes all conversations. One whose requests have no messages is left out.
+/// Writes all conversations. One whose requests do not have messages is left out.
 pub(super) fn write(conversations: &[Conversation], out: &mut impl Write) -> io::Result<Written> {
     let mut names = Names::default();
     let names = conversations.iter().map(|of| names.unique(&of.id)).collect();
@@ -106,7 +106,7 @@ impl Writer<'_> {
             && inherited.all(|(at, turn)| turn.answer_is_recorded == expected(at))
     }
 
-    /// Returns the line of a conversation; `None` if a request has no messages.
+    /// Returns the line of a conversation; `None` if a request does not have messages.
     fn line(&mut self, at: usize) -> Option<Line> {
         let of = &self.all[at];
         let mode = self.modes[at];

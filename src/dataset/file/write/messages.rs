@@ -28,7 +28,7 @@ pub(super) struct Said {
     pub(super) extra: Map<String, Value>,
 }
 
-/// Returns what a turn adds; `None` if it has no messages.
+/// Returns what a turn adds; `None` if it does not have messages.
 pub(super) fn said(turn: &Turn) -> Option<Said> {
     let said = match &turn.raw_payload {
         Some(body) => of_body(body)?,
