@@ -183,7 +183,7 @@ impl Reader for Plain<'_> {
             Err(error) => return Err(error),
         };
         self.value(&value, answer);
-        answer.reports.response(&value);
+        answer.reports.response(json);
         let Ok(reply) = serde_json::from_slice::<Reply<'_>>(json) else {
             return Ok(());
         };

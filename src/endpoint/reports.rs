@@ -1,9 +1,8 @@
 //! What a server reports about its own times, in members of its responses.
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::server_family::{MEMBERS, Member, ServerTiming};
+use crate::server_family::{MEMBERS, Member, Object, ServerTiming};
 
 /// The members of one response or event, in the order of [`MEMBERS`].
 pub(super) type Members<'e> = [Option<&'e RawValue>; MEMBERS.len()];
@@ -22,7 +21,7 @@ impl Reports {
         for ((member, last), raw) in MEMBERS.iter().zip(&mut self.last).zip(members) {
             if let Some(raw) = raw.filter(|raw| Some(raw.get()) != last.as_deref()) {
                 *last = Some(raw.get().into());
-                self.timing.member(member, &value(raw));
+                self.timing.member(member, &Object::parse(raw.get()));
             }
         }
     }
@@ -30,25 +29,25 @@ impl Reports {
     /// Adds a member that is elsewhere in a response.
     pub(super) fn member(&mut self, name: &str, raw: &RawValue) {
         if let Some(member) = Member::find(name) {
-            self.timing.member(member, &value(raw));
+            self.timing.member(member, &Object::parse(raw.get()));
         }
     }
 
     /// Adds what `usage` says of times, which few servers do.
     pub(super) fn usage(&mut self, usage: &RawValue) {
         if usage.get().contains("\"queue_time\"") {
-            self.timing.usage(&value(usage));
+            self.timing.usage(&Object::parse(usage.get()));
         }
     }
 
     /// Adds a response without a member for times.
-    pub(super) fn response(&mut self, response: &Value) {
-        self.timing.response(response);
+    pub(super) fn response(&mut self, json: &[u8]) {
+        self.timing.response(&object(json));
     }
 
     /// Adds the data of TensorRT-LLM's event.
     pub(super) fn tensorrt_llm_event(&mut self, data: &[u8]) {
-        self.timing.tensorrt_llm_event(&serde_json::from_slice(data).unwrap_or(Value::Null));
+        self.timing.tensorrt_llm_event(&object(data));
     }
 
     /// Returns what was reported, if anything was.
@@ -57,9 +56,9 @@ impl Reports {
     }
 }
 
-/// Returns the parsed member; `null` if it is nested too deeply.
-fn value(raw: &RawValue) -> Value {
-    serde_json::from_str(raw.get()).unwrap_or(Value::Null)
+/// Returns the members of the object in `json`; none if it is not an object.
+fn object(json: &[u8]) -> Object<'_> {
+    std::str::from_utf8(json).map(Object::parse).unwrap_or_default()
 }
 
 #[cfg(test)]

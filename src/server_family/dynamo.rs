@@ -10,8 +10,7 @@ use super::declaration::{
     Count, Role, ServerFamily, Times, completion_tokens, counter, gauge, histogram, prompt_tokens,
     requests, seconds,
 };
-use super::timing::{Scale, ServerTiming, Stages, rest};
-use serde_json::Value;
+use super::timing::{Object, Scale, ServerTiming, Stages, rest};
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -55,15 +54,13 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 /// The wait ends when the request is sent to an engine, whose queue is in `prefill_time_ms`. With
 /// separate workers, the time to the first token is that of the worker for prefill, and the transfer
 /// of the KV cache is an upper bound; where it is 0, it is somewhere in the rest.
-pub(super) fn timing(nvext: &Value, timing: &mut ServerTiming) {
-    if let Some(ids) = nvext.get("worker_id") {
-        let id = |name: &str| ids.get(name).filter(|id| !id.is_null()).map(Value::to_string);
-        if let Some(id) = id("decode_worker_id").or_else(|| id("prefill_worker_id")) {
-            timing.answered_by(&id);
-        }
+pub(super) fn timing(nvext: &Object<'_>, timing: &mut ServerTiming) {
+    let ids = nvext.object("worker_id");
+    if let Some(id) = ids.json("decode_worker_id").or_else(|| ids.json("prefill_worker_id")) {
+        timing.answered_by(id);
     }
-    let Some(times) = nvext.get("timing") else { return };
-    let of = |name| Scale::MILLISECONDS.of(times, name);
+    let times = nvext.object("timing");
+    let of = |name| Scale::MILLISECONDS.of(&times, name);
     let prefilled = of("ttft_ms");
     let whole = of("total_time_ms");
     let after = rest(whole, prefilled);

@@ -4,8 +4,7 @@ use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
     Count, Quantity, ServerFamily, Times, completion_tokens, counter, gauge, prompt_tokens, seconds,
 };
-use super::timing::{Drafted, Scale, ServerTiming, Stages, count};
-use serde_json::Value;
+use super::timing::{Drafted, Object, Scale, ServerTiming, Stages};
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -35,13 +34,13 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 };
 
 /// Reads `timings` of a response. The wait for a slot is not reported.
-pub(super) fn timing(timings: &Value, timing: &mut ServerTiming) {
+pub(super) fn timing(timings: &Object<'_>, timing: &mut ServerTiming) {
     let of = |name| Scale::MILLISECONDS.of(timings, name);
     let stages =
         Stages { prefill: of("prompt_ms"), decode: of("predicted_ms"), ..Stages::default() };
     timing.report(FAMILY.name, stages, None, None);
-    if let Some(drafted) = count(timings, "draft_n") {
-        let accepted = count(timings, "draft_n_accepted");
+    if let Some(drafted) = timings.count("draft_n") {
+        let accepted = timings.count("draft_n_accepted");
         timing.speculation = Some(Drafted { steps: None, tokens: Some(drafted), accepted });
     }
 }

@@ -7,8 +7,7 @@ use super::declaration::{
     ServerFamily, Speculation, Time, Times, completion_tokens, counter, gauge, histogram,
     prompt_tokens, requests, seconds,
 };
-use super::timing::{Drafted, Scale, ServerTiming, Stages, count, rest};
-use serde_json::Value;
+use super::timing::{Drafted, Object, Scale, ServerTiming, Stages, rest};
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -65,7 +64,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 ///
 /// With separate workers, the queue excludes the transfer of the KV cache, which is not reported.
 /// The times from the arrival also contain what precedes the queue.
-pub(super) fn timing(meta_info: &Value, timing: &mut ServerTiming) {
+pub(super) fn timing(meta_info: &Object<'_>, timing: &mut ServerTiming) {
     let of = |name| Scale::SECONDS.of(meta_info, name);
     let first_token = of("first_token_latency");
     let whole = of("e2e_latency");
@@ -76,14 +75,14 @@ pub(super) fn timing(meta_info: &Value, timing: &mut ServerTiming) {
         ..Stages::default()
     };
     timing.report(FAMILY.name, stages, first_token, whole);
-    if let Some(rank) = count(meta_info, "dp_rank") {
+    if let Some(rank) = meta_info.count("dp_rank") {
         timing.answered_by(&format!("dp {rank}"));
     }
-    if let Some(steps) = count(meta_info, "spec_verify_ct") {
+    if let Some(steps) = meta_info.count("spec_verify_ct") {
         timing.speculation = Some(Drafted {
             steps: Some(steps),
-            tokens: count(meta_info, "spec_num_proposed_drafts"),
-            accepted: count(meta_info, "spec_num_correct_drafts"),
+            tokens: meta_info.count("spec_num_proposed_drafts"),
+            accepted: meta_info.count("spec_num_correct_drafts"),
         });
     }
 }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-pub(in crate::server_family) use self::json::{Scale, count, rest};
+pub(crate) use self::json::Object;
+pub(in crate::server_family) use self::json::{Scale, rest};
 use super::{dynamo, llama_cpp, sglang, tensorrt_llm, text_generation_inference, vllm};
 use crate::redact;
 use crate::setting::named;
@@ -166,7 +167,7 @@ pub(crate) struct Drafted {
 }
 
 /// The reader of one member of a response.
-type Reader = fn(&Value, &mut ServerTiming);
+type Reader = fn(&Object<'_>, &mut ServerTiming);
 
 /// A member of responses in which servers report times.
 pub(crate) struct Member {
@@ -198,25 +199,25 @@ pub(crate) const TENSORRT_LLM_EVENT: &[u8] = b"trtllm.perf_metrics";
 
 impl ServerTiming {
     /// Adds what a member of a response says.
-    pub(crate) fn member(&mut self, member: &Member, value: &Value) {
+    pub(crate) fn member(&mut self, member: &Member, value: &Object<'_>) {
         (member.read)(value, self);
     }
 
     /// Adds what the data of the event [`TENSORRT_LLM_EVENT`] says, whose members are named like the
     /// headers of a response that is not streamed.
-    pub(crate) fn tensorrt_llm_event(&mut self, event: &Value) {
-        if let Some(text) = event.get("Server-Timing").and_then(Value::as_str) {
-            tensorrt_llm::server_timing(text, self);
+    pub(crate) fn tensorrt_llm_event(&mut self, event: &Object<'_>) {
+        if let Some(text) = event.text("Server-Timing") {
+            tensorrt_llm::server_timing(&text, self);
         }
     }
 
     /// Adds what the `usage` of a response says.
-    pub(crate) fn usage(&mut self, usage: &Value) {
+    pub(crate) fn usage(&mut self, usage: &Object<'_>) {
         hosted::groq_usage(usage, self);
     }
 
     /// Adds the times that are directly among the members of a response.
-    pub(crate) fn response(&mut self, response: &Value) {
+    pub(crate) fn response(&mut self, response: &Object<'_>) {
         hosted::ollama(response, self);
     }
 

@@ -8,8 +8,7 @@ use super::declaration::{
     Count, Hidden, ServerFamily, Speculation, Times, completion_tokens, counter, gauge, histogram,
     prompt_tokens, requests, seconds,
 };
-use super::timing::{Drafted, Scale, ServerTiming, Stages, count};
-use serde_json::Value;
+use super::timing::{Drafted, Object, Scale, ServerTiming, Stages};
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -75,7 +74,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 /// in it: templates, tokens, and the engine's inbox. The queue contains the compilation of a
 /// grammar, and on a worker for decode the transfer of the KV cache; prefill and decode contain
 /// preemptions.
-pub(super) fn timing(metrics: &Value, timing: &mut ServerTiming) {
+pub(super) fn timing(metrics: &Object<'_>, timing: &mut ServerTiming) {
     let of = |name| Scale::MILLISECONDS.of(metrics, name);
     let stages = Stages {
         queue: of("queue_time_ms"),
@@ -84,11 +83,12 @@ pub(super) fn timing(metrics: &Value, timing: &mut ServerTiming) {
         ..Stages::default()
     };
     timing.report(FAMILY.name, stages, None, None);
-    if let Some(drafts) = metrics.get("speculative_decoding").filter(|value| value.is_object()) {
+    let drafts = metrics.object("speculative_decoding");
+    if !drafts.is_empty() {
         timing.speculation = Some(Drafted {
-            steps: count(drafts, "num_spec_steps"),
-            tokens: count(drafts, "num_draft_tokens"),
-            accepted: count(drafts, "num_accepted_draft_tokens"),
+            steps: drafts.count("num_spec_steps"),
+            tokens: drafts.count("num_draft_tokens"),
+            accepted: drafts.count("num_accepted_draft_tokens"),
         });
     }
 }

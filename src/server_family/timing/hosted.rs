@@ -3,17 +3,15 @@
 //! Sources: the SDKs groq 1.7.0, cerebras-cloud-sdk 1.91.0 and fireworks-ai 1.2.30; `LiteLLM`
 //! 1.110.2; `docs.nvidia.com` (NIM 1.14, per-request metrics); `docs.ollama.com/api/usage`.
 
-use serde_json::Value;
-
-use super::{Scale, ServerTiming, Stages, rest};
+use super::{Object, Scale, ServerTiming, Stages, rest};
 
 /// Reads `stats`, which NIM and LM Studio have. The time to the first token of NIM starts when the
 /// request is processed, that of LM Studio when it arrives.
-pub(super) fn stats(object: &Value, timing: &mut ServerTiming) {
-    let tokens = object.get("response_tokens").unwrap_or(&Value::Null);
+pub(super) fn stats(object: &Object<'_>, timing: &mut ServerTiming) {
+    let tokens = object.object("response_tokens");
     let stages = Stages {
         queue: Scale::MILLISECONDS.of(object, "time_in_queue_in_ms"),
-        prefill: Scale::MILLISECONDS.of(tokens, "time_to_first_token_in_ms"),
+        prefill: Scale::MILLISECONDS.of(&tokens, "time_to_first_token_in_ms"),
         ..Stages::default()
     };
     timing.report("nim", stages, None, None);
@@ -22,21 +20,21 @@ pub(super) fn stats(object: &Value, timing: &mut ServerTiming) {
 }
 
 /// Reads `time_info` of Cerebras.
-pub(super) fn cerebras(object: &Value, timing: &mut ServerTiming) {
+pub(super) fn cerebras(object: &Object<'_>, timing: &mut ServerTiming) {
     timing.report("cerebras", queue_prompt_completion(object), None, None);
 }
 
 /// Reads `x_groq`, with which Groq ends a stream.
-pub(super) fn groq(object: &Value, timing: &mut ServerTiming) {
-    groq_usage(object.get("usage").unwrap_or(&Value::Null), timing);
+pub(super) fn groq(object: &Object<'_>, timing: &mut ServerTiming) {
+    groq_usage(&object.object("usage"), timing);
 }
 
 /// Reads the times in the `usage` of Groq.
-pub(super) fn groq_usage(usage: &Value, timing: &mut ServerTiming) {
+pub(super) fn groq_usage(usage: &Object<'_>, timing: &mut ServerTiming) {
     timing.report("groq", queue_prompt_completion(usage), None, None);
 }
 
-fn queue_prompt_completion(object: &Value) -> Stages {
+fn queue_prompt_completion(object: &Object<'_>) -> Stages {
     Stages {
         queue: Scale::SECONDS.of(object, "queue_time"),
         prefill: Scale::SECONDS.of(object, "prompt_time"),
@@ -46,7 +44,7 @@ fn queue_prompt_completion(object: &Value) -> Stages {
 }
 
 /// Reads `perf_metrics` of Fireworks: the totals always, the stages only of dedicated deployments.
-pub(super) fn fireworks(object: &Value, timing: &mut ServerTiming) {
+pub(super) fn fireworks(object: &Object<'_>, timing: &mut ServerTiming) {
     let of = |name| Scale::SECONDS.of(object, name);
     let sum = |names: [&'static str; 2]| names.into_iter().map(of).sum::<Option<f64>>();
     let stages = Stages {
@@ -58,14 +56,14 @@ pub(super) fn fireworks(object: &Value, timing: &mut ServerTiming) {
     };
     let first_token = of("server-time-to-first-token");
     timing.report("fireworks", stages, first_token, of("server-processing-time"));
-    if let Some(host) = object.get("backend-host").and_then(Value::as_str) {
-        timing.answered_by(host);
+    if let Some(host) = object.text("backend-host") {
+        timing.answered_by(&host);
     }
 }
 
 /// Reads the members with which Ollama ends a response. What is neither loading, prefill nor decode
 /// is not divided.
-pub(super) fn ollama(response: &Value, timing: &mut ServerTiming) {
+pub(super) fn ollama(response: &Object<'_>, timing: &mut ServerTiming) {
     let of = |name| Scale::NANOSECONDS.of(response, name);
     let stages = Stages {
         front_end: of("load_duration"),

@@ -72,7 +72,7 @@ fn the_innermost_server_is_believed() {
     // The body knows better than any header.
     let mut timing = ServerTiming::default();
     let found = Member::find("metrics").unwrap();
-    timing.member(found, &json!({"queue_time_ms": 3}));
+    timing.member(found, &Object::parse(r#"{"queue_time_ms": 3}"#));
     timing.headers(&[("openai-processing-ms".into(), "612".into())], false);
     assert_eq!((timing.source, timing.whole), (Source::Body, None));
 }
