@@ -39,6 +39,8 @@ def same(ours, theirs):
 def expected_row(line):
     row = {name: line["metadata"].get(name) for name in METADATA}
     row.update({tag: metric["value"] for tag, metric in line["metrics"].items()})
+    if "good_request_count" in row:
+        row["good"] = row.pop("good_request_count") == 1
     error = line["error"] or {}
     row.update({f"error_{key}": error.get(key) for key in ("code", "type", "message")})
     return row
@@ -80,6 +82,13 @@ def check_metadata(table, summary):
     metadata = metadata_of(table)
     if metadata.get("aiperf.benchmark_id") != summary["benchmark_id"]:
         yield "another benchmark id"
+    if set(table.column("benchmark_id").to_pylist()) != {summary["benchmark_id"]}:
+        yield "rows of another benchmark id"
+    if "good_request_fraction" in summary:
+        rows = [row for row in table.to_pylist() if row["benchmark_phase"] == "profiling"]
+        good = sum(row["good"] for row in rows) / len(rows)
+        if not same(good, summary["good_request_fraction"]["avg"]):
+            yield f"{good} of the rows are good"
     singles = {
         tag: metric
         for tag, metric in summary.items()

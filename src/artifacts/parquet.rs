@@ -6,6 +6,7 @@
 mod again;
 mod columns;
 pub(super) mod parts;
+mod row;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,18 +27,16 @@ use super::decimal::Form;
 use super::error::{ArtifactError, WriteFailure};
 use super::json::{Entry, exported};
 use super::{jsonl, replace};
-use crate::metrics::metric::{Kind, MeasuredRecord, RecordValues, Value};
-use crate::metrics::tag::TagMap;
+use crate::metrics::metric::{Kind, RecordValues, Value};
+use crate::metrics::tag::{self, TagMap};
 use crate::metrics::{Metric, Registry, ValueType};
-use crate::record::RequestError;
-use crate::run::RunReport;
-use crate::server_family::ServerTiming;
-use crate::units::{Clock, Nanos};
+use crate::run::{RunDescription, RunReport};
 
 pub(super) use again::Unfit;
 pub(crate) use columns::Table;
 pub(super) use columns::cells;
 pub(super) use parts::GrowingTable;
+use row::{Row, RunColumns};
 
 /// Number of rows of a row group.
 const MAX_ROWS: usize = 8192;
@@ -47,14 +46,18 @@ const MAX_LIST_VALUES: usize = 1 << 20;
 /// Metadata key of the run's ID.
 const BENCHMARK_ID: &str = "aiperf.benchmark_id";
 
+/// Column that says whether a request meets all objectives.
+const GOOD: &str = "good";
+
 /// Version of the columns and of the file's metadata.
-const SCHEMA_VERSION: &str = "1.0";
+const SCHEMA_VERSION: &str = "1.1";
 
 /// The table of requests.
 pub(super) struct RecordTable {
     path: PathBuf,
     writer: SerializedFileWriter<NamedTempFile>,
     columns: Vec<Column>,
+    run: RunColumns,
     /// Indices of metrics in `columns`.
     of_metric: TagMap<usize>,
     rows: usize,
@@ -70,30 +73,12 @@ impl std::fmt::Debug for RecordTable {
 /// The source of a column's values.
 #[derive(Clone, Copy)]
 enum Source {
+    /// The same value in all rows.
+    Run(fn(&RunColumns) -> Field),
     Field(fn(&Row<'_>) -> Field),
     Metric(&'static Metric),
-}
-
-/// A request and its identifiers.
-struct Row<'a> {
-    measured: &'a MeasuredRecord,
-    conversation_id: &'a str,
-    clock: &'a Clock,
-}
-
-impl Row<'_> {
-    fn wall(&self, at: Nanos) -> Field {
-        Field::int(self.clock.wall_ns(at))
-    }
-
-    fn server(&self, field: impl Fn(&ServerTiming) -> Option<Field>) -> Field {
-        let server = self.measured.response.server.as_deref();
-        server.and_then(field).unwrap_or(Field::Absent)
-    }
-
-    fn error(&self, field: impl Fn(&RequestError) -> Field) -> Field {
-        self.measured.observation.error.as_ref().map_or(Field::Absent, field)
-    }
+    /// Whether a request has a value of the metric.
+    Has(&'static Metric),
 }
 
 /// A value to be added to a column.
@@ -117,6 +102,10 @@ impl Field {
 
     fn text(value: &impl ToString) -> Self {
         Self::Text(value.to_string())
+    }
+
+    fn text_or_absent(value: Option<&impl ToString>) -> Self {
+        value.map_or(Self::Absent, Self::text)
     }
 }
 
@@ -257,85 +246,13 @@ fn metric_field(metric: &Metric, value: Option<&Value>) -> Field {
     }
 }
 
-/// Returns the columns with identity, times and destination.
-fn metadata_columns() -> Vec<Column> {
-    let int = |name, field| Column::new(name, Source::Field(field), Values::Int(Vec::new()));
-    let text = |name, field| Column::new(name, Source::Field(field), Values::Text(Vec::new()));
-    vec![
-        int("session_num", |row| Field::int(row.measured.record.turn.session)),
-        text("x_request_id", |row| Field::text(&row.measured.record.request_id)),
-        text("x_correlation_id", |row| Field::text(&row.measured.record.correlation_id)),
-        text("conversation_id", |row| Field::text(&row.conversation_id)),
-        int("turn_index", |row| Field::int(row.measured.record.turn.turn as u64)),
-        text("model", |row| Field::text(&row.measured.record.model)),
-        text("url", |row| Field::text(&row.measured.record.url)),
-        int("request_due_ns", |row| {
-            row.measured.record.due.map_or(Field::Absent, |at| row.wall(at))
-        }),
-        int("credit_issued_ns", |row| row.wall(row.measured.record.issued)),
-        int("request_start_ns", |row| Field::int(row.measured.observation.start_wall_ns)),
-        int("request_sent_ns", |row| {
-            row.measured.record.sent.map_or(Field::Absent, |at| row.wall(at))
-        }),
-        int("request_ack_ns", |row| {
-            row.measured.record.ack.map_or(Field::Absent, |at| row.wall(at))
-        }),
-        int("request_end_ns", |row| row.wall(row.measured.record.end)),
-        text("worker_id", |row| Field::Text(format!("worker_{}", row.measured.record.worker))),
-        text("benchmark_phase", |row| Field::text(&row.measured.record.phase.as_str())),
-        int("phase_index", |row| Field::Int(row.measured.record.phase_index.into())),
-        Column::new(
-            "was_cancelled",
-            Source::Field(|row| Field::Bool(row.measured.record.cancelled_at.is_some())),
-            Values::Bool(Vec::new()),
-        ),
-        int("requested_output_tokens", |row| {
-            Field::int_or_absent(row.measured.observation.requested_output_tokens)
-        }),
-        int("retry_count", |row| Field::Int(row.measured.record.retry_count.into())),
-        text("server_worker_id", |row| {
-            row.server(|server| server.worker.as_ref().map(|id| Field::Text(id.to_string())))
-        }),
-        text("server_timing_family", |row| {
-            row.server(|server| server.has_times().then(|| Field::text(&server.family)))
-        }),
-        text("server_timing_source", |row| {
-            row.server(|server| server.has_times().then(|| Field::text(&server.source.name())))
-        }),
-        int("response_status_code", |row| {
-            Field::int_or_absent(row.measured.record.status.map(u64::from))
-        }),
-        text("clock", |row| {
-            let clock = row.measured.record.trace.clock();
-            clock.map_or(Field::Absent, |clock| Field::text(&clock.as_str()))
-        }),
-        int("max_read_lag_ns", |row| {
-            Field::int_or_absent(row.measured.record.body.max_read_lag().map(u64::from))
-        }),
-        int("max_uncertainty_ns", |row| {
-            Field::int_or_absent(row.measured.record.body.max_uncertainty().map(u64::from))
-        }),
-        int("error_code", |row| row.error(|error| Field::int_or_absent(error.code.map(u64::from)))),
-        text("error_type", |row| row.error(|error| Field::text(&error.name))),
-        text("error_message", |row| row.error(|error| Field::text(&error.message))),
-        Column::new(
-            "content_arrival_ms",
-            Source::Field(content_arrivals),
-            Values::List(Vec::new()),
-        ),
-    ]
-}
-
-/// Returns the arrival of each content event, in milliseconds since the request's start.
-fn content_arrivals(row: &Row<'_>) -> Field {
-    let start = row.measured.record.start;
-    let pieces = &row.measured.response.content;
-    Field::List(pieces.iter().map(|piece| piece.arrival.at.since(start).as_millis()).collect())
-}
-
 impl RecordTable {
     /// Creates the table of a run with the metrics of `registry`.
-    pub(super) fn create(path: &Path, registry: &Registry) -> Result<Self, ArtifactError> {
+    pub(super) fn create(
+        path: &Path,
+        registry: &Registry,
+        run: &RunDescription,
+    ) -> Result<Self, ArtifactError> {
         let refuse = |why| ArtifactError::NotWritable { path: path.to_owned(), why };
         replace::check(path)?;
         let columns = columns(registry);
@@ -344,11 +261,13 @@ impl RecordTable {
             .and_then(|schema| SerializedFileWriter::new(file, schema, properties()))
             .map_err(|error| refuse(std::io::Error::other(error)))?;
         let of_metric = columns.iter().enumerate().filter_map(|(at, column)| match column.source {
-            Source::Metric(metric) => Some((metric.tag, at)),
-            Source::Field(_) => None,
+            Source::Metric(metric) | Source::Has(metric) => Some((metric.tag, at)),
+            Source::Run(_) | Source::Field(_) => None,
         });
         let of_metric = of_metric.collect();
-        Ok(Self { path: path.to_owned(), writer, columns, of_metric, rows: 0, failure: None })
+        let run = RunColumns::of(run);
+        let path = path.to_owned();
+        Ok(Self { path, writer, columns, run, of_metric, rows: 0, failure: None })
     }
 
     /// Returns the value of each column that belongs to a metric.
@@ -374,8 +293,10 @@ impl RecordTable {
         }
         for (column, value) in self.columns.iter_mut().zip(values) {
             let field = match column.source {
+                Source::Run(of_run) => of_run(&self.run),
                 Source::Field(of_row) => field(column, of_row),
                 Source::Metric(metric) => metric_field(metric, value),
+                Source::Has(_) => Field::Bool(value.is_some()),
             };
             column.push(field);
         }
@@ -449,14 +370,18 @@ fn write_row_group(
 
 fn columns(registry: &Registry) -> Vec<Column> {
     let developer_mode = registry.settings().developer_mode;
-    let mut columns = metadata_columns();
+    let mut columns = row::metadata_columns();
     let rows = registry.presentation().iter().filter_map(|at| registry.rows().get(*at));
     let metrics = rows.copied().filter(|metric| {
         matches!(metric.kind, Kind::Record(_) | Kind::RecordList(_) | Kind::Count(_))
             && jsonl::is_in_records(metric)
             && metric.is_exported(developer_mode)
     });
-    columns.extend(metrics.map(Column::of_metric));
+    columns.extend(metrics.map(|metric| match metric.tag {
+        // A column of 1 and null would have an average of 1.
+        tag::GOOD_REQUEST_COUNT => Column::new(GOOD, Source::Has(metric), Values::Bool(Vec::new())),
+        _ => Column::of_metric(metric),
+    }));
     columns
 }
 
@@ -489,7 +414,7 @@ fn description(columns: &[Column], benchmark_id: Uuid) -> Vec<(String, String)> 
             Source::Metric(metric) => {
                 Some((metric.tag.name().to_owned(), metric.display_unit.label().into()))
             }
-            Source::Field(_) => None,
+            Source::Run(_) | Source::Field(_) | Source::Has(_) => None,
         })
         .collect();
     vec![

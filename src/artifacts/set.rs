@@ -246,7 +246,7 @@ fn record_files(
         files.push(Box::new(Outputs::create(&layout.outputs, registry)?));
     }
     if config.export_level >= ExportLevel::Records {
-        files.push(Box::new(GrowingTable::create(layout, registry, run.benchmark_id)?));
+        files.push(Box::new(GrowingTable::create(layout, registry, run)?));
     }
     Ok(files)
 }

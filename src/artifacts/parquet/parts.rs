@@ -20,7 +20,7 @@ use super::columns::Table;
 use super::{RecordTable, Row, description, properties, schema, write_row_group};
 use crate::metrics::Registry;
 use crate::metrics::metric::MeasuredRecord;
-use crate::run::RunReport;
+use crate::run::{RunDescription, RunReport};
 use crate::units::Clock;
 
 /// Number of flushes, one per second, after which the last part is written again with the rows that
@@ -51,13 +51,14 @@ pub(in crate::artifacts) struct GrowingTable {
 }
 
 impl GrowingTable {
-    /// Creates the table of the run with this ID and with the metrics of `registry`.
+    /// Creates the table of `run` with the metrics of `registry`.
     pub(in crate::artifacts) fn create(
         layout: &Layout,
         registry: &Registry,
-        benchmark_id: Uuid,
+        run: &RunDescription,
     ) -> Result<Self, ArtifactError> {
-        let table = RecordTable::create(&layout.table, registry)?;
+        let table = RecordTable::create(&layout.table, registry, run)?;
+        let benchmark_id = run.benchmark_id;
         let directory = layout.parts.clone();
         // The first rows are written with the first flush.
         let flushes = FLUSHES;

@@ -72,7 +72,7 @@ impl Rows {
         report: &RunReport,
         notes: &mut Vec<String>,
     ) -> Result<Option<PathBuf>, ReportError> {
-        let mut table = RecordTable::create(path, &self.registry)?;
+        let mut table = RecordTable::create(path, &self.registry, &report.run)?;
         let mut from_lines: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for origin in &self.origins {
             let run = report.run.benchmark_id;

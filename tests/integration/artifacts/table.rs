@@ -35,6 +35,9 @@ fn rows_are_the_requests() {
     let first = &rows[0];
     let start = run.clock.wall_ns(run.measured[0].record.start);
     assert_eq!(*column(first, "request_start_ns").1, Field::Long(start.try_into().unwrap()));
+    let id = run.description.benchmark_id.to_string();
+    assert_eq!(*column(first, "benchmark_id").1, Field::Str(id));
+    assert_eq!(*column(first, "run_label").1, Field::Null);
     assert_eq!(*column(first, "conversation_id").1, Field::Str("first".to_owned()));
     assert_eq!(*column(first, "benchmark_phase").1, Field::Str("warmup".to_owned()));
     assert_eq!(*column(first, "time_to_first_token").1, Field::Double(29.998_766));
@@ -45,7 +48,10 @@ fn rows_are_the_requests() {
     assert_eq!(*column(first, "error_code").1, Field::Null);
     assert_eq!(list(first, "inter_chunk_latency"), [10.0, 10.170_119, 10.340_238]);
     assert_eq!(list(first, "content_arrival_ms"), [29.998_766, 39.998_766, 50.168_885, 60.509_123]);
+    // The objective is a first token within 40 ms.
+    assert_eq!(*column(first, "good").1, Field::Bool(true));
     let refused = &rows[5];
+    assert_eq!(*column(refused, "good").1, Field::Bool(false));
     assert_eq!(*column(refused, "error_code").1, Field::Long(500));
     assert_eq!(*column(refused, "time_to_first_token").1, Field::Null);
     assert_eq!(*column(refused, "inter_chunk_latency").1, Field::Null);
