@@ -34,6 +34,7 @@ mod rankings;
 mod resolve;
 mod search;
 mod selfcheck;
+mod server;
 mod server_metrics;
 mod short_help;
 mod sweep;
@@ -212,6 +213,9 @@ impl CliError {
 /// Benchmarks LLM servers: latency, throughput and token counts of every request.
 #[derive(Parser)]
 #[command(name = "aiperf", version, max_term_width = 100)]
+#[command(
+    after_help = "`aiperf URL` benchmarks the server at this URL: `aiperf profile --url URL --streaming`."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Action,
@@ -342,19 +346,74 @@ pub fn parse_with(
     arguments: impl IntoIterator<Item = OsString>,
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = of_url(arguments.into_iter().collect());
     let command = command();
-    let merged = config_file::merged(&arguments, &command, environment)?.arguments;
-    let parsed = match Sweep::of(&merged, &command)? {
-        None => {
-            let first = sweep::lower_bounds(&merged, &command)?;
-            let first: Vec<OsString> = merged.iter().cloned().chain(first).collect();
-            parse_one(&first, command.clone(), &arguments, environment, None)
-                .and_then(|parsed| with_space(parsed, &merged, &command, &arguments))
-        }
-        Some(sweep) => parse_sweep(&sweep, &command, &arguments, environment),
-    };
+    let mut merged = config_file::merged(&arguments, &command, environment)?.arguments;
+    let mut parsed = parse_merged(&merged, &command, &arguments, environment);
+    if matches!(parsed, Err(CliError::Config(ConfigError::NoModel))) {
+        let model = only_model(&merged, command.clone(), environment);
+        parsed = model.and_then(|model| {
+            merged.extend(["--model".into(), model.into()]);
+            parse_merged(&merged, &command, &arguments, environment)
+        });
+    }
     parsed.map_err(|error| error.without_secrets_of(&merged))
+}
+
+/// Returns the arguments of a run instead of `aiperf URL`. Its responses are streamed, unless flags say
+/// how to ask the server.
+fn of_url(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_url = |text: &OsString| {
+        text.to_str().is_some_and(|text| text.contains(':') && !text.starts_with('-'))
+    };
+    let Some(url) = arguments.get(1).filter(|text| is_url(text)).cloned() else {
+        return arguments;
+    };
+    let says_how = arguments.iter().any(|argument| {
+        let flags = ["--streaming", "--no-streaming", "--endpoint-type", "--config", "-f"];
+        argument.to_str().is_some_and(|text| flags.iter().any(|flag| text.starts_with(flag)))
+    });
+    let streaming = if says_how { None } else { Some("--streaming".into()) };
+    let run = ["profile".into(), "--url".into(), url].into_iter().chain(streaming);
+    arguments.splice(1..2, run);
+    arguments
+}
+
+/// Parses the arguments with those of a configuration file; `shown` are those of the command.
+fn parse_merged(
+    merged: &[OsString],
+    command: &clap::Command,
+    shown: &[OsString],
+    environment: Environment<'_>,
+) -> Result<Command, CliError> {
+    match Sweep::of(merged, command)? {
+        None => {
+            let first = sweep::lower_bounds(merged, command)?;
+            let first: Vec<OsString> = merged.iter().cloned().chain(first).collect();
+            parse_one(&first, command.clone(), shown, environment, None)
+                .and_then(|parsed| with_space(parsed, merged, command, shown))
+        }
+        Some(sweep) => parse_sweep(&sweep, command, shown, environment),
+    }
+}
+
+/// Asks the server that the `arguments` of a run describe for its only model.
+fn only_model(
+    arguments: &[OsString],
+    mut command: clap::Command,
+    environment: Environment<'_>,
+) -> Result<String, CliError> {
+    let first = match Sweep::of(arguments, &command)? {
+        Some(sweep) => sweep.cells().map(|(_, _, arguments)| arguments).next(),
+        None => None,
+    };
+    command = command.mut_subcommand("profile", |it| it.args_override_self(true));
+    let bare = switches::bare(first.as_deref().unwrap_or(arguments), &command);
+    let matches = command.try_get_matches_from_mut(bare).map_err(|error| explain(&error))?;
+    match Cli::from_arg_matches(&matches).map_err(|error| explain(&error))?.command {
+        Action::Profile(flags) => server::only_model(&flags, environment),
+        _ => Err(ConfigError::NoModel.into()),
+    }
 }
 
 /// Parses the arguments of each cell of a sweep; `shown` are those of the command.
@@ -593,8 +652,8 @@ fn explain(error: &clap::Error) -> CliError {
     }
     let text = error.to_string();
     CliError::Usage(match error.kind() {
-        // Only --model is required always; other flags are required by flags that were given.
-        ErrorKind::MissingRequiredArgument if !text.contains("  --model") => text.replacen(
+        // No flag of a run is required always, only by other flags.
+        ErrorKind::MissingRequiredArgument => text.replacen(
             "the following required arguments were not provided",
             "the given flags also require",
             1,

@@ -16,7 +16,7 @@ use crate::setting::Named as _;
 pub(super) struct ChatArgs {
     /// Model to chat with
     #[arg(long, short, value_name = "NAME")]
-    model: String,
+    model: Option<String>,
     /// Base URL of the server
     #[arg(long, short, value_name = "URL", default_value = "http://localhost:8000")]
     url: String,
@@ -86,7 +86,6 @@ impl ChatArgs {
             values.iter().map(|value| format!("--{name}={value}")).collect::<Vec<_>>()
         };
         let given = [
-            format!("--model={}", self.model),
             format!("--url={}", self.url),
             format!("--endpoint-type={}", self.endpoint_type.name()),
             format!("--request-timeout-seconds={}", self.request_timeout_seconds),
@@ -97,6 +96,7 @@ impl ChatArgs {
             .map(str::to_owned)
             .into_iter()
             .chain(given)
+            .chain(optional("model", &self.model))
             .chain(optional("endpoint", &self.endpoint))
             .chain(optional("api-key", &self.api_key))
             .chain(optional("tokenizer", &self.tokenizer))

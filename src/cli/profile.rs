@@ -146,9 +146,9 @@ impl ProfileArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Endpoint")]
 pub(super) struct EndpointArgs {
-    /// Names of the models to benchmark
+    /// Names of the models to benchmark [default: the server's model, if it lists only one]
     #[arg(long = "model", short = 'm', visible_alias = "model-names", value_name = "NAME",
-          required = true, num_args = 1.., value_delimiter = ',', value_parser = non_empty)]
+          num_args = 1.., value_delimiter = ',', value_parser = non_empty)]
     pub(super) models: Vec<String>,
     /// Base URLs of the servers; sessions are assigned to them round-robin
     #[arg(long, short, value_name = "URL", num_args = 1.., value_delimiter = ',',

@@ -4,31 +4,28 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::control_args::ControlArgs;
 use super::gates::{GateArgs, StopArgs};
 use super::given::Given;
 use super::load_args::{LoadArgs, WarmupArgs};
 use super::profile::{
     ConversationArgs, EndpointArgs, Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs,
-    ServiceArgs, Stream, TlsArgs, TokenizerArgs,
+    ServiceArgs, Stream, TokenizerArgs,
 };
 use super::sweep::CellOf;
 use super::{
-    connections, gpu, hub_args, load, multi_run, network_latency, rankings, search, server_metrics,
-    value,
+    connections, gpu, hub_args, load, multi_run, network_latency, rankings, search, server,
+    server_metrics, value,
 };
 use crate::artifacts::layout::Layout;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::config::{
-    ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, ServerConfig,
-    WaitForModel, selfcheck, tokenizer, url,
+    ConfigError, Environment, LogLevel, RunConfig, RunnerConfig, selfcheck, tokenizer,
 };
 use crate::console::Ui;
 use crate::dataset::{
     FileFormat, ModelSelection, NormalDistribution, RandomRange, Sampling, Source, Synthetic,
 };
-use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
-use crate::endpoint::{EndpointTraits, EndpointType};
+use crate::endpoint::EndpointTraits;
 use crate::metrics::metric::Settings;
 use crate::multi_run::recipe::Recipe;
 use crate::redact::Secret;
@@ -37,11 +34,8 @@ use crate::report::plot::AutoPlot;
 use crate::run::Tables;
 use crate::schedule::Shard;
 use crate::server_family::TimingMode;
-use crate::setting::{InvalidSetting, Named};
 use crate::units::Nanos;
-use crate::{
-    api, artifacts, dataset, endpoint, judge, otlp_receiver, redact, schedule, telemetry, transport,
-};
+use crate::{api, artifacts, dataset, judge, otlp_receiver, redact, schedule, telemetry};
 
 /// Maximum number of conversations to generate by default: enough that a server's cache
 /// has evicted a conversation before it is sent again.
@@ -56,11 +50,11 @@ pub(super) fn run_config(
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
     let shard = flags.distributed.shard;
-    let model = flags.endpoint.models.first().map_or("", String::as_str);
-    let endpoint = endpoint(&flags.endpoint, &flags.input.extra_inputs, environment)?;
+    let model = flags.endpoint.models.first().ok_or(ConfigError::NoModel)?;
+    let endpoint = server::endpoint(&flags.endpoint, &flags.input.extra_inputs, environment)?;
     let tokenizer = tokenizer(&flags.tokenizer, model, environment);
-    let transport = transport(&flags.endpoint, &flags.tls, &flags.output, environment)?;
-    let server = server(&flags.endpoint, &flags.control, &flags.input.header, environment)?;
+    let transport = server::transport(&flags.endpoint, &flags.tls, &flags.output, environment)?;
+    let server = server::config(&flags.endpoint, &flags.control, &flags.input.header, environment)?;
     let server_metrics = server_metrics::config(
         &flags.server_metrics,
         shard,
@@ -135,99 +129,6 @@ pub(super) fn run_config(
     config.warnings.extend(config.schedule.warning());
     config.warnings.extend(connections::warning(&config, environment));
     Ok(config)
-}
-
-fn endpoint(
-    flags: &EndpointArgs,
-    extras: &[String],
-    environment: Environment<'_>,
-) -> Result<endpoint::Config, ConfigError> {
-    let mut extra_inputs: Vec<(String, serde_json::Value)> = Vec::new();
-    for text in extras {
-        let wrong = || {
-            let why = "expected name:value, name=value or a JSON object";
-            ConfigError::flag("--extra-inputs", why)
-        };
-        for (name, value) in value::members(text).ok_or_else(wrong)? {
-            let is_template =
-                flags.endpoint_type == EndpointType::TEMPLATE && name == PAYLOAD_TEMPLATE;
-            let value = if is_template { template(value)? } else { value };
-            extra_inputs.retain(|(earlier, _)| *earlier != name);
-            extra_inputs.push((name, value));
-        }
-    }
-    // Extra inputs that are given take precedence.
-    for (name, value) in flags.server_timing.members(flags.streaming) {
-        if extra_inputs.iter().all(|(given, _)| *given != name) {
-            extra_inputs.push((name, value));
-        }
-    }
-    content_type(flags)?;
-    let poll_interval = positive_seconds(environment, "AIPERF_HTTP_VIDEO_POLL_INTERVAL", 0.1)?;
-    Ok(endpoint::Config {
-        endpoint_type: flags.endpoint_type,
-        streaming: flags.streaming,
-        path: flags.endpoint.clone().map(Secret::new),
-        extra_inputs,
-        use_legacy_max_tokens: flags.use_legacy_max_tokens,
-        use_server_token_count: flags.use_server_token_count,
-        per_chunk_usage: flags.per_chunk_usage,
-        video: endpoint::VideoJobs {
-            poll_interval: Nanos::from_seconds(poll_interval),
-            download: flags.download_video_content,
-        },
-    })
-}
-
-/// The template as given, or the content of the file that it names.
-fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> {
-    let Some(text) = given.as_str() else { return Ok(given) };
-    let path = std::path::Path::new(text);
-    let refused = |why: String| ConfigError::File {
-        flag: "--extra-inputs payload_template",
-        path: text.to_owned(),
-        why,
-    };
-    if path.is_file() {
-        return std::fs::read_to_string(path).map(Into::into).map_err(|e| refused(e.to_string()));
-    }
-    match std::fs::metadata(path) {
-        Ok(_) => Err(refused("not a file".to_owned())),
-        // Text that does not look like a template was meant to be a path.
-        Err(error) if !text.contains('{') && text.contains(['.', '/']) => {
-            Err(refused(error.to_string()))
-        }
-        Err(_) => Ok(given),
-    }
-}
-
-/// Returns an error if `--request-content-type` is not the endpoint type's own.
-fn content_type(flags: &EndpointArgs) -> Result<(), ConfigError> {
-    let traits = flags.endpoint_type.traits();
-    match flags.request_content_type {
-        Some(asked) if !traits.content_type.starts_with(asked.name()) => {
-            let own = traits.content_type.split(';').next().unwrap_or_default();
-            let why = format!("{} requests are always {own}; remove the flag", traits.name);
-            Err(ConfigError::Endpoint(InvalidSetting::new("--request-content-type", why)))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// A time in seconds from the environment, which must be above 0.
-fn positive_seconds(
-    environment: Environment<'_>,
-    name: &'static str,
-    default: f64,
-) -> Result<f64, ConfigError> {
-    match environment.number(name, default)? {
-        seconds if seconds > 0.0 => Ok(seconds),
-        seconds => Err(ConfigError::Environment {
-            name: name.to_owned(),
-            value: seconds.to_string(),
-            expected: "a number above 0",
-        }),
-    }
 }
 
 fn tokenizer(
@@ -411,74 +312,6 @@ fn refuse_text_flags(traits: &EndpointTraits, given: Given<'_>) -> Result<(), Co
     )
 }
 
-fn server(
-    flags: &EndpointArgs,
-    control: &ControlArgs,
-    header: &[String],
-    environment: Environment<'_>,
-) -> Result<ServerConfig, ConfigError> {
-    let mut headers = headers(header)?;
-    if let Some((name, value)) = flags.server_timing.header()
-        && !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name))
-    {
-        headers.push((name.to_owned(), value.to_owned()));
-    }
-    Ok(ServerConfig {
-        urls: flags.url.iter().map(|text| url::parse(text)).collect::<Result<_, _>>()?,
-        headers,
-        api_key: flags
-            .api_key
-            .clone()
-            .or_else(|| environment.get("AIPERF_API_KEY"))
-            .map(Secret::new),
-        session_header: flags.session_header.clone(),
-        control: control.config(),
-        wait_for_model: WaitForModel {
-            timeout: Nanos::from_seconds(flags.wait_for_model_timeout),
-            mode: flags.wait_for_model_mode,
-            interval: Nanos::from_seconds(flags.wait_for_model_interval),
-        },
-    })
-}
-
-fn transport(
-    endpoint: &EndpointArgs,
-    tls: &TlsArgs,
-    output: &OutputArgs,
-    environment: Environment<'_>,
-) -> Result<transport::Config, ConfigError> {
-    let reuse = endpoint.connection_reuse_strategy;
-    Ok(transport::Config {
-        request_timeout: Nanos::from_seconds(endpoint.request_timeout_seconds),
-        connections: connections::connections(reuse, tls, environment)?,
-        quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
-        kernel_timestamps: environment.switch("AIPERF_HTTP_KERNEL_TIMESTAMPS", true)?,
-        ip_version: ip_version(environment)?,
-        keep_chunks: output.export_http_trace,
-        keep_headers: output.export_http_trace
-            || output.export_level == artifacts::ExportLevel::Raw,
-        ..transport::Config::default()
-    })
-}
-
-fn ip_version(environment: Environment<'_>) -> Result<IpVersion, ConfigError> {
-    let found = environment.parse("AIPERF_HTTP_IP_VERSION", "4, 6 or auto", IpVersion::named)?;
-    Ok(found.unwrap_or(IpVersion::V4))
-}
-
-fn headers(given: &[String]) -> Result<Vec<(String, String)>, ConfigError> {
-    given
-        .iter()
-        .map(|text| {
-            // The text may contain a secret, so the message does not repeat it.
-            let (name, value) = value::pair(text).ok_or_else(|| {
-                ConfigError::flag("--header", "expected a header such as 'Name: value'")
-            })?;
-            Ok((name.to_owned(), value.to_owned()))
-        })
-        .collect()
-}
-
 /// The settings of metrics, without objectives.
 fn settings(
     endpoint: &EndpointArgs,
@@ -525,7 +358,7 @@ fn telemetry(
             .ok_or_else(|| ConfigError::flag("--otel-resource-attributes", why))?;
         Ok::<_, ConfigError>((name.to_owned(), value.to_owned()))
     });
-    let positive = |name, default| positive_seconds(environment, name, default);
+    let positive = |name, default| server::positive_seconds(environment, name, default);
     let refused = |error: telemetry::TelemetryError| ConfigError::Telemetry(error.to_string());
     let trace_sample = match flags.trace_sample {
         None => telemetry::declared_trace_sample(environment).map_err(refused)?,

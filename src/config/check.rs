@@ -66,6 +66,9 @@ pub enum ConfigError {
         /// Why it cannot be read.
         why: String,
     },
+    /// No model is named.
+    #[error("the model is not named; use --model NAME")]
+    NoModel,
     /// There is no directory to save the self-check in.
     #[error("--save: no configuration directory found; set AIPERF_SELFCHECK_FILE or HOME")]
     NoSelfCheckFile,

@@ -9,6 +9,7 @@ use reqwest::Client;
 use url::Url;
 use uuid::Uuid;
 
+use super::models;
 use super::request::{answer, block_on, client};
 use crate::config::{Connections, ServerConfig, WaitMode, url as urls};
 use crate::interrupt::Interrupt;
@@ -79,21 +80,13 @@ impl Probe<'_> {
     }
 
     async fn ask_models(&self, client: &Client, base: &Secret<Url>) -> Result<(), String> {
-        let request =
-            client.get(urls::join(base, "/v1/models").expose().clone()).headers(self.headers());
-        let text = match answer(request).await {
+        let listed = match models::listed(client, base, self.headers()).await {
             Err(refusal) if refusal.status == Some(StatusCode::NOT_FOUND) => {
                 return self.ask_base(client, base).await;
             }
             answered => answered.map_err(|refusal| refusal.why)?,
         };
-        let listed: serde_json::Value = serde_json::from_slice(&text)
-            .map_err(|error| format!("cannot parse its list of models: {error}"))?;
-        let served = |model: &String| {
-            let models = listed["data"].as_array().into_iter().flatten();
-            models.into_iter().any(|entry| entry["id"].as_str() == Some(model))
-        };
-        match self.models.iter().find(|model| !served(model)) {
+        match self.models.iter().find(|model| !listed.contains(*model)) {
             None => Ok(()),
             Some(model) => Err(format!("{model:?} is not in its list of models")),
         }

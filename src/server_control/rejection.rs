@@ -7,6 +7,7 @@ use serde_json::Value;
 use url::Url;
 use uuid::Uuid;
 
+use super::models;
 use super::request::{answer, block_on, client};
 use crate::config::{Connections, ServerConfig, url as urls};
 use crate::endpoint::EndpointType;
@@ -18,8 +19,6 @@ use crate::runner::RequestBuilder;
 const TIME: Duration = Duration::from_secs(10);
 /// Time for each of them.
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// Maximum number of models that are named.
-const MAX_MODELS: usize = 10;
 
 /// A run whose first requests were all rejected.
 pub(crate) struct Rejection<'a> {
@@ -67,8 +66,8 @@ impl Rejection<'_> {
         }
         let base = self.server.urls.first()?;
         let client = client(self.connections, &self.server.urls, ATTEMPT).ok()?;
-        let offered = self.offered(&client, base).await;
-        if let Some(offered) = &offered
+        let offered = models::listed(&client, base, self.headers()).await;
+        if let Ok(offered) = &offered
             && let Some(missing) = self.models.iter().find(|model| !offered.contains(*model))
         {
             return Some(wrong_model(missing, offered));
@@ -90,15 +89,6 @@ impl Rejection<'_> {
                 paths.join(", ")
             )
         })
-    }
-
-    /// Returns the models that the server lists.
-    async fn offered(&self, client: &Client, base: &Secret<Url>) -> Option<Vec<String>> {
-        let url = urls::join(base, "/v1/models");
-        let request = client.get(url.expose().clone()).headers(self.headers());
-        let listed: Value = serde_json::from_slice(&answer(request).await.ok()?).ok()?;
-        let id = |entry: &Value| entry["id"].as_str().map(str::to_owned);
-        Some(listed["data"].as_array()?.iter().filter_map(id).collect())
     }
 
     /// Returns the paths of all endpoint types but the one in use, each once.
@@ -145,19 +135,12 @@ async fn in_time(work: impl Future<Output = Option<String>>) -> Option<String> {
 }
 
 fn wrong_model(missing: &str, offered: &[String]) -> String {
-    let named: Vec<String> =
-        offered.iter().take(MAX_MODELS).map(|model| redact::printable(model)).collect();
-    let more = match offered.len().saturating_sub(MAX_MODELS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     let missing = redact::printable(missing);
-    if named.is_empty() {
+    if offered.is_empty() {
         return format!("the server does not offer any model, so not {missing} either");
     }
     format!(
-        "the server does not offer the model {missing}, but {}{more}; choose one of them with \
-         --model",
-        named.join(", ")
+        "the server does not offer the model {missing}, but {}; choose one of them with --model",
+        models::named(offered)
     )
 }

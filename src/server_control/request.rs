@@ -10,6 +10,7 @@ use reqwest::{Client, Response};
 use tokio::runtime;
 use url::Url;
 
+use crate::causes;
 use crate::config::Connections;
 use crate::endpoint::http_error;
 use crate::interrupt::Interrupt;
@@ -61,7 +62,7 @@ pub(super) struct Refusal {
 pub(super) async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, Refusal> {
     let failed = |error: reqwest::Error| Refusal {
         status: None,
-        why: redact::printable(&error.without_url().to_string()),
+        why: redact::printable(&causes::root(&error.without_url()).to_string()),
     };
     let mut response = request.send().await.map_err(failed)?;
     let status = response.status();

@@ -53,6 +53,7 @@ mod metrics;
 #[cfg(unix)]
 mod mlflow;
 mod mock_server;
+mod models;
 mod modes;
 mod network_latency;
 mod otel_config_file;

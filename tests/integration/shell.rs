@@ -186,7 +186,7 @@ fn man_pages_say_what_the_help_says() {
         let arguments = [&reader[1..], &["share/man/man1/aiperf-profile.1"]].concat();
         let Some(read) = by(reader[0], &arguments, directory.path()) else { continue };
         let read = unstruck(&read);
-        assert!(read.contains("aiperf profile [OPTIONS] --model <NAME>..."), "{read}");
+        assert!(read.contains("aiperf profile [OPTIONS]"), "{read}");
         assert!(read.contains(concat!("aiperf ", env!("CARGO_PKG_VERSION"))), "{read}");
         assert!(read.contains("WARMUP") && read.contains("[possible values: chat,"), "{read}");
         for alias in ["--request-rate-mode", "--num-requests", "--output-artifact-dir"] {

@@ -95,7 +95,8 @@ fn errors_name_the_flag_and_what_to_do() {
     for flags in wrong {
         let given: Vec<&str> =
             "profile --model m".split(' ').chain(flags.split_whitespace()).collect();
-        let given = if flags.is_empty() { vec!["profile"] } else { given };
+        let closed = vec!["profile", "--url", "localhost:1"];
+        let given = if flags.is_empty() { closed } else { given };
         let error = printed(&given);
         // The usage line repeats the flags.
         let words = error.lines().take_while(|line| !line.starts_with("Usage:"));

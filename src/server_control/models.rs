@@ -1,0 +1,83 @@
+//! The models that a server lists.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use reqwest::Client;
+use serde_json::Value;
+use tokio::runtime;
+use url::Url;
+
+use super::request::{Refusal, answer, client};
+use crate::config::{Connections, ServerConfig, url as urls};
+use crate::redact::{self, Secret};
+
+/// Time for the question.
+const TIME: Duration = Duration::from_secs(5);
+/// Maximum number of models that an error names.
+const MAX_NAMED: usize = 10;
+
+/// Returns the models that the server at `base` lists.
+///
+/// # Errors
+/// If it does not respond with a list.
+pub(super) async fn listed(
+    client: &Client,
+    base: &Secret<Url>,
+    headers: HeaderMap,
+) -> Result<Vec<String>, Refusal> {
+    let url = urls::join(base, "/v1/models");
+    let body = answer(client.get(url.expose().clone()).headers(headers)).await?;
+    let listed: Value = serde_json::from_slice(&body).map_err(|error| Refusal {
+        status: None,
+        why: format!("cannot parse its list of models: {error}"),
+    })?;
+    let entries = listed["data"].as_array().into_iter().flatten();
+    Ok(entries.filter_map(|entry| entry["id"].as_str().map(str::to_owned)).collect())
+}
+
+/// Returns the only model that the first server lists, for a run that does not name one.
+///
+/// # Errors
+/// If the server does not respond, or has another number of models, with what to do.
+pub(crate) fn only_model(
+    server: &ServerConfig,
+    connections: &Connections,
+    headers: HeaderMap,
+) -> Result<String, String> {
+    let Some(base) = server.urls.first() else {
+        return Err("name the model with --model".to_owned());
+    };
+    let shown = base.shown();
+    let failed = |why: String| {
+        format!("the model is not named, and {shown} did not list one: {why}; use --model NAME")
+    };
+    let ask = async {
+        let client = client(connections, [base], TIME).map_err(|error| error.to_string())?;
+        listed(&client, base, headers).await.map_err(|refusal| refusal.why)
+    };
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| failed(error.to_string()))?;
+    let models = runtime.block_on(ask).map_err(failed);
+    // A DNS lookup cannot be cancelled.
+    runtime.shutdown_background();
+    match models?.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(failed("its list is empty".to_owned())),
+        several => Err(format!(
+            "{shown} has {} models: {}; choose one with --model",
+            several.len(),
+            named(several)
+        )),
+    }
+}
+
+/// Returns the names of some models on one line.
+pub(super) fn named(models: &[String]) -> String {
+    let mut names: Vec<_> =
+        models.iter().take(MAX_NAMED).map(|name| redact::printable(name)).collect();
+    if models.len() > MAX_NAMED {
+        names.push(format!("and {} more", models.len() - MAX_NAMED));
+    }
+    names.join(", ")
+}
