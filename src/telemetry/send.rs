@@ -25,7 +25,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::connection::{Client, Connection};
-use super::{FINAL_RETRIES, RETRY_PAUSE, json};
+use super::finish::{FINAL_RETRIES, RETRY_PAUSE};
+use super::json;
 use crate::causes::{described, find};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
