@@ -88,6 +88,15 @@ def rules(promtool):
         run(promtool, "check", "rules", file.name)
 
 
+def shipped_rules(promtool, file):
+    """The alert and recording rules of `file` do what tests/stack/rules.yaml expects."""
+    run(promtool, "check", "rules", file)
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as tests:
+        tests.write((HERE / "rules.yaml").read_text().replace("RULES", str(file.resolve())))
+        tests.flush()
+        run(promtool, "test", "rules", tests.name)
+
+
 def list_under(key, file):
     """The plain list under `key:` in a YAML file."""
     found = re.search(rf"^( *){key}:\n((?:\1 +- .*\n?)+)", file.read_text(), re.MULTILINE)
@@ -165,6 +174,8 @@ def checks(config, aiperf):
     yield "prometheus.yaml by Prometheus 3", lambda: run(build.promtool3(), "check", "config", three)
     yield "the rules of docs/scaling.md by Prometheus 2", lambda: rules(build.promtool2())
     yield "the rules of docs/scaling.md by Prometheus 3", lambda: rules(build.promtool3())
+    yield "rules.yaml by Prometheus 2", lambda: shipped_rules(build.promtool2(), config / "rules.yaml")
+    yield "rules.yaml by Prometheus 3", lambda: shipped_rules(build.promtool3(), config / "rules.yaml")
     yield "one Prometheus configuration", lambda: same_prometheus(config)
     yield "image versions", lambda: same_versions(config)
     yield "compose.yaml", lambda: run(build.check(), config / "compose.yaml")
