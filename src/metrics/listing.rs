@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::metric::{Metric, MetricFlags};
 use super::registry::Registry;
-use crate::semconv::{Conventions, MetricSpec};
+use crate::semconv::{Conventions, MetricSpec, attribute};
 
 /// Renders a table with one line per metric below a header.
 #[must_use]
@@ -79,6 +79,9 @@ fn otel(metric: &Metric) -> Value {
         "boundaries": instrument.spec.boundaries,
         "prometheus_name": instrument.spec.prometheus_name(),
     });
+    if let Some(stage) = instrument.stage {
+        otel["attributes"] = json!({ attribute::AIPERF_STAGE: stage });
+    }
     if let Some(percentiles) = metric.percentiles_instrument() {
         otel["percentiles_name"] = percentiles.spec.name.as_str().into();
         otel["percentiles_prometheus_name"] = percentiles.spec.prometheus_name().into();

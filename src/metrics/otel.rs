@@ -3,16 +3,19 @@
 use super::metric::{Kind, Metric, MetricFlags};
 use super::steady::HEADLINES;
 use super::tag::{self, MetricTag};
+use super::time_breakdown::Stage;
 use crate::semconv::{Conventions, Definition, InstrumentKind, MetricSpec, metric};
 use crate::units::Unit;
 
-/// An `aiperf.<tag>` instrument and the conversion from the metric's own unit.
+/// The instrument of a metric and the conversion from the metric's own unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instrument {
     /// Name, kind, unit and bucket boundaries.
     pub spec: MetricSpec,
     /// Conversion of a value in the metric's own unit.
     pub scale: Scale,
+    /// The value of `aiperf.stage`, if other stages have the same instrument.
+    pub stage: Option<&'static str>,
 }
 
 /// Conversion of a value to the unit of an instrument.
@@ -188,7 +191,10 @@ impl Metric {
             | Kind::LessRoundTrip(_)
             | Kind::OfGpus(..) => InstrumentKind::Gauge,
         };
-        self.instrument_of(kind, format!("aiperf.{}", self.tag))
+        let own = self.instrument_of(kind, format!("aiperf.{}", self.tag))?;
+        let Some(stage) = Stage::of_server(self.tag) else { return Some(own) };
+        let spec = (&metric::AIPERF_SERVER_STAGE_DURATION).into();
+        Some(Instrument { spec, stage: Some(stage.name()), ..own })
     }
 
     fn instrument_of(&self, kind: InstrumentKind, name: String) -> Option<Instrument> {
@@ -198,7 +204,7 @@ impl Metric {
             _ => Vec::new(),
         };
         let spec = MetricSpec { name, kind, unit, brief: self.brief, boundaries };
-        self.is_exported(false).then_some(Instrument { spec, scale })
+        self.is_exported(false).then_some(Instrument { spec, scale, stage: None })
     }
 
     /// Returns the gauge with the percentiles of a phase's exact distribution, one point each with
@@ -271,7 +277,7 @@ const fn ucum(unit: Unit) -> (&'static str, Scale) {
 /// Returns bucket boundaries in a geometric series over the metric's range of values: ratio 1.25
 /// for times, tokens and rates (so that a quantile computed from the buckets is within 12%), 2 for
 /// others, mirrored around zero for signed values. The phases of an HTTP request, and
-/// the stages at the server, range from zero over microseconds to minutes.
+/// the server's times, range from zero over microseconds to minutes.
 fn boundaries(metric: &Metric) -> Vec<f64> {
     match metric.unit {
         Unit::Nanoseconds if metric.is_signed() => mirrored(&geometric(1e-6, 2.0, 600.0)),

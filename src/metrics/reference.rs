@@ -74,12 +74,15 @@ fn unit(metric: &Metric) -> String {
 }
 
 fn in_otel(metric: &Metric) -> String {
-    let Some(Instrument { spec, .. }) = metric.main_instrument() else { return "none".to_owned() };
+    let Some(Instrument { spec, stage, .. }) = metric.main_instrument() else {
+        return "none".to_owned();
+    };
     let own = format!("{} `{}` in `{}`", spec.kind.as_str(), spec.name, spec.unit);
+    let stage = stage.map(|stage| format!(", where `aiperf.stage` is `{stage}`"));
     let known = metric.gen_ai().map(|gen_ai| format!(", and `{}`", gen_ai.name));
     let newest = metric.gen_ai_of(Conventions::Latest);
     let newest = newest.map(|gen_ai| format!(", in the newest conventions `{}`", gen_ai.name));
-    [Some(own), known, newest].into_iter().flatten().collect()
+    [Some(own), stage, known, newest].into_iter().flatten().collect()
 }
 
 /// Returns the metric's names in Prometheus, including that of the conventions' instrument.
@@ -176,6 +179,7 @@ fn labels(spec: &MetricSpec) -> &'static str {
         "gen_ai.execute_tool.duration" => "`aiperf_benchmark_phase`, `gen_ai_tool_name`",
         name if name.starts_with("aiperf.steady_state.") => "phase, `aiperf_statistic`",
         name if name.starts_with("aiperf.time_breakdown.") => "phase, `aiperf_stage`",
+        "aiperf.server.stage.duration" => "request, `aiperf_stage`",
         _ if of_requests => "request",
         _ => "phase",
     }
@@ -198,10 +202,11 @@ pub fn semconv_yaml() -> String {
     text
 }
 
-/// Returns the instruments of a metric.
+/// Returns the instruments of a metric that no other metric has.
 fn instruments(metric: &Metric) -> impl Iterator<Item = Instrument> {
     let (percentiles, steady) = (metric.percentiles_instrument(), metric.steady_state_instrument());
-    metric.instrument().into_iter().chain(percentiles).chain(steady)
+    let own = metric.instrument().filter(|instrument| instrument.stage.is_none());
+    own.into_iter().chain(percentiles).chain(steady)
 }
 
 /// The prefixes of instruments that have an attribute in addition to the phase's.

@@ -103,6 +103,12 @@ impl Stage {
         }
     }
 
+    /// Returns the stage of the server whose time the metric `tag` is.
+    pub(super) fn of_server(tag: MetricTag) -> Option<Self> {
+        let (stage, _) = STAGES.into_iter().find(|(_, own)| *own == tag)?;
+        (!matches!(stage, Self::Connection | Self::Sending)).then_some(stage)
+    }
+
     /// Returns its name for people.
     pub(crate) const fn title(self) -> &'static str {
         match self {

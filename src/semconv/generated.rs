@@ -838,6 +838,15 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
+    /// Time of a stage of a request at the server, as the server reports it for the request. `s`, histogram.
+    pub(crate) const AIPERF_SERVER_STAGE_DURATION: Definition = Definition {
+        name: "aiperf.server.stage.duration",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time of a stage of a request at the server, as the server reports it for the request",
+        boundaries: &[0.0, 1e-6, 2e-6, 4e-6, 8e-6, 1.6e-5, 3.2e-5, 6.4e-5, 0.000128, 0.000256, 0.000512, 0.001024, 0.002048, 0.004096, 0.008192, 0.016384, 0.032768, 0.065536, 0.131072, 0.262144, 0.524288, 1.04858, 2.09715, 4.1943, 8.38861, 16.7772, 33.5544, 67.1089, 134.218, 268.435, 536.871, 1073.74],
+    };
+
     /// Mean time to first token, divided by the times that the server reports. `s`, gauge.
     pub(crate) const AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN: Definition = Definition {
         name: "aiperf.time_breakdown.time_to_first_token",
@@ -857,7 +866,7 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 63] = [
+    pub(crate) const ALL: [&Definition; 64] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -919,6 +928,7 @@ pub(crate) mod metric {
         &AIPERF_SAMPLE_INTERVAL_INTER_TOKEN_LATENCY,
         &AIPERF_SAMPLE_INTERVAL_REQUEST_LATENCY,
         &AIPERF_RUN_INFO,
+        &AIPERF_SERVER_STAGE_DURATION,
         &AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN,
         &AIPERF_TIME_BREAKDOWN_REQUEST_LATENCY,
     ];

@@ -132,7 +132,8 @@ impl Instruments {
                 scale,
                 of_failed,
             }));
-            if let Some(column) = Column::new(&meter, &instrument.spec, None) {
+            let stage = instrument.stage.map(|of| KeyValue::new(attribute::AIPERF_STAGE, of));
+            if let Some(column) = Column::new(&meter, &instrument.spec, stage) {
                 let place = columns.len();
                 targets.push(Target { column: place, modalities: None, scale, of_failed });
                 columns.push(column);
@@ -214,13 +215,13 @@ impl Instruments {
         let attributes = self.phases.of(phase);
         for MetricResult { metric, stats } in results {
             let own_unit = |value| metric.display_unit.convert(value, metric.unit);
-            if let Some(Instrument { spec, scale }) = metric.instrument()
+            if let Some(Instrument { spec, scale, .. }) = metric.instrument()
                 && spec.kind == InstrumentKind::Gauge
             {
                 self.gauge(&spec.name, &spec, scale.convert(own_unit(stats.avg)), &attributes);
             }
             if let Some(distribution) = &stats.distribution
-                && let Some(Instrument { spec, scale }) = metric.percentiles_instrument()
+                && let Some(Instrument { spec, scale, .. }) = metric.percentiles_instrument()
             {
                 // Some percentiles may be missing, and if requests fail the upper ones may be
                 // infinite.
@@ -238,7 +239,7 @@ impl Instruments {
     pub(super) fn steady_state(&self, results: &[MetricResult]) {
         let attributes = self.phases.of(PhaseKind::Profiling);
         for MetricResult { metric, stats } in results {
-            let Some(Instrument { spec, scale }) = metric.steady_state_instrument() else {
+            let Some(Instrument { spec, scale, .. }) = metric.steady_state_instrument() else {
                 continue;
             };
             let own_unit = |value| metric.display_unit.convert(value, metric.unit);

@@ -1,6 +1,6 @@
 //! Files generated from the catalogue, and checks of them by other tools.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -136,6 +136,7 @@ struct ListedInstrument {
     instrument: String,
     unit: String,
     boundaries: Vec<f64>,
+    attributes: Option<HashMap<String, String>>,
     prometheus_name: String,
     percentiles_name: Option<String>,
     percentiles_prometheus_name: Option<String>,
@@ -180,6 +181,11 @@ fn the_listing_has_every_metric() {
     assert_eq!(otel.gen_ai_latest_name.as_deref(), Some(name));
     let name = "gen_ai_client_inference_time_per_output_chunk_seconds";
     assert_eq!(otel.gen_ai_latest_prometheus_name.as_deref(), Some(name));
+    let queue = listed.iter().find(|metric| metric.tag == "server_queue_time").unwrap();
+    let otel = queue.otel.as_ref().unwrap();
+    assert_eq!(otel.name, "aiperf.server.stage.duration");
+    assert_eq!(otel.attributes.as_ref().unwrap()["aiperf.stage"], "queue");
+    assert_eq!(otel.percentiles_name.as_deref(), Some("aiperf.percentiles.server_queue_time"));
     let internal = listed.iter().find(|metric| metric.tag == "requested_osl").unwrap();
     assert!(internal.otel.is_none());
 }

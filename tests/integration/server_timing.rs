@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::load::mock;
 use crate::support::python::run_python;
-use crate::support::run::{Run, aiperf, profile};
+use crate::support::run::{Run, aiperf, json_lines, profile};
 
 /// A server with a queue of 80 ms, a prefill of 30 ms, a transfer of 15 ms, and a decode of 5 ms for
 /// each of 3 chunks.
@@ -150,6 +150,39 @@ fn means_of_requests_divide_the_latencies() {
     assert!(run.text("profile_export_console.txt").contains("Server KV Transfer"));
     // The table of requests has the columns.
     run_python("tests/check_profile_export.py", run.directory.path());
+}
+
+/// The stages of the server are one histogram, with the same values as the metrics of the files.
+#[test]
+fn stages_are_one_histogram_over_otlp() {
+    let (server, directory) = (server(TimingForm::Vllm, &[]), tempfile::tempdir().unwrap());
+    let extra = ["--otel-file", directory.path().to_str().unwrap()];
+    let run = profile(&server.url(), &[&FLAGS[..], &extra].concat()).succeeded();
+    assert_eq!(run.summary()["telemetry"]["reconciled"], true, "{}", run.summary()["telemetry"]);
+    let lines = json_lines(&directory.path().join("metrics.jsonl"));
+    let metrics = lines.iter().flat_map(|line| line["resourceMetrics"].as_array().unwrap());
+    let metrics = metrics.flat_map(|of| of["scopeMetrics"].as_array().unwrap());
+    let metrics = metrics.flat_map(|of| of["metrics"].as_array().unwrap());
+    let metrics: Vec<&Value> = metrics.collect();
+    let stages = metrics.iter().rfind(|of| of["name"] == "aiperf.server.stage.duration").unwrap();
+    assert_eq!(stages["unit"], "s");
+    let points = stages["histogram"]["dataPoints"].as_array().unwrap();
+    assert_eq!(points.len(), VLLM.len(), "{stages}");
+    for (name, expected) in VLLM {
+        let stage = name.strip_prefix("server_").and_then(|name| name.strip_suffix("_time"));
+        let is_stage = |attribute: &Value| {
+            attribute["key"] == "aiperf.stage"
+                && attribute["value"]["stringValue"].as_str() == stage
+        };
+        let of_stage =
+            |point: &&Value| point["attributes"].as_array().unwrap().iter().any(is_stage);
+        let point = points.iter().find(of_stage).unwrap();
+        assert_eq!(point["count"], "6", "{point}");
+        let sum = point["sum"].as_f64().unwrap();
+        assert!((sum - 6.0 * expected / 1e3).abs() < 1e-5, "{name}: {point}");
+        let own = format!("aiperf.{name}");
+        assert!(metrics.iter().all(|of| of["name"] != own.as_str()), "{own} is exported too");
+    }
 }
 
 #[test]

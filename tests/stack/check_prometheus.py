@@ -26,7 +26,7 @@ MORE_LABELS = {
     "aiperf_percentile": len(PERCENTILES),
     "aiperf_interval_end": 2,
     "aiperf_statistic": len(STEADY_STATISTICS),
-    "aiperf_stage": 7,
+    "aiperf_stage": 12,
     "aiperf_run_load": 1,
     "aiperf_run_url": 1,
     "aiperf_run_input_tokens": 1,
@@ -100,10 +100,10 @@ def check(report, run, series, registry):
 def check_sums(report, run, own, expected, registry):
     """Values that add up over series: histograms and counters."""
     check_histogram = _check_native if run.is_exponential() else _check_explicit
-    for (name, phase, error, tokens), values in sorted(expected.histograms.items(), key=str):
+    for (name, phase, error, label), values in sorted(expected.histograms.items(), key=str):
         metric = registry[name].prometheus
-        labels = {"error_type": error, **({"gen_ai_token_type": tokens} if tokens else {})}
-        what = " ".join(filter(None, [metric, phase, error, tokens]))
+        labels = {"error_type": error, **dict([label] if label else [])}
+        what = " ".join(filter(None, [metric, phase, error, label and label[1]]))
         check_histogram(report, own, what, metric, phase, labels, values)
     for (name, phase, error), count in sorted(expected.counters.items()):
         metric = registry[name].prometheus

@@ -15,19 +15,30 @@ TO_EXPORTED = {
     "ms": 1e-3, "ms/image": 1e-3, "KB": 1024.0, "MB": 1e6, "mJ/token": 1e-3, "J/Mtoken": 1e-6,
 }
 
-# The GenAI metric that corresponds to a metric of the files, and its token type.
+# The stages of a request at its server, which share an instrument.
+STAGES = {
+    f"server_{stage}_time": stage
+    for stage in (
+        "front_end", "queue", "prefill", "queue_and_prefill", "kv_transfer", "decode",
+        "prefill_and_decode", "kv_transfer_and_decode",
+    )
+}  # fmt: skip
+OF_STAGES = "aiperf.server.stage.duration"
+
+# The GenAI metric that corresponds to a metric of the files, and the label with its token type.
 CONVENTIONS = {
     "request_latency": ("gen_ai.client.operation.duration", None),
     "time_to_first_token": ("gen_ai.client.operation.time_to_first_chunk", None),
     "inter_token_latency": ("gen_ai.client.operation.time_per_output_chunk", None),
-    "input_sequence_length": ("gen_ai.client.token.usage", "input"),
-    "output_sequence_length": ("gen_ai.client.token.usage", "output"),
+    "input_sequence_length": ("gen_ai.client.token.usage", ("gen_ai_token_type", "input")),
+    "output_sequence_length": ("gen_ai.client.token.usage", ("gen_ai_token_type", "output")),
 }
 
 
 @dataclass
 class Expected:
-    """By metric and the labels of its series: phase, `error_type`, token type."""
+    """By metric and the labels of its series: phase, `error_type`, and of histograms a further label
+    with its value."""
 
     histograms: dict = field(default_factory=lambda: defaultdict(list))
     counters: dict = field(default_factory=lambda: defaultdict(float))
@@ -82,16 +93,19 @@ def _add_record(expected, registry, record):
         # The times of a failed exchange are only in its record.
         if error and tag.startswith("http_req_"):
             continue
-        if registry[f"aiperf.{tag}"].instrument == "counter":
-            expected.counters[f"aiperf.{tag}", phase, error] += metric["value"]
+        stage = STAGES.get(tag)
+        name = OF_STAGES if stage else f"aiperf.{tag}"
+        if registry[name].instrument == "counter":
+            expected.counters[name, phase, error] += metric["value"]
             continue
         scale = TO_EXPORTED.get(metric["unit"], 1.0)
         values = metric["value"] if isinstance(metric["value"], list) else [metric["value"]]
         exported = [value * scale for value in values]
-        expected.histograms[f"aiperf.{tag}", phase, error, None] += exported
+        label = ("aiperf_stage", stage) if stage else None
+        expected.histograms[name, phase, error, label] += exported
         if tag in CONVENTIONS and not (error and tag == "request_latency"):
-            name, tokens = CONVENTIONS[tag]
-            expected.histograms[name, phase, error, tokens] += exported
+            name, label = CONVENTIONS[tag]
+            expected.histograms[name, phase, error, label] += exported
     if error:
         seconds = (metadata["request_end_ns"] - metadata["request_start_ns"]) / 1e9
         expected.histograms["gen_ai.client.operation.duration", phase, error, None].append(seconds)
@@ -174,7 +188,9 @@ def _add_results(expected, registry, phase, results):
 def _add_percentiles(expected):
     """The distribution of a phase covers all its records, including failed ones."""
     by_phase = defaultdict(list)
-    for (name, phase, _, _), values in expected.histograms.items():
+    for (name, phase, _, label), values in expected.histograms.items():
+        if name == OF_STAGES:
+            name = f"aiperf.server_{label[1]}_time"
         if name.startswith("aiperf.") and not name.startswith("aiperf.client."):
             by_phase[name, phase] += values
     for (name, phase), values in by_phase.items():

@@ -56,6 +56,7 @@ enum Part {
     Succeeded,
     Failed,
     TokenType(&'static str),
+    Stage(&'static str),
 }
 
 /// The range of a sum.
@@ -100,6 +101,7 @@ impl Expected {
                 Part::Succeeded => !failed(),
                 Part::Failed => failed(),
                 Part::TokenType(own) => text(attribute::GEN_AI_TOKEN_TYPE) == Some(own),
+                Part::Stage(own) => text(attribute::AIPERF_STAGE) == Some(own),
             }
     }
 
@@ -121,6 +123,7 @@ impl fmt::Display for Expected {
             Part::Succeeded => Some(format!("{}=\"\"", attribute::ERROR_TYPE)),
             Part::Failed => Some(format!("{}!=\"\"", attribute::ERROR_TYPE)),
             Part::TokenType(own) => Some(format!("{}={own:?}", attribute::GEN_AI_TOKEN_TYPE)),
+            Part::Stage(own) => Some(format!("{}={own:?}", attribute::AIPERF_STAGE)),
         };
         let labels: Vec<String> = phase.into_iter().chain(part).collect();
         write!(f, "{}{{{}}}", self.spec.name, labels.join(","))
@@ -194,13 +197,14 @@ fn of_agents(totals: AgentTotals, phase: PhaseKind) -> Vec<Expected> {
 }
 
 fn of_row(row: &RowTotals, phase: PhaseKind) -> Option<Expected> {
-    let Instrument { spec, scale } = row.metric.instrument()?;
+    let Instrument { spec, scale, stage } = row.metric.instrument()?;
     // A counter begins with its first increment.
     if row.count.is_none() && row.sum == 0.0 {
         return None;
     }
     let sum = Some(Interval::exactly(scale.convert(row.sum), scale.convert(row.magnitude)));
-    Some(Expected { count: row.count, sum, ..Expected::new(spec).in_phase(phase) })
+    let part = stage.map_or(Part::All, Part::Stage);
+    Some(Expected { part, count: row.count, sum, ..Expected::new(spec).in_phase(phase) })
 }
 
 /// Returns the totals of an instrument of the GenAI conventions: those of its metric, and what it

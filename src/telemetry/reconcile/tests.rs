@@ -166,6 +166,28 @@ fn an_overflow_point_is_found_of_a_gauge_too() {
     }
 }
 
+/// Stages share an instrument, but each has a total of its own.
+#[test]
+fn each_stage_of_the_server_is_compared() {
+    let rows = vec![
+        row(tag::SERVER_QUEUE_TIME, Some(2), 3e9),
+        row(tag::SERVER_PREFILL_TIME, Some(1), 5e8),
+    ];
+    let expected = measured(rows, 0);
+    let exported = |queue: Part, prefill: Part| {
+        let bounds = bounds(tag::SERVER_QUEUE_TIME);
+        vec![histogram("aiperf.server.stage.duration", &bounds, &[queue, prefill])]
+    };
+    let (queue, prefill) = (("aiperf.stage", "queue"), ("aiperf.stage", "prefill"));
+    let right = exported((queue, 2, 3.0), (prefill, 1, 0.5));
+    assert_eq!(differences(&expected, right), Vec::<String>::new());
+    // The same values, but two of them as those of another stage.
+    let found = differences(&expected, exported((queue, 1, 0.5), (prefill, 2, 3.0)));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("aiperf.stage=\"prefill\"} has count 2 instead of 1"), "{found:?}");
+    assert!(found[1].contains("aiperf.stage=\"queue\"} has count 1 instead of 2"), "{found:?}");
+}
+
 #[test]
 fn exponential_buckets_must_add_up() {
     let exported = |zero_count, counts: &[u64]| {
