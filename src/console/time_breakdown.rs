@@ -11,11 +11,13 @@ use crate::run::RunReport;
 use crate::server_metrics::time_breakdown::hidden;
 
 /// Renders the parts of each latency, or one line that states why they are not known; nothing if
-/// the server does not report times.
+/// no one asked for them.
 pub(super) fn render(report: &RunReport, style: Style) -> String {
     let division = match &report.outcome.time_breakdown {
         None => return String::new(),
-        Some(TimeBreakdown::None { reason }) => return format!("No time breakdown: {reason}\n\n"),
+        Some(TimeBreakdown::None { reason, .. }) => {
+            return format!("No time breakdown: {reason}\n\n");
+        }
         Some(TimeBreakdown::Found(division)) => division,
     };
     let rows = division.metrics.iter().flat_map(|divided| {

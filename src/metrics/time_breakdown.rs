@@ -12,10 +12,13 @@ use super::tag::{self, MetricTag};
 pub enum TimeBreakdown {
     /// Each latency as the sum of its parts.
     Found(Division),
-    /// The server's times are not those of the client's requests.
+    /// The server's times are not known, or not those of the client's requests.
     None {
         /// Why.
         reason: String,
+        /// Whether the server reports no times at all, so that nothing is wrong with them.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_unreported: bool,
     },
 }
 
@@ -174,6 +177,14 @@ impl Division {
         (!metrics.is_empty()).then_some(Self { request_count, metrics })
     }
 
+    /// Returns whether servers reported a stage of any request, by the `results` of a phase.
+    pub(crate) fn is_reported(results: &[MetricResult]) -> bool {
+        let is_of_server =
+            |(_, tag): &(Stage, MetricTag)| results.iter().any(|result| result.metric.tag == *tag);
+        // The first two are the client's.
+        STAGES.iter().skip(2).any(|stage| is_of_server(stage))
+    }
+
     /// Returns the number of parts of all latencies.
     pub(crate) fn parts(&self) -> usize {
         self.metrics.iter().map(|divided| divided.parts.len()).sum()
@@ -193,6 +204,13 @@ impl Divided {
 }
 
 impl Part {
+    /// Returns it together with `other`, if that is known.
+    pub(crate) fn with(self, other: Option<Self>, stage: Stage) -> Self {
+        let other = other.unwrap_or(Self { stage, mean_ms: 0.0, bound_ms: 0.0 });
+        let (mean_ms, bound_ms) = (self.mean_ms + other.mean_ms, self.bound_ms + other.bound_ms);
+        Self { stage, mean_ms, bound_ms }
+    }
+
     /// Returns what remains of it without `parts`.
     pub(crate) fn without(self, parts: &[Self], stage: Stage) -> Self {
         let sum = |of: fn(&Self) -> f64| parts.iter().map(of).sum::<f64>();

@@ -162,7 +162,8 @@ pub(crate) fn time_breakdown(trials: &Trials) -> Option<Result<Vec<DividedRow>, 
     for found in trials.successful().filter_map(|run| run.time_breakdown.as_ref()) {
         match found {
             TimeBreakdown::Found(division) => divisions.push(division),
-            TimeBreakdown::None { reason } => why = why.or_else(|| Some(reason.clone())),
+            TimeBreakdown::None { is_unreported: true, .. } => {}
+            TimeBreakdown::None { reason, .. } => why = why.or_else(|| Some(reason.clone())),
         }
     }
     let Some(first) = divisions.first() else { return why.map(Err) };
@@ -250,14 +251,17 @@ mod tests {
             time_breakdown(&trials)
         };
         let reason = "it restarted".to_owned();
-        let none = || run(Some(TimeBreakdown::None { reason: reason.clone() }));
+        let none =
+            || run(Some(TimeBreakdown::None { reason: reason.clone(), is_unreported: false }));
         let rows = over(vec![found(2.0, 0.5), none(), found(4.0, 1.5)]).unwrap().unwrap();
         let [row] = rows.as_slice() else { panic!("{rows:?}") };
         let [part] = row.parts.as_slice() else { panic!("{row:?}") };
         assert_eq!((row.mean_ms.mean, row.mean_ms.runs), (3.0, 2));
         assert_eq!((part.stage, part.mean_ms.mean, part.bound_ms), (Stage::Queue, 3.0, 1.0));
         assert_eq!(over(vec![run(None), none()]).unwrap().unwrap_err(), reason);
-        assert!(over(vec![run(None)]).is_none());
+        let reason = "no metrics".to_owned();
+        let unreported = run(Some(TimeBreakdown::None { reason, is_unreported: true }));
+        assert!(over(vec![run(None), unreported]).is_none());
     }
 
     proptest! {

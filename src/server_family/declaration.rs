@@ -28,6 +28,8 @@ pub(crate) struct ServerFamily {
     pub(crate) speculation: Option<Speculation>,
     /// Its counters of events whose time is within a stage.
     pub(crate) hidden: &'static [Hidden],
+    /// A metric of its workers, and the label that is `prefill` on workers that do nothing else.
+    pub(crate) worker_label: Option<(&'static str, &'static str)>,
 }
 
 /// A counter of events whose time is within a stage, where no time shows it.
@@ -64,6 +66,7 @@ impl ServerFamily {
             times: Times::NONE,
             speculation: None,
             hidden: &[],
+            worker_label: None,
         }
     }
 }
@@ -261,6 +264,10 @@ pub(crate) struct Times {
     /// From the first token of a request to its end, divided by the number of tokens after the
     /// first.
     pub(crate) per_token: Option<Time>,
+    /// The transfer of the KV cache between separate workers.
+    pub(crate) transfer: Option<Time>,
+    /// Whether the queue of a worker for decode contains the transfer.
+    pub(crate) queue_has_transfer: bool,
     /// Other times, which overlap the stages.
     pub(crate) further: &'static [Time],
     /// The counter that shows how many requests the times cover, if they are counters.
@@ -279,6 +286,8 @@ impl Times {
         first_token: None,
         whole: None,
         per_token: None,
+        transfer: None,
+        queue_has_transfer: false,
         further: &[],
         counter: None,
         omits_zeros: false,

@@ -45,6 +45,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         whole: Some(seconds("dynamo_frontend_request_duration_seconds")),
         ..Times::NONE
     },
+    worker_label: Some(("dynamo_component_requests", "dynamo_component")),
     ..ServerFamily::engine("dynamo", "Dynamo", "dynamo_")
 };
 

@@ -5,7 +5,7 @@
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
     ServerFamily, Speculation, Time, Times, completion_tokens, counter, gauge, histogram,
-    prompt_tokens, requests, seconds,
+    milliseconds, prompt_tokens, requests, seconds,
 };
 use super::timing::{Drafted, Object, Scale, ServerTiming, Stages, rest};
 
@@ -50,12 +50,14 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         }),
         first_token: Some(seconds("sglang:time_to_first_token_seconds")),
         whole: Some(seconds("sglang:e2e_request_latency_seconds")),
+        transfer: Some(milliseconds("sglang:kv_transfer_latency_ms")),
         ..Times::NONE
     },
     speculation: Some(Speculation::Gauges {
         rate: "sglang:spec_accept_rate",
         length: "sglang:spec_accept_length",
     }),
+    worker_label: Some(("sglang:queue_time_seconds", "engine_type")),
     ..ServerFamily::engine("sglang", "SGLang", "sglang:")
 };
 

@@ -28,7 +28,8 @@ fn named(family: &ServerFamily) -> Vec<Named> {
     let times = family.times.stages_and_totals().chain(family.times.further.iter().copied());
     let times = times.map(|time| Some(time.metric));
     let counter = family.times.counter.map(|(metric, _)| metric);
-    let cumulative = counts.chain(times).chain([counter]).flatten();
+    let more = [family.times.transfer.map(|time| time.metric), family.worker_label.map(|of| of.0)];
+    let cumulative = counts.chain(times).chain([counter]).chain(more).flatten();
     let mut all: Vec<Named> =
         watched.chain(cumulative.map(|metric| (metric, CUMULATIVE))).collect();
     match family.speculation {

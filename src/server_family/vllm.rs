@@ -52,6 +52,8 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         first_token: Some(seconds("vllm:time_to_first_token_seconds")),
         whole: Some(seconds("vllm:e2e_request_latency_seconds")),
         per_token: Some(seconds("vllm:request_time_per_output_token_seconds")),
+        transfer: Some(seconds("vllm:nixl_xfer_time_seconds")),
+        queue_has_transfer: true,
         further: &[seconds("vllm:request_inference_time_seconds")],
         ..Times::NONE
     },

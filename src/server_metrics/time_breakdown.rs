@@ -1,16 +1,23 @@
 //! Divides the client's mean latencies into what the server reports about its own times.
 
+mod workers;
+
 use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use super::report::{MetricReport, ServerMetrics, Stats};
+use super::report::{ServerMetrics, Stats};
 use super::store::Values;
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
 use crate::metrics::{ClientHealth, MetricTag, tag};
+use crate::redact::ShownUrl;
 use crate::schedule::Shard;
-use crate::server_family::{self, Families, Hidden, Quantity, Time, Times, seconds};
+use crate::server_family::{self, Families, Hidden, Quantity, ServerFamily, Time, Times, seconds};
+use workers::{Stages, Workers};
+
+/// The URLs of endpoints; all endpoints if there are none.
+type Endpoints<'a> = BTreeSet<&'a str>;
 
 /// Why latencies are not divided, though the server reports times.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -30,6 +37,30 @@ pub(crate) enum Indivisible {
     /// The server restarted.
     #[error("{0} decreased, because the server restarted")]
     Restarted(&'static str),
+    /// The workers for prefill or for decode counted other requests, too, or not all.
+    #[error(
+        "{metric} counts {server} requests on the workers for {role}, the client {client}; either \
+         not all requests have separate prefill and decode, or there were others"
+    )]
+    OtherWorkers { role: &'static str, metric: &'static str, server: f64, client: f64 },
+    /// Each request is counted twice, and it is not known by whom.
+    #[error(
+        "{metric} counts {server} requests, twice the client's {client}, as separate workers for \
+         prefill and decode do; no label and no count of tokens tells which worker is which"
+    )]
+    UnknownWorkers { metric: &'static str, server: f64, client: f64 },
+}
+
+impl Indivisible {
+    /// Returns it as a reason of the workers for `role`.
+    fn of_workers(self, role: &'static str) -> Self {
+        match self {
+            Self::OtherRequests { metric, server, client, .. } => {
+                Self::OtherWorkers { role, metric, server, client }
+            }
+            other => other,
+        }
+    }
 }
 
 /// A time over all endpoints, in its own unit.
@@ -118,11 +149,12 @@ fn parts(
 
 /// Returns the division of the client's mean latencies, which are among the `results` of the
 /// profiling phase, by what the server reports of each request or in its metrics, whichever has
-/// more parts; `None` if the server does not report the necessary times. Its metrics are not used
-/// if they may cover other shards.
+/// more parts; or why they are not divided. `None` if no server metrics were asked for. `asked` are
+/// the endpoints that were to be scraped. Server metrics are not used if they may cover other shards.
 pub(crate) fn time_breakdown(
     shard: Option<Shard>,
     results: &[MetricResult],
+    asked: &[ShownUrl],
     server_metrics: Option<&ServerMetrics>,
     health: Option<&ClientHealth>,
 ) -> Option<TimeBreakdown> {
@@ -142,9 +174,50 @@ pub(crate) fn time_breakdown(
             Some(TimeBreakdown::Found(by_metrics))
         }
         (Some(division), _) | (None, Some(Ok(division))) => Some(TimeBreakdown::Found(division)),
-        (None, Some(Err(reason))) => Some(TimeBreakdown::None { reason: reason.to_string() }),
-        (None, None) => None,
+        (None, Some(Err(reason))) => {
+            Some(TimeBreakdown::None { reason: reason.to_string(), is_unreported: false })
+        }
+        (None, None) if is_part => None,
+        (None, None) => unreported(results, asked, server_metrics),
     }
+}
+
+/// Returns why nothing is known of the server's times; `None` if no server metrics were asked for, or
+/// no request succeeded.
+fn unreported(
+    results: &[MetricResult],
+    asked: &[ShownUrl],
+    server_metrics: Option<&ServerMetrics>,
+) -> Option<TimeBreakdown> {
+    results.iter().find(|result| result.metric.tag == tag::REQUEST_LATENCY)?;
+    let joined = |urls: &[ShownUrl]| {
+        urls.iter().map(|url| (**url).to_owned()).collect::<Vec<_>>().join(", ")
+    };
+    if asked.is_empty() {
+        return None;
+    }
+    let summary = server_metrics.map(|found| &found.report.summary);
+    let reason = if Division::is_reported(results) {
+        "the responses report different stages, or not all of them report any".to_owned()
+    } else if let Some(summary) = summary.filter(|found| !found.endpoints_successful.is_empty()) {
+        let divided = |family: &&&ServerFamily| family.times.stages().next().is_some();
+        let known = server_family::ALL.iter().filter(divided).map(|family| family.title);
+        format!(
+            "{} exposes no times of the stages of requests, as {} name them, and the responses do \
+             not report any; name the endpoints of the engines with --server-metrics, or let the \
+             server report its times in responses",
+            joined(&summary.endpoints_successful),
+            known.collect::<Vec<_>>().join(", ")
+        )
+    } else {
+        format!(
+            "{} returned no metrics, and the responses do not report the server's times; name the \
+             server's endpoints with --server-metrics, or let the server report its times in \
+             responses",
+            joined(asked)
+        )
+    };
+    Some(TimeBreakdown::None { reason, is_unreported: true })
 }
 
 /// Returns the events of the profiling phase whose time is within a stage, with their number.
@@ -168,44 +241,74 @@ struct Sides<'a> {
     health: Option<&'a ClientHealth>,
 }
 
-impl Sides<'_> {
-    /// Returns the times of the front end and of the engine that processed the requests, as far as
-    /// they are known; `None` without any. The totals of an engine that reports no stages are of use
-    /// only behind a front end.
-    fn servers(&self) -> Option<[Option<&'static Times>; 2]> {
-        let has = |time: Time| self.observed(&[time], time, None, 1).is_some();
+impl<'a> Sides<'a> {
+    /// Returns the front end and the engine that processed the requests, as far as their times are
+    /// known; `None` without any. The totals of an engine that reports no stages are of use only behind
+    /// a front end.
+    fn servers(&self) -> Option<[Option<&'static ServerFamily>; 2]> {
+        let has = |time: Time| self.observed(&self.endpoints(&[time]), time, None, 1).is_some();
         let found = Families::found(|family| family.times.stages_and_totals().any(has));
-        let front_end = found.front_end().map(|family| &family.times);
-        let mut engines = found.engines().iter().map(|family| &family.times);
+        let front_end = found.front_end();
+        let mut engines = found.engines().iter().copied();
         let undivided = engines.clone().next().filter(|_| front_end.is_some());
-        let engine = engines.find(|engine| engine.stages().any(has)).or(undivided);
+        let engine = engines.find(|engine| engine.times.stages().any(has)).or(undivided);
         (front_end.is_some() || engine.is_some()).then_some([front_end, engine])
     }
 
     fn divided(
         &self,
-        servers: [Option<&Times>; 2],
+        servers: [Option<&'static ServerFamily>; 2],
         requests: u64,
     ) -> Result<Division, Indivisible> {
-        let means = |times: Option<&Times>| {
-            times.map_or(Ok(Means::default()), |times| self.means(times, requests))
+        let means = |family: Option<&ServerFamily>| {
+            family.map_or(Ok(Means::default()), |family| self.means(&family.times, requests))
         };
-        let [front_end, engine] = servers.map(means);
-        let (front_end, engine) = (front_end?, engine?);
-        let Means { queue, prefill, decode, .. } = engine;
         let first = self.client(tag::TIME_TO_FIRST_TOKEN);
         // Requests without content do not have a time to the first token.
         let is_streamed = first.is_some_and(|(distribution, _)| distribution.count == requests);
-        let after = || engine.after_first_token().or_else(|| front_end.after_first_token());
-        let decode = decode.or_else(|| is_streamed.then(after).flatten());
-        let first_token = ([front_end.first_token, engine.first_token], &[queue, prefill][..]);
-        let whole = ([front_end.whole, engine.whole], &[queue, prefill, decode][..]);
+        let front_end = means(servers[0])?;
+        let (engine, stages) = match means(servers[1]) {
+            Ok(engine) => {
+                let Means { queue, prefill, decode, .. } = engine;
+                let after = || engine.after_first_token().or_else(|| front_end.after_first_token());
+                let decode = decode.or_else(|| is_streamed.then(after).flatten());
+                let first_token = vec![queue, prefill];
+                (engine, Stages { first_token, whole: vec![queue, prefill, decode] })
+            }
+            Err(error) => {
+                let stages = self.separate(servers, requests, is_streamed).unwrap_or(Err(error))?;
+                // What precedes the workers, and is between them, is not in their times.
+                (Means::default(), stages)
+            }
+        };
+        let first_token = ([front_end.first_token, engine.first_token], &stages.first_token);
+        let whole = ([front_end.whole, engine.whole], &stages.whole);
         let metrics = [(tag::TIME_TO_FIRST_TOKEN, first_token), (tag::REQUEST_LATENCY, whole)];
         let metrics = metrics.into_iter().filter_map(|(tag, (totals, stages))| {
             let (distribution, result) = self.client(tag)?;
             (distribution.count == requests).then(|| self.rows(result, totals, stages))
         });
         Ok(Division { request_count: requests, metrics: metrics.collect() })
+    }
+
+    /// Returns the stages of requests that separate workers for prefill and decode count twice; `None`
+    /// if they do not.
+    fn separate(
+        &self,
+        [front_end, engine]: [Option<&'static ServerFamily>; 2],
+        requests: u64,
+        is_streamed: bool,
+    ) -> Option<Result<Stages, Indivisible>> {
+        let engine = engine?;
+        if let Some(workers) = Workers::find(self, front_end, engine) {
+            return Some(workers.stages(self, &engine.times, requests, is_streamed));
+        }
+        let time = engine.times.stages().next()?;
+        let among = self.endpoints(&[time]);
+        let server = self.observed(&among, time, None, requests)?.count?;
+        let (metric, client) = (time.metric, requests as f64);
+        let is_twice = among.len() > 1 && server == 2.0 * client;
+        is_twice.then_some(Err(Indivisible::UnknownWorkers { metric, server, client }))
     }
 
     /// Divides the mean of `result`, of which servers report their own `totals` and `stages`.
@@ -237,17 +340,8 @@ impl Sides<'_> {
     fn means(&self, times: &Times, requests: u64) -> Result<Means, Indivisible> {
         self.check_counter(times, requests)?;
         // Another server in front of it, or a copy of it, would count each request again.
-        let stages: Vec<Time> = times.stages().collect();
-        let part = |stage: Stage, time: Option<Time>| {
-            // No request takes no time at all.
-            let omits_zeros = times.omits_zeros && stage != Stage::Server;
-            let found = time.and_then(|time| {
-                Some((time, self.observed(&stages, time, times.digits, requests)?))
-            });
-            found
-                .map(|(time, observed)| observed.part(stage, time, omits_zeros, requests))
-                .transpose()
-        };
+        let among = self.endpoints(&times.stages().collect::<Vec<_>>());
+        let part = |stage, time| self.part(&among, stage, time, times, requests);
         Ok(Means {
             queue: part(Stage::Queue, times.queue)?,
             prefill: part(Stage::Prefill, times.prefill)?,
@@ -257,10 +351,27 @@ impl Sides<'_> {
         })
     }
 
+    /// Returns the mean of `time`, one of `times`, over the client's requests at the endpoints `among`,
+    /// as the part `stage`; `None` if none of them has it.
+    fn part(
+        &self,
+        among: &Endpoints<'_>,
+        stage: Stage,
+        time: Option<Time>,
+        times: &Times,
+        requests: u64,
+    ) -> Result<Option<Part>, Indivisible> {
+        // No request takes no time at all.
+        let omits_zeros = times.omits_zeros && stage != Stage::Server;
+        let found =
+            time.and_then(|time| Some((time, self.observed(among, time, times.digits, requests)?)));
+        found.map(|(time, observed)| observed.part(stage, time, omits_zeros, requests)).transpose()
+    }
+
     /// Checks that the server's counter agrees with the client, if `times` has one.
     fn check_counter(&self, times: &Times, requests: u64) -> Result<(), Indivisible> {
         let Some((metric, quantity)) = times.counter else { return Ok(()) };
-        let found = self.observed(&[], seconds(metric), None, requests);
+        let found = self.observed(&BTreeSet::new(), seconds(metric), None, requests);
         let server = found.map_or(0.0, |found| found.sum);
         let (quantity, client) = match quantity {
             Quantity::Requests => ("requests", requests as f64),
@@ -289,34 +400,33 @@ impl Sides<'_> {
     }
 
     /// Returns the client's statistics of `tag`.
-    fn client(&self, tag: MetricTag) -> Option<(Distribution, &MetricResult)> {
+    fn client(&self, tag: MetricTag) -> Option<(Distribution, &'a MetricResult)> {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
         Some((result.stats.distribution?, result))
     }
 
-    /// Returns the sum of all series of `time` in the profiling phase, of the endpoints that have
-    /// one of the times `beside`, or else of all. A counter may cover `requests`, and sums may be
-    /// written with a number of `digits`.
+    /// Returns the endpoints that have one of `times` in the profiling phase.
+    fn endpoints(&self, times: &[Time]) -> Endpoints<'a> {
+        let reports = self.server_metrics.report.metrics.iter();
+        let found = reports.filter(|of| times.iter().any(|time| *time.metric == *of.name));
+        found.flat_map(|of| of.series.iter().map(|series| &*series.endpoint_url)).collect()
+    }
+
+    /// Returns the sum of all series of `time` in the profiling phase, of the endpoints `among`. A
+    /// counter may cover `requests`, and sums may be written with a number of `digits`.
     fn observed(
         &self,
-        beside: &[Time],
+        among: &Endpoints<'_>,
         time: Time,
         digits: Option<i32>,
         requests: u64,
     ) -> Option<Observed> {
         let metrics = self.server_metrics;
         let reports = &metrics.report.metrics;
-        let is_of = |report: &MetricReport, times: &[Time]| {
-            times.iter().any(|time| *time.metric == *report.name)
-        };
-        let engines: BTreeSet<&str> = reports
-            .iter()
-            .filter(|report| is_of(report, beside))
-            .flat_map(|report| report.series.iter().map(|series| &*series.endpoint_url))
-            .collect();
-        let is_endpoint = |url: &str| engines.is_empty() || engines.contains(url);
+        let is_endpoint = |url: &str| among.is_empty() || among.contains(url);
         let mut all: Option<Observed> = None;
-        let series = reports.iter().filter(|of| is_of(of, &[time])).flat_map(|of| &of.series);
+        let named = reports.iter().filter(|of| *time.metric == *of.name);
+        let series = named.flat_map(|of| &of.series);
         for series in series.filter(|of| is_endpoint(&of.endpoint_url) && time.includes(&of.labels))
         {
             let (count, sum, resets) = match &series.stats {

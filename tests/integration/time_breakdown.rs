@@ -12,6 +12,7 @@ use crate::support::load::mock;
 use crate::support::metrics_endpoint::{MetricsEndpoint, Reply};
 use crate::support::otlp_receiver::OtlpReceiver;
 use crate::support::python::run_python;
+use crate::support::raw_server::{self, read_request};
 use crate::support::run::{Run, aiperf, profile, profile_command, summary};
 
 /// An exposition of vLLM's histograms after `count` requests, with the given sums in seconds.
@@ -40,13 +41,17 @@ fn run_between(before: String, after: String) -> Run {
 }
 
 fn run_with(before: String, after: String, more: &[&str]) -> Run {
-    let endpoint = MetricsEndpoint::with([Reply::text(before), Reply::text(after)]);
+    run_at(&[MetricsEndpoint::with([Reply::text(before), Reply::text(after)])], more)
+}
+
+/// Four requests with the server metrics of `endpoints`.
+fn run_at(endpoints: &[MetricsEndpoint], more: &[&str]) -> Run {
     let server = mock(Script { ttft: Nanos::from_millis(40.0), ..Script::default() });
-    let metrics = endpoint.url("/metrics");
-    let flags =
-        ["--request-count", "4", "--concurrency", "2", "--server-metrics", metrics.as_str()];
+    let metrics: Vec<_> = endpoints.iter().map(|endpoint| endpoint.url("/metrics")).collect();
+    let metrics = metrics.iter().flat_map(|url| ["--server-metrics", url.as_str()]);
+    let flags = ["--request-count", "4", "--concurrency", "2"].into_iter().chain(metrics);
+    let flags: Vec<&str> = flags.chain(more.iter().copied()).collect();
     let directory = tempfile::tempdir().unwrap();
-    let flags = [&flags, more].concat();
     let mut command = profile_command(&server.url(), directory.path(), &flags);
     // Only the first scrape is before the phase, however long that takes.
     command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "3600");
@@ -164,6 +169,52 @@ fn of_series(series: &[Series], share: u32) -> String {
     lines.collect()
 }
 
+/// A worker for prefill and one for decode, between whose scrapes 4 requests come.
+fn run_on_workers(workers: [&[Series]; 2]) -> Run {
+    let endpoints = workers.map(|series| {
+        MetricsEndpoint::with([3, 4].map(|share| Reply::text(of_series(series, share))))
+    });
+    run_at(&endpoints, &[])
+}
+
+/// The worker for prefill of vLLM, which generates one token of each request.
+const VLLM_PREFILL: &[Series] = &[
+    ("vllm:request_queue_time_seconds", "", Some(4), 8e-3),
+    ("vllm:request_prefill_time_seconds", "", Some(4), 20e-3),
+    ("vllm:request_decode_time_seconds", "", Some(4), 0.0),
+    ("vllm:time_to_first_token_seconds", "", Some(4), 32e-3),
+    ("vllm:e2e_request_latency_seconds", "", Some(4), 36e-3),
+    ("vllm:generation_tokens_total", "", None, 4.0),
+];
+
+/// Its worker for decode: 3 ms in the queue, of which the transfer is 1.5 ms.
+const VLLM_DECODE: &[Series] = &[
+    ("vllm:request_queue_time_seconds", "", Some(4), 12e-3),
+    ("vllm:request_prefill_time_seconds", "", Some(4), 4e-3),
+    ("vllm:request_decode_time_seconds", "", Some(4), 40e-3),
+    ("vllm:time_to_first_token_seconds", "", Some(4), 18e-3),
+    ("vllm:e2e_request_latency_seconds", "", Some(4), 58e-3),
+    ("vllm:generation_tokens_total", "", None, 16.0),
+    ("vllm:nixl_xfer_time_seconds", "", Some(4), 6e-3),
+];
+
+const SGLANG_PREFILL: &[Series] = &[
+    ("sglang:queue_time_seconds", "engine_type=\"prefill\"", Some(4), 8e-3),
+    (
+        "sglang:per_stage_req_latency_seconds",
+        "engine_type=\"prefill\",stage=\"prefill_forward\"",
+        Some(4),
+        20e-3,
+    ),
+    ("sglang:kv_transfer_latency_ms", "engine_type=\"prefill\"", Some(4), 6.0),
+];
+
+const SGLANG_DECODE: &[Series] = &[
+    ("sglang:queue_time_seconds", "engine_type=\"decode\"", Some(4), 4e-3),
+    ("sglang:time_to_first_token_seconds", "engine_type=\"decode\"", Some(4), 32e-3),
+    ("sglang:e2e_request_latency_seconds", "engine_type=\"decode\"", Some(4), 80e-3),
+];
+
 /// Rebuilds the summary and returns the breakdown, which must be the same.
 fn breakdown(run: &Run) -> Value {
     let found = run.summary()["time_breakdown"].clone();
@@ -229,6 +280,86 @@ fn each_server_is_divided_by_its_own_times() {
         assert_divided(&found[0], "time_to_first_token", first, &summary);
         assert_divided(&found[1], "request_latency", whole, &summary);
     }
+}
+
+#[test]
+fn separate_workers_have_the_stages_that_they_compute() {
+    let without_transfer = &VLLM_DECODE[..6];
+    let divided: [([&[Series]; 2], Parts, Parts); 3] = [
+        (
+            [VLLM_PREFILL, VLLM_DECODE],
+            // 2 and 3 less 1.5; 5 and 1.
+            &[("queue", 3.5), ("prefill", 6.0), ("kv_transfer", 1.5)],
+            &[("queue", 3.5), ("prefill", 6.0), ("kv_transfer", 1.5), ("decode", 10.0)],
+        ),
+        (
+            [VLLM_PREFILL, without_transfer],
+            // 3 and 1, until the first token.
+            &[("queue", 2.0), ("prefill", 5.0), ("kv_transfer_and_decode", 4.0)],
+            &[("queue", 2.0), ("prefill", 5.0), ("kv_transfer_and_decode", 14.0)],
+        ),
+        (
+            [SGLANG_PREFILL, SGLANG_DECODE],
+            &[("queue", 3.0), ("prefill", 5.0), ("kv_transfer", 1.5)],
+            &[("queue", 3.0), ("prefill", 5.0), ("kv_transfer", 1.5), ("decode", 12.0)],
+        ),
+    ];
+    for (workers, first, whole) in divided {
+        let run = run_on_workers(workers);
+        let summary = run.summary();
+        let found = &summary["time_breakdown"]["metrics"];
+        assert!(found.is_array(), "{}", summary["time_breakdown"]);
+        assert_divided(&found[0], "time_to_first_token", first, &summary);
+        assert_divided(&found[1], "request_latency", whole, &summary);
+    }
+}
+
+#[test]
+fn a_label_of_dynamo_tells_workers_apart() {
+    let frontend: &[Series] = &[
+        ("dynamo_frontend_time_to_first_token_seconds", "model=\"m\"", Some(4), 60e-3),
+        ("dynamo_frontend_request_duration_seconds", "model=\"m\"", Some(4), 120e-3),
+    ];
+    let component = |label| [("dynamo_component_requests_total", label, None, 4.0)];
+    // Without counts of tokens, only the label tells which worker is which.
+    let prefill = [&component("dynamo_component=\"prefill\"")[..], &VLLM_PREFILL[..5]].concat();
+    let decode = [&component("dynamo_component=\"backend\"")[..], &VLLM_DECODE[..5]].concat();
+    let endpoints = [frontend, &prefill, &decode].map(|series| {
+        MetricsEndpoint::with([3, 4].map(|share| Reply::text(of_series(series, share))))
+    });
+    let run = run_at(&endpoints, &[]);
+    let summary = run.summary();
+    let found = &summary["time_breakdown"]["metrics"];
+    assert!(found.is_array(), "{}", summary["time_breakdown"]);
+    // 15 less 2, 5 and 4, and 30 less 2, 5 and 14.
+    let parts: [Parts; 2] = [
+        &[("front_end", 4.0), ("queue", 2.0), ("prefill", 5.0), ("kv_transfer_and_decode", 4.0)],
+        &[("front_end", 9.0), ("queue", 2.0), ("prefill", 5.0), ("kv_transfer_and_decode", 14.0)],
+    ];
+    for (at, tag) in ["time_to_first_token", "request_latency"].into_iter().enumerate() {
+        let stages = found[at]["parts"].as_array().unwrap();
+        for ((stage, mean), part) in parts[at].iter().zip(&stages[1..]) {
+            assert_eq!(part["stage"], *stage, "{tag}: {stages:?}");
+            assert!((part["mean_ms"].as_f64().unwrap() - mean).abs() < 1e-6, "{tag}: {stages:?}");
+        }
+    }
+}
+
+#[test]
+fn workers_that_cannot_be_told_apart_are_a_reason_not_to_divide() {
+    let run = run_on_workers([&VLLM_PREFILL[..5], &VLLM_DECODE[..5]]);
+    let reason = "vllm:request_queue_time_seconds counts 8 requests, twice the client's 4, as \
+                  separate workers for prefill and decode do; no label and no count of tokens \
+                  tells which worker is which";
+    assert_eq!(breakdown(&run), serde_json::json!({ "reason": reason }));
+
+    let [queue, prefill, ..] = SGLANG_PREFILL else { unreachable!() };
+    let some = [(queue.0, queue.1, Some(3), queue.3), *prefill];
+    let run = run_on_workers([&some, SGLANG_DECODE]);
+    let reason = "sglang:queue_time_seconds counts 3 requests on the workers for prefill, the \
+                  client 4; either not all requests have separate prefill and decode, or there \
+                  were others";
+    assert_eq!(run.summary()["time_breakdown"], serde_json::json!({ "reason": reason }));
 }
 
 #[test]
@@ -335,10 +466,48 @@ fn other_requests_on_the_server_are_a_reason_not_to_divide() {
     assert!(console.contains("No time breakdown: vllm:request_queue_time_seconds counts 5"));
 }
 
+/// A server that streams chats, and answers every other request with `other`.
+fn server_without_times(other: &'static str) -> String {
+    const CHAT: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\
+                        \"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = read_request(stream) {
+            let (head, body) = if request.starts_with("POST /v1/chat") {
+                ("200 OK\r\ncontent-type: text/event-stream", CHAT)
+            } else {
+                other.split_once("\r\n\r\n").unwrap()
+            };
+            let length = body.len();
+            let answer = format!("HTTP/1.1 {head}\r\ncontent-length: {length}\r\n\r\n{body}");
+            raw_server::write(stream, answer.as_bytes());
+        }
+    });
+    format!("http://{address}")
+}
+
 #[test]
-fn a_server_without_times_is_not_mentioned() {
-    let server = mock(Script::default());
-    let run = profile(&server.url(), &["--request-count", "2"]).succeeded();
-    assert_eq!(run.summary().get("time_breakdown"), None);
-    assert!(!run.text("profile_export_console.txt").contains("ime breakdown"));
+fn a_server_without_times_is_a_reason() {
+    let cases = [
+        ("404 Not Found\r\n\r\nnone", "returned no metrics, and the responses do not report"),
+        ("200 OK\r\ncontent-type: text/plain\r\n\r\n", "exposes no times of the stages"),
+        (
+            "200 OK\r\ncontent-type: text/plain\r\n\r\n# TYPE up gauge\nup 1\n",
+            "exposes no times of the stages of requests, as vLLM, SGLang, TensorRT-LLM,",
+        ),
+    ];
+    for (other, why) in cases {
+        let url = server_without_times(other);
+        let run = profile(&url, &["--request-count", "2"]).succeeded();
+        let found = breakdown(&run);
+        let reason = found["reason"].as_str().unwrap_or_else(|| panic!("{other}: {found}"));
+        assert!(reason.starts_with(&format!("{url}/metrics {why}")), "{reason}");
+        assert!(reason.contains("--server-metrics"), "{reason}");
+        assert_eq!(found["is_unreported"], true);
+        let console = run.text("profile_export_console.txt");
+        assert!(console.contains(&format!("No time breakdown: {url}/metrics")), "{console}");
+
+        let run = profile(&url, &["--request-count", "2", "--no-server-metrics"]).succeeded();
+        assert_eq!(run.summary().get("time_breakdown"), None);
+        assert!(!run.text("profile_export_console.txt").contains("ime breakdown"));
+    }
 }

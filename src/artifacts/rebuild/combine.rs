@@ -133,9 +133,12 @@ pub fn combine(
         shards: Some(combination),
     };
     let mut report = gathered.report(run, outcome, server_metrics, &mut notes);
+    let asked = report.server_metrics.as_ref().map(|found| &found.report.summary);
+    let asked = asked.map_or(&[][..], |summary| &summary.endpoints_configured);
     report.outcome.time_breakdown = time_breakdown(
         report.run.shard,
         &report.results,
+        asked,
         report.server_metrics.as_ref(),
         report.outcome.client_health.as_ref(),
     );

@@ -58,7 +58,8 @@ impl Run<'_> {
                 format!("{failed} of {all} requests failed; latencies are those of the others."),
             );
         }
-        if let Some(TimeBreakdown::None { reason }) = &outcome.time_breakdown {
+        if let Some(TimeBreakdown::None { reason, is_unreported: false }) = &outcome.time_breakdown
+        {
             add(
                 Level::Doubtful,
                 format!("The latencies are not divided by the server's times: {reason}."),

@@ -154,7 +154,19 @@ fn of_dynamo(spans: &[ServerSpan], told: &ServerTiming) -> Option<Found> {
     let whole = Some(duration(request));
     let family = dynamo::FAMILY.name;
     if told.family == family && told.has_times() {
-        return Some(Found { family, stages: told.stages, first_token, whole });
+        let prefilled = told.stages.front_end.zip(told.stages.queue_and_prefill);
+        let prefilled = prefilled.map(|(before, prefill)| before + prefill);
+        let parts = rest(first_token, prefilled).zip(rest(whole, first_token));
+        let stages = match parts.filter(|_| told.stages.kv_transfer_and_decode.is_some()) {
+            None => told.stages,
+            Some((transfer, decode)) => Stages {
+                kv_transfer: Some(transfer),
+                decode: Some(decode),
+                kv_transfer_and_decode: None,
+                ..told.stages
+            },
+        };
+        return Some(Found { family, stages, first_token, whole });
     }
     let is_route = |span: &&ServerSpan| span.name.ends_with("router.route_request");
     let mut routes = spans.iter().filter(is_route).filter(|span| span.parent == request.id);

@@ -99,6 +99,28 @@ fn spans_of_dynamo_have_the_true_time_to_first_token() {
     assert!((0.0..10e6).contains(&front_end), "{front_end}");
 }
 
+/// The same request with what its response says: 24.662172 ms until prefill has ended, and no estimate
+/// of the transfer.
+#[test]
+fn spans_of_dynamo_divide_the_transfer_from_decode() {
+    let nvext = json!({"timing": {
+        "prefill_wait_time_ms": 3.853083, "prefill_time_ms": 20.809089, "ttft_ms": 24.662172,
+        "total_time_ms": 164.877758, "kv_transfer_estimated_latency_ms": 0.0,
+    }});
+    let mut timing = ServerTiming::default();
+    dynamo::timing(&nvext, &mut timing);
+    assert!(near(timing.stages.kv_transfer_and_decode, 140.215_586), "{timing:?}");
+    let spans: Vec<_> = recorded("dynamo_disagg.jsonl").into_iter().map(|it| it.1).collect();
+    timing.spans(&spans);
+    let Stages { front_end, queue_and_prefill, kv_transfer, decode, .. } = timing.stages;
+    assert!(near(front_end, 3.853_083) && near(queue_and_prefill, 20.809_089));
+    // 135.79 less 24.662172, and 165.660677 less 135.79.
+    assert!(near(kv_transfer, 111.127_828) && near(decode, 29.870_677), "{timing:?}");
+    assert_eq!(timing.stages.kv_transfer_and_decode, None);
+    let sum: f64 = timing.stages.all().into_iter().flatten().sum();
+    assert!(near(Some(sum), 165.660_677) && near(timing.whole, 165.660_677));
+}
+
 #[test]
 fn dynamo_with_one_worker_has_queue_and_prefill_together() {
     let request =
