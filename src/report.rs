@@ -13,6 +13,7 @@ mod requests;
 mod run;
 mod sample;
 mod server;
+mod stages;
 mod theme;
 mod timeline;
 mod trace;

@@ -154,7 +154,14 @@ def check_time_breakdown(data, summary):
     """Compares the parts of the latencies with those of the summary."""
     tables = {table["title"]: table for part in data["sections"] for table in part["tables"]}
     shown = tables.get("Where the time went", {"rows": []})["rows"]
-    titles = {"server": "Server, undivided", "front_end": "Front end"}
+    titles = {
+        "server": "Server, undivided",
+        "front_end": "Front end",
+        "queue_and_prefill": "Queue + prefill",
+        "kv_transfer": "KV transfer",
+        "prefill_and_decode": "Prefill + decode",
+        "kv_transfer_and_decode": "KV transfer + decode",
+    }
     wanted = []
     for divided in summary.get("time_breakdown", {}).get("metrics", []):
         for part in divided["parts"]:
@@ -166,6 +173,60 @@ def check_time_breakdown(data, summary):
         name = f"time breakdown: {want[0]}, {want[1]}"
         for column, value in zip(row, want):
             expect(column, value, name)
+
+
+STAGES = {
+    "http_req_connection_overhead": "Connection",
+    "http_req_sending": "Sending",
+    "server_front_end_time": "Front end",
+    "server_queue_time": "Queue",
+    "server_prefill_time": "Prefill",
+    "server_queue_and_prefill_time": "Queue + prefill",
+    "server_kv_transfer_time": "KV transfer",
+    "server_decode_time": "Decode",
+    "server_prefill_and_decode_time": "Prefill + decode",
+    "server_kv_transfer_and_decode_time": "KV transfer + decode",
+}
+RESTS = {
+    "time_to_first_token": (7, "server_unattributed_time_to_first_token"),
+    "request_latency": (10, "server_unattributed_time"),
+}
+
+
+def check_stages(data, charts, rows):
+    """The stages of the slowest requests, and their means over time."""
+    divided = [row for row in rows if row.get("server_unattributed_time") is not None]
+    slowest = charts.get("slowest_requests_by_stage")
+    if not divided:
+        expect(slowest is None, True, "stages of a run without any")
+        return
+    succeeded = sorted((row for row in rows if not row["failed"]), key=lambda row: -row["duration"])
+    for rank, row in enumerate(succeeded[:20]):
+        ident = data["requests"]["rows"][slowest["series"][0]["requests"][rank]][0]
+        shown = {series["name"]: series["points"][rank][1] for series in slowest["series"]}
+        row = next(row for row in rows if row["x_request_id"] == ident)
+        wanted = {title: row.get(tag) for tag, title in STAGES.items()}
+        wanted["Unattributed"] = row.get("server_unattributed_time")
+        if wanted["Unattributed"] is None:
+            wanted = {"Undivided": row["request_latency"]}
+        for name, value in shown.items():
+            expect(value, wanted.get(name), f"{ident}: {name}")
+        total = sum(value for value in shown.values() if value is not None)
+        expect(total, row["request_latency"], f"{ident}: sum of stages")
+    for latency, (count, rest) in RESTS.items():
+        chart = charts.get(f"{latency}_stages_over_time")
+        inside = [row for row in rows if row.get(rest) is not None]
+        expect(chart is not None, bool(inside), f"{latency}: stages over time")
+        if chart is None:
+            continue
+        tags = dict(list(STAGES.items())[:count]) | {rest: "Unattributed"}
+        for series in chart["series"]:
+            tag = next(tag for tag, title in tags.items() if title == series["name"])
+            length = (series["points"][1][0] - series["points"][0][0]) if len(series["points"]) > 1 else 1e9
+            for time, value in series["points"]:
+                of = [row for row in inside if int(row["start"] / 1e3 / length) == round(time / length)]
+                mean = numpy.mean([row.get(tag) or 0.0 for row in of]) if of else None
+                expect(value, mean, f"{latency}: {series['name']} at {time} s")
 
 
 def check_error_bounds(data, summary):
@@ -206,6 +267,7 @@ def main():
     check_timelines(charts, rows)
     check_requests(data, charts, rows)
     check_time_breakdown(data, summary)
+    check_stages(data, charts, rows)
     check_error_bounds(data, summary)
     statistics = data["sections"][-1]["tables"][0]
     names = statistics["columns"]

@@ -31,7 +31,41 @@
 
   const isScatter = (chart) => chart.series.every((series) => series.shape === "points");
 
+  const isStack = (chart) => chart.series.every((series) => series.shape === "stack");
+
+  // The heights of the columns of a series on those below it, with the end of the last column.
+  function stacked(chart, at) {
+    const points = chart.series[at].points.map(([x], row) => {
+      const values = chart.series.slice(0, at + 1).map((series) => series.points[row][1]);
+      return [x, values.every((value) => value === null) ? null : values.reduce((sum, value) => sum + (value || 0), 0)];
+    });
+    const [last, before] = [points[points.length - 1], points[points.length - 2]];
+    if (last) points.push([before ? 2 * last[0] - before[0] : last[0] + 1, last[1]]);
+    return points;
+  }
+
+  // The values of all series at a column, and their sum.
+  function stackTooltip(chart, found) {
+    const box = element("div", { className: "tip" });
+    const items = Array.isArray(found) ? found : [found];
+    if (items.length === 0) return box;
+    const at = Math.min(items[0].dataIndex, chart.series[0].points.length - 1);
+    const labels = chart.series[0].labels;
+    const x = chart.series[0].points[at][0];
+    box.append(element("div", { textContent: labels ? labels[at] : `${chart.x.title}: ${short(x)} ${chart.x.unit}` }));
+    let total = 0;
+    for (const series of chart.series) {
+      const value = series.points[at][1];
+      if (value === null) continue;
+      total += value;
+      box.append(element("div", { textContent: `${series.name}: ${short(value)} ${chart.y.unit}` }));
+    }
+    box.append(element("div", { textContent: `Sum: ${short(total)} ${chart.y.unit}` }));
+    return box;
+  }
+
   function tooltip(chart, found) {
+    if (isStack(chart)) return stackTooltip(chart, found);
     const items = (Array.isArray(found) ? found : [found]).filter((item) => item.value && item.value[1] !== null);
     const box = element("div", { className: "tip" });
     if (items.length === 0) return box;
@@ -60,6 +94,20 @@
     if (series.shape === "points") {
       const size = series.points.length > 2000 ? 4 : 7;
       return { ...common, type: "scatter", symbolSize: size, itemStyle: { color: tint, opacity: 0.7 } };
+    }
+    if (series.shape === "stack") {
+      if (!chart.is_timeline) return { ...common, type: "bar", stack: "all", data: series.points.map(([, y]) => y) };
+      return {
+        ...common,
+        type: "line",
+        step: "end",
+        data: stacked(chart, at),
+        lineStyle: { width: 0 },
+        areaStyle: { color: tint, opacity: 1 },
+        showSymbol: false,
+        // A column hides the parts of the next ones that are behind it.
+        z: 2 + chart.series.length - at,
+      };
     }
     const isFew = series.points.length < 60;
     return {
@@ -107,19 +155,29 @@
     const series = chart.series.map((series, at) => seriesOption(chart, series, at));
     if (series.length > 0) series[0].markLine = markLine(chart);
     const scatter = isScatter(chart);
-    const x = axisOption(chart.x, 28);
-    const y = axisOption(chart.y, 58);
+    let x = axisOption(chart.x, 28);
+    let y = axisOption(chart.y, 58);
     // Areas and steps are compared by their height.
     y.scale = chart.series.every((series) => series.shape === "line" || series.shape === "points");
     if (chart.is_timeline) {
       Object.assign(x, { min: 0, max: lastTime || 1, scale: false });
       // The end of the run is not a round number.
       x.axisLabel.showMaxLabel = false;
+    } else if (isStack(chart)) {
+      // Each bar is named, so they are horizontal.
+      x = { ...axisOption(chart.y, 28), scale: false };
+      y = {
+        type: "category",
+        inverse: true,
+        data: chart.series[0].labels,
+        axisLabel: { color: css("--text"), width: 170, overflow: "truncate", interval: 0, fontSize: 10 },
+        axisLine: { lineStyle: { color: css("--line") } },
+      };
     }
     return {
       backgroundColor: css("--panel"),
       textStyle: { fontFamily: "inherit" },
-      grid: { left: 78, right: 18, top: 34, bottom: 48 },
+      grid: { left: isStack(chart) && !chart.is_timeline ? 184 : 78, right: 18, top: 34, bottom: 48 },
       legend: {
         type: "scroll",
         top: 4,
@@ -143,7 +201,7 @@
         backgroundColor: css("--panel"),
         borderColor: css("--line"),
         textStyle: { color: css("--text"), fontSize: 12 },
-        axisPointer: { type: scatter ? "none" : "line", snap: true },
+        axisPointer: { type: scatter ? "none" : isStack(chart) && !chart.is_timeline ? "shadow" : "line", snap: true },
         formatter: (found) => tooltip(chart, found),
       },
       xAxis: x,
@@ -195,7 +253,7 @@
     place.dataset.name = chart.name;
     drawn.push({ place, chart, option: () => chartOption(chart), instance: null });
     nearby.observe(place);
-    const figure = element("figure", { className: chart.is_timeline ? "wide" : "" });
+    const figure = element("figure", { className: chart.is_timeline ? "wide" : isStack(chart) ? "wide bars" : "" });
     figure.append(element("figcaption", {}, element("b", { textContent: chart.title })));
     figure.append(place);
     if (chart.note) figure.append(element("p", { className: "note", textContent: `${chart.note}.` }));

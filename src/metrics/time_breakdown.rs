@@ -1,9 +1,13 @@
 //! Mean latencies as sums of parts, each of which is a stage of a request.
 
+mod growth;
+
 use serde::{Deserialize, Serialize};
 
 use super::metric::MetricResult;
 use super::tag::{self, MetricTag};
+
+pub(crate) use growth::Growth;
 
 /// The client's mean latencies by the server's times, or why they are not divided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,6 +116,12 @@ impl Stage {
         (!matches!(stage, Self::Connection | Self::Sending)).then_some(stage)
     }
 
+    /// Returns its name for people, as within a sentence.
+    pub(crate) fn title_within(self) -> String {
+        let title = self.title();
+        if title.starts_with("KV") { title.to_owned() } else { title.to_lowercase() }
+    }
+
     /// Returns its name for people.
     pub(crate) const fn title(self) -> &'static str {
         match self {
@@ -145,6 +155,18 @@ const STAGES: [(Stage, MetricTag); 10] = [
     (Stage::KvTransferAndDecode, tag::SERVER_KV_TRANSFER_AND_DECODE_TIME),
 ];
 
+/// The latencies that stages divide.
+pub(crate) const DIVIDED: [MetricTag; 2] = [tag::TIME_TO_FIRST_TOKEN, tag::REQUEST_LATENCY];
+
+/// Returns the metrics of requests that add up to the metric `latency`, in order of time; the rest
+/// is last. None if stages do not divide it.
+pub(crate) fn parts(latency: MetricTag) -> impl Iterator<Item = (Stage, MetricTag)> {
+    let found = LATENCIES.into_iter().filter(move |(own, ..)| *own == latency);
+    found.flat_map(|(_, stages, rest)| {
+        STAGES.into_iter().take(stages).chain([(Stage::Unattributed, rest)])
+    })
+}
+
 /// The latencies that stages divide, the number of [`STAGES`] in each, and the rest.
 const LATENCIES: [(MetricTag, usize, MetricTag); 2] = [
     (tag::TIME_TO_FIRST_TOKEN, 7, tag::SERVER_UNATTRIBUTED_TIME_TO_FIRST_TOKEN),
@@ -161,19 +183,22 @@ impl Division {
             Some((result.stats.distribution?.count, result.stats.avg))
         };
         let (request_count, _) = mean(tag::REQUEST_LATENCY)?;
-        let divided = |(metric, stages, rest): (MetricTag, usize, MetricTag)| {
+        // The server may have the request before the client knows that it was sent.
+        let sending_ms = mean(tag::HTTP_REQ_SENDING).map_or(0.0, |(_, mean_ms)| mean_ms);
+        let divided = |metric: MetricTag| {
             let (_, mean_ms) = mean(metric).filter(|(count, _)| *count == request_count)?;
-            let stages = STAGES.into_iter().take(stages);
-            let stages = stages.filter_map(|(stage, tag)| Some((stage, mean(tag)?, 1e-6)));
-            // The server may have the request before the client knows that it was sent.
-            let sending_ms = mean(tag::HTTP_REQ_SENDING).map_or(0.0, |(_, mean_ms)| mean_ms);
-            let rest = (Stage::Unattributed, mean(rest)?, arrival_error_ms + sending_ms);
-            let parts = stages.chain([rest]).map(|(stage, (count, mean_ms), bound_ms)| {
+            let known = parts(metric).filter_map(|(stage, tag)| Some((stage, mean(tag)?)));
+            let parts = known.map(|(stage, (count, mean_ms))| {
+                let is_rest = stage == Stage::Unattributed;
+                let bound_ms = if is_rest { arrival_error_ms + sending_ms } else { 1e-6 };
                 (count == request_count).then_some(Part { stage, mean_ms, bound_ms })
             });
-            Some(Divided { metric, mean_ms, parts: parts.collect::<Option<_>>()? })
+            let parts: Vec<Part> = parts.collect::<Option<_>>()?;
+            // Without the rest, they do not add up.
+            let is_whole = parts.last().is_some_and(|last| last.stage == Stage::Unattributed);
+            is_whole.then_some(Divided { metric, mean_ms, parts })
         };
-        let metrics: Vec<Divided> = LATENCIES.into_iter().filter_map(divided).collect();
+        let metrics: Vec<Divided> = DIVIDED.into_iter().filter_map(divided).collect();
         (!metrics.is_empty()).then_some(Self { request_count, metrics })
     }
 

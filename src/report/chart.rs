@@ -55,6 +55,8 @@ pub(crate) enum Shape {
     Steps,
     /// Steps, with the area below filled.
     Area,
+    /// Columns, each on top of that of the series before, as wide as the distance to the next point.
+    Stack,
     /// Points.
     Points,
 }

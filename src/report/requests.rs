@@ -210,7 +210,7 @@ fn to_micros(ms: f64) -> f64 {
 }
 
 /// Converts nanoseconds to milliseconds as the files do.
-fn millis(nanos: i128) -> f64 {
+pub(super) fn millis(nanos: i128) -> f64 {
     let whole = |nanos: i128| Nanos(u64::try_from(nanos).unwrap_or(0)).as_millis();
     if nanos < 0 { -whole(-nanos) } else { whole(nanos) }
 }

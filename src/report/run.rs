@@ -6,7 +6,9 @@ mod gpus;
 mod notices;
 mod shown;
 mod speculation;
+mod stages;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use parquet::errors::ParquetError;
@@ -15,6 +17,7 @@ use super::document::{Document, Section};
 use super::plot::Charts;
 use super::requests::{Request, Requests};
 use super::sample::Sample;
+use super::stages::Stages;
 use super::timeline::Intervals;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::tag::{self, MetricTag};
@@ -37,6 +40,7 @@ pub(super) struct Run<'a> {
     requests: Requests,
     sample: Sample,
     intervals: Intervals,
+    stages: Stages,
 }
 
 impl<'a> Run<'a> {
@@ -49,7 +53,16 @@ impl<'a> Run<'a> {
         };
         let sample = Sample::of(&requests);
         let end = requests.iter().map(|request| request.end()).fold(0.0, f64::max);
-        Ok(Self { report, table, requests, sample, intervals: Intervals::until(end) })
+        let intervals = Intervals::until(end);
+        let mut run =
+            Self { report, table, requests, sample, intervals, stages: Stages::default() };
+        // Most servers do not report any.
+        if run.result(tag::SERVER_UNATTRIBUTED_TIME).is_some() && table.exists() {
+            let slowest = run.sample.slowest.iter().filter_map(|at| run.sample.shown.get(at));
+            let rows: BTreeSet<u64> = slowest.map(|request| request.row).collect();
+            run.stages = Stages::read(table, report.outcome.start_wall_ns, intervals, &rows)?;
+        }
+        Ok(run)
     }
 
     /// Returns the page.
@@ -63,6 +76,12 @@ impl<'a> Run<'a> {
                 "All charts share the time axis. A value is drawn from the start of its interval.",
                 self.timelines(),
             ),
+            Section::new(
+                "Stages",
+                "The time of each request by stage, as its server reports it.",
+                self.stages(),
+            )
+            .with(self.stage_tables()),
             Section::new("Server", "What the server reports about itself.", self.server())
                 .with(self.time_breakdown().into_iter().chain(self.speculation()).collect()),
             Section::new("GPUs", "", vec![]).with(self.gpus().into_iter().collect()),
@@ -86,6 +105,7 @@ impl<'a> Run<'a> {
         let charts = [
             self.latencies(),
             self.timelines(),
+            self.stages(),
             self.server(),
             self.scatters(),
             self.first_tokens(),

@@ -39,12 +39,18 @@ impl Intervals {
         format!("{} s", self.length / 1e3)
     }
 
-    fn at(self, ms: f64) -> usize {
+    /// Returns the index of the interval of a time in milliseconds.
+    pub(super) fn at(self, ms: f64) -> usize {
         ((ms / self.length).max(0.0) as usize).min(self.count - 1)
     }
 
+    /// Returns something for each interval.
+    pub(super) fn each<T>(self, new: impl Fn() -> T) -> Vec<T> {
+        std::iter::repeat_with(new).take(self.count).collect()
+    }
+
     /// Returns the value of each interval at its start, in seconds.
-    fn points(self, values: impl Iterator<Item = Option<f64>>) -> Vec<Point> {
+    pub(super) fn points(self, values: impl Iterator<Item = Option<f64>>) -> Vec<Point> {
         let start = |at: usize| at as f64 * self.length / 1e3;
         values.enumerate().map(|(at, y)| Point { x: start(at), y }).collect()
     }

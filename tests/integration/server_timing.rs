@@ -185,6 +185,47 @@ fn stages_are_one_histogram_over_otlp() {
     }
 }
 
+/// The page has the stages of the slowest requests and their means over time, and so has the page that
+/// is written from the records.
+#[test]
+fn the_page_divides_requests_by_stage() {
+    let server = server(TimingForm::DynamoSeparate, &["requests=2:status=500"]);
+    let mut run = profile(&server.url(), &[&FLAGS[..], &["--html"]].concat()).succeeded();
+    let page = |run: &Run| -> Value {
+        let text = run.text("report.html");
+        let start = text.split_once("id=\"data\">").unwrap().1;
+        serde_json::from_str(start.split_once("</script>").unwrap().0).unwrap()
+    };
+    let section = |page: &Value| -> Value {
+        let sections = page["sections"].as_array().unwrap();
+        sections.iter().find(|section| section["title"] == "Stages").unwrap().clone()
+    };
+    let before = section(&page(&run));
+    let names: Vec<_> = before["charts"].as_array().unwrap().iter().map(|of| &of["name"]).collect();
+    assert_eq!(
+        names,
+        [
+            "time_to_first_token_stages_over_time",
+            "request_latency_stages_over_time",
+            "slowest_requests_by_stage",
+        ]
+    );
+    let slowest = &before["charts"][2]["series"];
+    let value = |name: &str, at: usize| {
+        let series = slowest.as_array().unwrap().iter().find(|of| of["name"] == name);
+        series.unwrap()["points"][at][1].as_f64().unwrap()
+    };
+    // The failed request is not among the slowest.
+    assert_eq!(slowest[0]["points"].as_array().unwrap().len(), 5);
+    assert!((value("Queue + prefill", 4) - 110.0).abs() < 1e-3, "{slowest}");
+    assert!((value("KV transfer", 0) - 15.0).abs() < 1e-3, "{slowest}");
+    run_python("tests/read_report.py", run.directory.path());
+    let again = aiperf(&["report", "--overwrite", "--html"]).arg(run.directory.path()).output();
+    run.output = again.unwrap();
+    let run = run.succeeded();
+    assert_eq!(section(&page(&run)), before);
+}
+
 #[test]
 fn a_gate_limits_a_stage() {
     let server = server(TimingForm::Vllm, &[]);

@@ -3,7 +3,7 @@
 use super::font::Font;
 use super::scale::{Ends, Scale};
 use super::scene::{Anchor, HALO, Item, Line, Part, Place, Scene, Text};
-use crate::report::chart::{Axis, Chart, Series, Shape, Tone, rounded};
+use crate::report::chart::{Axis, Chart, Point, Series, Shape, Tone, rounded};
 use crate::report::theme::{Colour, Theme};
 
 const WIDTH: f64 = 1200.0;
@@ -60,6 +60,7 @@ struct Drawing<'a> {
 
 /// Returns the picture of `chart`. The time of a run is shown until `end`, in seconds.
 pub(super) fn draw(chart: &Chart, end: f64, style: &Style<'_>) -> Scene {
+    let chart = &stacked(chart);
     let mut parts = Vec::new();
     let (heading, below) = heading(chart, style);
     parts.push(heading);
@@ -75,7 +76,8 @@ pub(super) fn draw(chart: &Chart, end: f64, style: &Style<'_>) -> Scene {
     let end = chart.is_timeline.then_some(end);
     let x = drawn.map(|point| point.x).chain(marked).chain(end);
     let bottom = HEIGHT - MARGIN - (SMALL + TEXT + SMALL) * LEADING - 8.0;
-    let has_area = chart.series.iter().any(|series| series.shape == Shape::Area);
+    let has_area =
+        chart.series.iter().any(|series| matches!(series.shape, Shape::Area | Shape::Stack));
     let y_ends = if has_area { Ends::FromZero } else { Ends::Near };
     let y_count = ((bottom - top) / TICK_HEIGHT) as usize;
     let y = Scale::of(points().filter_map(|point| point.y), y_ends, y_count);
@@ -87,7 +89,11 @@ pub(super) fn draw(chart: &Chart, end: f64, style: &Style<'_>) -> Scene {
     let drawing = Drawing { style, chart, x, y, frame };
     parts.push(drawing.x_axis());
     parts.push(drawing.y_axis());
-    parts.extend(chart.series.iter().enumerate().map(|(at, series)| drawing.series(at, series)));
+    // A column hides the parts of the next ones that are behind it.
+    let (stacks, others): (Vec<_>, Vec<_>) =
+        chart.series.iter().enumerate().partition(|(_, series)| series.shape == Shape::Stack);
+    let in_order = stacks.into_iter().rev().chain(others);
+    parts.extend(in_order.map(|(at, series)| drawing.series(at, series)));
     parts.extend(drawing.marks());
     parts.extend(drawing.labels());
     parts.push(subject(style));
@@ -146,10 +152,10 @@ fn legend(chart: &Chart, style: &Style<'_>, below: f64) -> (Part, f64) {
             Shape::Line | Shape::Steps => {
                 part.line(vec![(start, middle), (end, middle)], colour, 3.0);
             }
-            Shape::Area => part.items.push(Item::Area {
+            Shape::Area | Shape::Stack => part.items.push(Item::Area {
                 places: vec![(start, y - 11.0), (end, y - 11.0), (end, y), (start, y)],
                 colour,
-                opacity: 0.6,
+                opacity: if series.shape == Shape::Stack { 1.0 } else { 0.6 },
             }),
         }
         part.items.push(text(name, (x + SIGN + 6.0, y), TEXT, style.theme.text));
@@ -243,18 +249,20 @@ impl Drawing<'_> {
         for piece in &pieces {
             let corners = match series.shape {
                 Shape::Line | Shape::Points => piece.clone(),
-                Shape::Steps | Shape::Area => steps(piece),
+                Shape::Steps | Shape::Area | Shape::Stack => steps(piece),
             };
             let places: Vec<Place> = corners.into_iter().map(place).collect();
-            if let (Shape::Area, Some(first), Some(last)) =
+            if let (Shape::Area | Shape::Stack, Some(first), Some(last)) =
                 (series.shape, places.first(), places.last())
             {
+                let opacity = if series.shape == Shape::Stack { 1.0 } else { 0.35 };
                 let ground = self.at_y(0.0_f64.clamp(self.y.low, self.y.high));
                 let close = [(last.0, ground), (first.0, ground)];
                 let area = places.iter().copied().chain(close).collect();
-                part.items.push(Item::Area { places: area, colour, opacity: 0.35 });
+                part.items.push(Item::Area { places: area, colour, opacity });
             }
-            if places.len() > 1 {
+            // A column of no height is not seen.
+            if places.len() > 1 && series.shape != Shape::Stack {
                 part.line(places, colour, 2.0);
             }
         }
@@ -455,10 +463,34 @@ fn side_by_side(labels: &[(f64, f64)], left: f64, right: f64) -> Vec<f64> {
     groups.iter().flat_map(placed).collect()
 }
 
+/// Returns the chart with the height of each column as the sum of those below it, and with the ends of
+/// the last columns.
+fn stacked(chart: &Chart) -> Chart {
+    let mut chart = chart.clone();
+    let mut below: Vec<Option<f64>> = Vec::new();
+    for series in chart.series.iter_mut().filter(|series| series.shape == Shape::Stack) {
+        below.resize(series.points.len().max(below.len()), None);
+        for (point, below) in series.points.iter_mut().zip(&mut below) {
+            point.y = match (*below, point.y) {
+                (Some(below), own) => Some(below + own.unwrap_or(0.0)),
+                (None, own) => own,
+            };
+            *below = point.y;
+        }
+        if let [.., before, last] = series.points[..] {
+            series.points.push(Point { x: 2.0 * last.x - before.x, y: last.y });
+        } else if let [only] = series.points[..] {
+            series.points.push(Point { x: only.x + 1.0, y: only.y });
+        }
+        series.labels.clear();
+    }
+    chart
+}
+
 /// Returns the runs of consecutive points that have a value. Steps end where the next value is
 /// missing.
 fn pieces(series: &Series) -> Vec<Vec<(f64, f64)>> {
-    let is_stepped = matches!(series.shape, Shape::Steps | Shape::Area);
+    let is_stepped = matches!(series.shape, Shape::Steps | Shape::Area | Shape::Stack);
     let mut pieces = Vec::new();
     let mut piece: Vec<(f64, f64)> = Vec::new();
     for point in &series.points {
@@ -513,7 +545,6 @@ fn line_of_text(text: String, at: Place, size: f64, colour: Colour) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::chart::Point;
 
     #[test]
     fn labels_are_side_by_side() {
@@ -541,6 +572,37 @@ mod tests {
         ] {
             assert_eq!(room.is_crossed(&line), is_crossed, "{line:?}");
         }
+    }
+
+    #[test]
+    fn columns_are_stacked() {
+        let points = |values: [Option<f64>; 3]| {
+            (0..).zip(values).map(|(at, y)| Point { x: f64::from(at) * 2.0, y }).collect()
+        };
+        let series = |values| Series::new("", Shape::Stack, points(values));
+        let lower = series([Some(1.0), None, Some(-1.0)]);
+        let upper = series([Some(2.0), None, None]);
+        let axis = || Axis::new("", "");
+        let chart = Chart {
+            name: String::new(),
+            title: String::new(),
+            note: String::new(),
+            x: axis(),
+            y: axis(),
+            series: vec![lower, upper],
+            marks: Vec::new(),
+            is_timeline: false,
+        };
+        let drawn = stacked(&chart);
+        let values = |at: usize| {
+            let points = drawn.series[at].points.iter();
+            points.map(|point| (point.x, point.y)).collect::<Vec<_>>()
+        };
+        let end = |y| (6.0, Some(y));
+        let lower = [(0.0, Some(1.0)), (2.0, None), (4.0, Some(-1.0)), end(-1.0)];
+        assert_eq!(values(0), lower);
+        let upper = [(0.0, Some(3.0)), (2.0, None), (4.0, Some(-1.0)), end(-1.0)];
+        assert_eq!(values(1), upper);
     }
 
     #[test]

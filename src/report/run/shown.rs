@@ -1,6 +1,6 @@
 //! The requests that the page shows one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use parquet::errors::ParquetError;
 use serde_json::json;
@@ -80,7 +80,7 @@ impl Run<'_> {
     }
 
     pub(super) fn request_tables(&self) -> Vec<Table> {
-        let places: BTreeMap<usize, u32> = self.sample.shown.keys().copied().zip(0..).collect();
+        let places = self.places();
         let table = |title: &str, note: String, list: &[usize]| Table {
             title: title.to_owned(),
             note,
