@@ -110,6 +110,13 @@ fn summary(results: &Results, cells: &[Value]) -> Value {
     if let Some(saturation) = &results.saturation {
         summary["saturation"] = saturated(results, saturation);
     }
+    if let Some(beyond) = results.beyond() {
+        summary["beyond"] = json!({
+            "from": parameters(results, beyond.from),
+            "to": parameters(results, beyond.to),
+            "growth": beyond.growth,
+        });
+    }
     if let Some(limit) = &results.limit {
         let value = |load: Option<Load>| load.map(Load::value);
         summary["limit"] = json!({

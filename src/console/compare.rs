@@ -156,7 +156,10 @@ fn signed(value: f64) -> String {
 }
 
 fn notes(cells: &[Comparison]) -> Vec<String> {
-    let mut notes: Vec<String> = cells.iter().map(intervals).collect();
+    let growth = cells.iter().flat_map(|one| {
+        one.compared.growth.iter().map(|growth| of_cell(one, &growth.sentence("")))
+    });
+    let mut notes: Vec<String> = growth.chain(cells.iter().map(intervals)).collect();
     for comparison in cells {
         let row_note = |row: &Row| {
             let gate = row.gate.as_ref().map(|gate| format!(" ({gate})")).unwrap_or_default();

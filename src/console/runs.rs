@@ -250,6 +250,10 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         }
         let _ = writeln!(text, "{found}\n");
     }
+    if let Some(beyond) = results.beyond() {
+        let sentences: Vec<String> = beyond.sentences().collect();
+        let _ = writeln!(text, "{}\n", sentences.join(" "));
+    }
     if let Some(found) = &results.space {
         let _ = writeln!(text, "{}\n", best_combinations(found));
     }

@@ -11,6 +11,7 @@ use super::gate::{RelativeGate, Subject};
 use crate::metrics::Registry;
 use crate::metrics::metric::{Metric, MetricFlags, Statistic};
 use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::time_breakdown::Growth;
 use crate::statistics::interval::{self, Measured, Scale};
 
 pub(crate) use finding::{Finding, Needed};
@@ -140,9 +141,10 @@ impl Plan {
             let why = obstacle.as_ref().or(of_latencies.as_ref().filter(|_| of_requests));
             measure.row(estimate, errors, self.tolerance_percent, level, why)
         };
-        let rows = measures.into_iter().map(row).collect();
-        let time_breakdown = parts::compare(base, new, level);
-        self.concluded(method, level, obstacle, rows, time_breakdown)
+        let rows: Vec<Row> = measures.into_iter().map(row).collect();
+        let (parts, growth) = (parts::compare(base, new, level), parts::growth(base, new, &rows));
+        let compared = self.concluded(method, level, obstacle, rows);
+        Compared { time_breakdown: parts, growth, ..compared }
     }
 
     /// Returns the measures that have a gate or that one of the runs has.
@@ -170,7 +172,6 @@ impl Plan {
         level: f64,
         obstacle: Option<String>,
         rows: Vec<Row>,
-        time_breakdown: Vec<PartRow>,
     ) -> Compared {
         let has_found = |finding| rows.iter().any(|row| row.decides && row.finding == finding);
         let outcome = if has_found(Finding::Regression) {
@@ -187,7 +188,8 @@ impl Plan {
             tolerance_percent: self.tolerance_percent,
             obstacle,
             rows,
-            time_breakdown,
+            time_breakdown: Vec::new(),
+            growth: Vec::new(),
             outcome,
         }
     }
@@ -235,6 +237,9 @@ pub(crate) struct Compared {
     /// The parts of the mean latencies, which decide nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) time_breakdown: Vec<PartRow>,
+    /// Which parts the differences of mean latencies consist of, as far as these are shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) growth: Vec<Growth>,
     pub(crate) outcome: Conclusion,
 }
 

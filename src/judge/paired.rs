@@ -71,7 +71,7 @@ impl Paired {
             measure.row(estimate, errors, self.plan.tolerance_percent(), level, obstacle.as_ref())
         };
         let rows: Vec<Row> = self.plan.measures_of(trials).into_iter().map(row).collect();
-        let compared = self.plan.concluded(Method::Paired, level, obstacle, rows, Vec::new());
+        let compared = self.plan.concluded(Method::Paired, level, obstacle, rows);
         let decision = self.decision(&compared, pairs.len());
         Look { compared, decision }
     }

@@ -144,6 +144,17 @@ pub(crate) struct DividedRow {
     pub(crate) parts: Vec<PartRow>,
 }
 
+impl DividedRow {
+    /// Returns the means of its parts in milliseconds; `None` if a part is not of all runs, so that
+    /// they do not add up.
+    pub(crate) fn means(&self) -> Option<Vec<(Stage, f64)>> {
+        let mean = |part: &PartRow| {
+            (part.mean_ms.runs == self.mean_ms.runs).then_some((part.stage, part.mean_ms.mean))
+        };
+        self.parts.iter().map(mean).collect()
+    }
+}
+
 /// A part of a mean latency, over runs.
 #[derive(Debug, Clone)]
 pub(crate) struct PartRow {

@@ -13,6 +13,7 @@ use super::limit::{self, Limit};
 use super::search::{self, History};
 use super::{Failure, Filter, Load, Range, RunResult, Trials, Variation, filter, space};
 use crate::metrics::tag;
+use crate::metrics::time_breakdown::{DIVIDED, Growth};
 use crate::metrics::{MetricTag, Verdict};
 use crate::setting::{Named as _, named};
 use crate::units::Nanos;
@@ -305,6 +306,26 @@ pub(crate) struct Results {
     pub(crate) limit: Option<Limit>,
 }
 
+/// How mean latencies grow from one load to the next one that was tried.
+#[derive(Debug)]
+pub(crate) struct Beyond<'a> {
+    pub(crate) from: &'a Cell,
+    pub(crate) to: &'a Cell,
+    /// The latencies that grew, by the stages that servers report.
+    pub(crate) growth: Vec<Growth>,
+}
+
+impl Beyond<'_> {
+    /// States what grew, a sentence for each latency.
+    pub(crate) fn sentences(&self) -> impl Iterator<Item = String> + '_ {
+        let name = |cell: &Cell| {
+            Load::of(&cell.variation.values).map_or_else(String::new, |load| load.to_string())
+        };
+        let between = format!(" from {} to {}", name(self.from), name(self.to));
+        self.growth.iter().map(move |growth| growth.sentence(&between))
+    }
+}
+
 /// A best cell.
 pub(crate) struct Best<'a> {
     pub(crate) cell: &'a Cell,
@@ -403,6 +424,31 @@ impl Results {
         let vendors = [tag::NVIDIA_AVERAGE_GPU_POWER, tag::AMD_AVERAGE_GPU_POWER];
         let watts = vendors.into_iter().filter_map(|tag| cell.value(tag, "avg"));
         watts.reduce(|one, other| one + other)
+    }
+
+    /// Returns what grows beyond the load at which throughput stops growing, or else beyond the highest
+    /// one that meets all conditions; `None` if the sweep varies more than the load, has neither, or
+    /// nothing is known of the stages.
+    pub(crate) fn beyond(&self) -> Option<Beyond<'_>> {
+        let mut cells: Vec<(f64, &Cell)> = (self.cells.iter())
+            .map(|cell| Some((Load::of(&cell.variation.values)?.amount(), cell)))
+            .collect::<Option<_>>()?;
+        cells.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let knee = self.saturation.as_ref().and_then(|found| found.saturated_from);
+        let has_conditions = !self.sweep.filters.is_empty();
+        let is_last = |pair: &&[(f64, &Cell)]| match (knee, pair) {
+            (Some(knee), [(load, _), _]) => load.total_cmp(&knee).is_eq(),
+            (None, [(_, from), (_, to)]) => has_conditions && from.is_feasible && !to.is_feasible,
+            _ => false,
+        };
+        let [(_, from), (_, to)] = *cells.windows(2).rfind(is_last)? else { return None };
+        let growth = |metric| {
+            let parts = |cell: &Cell| cell.divided(metric)?.means();
+            Growth::between(metric, &parts(from)?, &parts(to)?)
+        };
+        let growth = DIVIDED.into_iter().filter_map(growth);
+        let growth: Vec<Growth> = growth.filter(|growth| growth.difference_ms > 0.0).collect();
+        (!growth.is_empty()).then_some(Beyond { from, to, growth })
     }
 
     /// Returns the latency to compare cells by: the time to first token if any cell has it.

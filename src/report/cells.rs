@@ -17,7 +17,7 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::time_breakdown::Stage;
 use crate::metrics::{Registry, Verdict};
 use crate::multi_run::aggregate::{self, DividedRow, Row};
-use crate::multi_run::sweep::{self, Results};
+use crate::multi_run::sweep::{self, Beyond, Results};
 use crate::multi_run::{GroupResults, RunResult, Trials};
 
 /// Maximum number of distributions in a chart.
@@ -55,6 +55,8 @@ pub(crate) struct Comparison {
     facts: Vec<(&'static str, String)>,
     /// What distinguishes the cells.
     axis: Axis,
+    /// Which stages grow beyond the best load; empty if nothing is known.
+    beyond: Vec<String>,
     cells: Vec<Cell>,
 }
 
@@ -93,6 +95,7 @@ impl Comparison {
                 ("Sweep ID", results.sweep_id.to_string()),
             ],
             axis: Axis::new(names.join(", "), ""),
+            beyond: results.beyond().iter().flat_map(Beyond::sentences).collect(),
             cells: results.cells.iter().map(cell).collect(),
         }
     }
@@ -103,6 +106,7 @@ impl Comparison {
             title: format!("{} runs | aiperf", trials.runs.len()),
             facts: vec![("Runs", trials.runs.len().to_string())],
             axis: Axis::new("Run", ""),
+            beyond: Vec::new(),
             cells: Vec::new(),
         };
         for run in &trials.runs {
@@ -119,6 +123,7 @@ impl Comparison {
             title: "Several runs | aiperf".to_owned(),
             facts: Vec::new(),
             axis: Axis::new("Concurrency", ""),
+            beyond: Vec::new(),
             cells: Vec::new(),
         }
     }
@@ -163,6 +168,10 @@ impl Comparison {
 
     /// Returns the page.
     pub(super) fn document(&self) -> Result<Document, ParquetError> {
+        let about_cells: Vec<&str> = ["Means over the successful runs of a cell."]
+            .into_iter()
+            .chain(self.beyond.iter().map(String::as_str))
+            .collect();
         let mut sections = vec![
             Section::new(
                 "Throughput and latency",
@@ -170,7 +179,7 @@ impl Comparison {
                  and better in one.",
                 self.trade_offs(),
             ),
-            Section::new("By cell", "Means over the successful runs of a cell.", self.curves()),
+            Section::new("By cell", about_cells.join(" "), self.curves()),
             Section::new(
                 "Distributions",
                 "Successful requests of all successful runs of a cell.",

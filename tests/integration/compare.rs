@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use aiperf::mock_server::Script;
+use aiperf::mock_server::{MockServer, Script, Timing, TimingForm};
 use aiperf::units::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -18,6 +18,19 @@ use crate::support::run::{aiperf, json_lines, profile_command};
 /// client and its errors, and the times to first token, by times of about `ttft_ms`.
 fn run(directory: &Path, ttft_ms: f64, verdict: &str, extra: &[&str]) {
     let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
+    measure(&server, directory, extra);
+    let mut random = ChaCha8Rng::seed_from_u64(0);
+    replace(directory, verdict, |number, place, record| {
+        if place == 0 {
+            random = ChaCha8Rng::seed_from_u64(u64::from(number));
+        }
+        let noise = random.random_range(-1.0..1.0) + f64::from(number) / 10.0;
+        record["metrics"]["time_to_first_token"]["value"] = (ttft_ms + noise).into();
+    });
+}
+
+/// Runs 60 requests.
+fn measure(server: &MockServer, directory: &Path, extra: &[&str]) {
     let flags = ["--request-count", "60", "--no-server-metrics"];
     let mut command = profile_command(&server.url(), directory, &flags);
     if !extra.contains(&"--concurrency") {
@@ -25,6 +38,11 @@ fn run(directory: &Path, ttft_ms: f64, verdict: &str, extra: &[&str]) {
     }
     let output = command.args(extra).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Replaces the verdict on the client and its errors in all runs in `directory`, and `change`s each
+/// record, given the number of the run and the place of the record by start.
+fn replace(directory: &Path, verdict: &str, mut change: impl FnMut(u32, usize, &mut Value)) {
     for (number, run) in (0_u32..).zip(runs_in(directory)) {
         let path = run.join("run_manifest.json");
         let mut manifest: Value =
@@ -34,10 +52,8 @@ fn run(directory: &Path, ttft_ms: f64, verdict: &str, extra: &[&str]) {
         let path = run.join("profile_export.jsonl");
         let mut records = json_lines(&path);
         records.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
-        let mut random = ChaCha8Rng::seed_from_u64(u64::from(number));
-        for record in &mut records {
-            let noise = random.random_range(-1.0..1.0) + f64::from(number) / 10.0;
-            record["metrics"]["time_to_first_token"]["value"] = (ttft_ms + noise).into();
+        for (place, record) in records.iter_mut().enumerate() {
+            change(number, place, record);
             // A client that was never late: its errors depend on the speed of the machine too.
             let metadata = record["metadata"].as_object_mut().unwrap();
             for name in ["late_ns", "send_delay_ns"] {
@@ -72,6 +88,42 @@ fn json(output: &Output) -> Vec<Value> {
         panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
     });
     document["comparisons"].as_array().unwrap().clone()
+}
+
+/// The mean queue and the mean time to first token grow by 30 ms.
+#[test]
+fn a_comparison_names_the_stage_that_grew() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    for (name, queue) in [("before", 20.0), ("after", 50.0)] {
+        let timing = Timing { queue: Nanos::from_millis(queue), ..Timing::of(TimingForm::Vllm) };
+        let server = mock(Script {
+            ttft: Nanos::from_millis(queue + 10.0),
+            timing: Some(timing),
+            ..Script::default()
+        });
+        measure(&server, &place(name), &["--concurrency", "4"]);
+        replace(&place(name), "valid", |_, _, _| {});
+    }
+    let output = compare(&place("before"), &[&place("after")], &["--format", "json"]);
+    let growth = &json(&output)[0]["growth"];
+    for (at, metric) in ["time_to_first_token", "request_latency"].into_iter().enumerate() {
+        let found = &growth[at];
+        assert_eq!(found["metric"], metric, "{growth}");
+        let parts = found["parts"].as_array().unwrap();
+        assert_eq!(parts[0]["stage"], "queue", "{growth}");
+        let of = |part: &Value| part["difference_ms"].as_f64().unwrap();
+        assert!((of(&parts[0]) - 30.0).abs() < 1e-3, "{growth}");
+        assert!((parts.iter().map(of).sum::<f64>() - of(found)).abs() < 1e-9, "{growth}");
+    }
+    for format in ["table", "markdown"] {
+        let output = compare(&place("before"), &[&place("after")], &["--format", format]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("Mean time to first token grew by"), "{text}");
+        assert!(text.contains(": queue +30.0"), "{text}");
+    }
+    let same = compare(&place("before"), &[&place("before")], &["--format", "json"]);
+    assert_eq!(json(&same)[0].get("growth"), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::{Config, MockServer, Script, Timing, TimingForm};
 use aiperf::units::Nanos;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -105,6 +105,7 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
     let server = mock(Script {
         ttft: Nanos::from_seconds(seconds),
         max_concurrent: Some(slots),
+        timing: Some(Timing::of(TimingForm::Vllm)),
         ..Script::default()
     });
     let directory = tempfile::tempdir().unwrap();
@@ -146,6 +147,12 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
     let loads: Vec<u64> =
         cells.iter().filter_map(|cell| cell["parameters"]["concurrency"].as_u64()).collect();
     assert!(loads.is_sorted() && loads.starts_with(&[1, 2]), "{loads:?}");
+    // Beyond the knee, requests wait for a slot.
+    let beyond = &found["beyond"];
+    assert_eq!(beyond["from"]["concurrency"], found["saturation"]["saturated_from"], "{beyond}");
+    let first = &beyond["growth"][0]["parts"][0];
+    assert_eq!(first["stage"], "queue", "{beyond}");
+    assert!(stdout.contains("ms from concurrency"), "{stdout}");
     run_python("tests/check_saturation.py", directory);
     run_python("tests/check_sweep.py", directory);
     fs::remove_dir_all(&place).unwrap();

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::{MIN_TRIALS, Side};
-use crate::metrics::tag::{self, MetricTag};
-use crate::metrics::time_breakdown::{Divided, Part, Stage};
+use super::{Finding, MIN_TRIALS, Row, Side};
+use crate::metrics::tag::MetricTag;
+use crate::metrics::time_breakdown::{DIVIDED, Divided, Growth, Part, Stage};
 use crate::statistics::interval::{self, Measured, Scale};
 use crate::statistics::percentile::exact_sum;
 
@@ -31,7 +31,7 @@ pub(crate) struct PartRow {
 /// Returns the parts that either side has, with intervals at the confidence `level`.
 pub(super) fn compare(base: &Side, new: &Side, level: f64) -> Vec<PartRow> {
     let mut rows = Vec::new();
-    for metric in [tag::TIME_TO_FIRST_TOKEN, tag::REQUEST_LATENCY] {
+    for metric in DIVIDED {
         let stages: BTreeSet<Stage> = [base, new]
             .iter()
             .flat_map(|side| parts(side, metric))
@@ -64,6 +64,43 @@ pub(super) fn compare(base: &Side, new: &Side, level: f64) -> Vec<PartRow> {
         }
     }
     rows
+}
+
+/// Returns which parts the differences of those mean latencies consist of that `rows` show to differ,
+/// if all runs divide them into the same parts.
+pub(super) fn growth(base: &Side, new: &Side, rows: &[Row]) -> Vec<Growth> {
+    let differs = |metric: &MetricTag| {
+        let is_it = |row: &&Row| row.metric == *metric && row.statistic == "avg" && !row.is_steady;
+        rows.iter().find(is_it).is_some_and(is_shown)
+    };
+    let growth = |metric| Growth::between(metric, &means(base, metric)?, &means(new, metric)?);
+    DIVIDED.into_iter().filter(differs).filter_map(growth).collect()
+}
+
+/// Returns whether a row shows that its statistic differs, and by more than is tolerated unless there
+/// is a gate.
+fn is_shown(row: &Row) -> bool {
+    let excludes_none = row.interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
+    let is_told = !matches!(row.finding, Finding::CannotTell | Finding::NoDifference);
+    excludes_none && is_told
+}
+
+/// Returns the mean parts of the latency `metric` over the runs of a side; `None` if a run does not
+/// have the same parts as the others.
+fn means(side: &Side, metric: MetricTag) -> Option<Vec<(Stage, f64)>> {
+    let runs =
+        side.trials.iter().map(|trial| Some(&trial.time_breakdown.as_ref()?.of(metric)?.parts));
+    let runs: Vec<&Vec<Part>> = runs.collect::<Option<_>>()?;
+    let stages = |parts: &[Part]| parts.iter().map(|part| part.stage).collect::<Vec<_>>();
+    let of_all = stages(runs.first()?);
+    if runs.iter().any(|parts| stages(parts) != of_all) {
+        return None;
+    }
+    let mean = |(at, stage): (usize, &Stage)| {
+        let of_runs = runs.iter().filter_map(|parts| parts.get(at));
+        (*stage, exact_sum(of_runs.map(|part| part.mean_ms)) / runs.len() as f64)
+    };
+    Some(of_all.iter().enumerate().map(mean).collect())
 }
 
 /// Returns the parts of the latency `metric` of all runs of a side.

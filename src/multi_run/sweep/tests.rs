@@ -1,6 +1,8 @@
 use super::*;
 use crate::metrics::Registry;
 use crate::metrics::metric::{MetricResult, Stats};
+use crate::metrics::time_breakdown::Stage;
+use crate::multi_run::aggregate::{Across, PartRow};
 use crate::multi_run::{Config as ManyRuns, Member, RunResult};
 use proptest::prelude::*;
 use serde_json::json;
@@ -175,6 +177,60 @@ fn the_best_cells_are_known_even_if_one_failed() {
     assert!(equal.cells.iter().all(|cell| cell.is_pareto));
     let none = results(&[None, None]);
     assert!(none.best_throughput().is_none() && none.best_latency().is_none());
+}
+
+/// Sets the parts of the mean request latency of each cell.
+fn divide(results: &mut Results, parts: &[&[(Stage, f64)]]) {
+    let across = |value| Across::of(&[value], 0.95, f64::NEG_INFINITY).unwrap();
+    for (cell, parts) in results.cells.iter_mut().zip(parts) {
+        let rows = parts.iter().map(|(stage, ms)| PartRow {
+            stage: *stage,
+            mean_ms: across(*ms),
+            bound_ms: 0.1,
+        });
+        let mean_ms = across(parts.iter().map(|(_, ms)| ms).sum());
+        let metric = tag::REQUEST_LATENCY;
+        cell.time_breakdown = Some(Ok(vec![DividedRow { metric, mean_ms, parts: rows.collect() }]));
+    }
+}
+
+#[test]
+fn what_grows_beyond_the_knee_is_known() {
+    let mut found = results(&[Some((10.0, 5.0)), Some((20.0, 9.0)), Some((20.0, 9.0))]);
+    let parts = |queue, decode| [(Stage::Queue, queue), (Stage::Decode, decode)];
+    let cells = [parts(0.0, 5.0), parts(1.0, 5.5), parts(31.0, 6.0)];
+    divide(&mut found, &[&cells[0], &cells[1], &cells[2]]);
+    assert!(found.beyond().is_none(), "without a knee or conditions");
+    found.saturation = Some(Saturation {
+        end: None,
+        throughput: None,
+        knee: None,
+        grows_until: Some(1.0),
+        saturated_from: Some(2.0),
+    });
+    let sentences = |found: &Results| -> Vec<String> {
+        found.beyond().iter().flat_map(Beyond::sentences).collect()
+    };
+    let text = "Mean request latency grew by 30.5 ms from concurrency 2 to concurrency 3: queue \
+                +30.0, decode +0.5.";
+    assert_eq!(sentences(&found), [text]);
+    // Cells are in the order in which they were tried.
+    found.cells.reverse();
+    assert_eq!(sentences(&found), [text]);
+    // The highest load that meets all conditions.
+    found.saturation = None;
+    found.sweep.filters.push(Filter::parse("request_latency:p99<6").unwrap());
+    for cell in &mut found.cells {
+        cell.is_feasible = cell.variation.index == 0;
+    }
+    let text = "Mean request latency grew by 1.50 ms from concurrency 1 to concurrency 2: queue \
+                +1.00, decode +0.50.";
+    assert_eq!(sentences(&found), [text]);
+    // A latency that does not grow, and other stages.
+    divide(&mut found, &[&cells[0], &cells[0], &cells[0]]);
+    assert!(found.beyond().is_none());
+    divide(&mut found, &[&cells[2], &[(Stage::QueueAndPrefill, 9.0)], &cells[0]]);
+    assert!(found.beyond().is_none());
 }
 
 proptest! {

@@ -3,6 +3,7 @@ use crate::column::Store;
 use crate::judge::compare::{Plan, Requests, Trial};
 use crate::metrics::health::ClientBounds;
 use crate::metrics::steady::Unsteady;
+use crate::metrics::tag;
 use crate::metrics::time_breakdown::Division;
 
 /// A run whose mean latency consists of these parts.
@@ -59,4 +60,55 @@ fn three_runs_have_the_interval_of_welch() {
     let two = side(vec![run(&[(Stage::Queue, 1.0)]), run(&[(Stage::Queue, 2.0)])]);
     let rows = compare(&two, &of([11.0, 12.0, 13.0]), 0.95);
     assert_eq!((rows[0].difference_ms, rows[0].interval_ms), (Some(10.5), None));
+}
+
+/// The row of the mean request latency.
+fn mean(interval: [f64; 2], finding: Finding) -> Row {
+    Row {
+        is_steady: false,
+        metric: tag::REQUEST_LATENCY,
+        statistic: "avg",
+        unit: "ms",
+        base: Some(7.0),
+        new: Some(19.0),
+        difference: Some(12.0),
+        difference_percent: None,
+        interval: Some(interval),
+        interval_percent: None,
+        block_lengths: None,
+        client_errors: None,
+        decides: true,
+        gate: None,
+        finding,
+        needed: None,
+        note: None,
+    }
+}
+
+#[test]
+fn a_difference_that_is_shown_is_divided() {
+    let base = side(vec![run(&[(Stage::Queue, 2.0), (Stage::Decode, 5.0)])]);
+    let new = side(vec![
+        run(&[(Stage::Queue, 12.0), (Stage::Decode, 6.0)]),
+        run(&[(Stage::Queue, 14.0), (Stage::Decode, 6.0)]),
+    ]);
+    let shown = [mean([8.0, 16.0], Finding::Regression)];
+    let [found] = &growth(&base, &new, &shown)[..] else { panic!("one latency") };
+    assert_eq!(
+        found.sentence(""),
+        "Mean request latency grew by 12.0 ms: queue +11.0, decode +1.0."
+    );
+    let none = |base: &Side, new: &Side, interval, finding| {
+        growth(base, new, &[mean(interval, finding)]).is_empty()
+    };
+    // Chance explains it, it is tolerated, or nothing can be concluded.
+    assert!(none(&base, &new, [-1.0, 25.0], Finding::NotShown));
+    assert!(none(&base, &new, [0.1, 0.2], Finding::NoDifference));
+    assert!(none(&base, &new, [8.0, 16.0], Finding::CannotTell));
+    assert!(growth(&base, &new, &[]).is_empty());
+    // Not the same stages on both sides, or in all runs of a side.
+    let other = side(vec![run(&[(Stage::QueueAndPrefill, 14.0), (Stage::Decode, 5.0)])]);
+    assert!(none(&base, &other, [8.0, 16.0], Finding::Regression));
+    let mixed = side(vec![run(&[(Stage::Queue, 14.0), (Stage::Decode, 5.0)]), run(&[])]);
+    assert!(none(&base, &mixed, [8.0, 16.0], Finding::Regression));
 }
