@@ -9,6 +9,7 @@ mod compare;
 mod convert;
 mod datasets;
 mod ending;
+mod explain;
 mod gates;
 mod interrupt;
 mod logging;
@@ -33,11 +34,12 @@ use anyhow::Context;
 
 use self::outcome::{NO_THREADS, Outcome, exit_code, explained, is_broken_pipe, lacks_threads};
 use crate::cli::{self, Command, Demo, ManPage};
+use crate::console;
 use crate::metrics;
 use crate::mock_server::{self, MockServer};
 use crate::redact;
 use crate::telemetry;
-use crate::terminal::{Stderr, stderr};
+use crate::terminal::{Stderr, stderr, terminal_style, terminal_width};
 
 /// Runs the command that `arguments`, program name first, describe, and returns the exit
 /// code. Results are written to stdout, everything else to stderr.
@@ -116,12 +118,16 @@ fn execute(
         Command::Synthesize(asked) => synthesize::synthesize(&asked, out),
         Command::Anonymize(asked) => convert::anonymize(&asked, out),
         Command::Convert(asked) => convert::convert(&asked, out),
+        Command::Explain(asked) => explain::explain(&asked, out),
         Command::Validate(asked) => validate::validate(&asked, out),
         Command::Chat(asked) => chat::chat(asked, out),
         Command::Metrics { json } => {
-            out.write_all(
-                if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),
-            )?;
+            let list = match (json, terminal_width(&io::stdout())) {
+                (true, _) => metrics::listing::json(),
+                (false, None) => metrics::listing::table(),
+                (false, Some(_)) => console::metrics(terminal_style()),
+            };
+            out.write_all(list.as_bytes())?;
             Ok(Outcome::Done)
         }
         Command::Datasets { json } => {
@@ -150,10 +156,21 @@ fn write_man_pages(pages: &[ManPage], directory: &Path) -> anyhow::Result<Outcom
 /// Starts a mock server and profiles it.
 fn run_demo(demo: &Demo, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let server = MockServer::start(demo.server()).context("cannot start the mock server")?;
-    match cli::parse(demo.profile_arguments(&server.url()))? {
-        Command::Profile(benchmark) => profile::profile(*benchmark, out),
+    let outcome = match cli::parse(demo.profile_arguments(&server.url()))? {
+        Command::Profile(benchmark) => profile::profile(*benchmark, out)?,
         _ => anyhow::bail!("the demo's command line is not a profile command"),
+    };
+    if outcome == Outcome::Done {
+        let directory = demo.artifact_dir.as_deref().unwrap_or(Path::new("artifacts/latest"));
+        let directory = redact::printable(&directory.display().to_string());
+        writeln!(
+            out,
+            "\nMeasure your server:  aiperf profile -m MODEL -u URL --streaming --concurrency 8\n\
+             See it as a page:     aiperf report {directory} --html\n\
+             Fail in CI:           --gate 'time_to_first_token:p99<=250ms' on the command line"
+        )?;
     }
+    Ok(outcome)
 }
 
 /// Serves scripted responses until interrupted.

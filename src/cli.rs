@@ -14,6 +14,7 @@ mod connections;
 mod control_args;
 mod convert;
 mod distributed;
+mod explain;
 mod gates;
 mod generated;
 mod given;
@@ -73,6 +74,8 @@ pub(crate) use compare::Comparing;
 pub use compare::{Compare, CompareFormat};
 pub(crate) use convert::Files;
 pub use convert::{Anonymize, Convert};
+pub use explain::Explain;
+pub(crate) use explain::flags;
 pub use generated::ManPage;
 pub use mock::Demo;
 pub use plot::Plot;
@@ -118,6 +121,8 @@ pub enum Command {
     Validate(Validate),
     /// Send messages one by one.
     Chat(Chat),
+    /// Describe what a name means, or what limits a run.
+    Explain(Explain),
     /// List the metric catalogue.
     Metrics {
         /// Whether to print JSON instead of a table.
@@ -156,6 +161,8 @@ pub struct Report {
     pub auto_plot: AutoPlot,
     /// The tables to print; those of the run if not given.
     pub tables: Option<ClientTables>,
+    /// Whether each file is listed.
+    pub files: bool,
     /// The MLflow server to send the run to, if any.
     pub mlflow: Option<Box<crate::mlflow::Config>>,
 }
@@ -252,6 +259,9 @@ enum Action {
         /// metrics [default: those that the run printed]
         #[arg(long, value_name = "TABLES", value_parser = value::choice::<ClientTables>())]
         tables: Option<ClientTables>,
+        /// List every file that was written, with its size, instead of only the directory
+        #[arg(long)]
+        files: bool,
         #[command(flatten)]
         page: page::PageArgs,
         /// Draw charts of the results, as `aiperf plot` does, in the subdirectory plots
@@ -285,6 +295,8 @@ enum Action {
     Validate(Validate),
     /// Chat with a server, and show how fast each response is
     Chat(chat::ChatArgs),
+    /// Describe a metric, a warning or another name of the output, or what limits a run
+    Explain(Explain),
     /// List what is built in, by category
     Plugins(plugins::PluginsArgs),
     /// List every metric that aiperf computes
@@ -533,6 +545,7 @@ fn parse_one(
             artifact_dir,
             overwrite,
             tables,
+            files,
             page,
             auto_plot,
             plot_required,
@@ -546,6 +559,7 @@ fn parse_one(
             page: page.html,
             auto_plot: AutoPlot::of(auto_plot, plot_required),
             tables,
+            files,
             mlflow: mlflow.config(environment)?.map(Box::new),
         }),
         Action::Compare(compare) => Command::Compare(compare),
@@ -571,6 +585,7 @@ fn parse_one(
             Command::Profile(benchmark) => Command::Chat(flags.into_chat(benchmark.config)),
             other => other,
         },
+        Action::Explain(asked) => Command::Explain(asked),
         Action::Plugins(asked) => Command::Show(asked.listing()?),
         Action::Metrics { json } => Command::Metrics { json },
         Action::Datasets { json } => Command::Datasets { json },

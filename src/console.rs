@@ -4,15 +4,18 @@
 //! write what [`render`] returns, and pass the progress line its output stream.
 
 pub(crate) mod capacity;
+mod catalogue;
 pub(crate) mod compare;
+mod document;
+mod explain;
 mod files;
 mod format;
 pub(crate) mod gates;
 mod gpu;
 mod headline;
 mod health;
+mod layout;
 pub(crate) mod live;
-mod load;
 mod panel;
 mod run;
 pub(crate) mod runs;
@@ -25,13 +28,17 @@ mod table;
 mod time_breakdown;
 mod warning;
 
-pub(crate) use files::render_files;
+pub(crate) use catalogue::metrics;
+pub(crate) use document::render as document;
+pub(crate) use explain::{Slow, explained};
+pub(crate) use files::{render_files, render_place};
 pub(crate) use format::{count, number};
+pub(crate) use layout::{Column, Table, numbers};
 pub use live::Ui;
 pub(crate) use live::{DownloadLine, ProgressLine, block};
 pub use run::{render, render_file};
 pub use style::Style;
-pub(crate) use table::figures;
+pub(crate) use warning::by_example as warnings_by_example;
 
 #[cfg(test)]
 mod tests;

@@ -314,6 +314,37 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// All classes.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Timeout, Self::Http5xx, Self::Http4xx, Self::Parse, Self::Cancelled, Self::Other];
+
+    /// Returns what it means.
+    #[must_use]
+    pub(crate) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Timeout => {
+                "The request took too long at some stage: name resolution, connecting, or the \
+                 response (--request-timeout-seconds)."
+            }
+            Self::Http5xx => {
+                "The server, or a proxy in front of it, responded with a status 5xx: it failed or \
+                 is overloaded."
+            }
+            Self::Http4xx => {
+                "The server rejected the request with a status 4xx: the request, its model, its \
+                 credentials or its path is wrong, or there are too many requests (429)."
+            }
+            Self::Parse => "The response does not match the format of the endpoint type.",
+            Self::Cancelled => {
+                "The user or the run cancelled the request before its response ended."
+            }
+            Self::Other => {
+                "Anything else, such as a connection that failed or ended early; the message says \
+                 what."
+            }
+        }
+    }
+
     /// Returns the value of `error.type`.
     #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {

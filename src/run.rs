@@ -86,7 +86,7 @@ pub struct RunDescription {
     pub config: Value,
 }
 
-/// The tables that the console shows.
+/// The tables and lists that the console shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tables {
     /// HTTP timings (`--show-trace-timing`).
@@ -98,6 +98,9 @@ pub struct Tables {
     /// All metrics (`--tables`).
     #[serde(rename = "tables", default)]
     pub client: ClientTables,
+    /// The list of files (`--files`).
+    #[serde(rename = "show_files", default)]
+    pub files: bool,
 }
 
 /// How much the console shows of the client's metrics.

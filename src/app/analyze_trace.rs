@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::gates;
 use super::outcome::Outcome;
 use crate::cli::AnalyzeTrace;
-use crate::console::{self, Style};
+use crate::console::{self, Column, Style, Table, numbers};
 use crate::dataset::{self, Sessions, TraceAnalysis};
 use crate::platform::replace;
 use crate::statistics::Distribution;
@@ -18,7 +18,9 @@ use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
 use crate::tokenizer::TokenCounter;
 
-const COLUMNS: [&str; 8] = ["Metric", "Mean", "Std Dev", "Min", "P25", "Median", "P75", "Max"];
+/// The statistics, and the order in which a narrow terminal does without them.
+const COLUMNS: [(&str, u8); 7] =
+    [("Mean", 0), ("Std Dev", 1), ("Min", 4), ("P25", 2), ("Median", 0), ("P75", 3), ("Max", 0)];
 
 /// Prints the analysis, and writes it and its page to the files that `asked` names.
 pub(super) fn analyze(asked: &AnalyzeTrace, out: &mut impl Write) -> anyhow::Result<Outcome> {
@@ -79,6 +81,7 @@ fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
         let cells = cells.unwrap_or_else(|| [0; 7].map(|_| console::number(None)));
         std::iter::once(name.to_owned()).chain(cells)
     });
+    let columns = [Column::label("Metric")].into_iter().chain(numbers(&COLUMNS));
     let count = |count: u64| console::count(count);
     let heading = analysis.sessions.as_ref().map(|sessions| {
         let burstiness = sessions.variation();
@@ -96,7 +99,7 @@ fn rendered(analysis: &TraceAnalysis, style: Style) -> String {
         count(analysis.input.len() as u64),
         count(analysis.prefixes),
         count(analysis.groups),
-        console::figures("Trace Statistics", COLUMNS, rows, style),
+        Table::new("Trace Statistics", columns).rows(rows).render(style),
     )
 }
 

@@ -258,7 +258,8 @@ pub(super) fn described(report: &RunReport) -> Value {
     let mut config = report.run.config.clone();
     if let Some(members) = config.as_object_mut() {
         // They do not affect what is measured.
-        for name in ["artifacts", "judge", "ui", "log_level", "show_trace_timing"] {
+        let shown = ["show_trace_timing", "show_server_metrics", "tables", "show_files"];
+        for name in ["artifacts", "judge", "ui", "log_level"].into_iter().chain(shown) {
             members.remove(name);
         }
     }

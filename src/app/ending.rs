@@ -348,6 +348,8 @@ pub(super) struct Delivery {
     pub(super) auto_plot: AutoPlot,
     /// The tables of a run to print; those that its description asks for if not given.
     pub(super) tables: Option<ClientTables>,
+    /// Whether each file is listed.
+    pub(super) lists_files: bool,
     pub(super) followers: Followers,
     pub(super) interrupt: Interrupt,
 }
@@ -360,6 +362,7 @@ impl Delivery {
             junit: config.judge.junit.clone(),
             auto_plot: config.auto_plot,
             tables: None,
+            lists_files: config.tables.files,
             followers,
             interrupt: interrupt.clone(),
         }
@@ -381,7 +384,12 @@ pub(super) fn deliver(
     out.say(&gates::annotations(&summary.judged));
     let judged = gates::finish(&summary.judged, delivery.junit.as_deref());
     if !summary.listed.is_empty() {
-        out.say(&console::render_files(&summary.directory, &summary.listed, terminal_style()));
+        let (directory, files) = (&summary.directory, &summary.listed);
+        out.say(&if delivery.lists_files {
+            console::render_files(directory, files, terminal_style())
+        } else {
+            console::render_place(directory, files)
+        });
     }
     let plotted = plot::after(delivery.auto_plot, &summary.directory, summary.charts.as_ref());
     let plotted = plotted.map(|text| out.say(&text));

@@ -61,6 +61,7 @@ fn delivery(asked: &Report) -> Delivery {
         junit: asked.judge.junit.clone(),
         auto_plot: asked.auto_plot,
         tables: asked.tables,
+        lists_files: asked.files,
         followers,
         interrupt: Interrupt::never(),
     }

@@ -380,6 +380,9 @@ pub(super) struct OutputArgs {
     /// profile_export_console.txt has all
     #[arg(long, value_name = "TABLES", default_value = "summary", value_parser = choice::<ClientTables>())]
     pub(super) tables: ClientTables,
+    /// List every file that was written, with its size, instead of only the directory
+    #[arg(long)]
+    pub(super) files: bool,
     /// Print a table that breaks down the time of HTTP requests
     #[arg(long, help_heading = "HTTP Trace")]
     pub(super) show_trace_timing: bool,

@@ -102,6 +102,7 @@ pub(super) fn run_config(
             trace_timing: flags.output.show_trace_timing,
             server_metrics: flags.server_metrics.server_metrics_summary,
             client: flags.output.tables,
+            files: flags.output.files,
         },
         server_metrics,
         gpu,

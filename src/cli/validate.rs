@@ -9,7 +9,8 @@ use crate::dataset::FileFormat;
 
 /// The file to validate.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("file").required(true))]
+#[command(group = ArgGroup::new("file").required(true),
+          override_usage = "aiperf validate <TYPE> <FILE>")]
 pub struct Validate {
     /// Format of the file, as in --custom-dataset-type of aiperf profile
     #[arg(value_name = "TYPE", value_parser = choice::<FileFormat>())]

@@ -1,7 +1,7 @@
 //! The tables of `aiperf capacity`.
 
-use super::figures;
 use super::format::number;
+use super::layout::{Cell, Column, Table, numbers};
 use super::runs::required;
 use super::style::Style;
 use crate::metrics::Registry;
@@ -13,8 +13,13 @@ use crate::statistics::service_curve::ServiceCurve;
 /// Renders the model with the loads that it is fitted to.
 #[must_use]
 pub(crate) fn render(model: &Model, style: Style) -> String {
-    let header = ["Load", "in flight", "req/s", "latency (ms)", "fitted (ms)", "residual"]
-        .map(str::to_owned);
+    let columns = [Column::label("Load")].into_iter().chain(numbers(&[
+        ("in flight", 0),
+        ("req/s", 0),
+        ("latency (ms)", 0),
+        ("fitted (ms)", 1),
+        ("residual", 0),
+    ]));
     let rows = model.residuals().map(|(level, residual)| {
         vec![
             printable(&level.label),
@@ -25,7 +30,7 @@ pub(crate) fn render(model: &Model, style: Style) -> String {
             format!("{:+.1}%", 100.0 * residual),
         ]
     });
-    let table = figures("aiperf | Capacity", header, rows, style);
+    let table = Table::new("aiperf | Capacity", columns).rows(rows).render(style);
     let percent = |error: f64| format!("{:.1}%", 100.0 * error);
     let other = model
         .other
@@ -98,21 +103,24 @@ pub(crate) fn render_prediction(
              tried.\n\n"
         );
     };
-    let row = |name: String, unit: &str, it: &Predicted| {
+    let row = |name: Cell, it: &Predicted| -> Vec<Cell> {
         let ends = [it.low, it.high]
             .map(|end| if end.is_finite() { number(Some(end)) } else { "unknown".to_owned() });
         let [low, high] = ends;
-        vec![format!("{name} ({unit})"), number(Some(it.value)), low, high]
+        vec![name, number(Some(it.value)).into(), low.into(), high.into()]
     };
-    let in_flight = vec!["In flight".to_owned(), number(Some(prediction.in_flight))];
-    let mut rows = vec![in_flight.into_iter().chain([String::new(), String::new()]).collect()];
-    rows.push(row("Request Throughput".to_owned(), "requests/sec", &prediction.rate));
+    let mut rows: Vec<Vec<Cell>> =
+        vec![vec!["In flight".into(), number(Some(prediction.in_flight)).into()]];
+    let rate = Cell::or("Request Throughput (requests/sec)", "Requests/s");
+    rows.push(row(rate, &prediction.rate));
     for (metric, statistic, predicted) in &prediction.values {
         let Some(metric) = Registry::row(*metric) else { continue };
-        let name = format!("{} {statistic}", metric.header);
-        rows.push(row(name, metric.display_unit.label(), predicted));
+        let name = |header: &str| format!("{header} {statistic} ({})", metric.display_unit);
+        let name = Cell::or(name(metric.header), name(metric.short_header));
+        rows.push(row(name, predicted));
     }
-    let header = ["Metric", "predicted", "low", "high"].map(str::to_owned);
+    let columns = [Column::label("Metric")].into_iter();
+    let columns = columns.chain(numbers(&[("predicted", 0), ("low", 0), ("high", 0)]));
     let title = format!("aiperf | Predicted with {load}");
     let beyond = if prediction.is_beyond {
         "No load as high was tried; ratios of percentiles are those of the highest one.\n"
@@ -124,7 +132,7 @@ pub(crate) fn render_prediction(
         format!("{} {verb}.\n", required(filter))
     });
     let met = met.collect::<Vec<_>>().concat();
-    let table = figures(&title, header, rows.into_iter(), style);
+    let table = Table::new(&title, columns).rows(rows).render(style);
     format!("{table}{beyond}{met}\n")
 }
 
@@ -180,8 +188,9 @@ pub(crate) fn render_confirmed(
             if *is_true { "yes" } else { "no" }.to_owned(),
         ]
     });
-    let header = ["Metric", "predicted", "measured", "came true"].map(str::to_owned);
-    let table = figures("aiperf | Confirmation", header, rows, style);
+    let columns = [Column::label("Metric")].into_iter();
+    let columns = columns.chain(numbers(&[("predicted", 0), ("measured", 0), ("came true", 0)]));
+    let table = Table::new("aiperf | Confirmation", columns).rows(rows).render(style);
     let right = compared.iter().filter(|(.., is_true)| *is_true).count();
     format!("{table}{right} of {} predictions came true.\n\n", compared.len())
 }

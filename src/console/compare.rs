@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use comfy_table::CellAlignment;
 use serde_json::Value;
 
+use super::layout::{Cell, Column, Table};
+use super::panel;
 use super::style::Style;
-use super::table;
 use crate::judge::compare::{
     Conclusion, Difference, Finding, MIN_TRIALS, Method, Needed, PartRow, Row,
 };
 use crate::judge::{Comparison, Reading};
+use crate::metrics::Registry;
 use crate::redact::printable;
 
 /// Maximum number of differences that are listed.
@@ -20,19 +21,34 @@ const MAX_DIFFERENCES: usize = 20;
 /// The columns; the first is that of the cell if there are several.
 const HEADER: [&str; 7] = ["", "Metric", "BASE", "NEW", "Difference", "Interval", "Finding"];
 
+/// Settings that the values of others are derived from, so that these are not listed beside it, and
+/// the names of both.
+const URL: (&str, &str, [&str; 2]) =
+    ("config.server.urls", "URL", ["config.server_metrics.endpoints", "servers"]);
+
 /// Renders the comparison of two directories: of their runs, or of each cell of their sweeps.
 #[must_use]
 pub(crate) fn render(cells: &[Comparison], style: Style) -> String {
-    let mut text =
-        table::lined(&title(cells), header(cells), rows(cells), style, |column| match column {
-            0 | 1 | 6 => CellAlignment::Left,
-            _ => CellAlignment::Right,
-        });
-    for line in notes(cells) {
+    let [first, metric, base, new, difference, interval, finding] = header(cells);
+    let columns = [
+        Column::text(first),
+        Column::name(metric),
+        Column::number(base).spare(1),
+        Column::number(new).spare(2),
+        Column::number(difference).or("Diff."),
+        Column::number(interval).spare(3),
+        Column::name(finding),
+    ];
+    let rows = rows(cells).map(|Shown { short, cells: [first, metric, rest @ ..] }| {
+        [first.into(), Cell::or(metric, short)].into_iter().chain(rest.map(Cell::from))
+    });
+    let mut text = Table::new(&title(cells), columns).rows(rows).render(style);
+    let width = usize::from(style.width);
+    let ending = [String::new(), conclusion(cells), String::new()];
+    for line in notes(cells).iter().chain(&ending).flat_map(|line| panel::wrapped(line, width)) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{line}");
     }
-    let _ = writeln!(text, "\n{}\n", conclusion(cells));
     text
 }
 
@@ -51,7 +67,7 @@ pub(crate) fn markdown(cells: &[Comparison]) -> String {
     );
     text += &line(&header(cells).map(str::to_owned));
     text += "| --- | --- | ---: | ---: | ---: | ---: | --- |\n";
-    text.extend(rows(cells).map(|row| line(&row)));
+    text.extend(rows(cells).map(|row| line(&row.cells)));
     text += "\n";
     for note in notes(cells) {
         let _ = writeln!(text, "- {}", cell(&note));
@@ -72,8 +88,15 @@ fn header(cells: &[Comparison]) -> [&'static str; 7] {
     header
 }
 
+/// A row of the table.
+struct Shown {
+    cells: [String; 7],
+    /// The name of its metric on a narrow terminal.
+    short: String,
+}
+
 /// Returns the rows of the table: all of a single comparison, of cells those that decide.
-fn rows(cells: &[Comparison]) -> impl Iterator<Item = [String; 7]> {
+fn rows(cells: &[Comparison]) -> impl Iterator<Item = Shown> {
     cells.iter().flat_map(|one| {
         let rows = one.compared.rows.iter();
         let rows = rows.filter(|row| row.decides || one.cell.is_none());
@@ -100,7 +123,7 @@ fn title(cells: &[Comparison]) -> String {
 }
 
 /// Returns the row of a table, after its `first` cell.
-fn row_cells(first: &str, row: &Row) -> [String; 7] {
+fn row_cells(first: &str, row: &Row) -> Shown {
     let with_unit = |value: Option<f64>| {
         value.map_or_else(|| "N/A".to_owned(), |value| Reading::Number(value).to_string())
     };
@@ -111,19 +134,27 @@ fn row_cells(first: &str, row: &Row) -> [String; 7] {
         (None, Some([low, high])) => format!("{} to {}", signed(low), signed(high)),
         (None, None) => "N/A".to_owned(),
     };
-    [
-        first.to_owned(),
-        format!("{} ({})", name(row), row.unit),
-        with_unit(row.base),
-        with_unit(row.new),
-        difference.unwrap_or_else(|| "N/A".to_owned()),
-        interval,
-        row.finding.as_str().to_owned(),
-    ]
+    let header = Registry::row(row.metric).map(|metric| metric.short_header);
+    let steady = if row.is_steady { "steady " } else { "" };
+    Shown {
+        short: header.map_or_else(
+            || name(row),
+            |header| format!("{steady}{header} {} ({})", row.statistic, row.unit),
+        ),
+        cells: [
+            first.to_owned(),
+            format!("{} ({})", name(row), row.unit),
+            with_unit(row.base),
+            with_unit(row.new),
+            difference.unwrap_or_else(|| "N/A".to_owned()),
+            interval,
+            row.finding.as_str().to_owned(),
+        ],
+    }
 }
 
 /// Returns the row of a part of a latency, which is only shown.
-fn part_cells(row: &PartRow) -> [String; 7] {
+fn part_cells(row: &PartRow) -> Shown {
     let value = |value: Option<f64>| {
         value.map_or_else(|| "N/A".to_owned(), |value| Reading::Number(value).to_string())
     };
@@ -138,15 +169,19 @@ fn part_cells(row: &PartRow) -> [String; 7] {
             (format!("{} to {}", signed(low), signed(high)), finding)
         }
     };
-    [
-        String::new(),
-        format!("{}: {} (ms)", row.metric, row.stage.title()),
-        value(row.base_ms),
-        value(row.new_ms),
-        row.difference_ms.map_or_else(|| "N/A".to_owned(), signed),
-        interval,
-        finding.to_owned(),
-    ]
+    let of = |metric: &str| format!("{metric}: {} (ms)", row.stage.title());
+    Shown {
+        short: of(Registry::row(row.metric).map_or("", |metric| metric.short_header)),
+        cells: [
+            String::new(),
+            of(row.metric.name()),
+            value(row.base_ms),
+            value(row.new_ms),
+            row.difference_ms.map_or_else(|| "N/A".to_owned(), signed),
+            interval,
+            finding.to_owned(),
+        ],
+    }
 }
 
 /// Formats a difference.
@@ -180,12 +215,12 @@ fn notes(cells: &[Comparison]) -> Vec<String> {
             notes.extend(needed(comparison).map(|text| of_cell(comparison, &text)));
         }
     }
-    let differs = |difference: &Difference| {
-        let Difference { path, base, new } = difference;
-        format!("Differs: {path}: {} -> {}", short(base), short(new))
-    };
+    let all: Vec<&Difference> = cells.iter().flat_map(|one| &one.differences).collect();
+    let (url, _, derived) = URL;
+    let has_url = all.iter().any(|it| is_within(&it.path, url));
+    let is_derived = |it: &Difference| derived.iter().any(|path| is_within(&it.path, path));
     let mut lines: Vec<String> = Vec::new();
-    for line in cells.iter().flat_map(|one| &one.differences).map(differs) {
+    for line in all.into_iter().filter(|it| !(has_url && is_derived(it))).map(differs) {
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -248,18 +283,45 @@ fn name(row: &Row) -> String {
     format!("{} {}", row.name(), row.statistic)
 }
 
-/// Formats a value in a few characters; `absent` for null.
+/// Returns whether a path of the description is `parent` or below it.
+fn is_within(path: &str, parent: &str) -> bool {
+    path.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// States a difference by the name of the setting, as in `Differs: URL a:9110 → a:9112`.
+fn differs(difference: &Difference) -> String {
+    let Difference { path, base, new } = difference;
+    let (url, name, _) = URL;
+    let name = if is_within(path, url) { name.to_owned() } else { setting(path) };
+    format!("Differs: {name} {} → {}", short(base), short(new))
+}
+
+/// Returns the name of the setting with this path in words: `concurrency` for
+/// `config.schedule.phases[0].concurrency`.
+fn setting(path: &str) -> String {
+    let path = path.strip_prefix("config.").unwrap_or(path);
+    let path = path.strip_prefix("schedule.phases[0].").unwrap_or(path);
+    path.replace(['.', '_'], " ")
+}
+
+/// Formats a value in a few characters; `absent` for null. What is too long ends after a word.
 fn short(value: &Value) -> String {
-    const MAX_CHARS: usize = 60;
+    const MAX_CHARS: usize = 80;
     let text = match value {
         Value::Null => "absent".to_owned(),
         Value::String(text) => text.clone(),
+        Value::Number(number) => {
+            number.as_f64().map_or_else(|| number.to_string(), |it| it.to_string())
+        }
+        Value::Array(all) if !all.is_empty() => {
+            all.iter().map(short).collect::<Vec<_>>().join(", ")
+        }
         other => other.to_string(),
     };
-    if text.chars().count() <= MAX_CHARS {
-        return text;
-    }
-    text.chars().take(MAX_CHARS - 1).chain(['…']).collect()
+    let Some((end, _)) = text.char_indices().nth(MAX_CHARS) else { return text };
+    let kept = &text[..end];
+    let whole = kept.rfind([' ', ',']).map_or(kept, |at| &kept[..at]);
+    format!("{whole} …")
 }
 
 fn conclusion(cells: &[Comparison]) -> String {
@@ -282,5 +344,100 @@ fn conclusion(cells: &[Comparison]) -> String {
             "" => "No regression.".to_owned(),
             rows => format!("No regression was found. Not shown to be without one: {rows}."),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::judge::compare::{Plan, Side, differences};
+    use crate::metrics::{MetricTag, tag};
+
+    fn compared() -> Comparison {
+        let mut compared = Plan::new(&[], 0.95, 2.0, 1).compare(&Side::default(), &Side::default());
+        let row =
+            |(metric, statistic, unit, base): (MetricTag, &'static str, &'static str, f64)| Row {
+                is_steady: false,
+                metric,
+                statistic,
+                unit,
+                base: Some(base),
+                new: Some(base * 1.19),
+                difference: Some(base * 0.19),
+                difference_percent: Some(18.9),
+                interval: None,
+                interval_percent: Some([18.5, 19.4]),
+                block_lengths: None,
+                client_errors: None,
+                decides: statistic == "avg",
+                gate: None,
+                finding: Finding::NoDifference,
+                needed: None,
+                note: None,
+            };
+        let rows = [
+            (tag::REQUEST_THROUGHPUT, "avg", "requests/sec", 38.4781),
+            (tag::INTER_TOKEN_LATENCY, "avg", "ms", 5.0238),
+            (tag::REQUEST_LATENCY, "p99", "ms", 212.766),
+            (tag::OUTPUT_TOKEN_THROUGHPUT, "avg", "tokens/sec", 1231.3004),
+        ];
+        compared.rows = rows.map(row).into();
+        let of = |port: u64, concurrency: u64| {
+            let url = format!("http://localhost:{port}/");
+            let endpoint = json!({"url": format!("{url}metrics"), "is_discovered": true});
+            json!({
+                "config": {
+                    "server": {"urls": [url]},
+                    "server_metrics": {"endpoints": [endpoint]},
+                    "schedule": {"phases": [{"concurrency": concurrency, "kind": "profiling"}]},
+                    "dataset": {"output_tokens": {"mean": 32.0 * concurrency as f64}},
+                },
+                "servers": [{"url": url}],
+            })
+        };
+        Comparison {
+            base: "before".to_owned(),
+            new: "after".to_owned(),
+            cell: None,
+            parameters: serde_json::Map::new(),
+            runs: [1, 1],
+            compared,
+            differences: differences(&of(9110, 1), &of(9112, 2)),
+        }
+    }
+
+    #[test]
+    fn the_table_of_a_comparison_at_four_widths() {
+        let shown = [60, 80, 100, 160].map(|width| {
+            let text = render(&[compared()], Style { width, colour: false });
+            assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
+            format!("{width} columns\n{text}")
+        });
+        insta::assert_snapshot!(shown.join("\n"));
+    }
+
+    #[test]
+    fn differences_are_told_by_the_names_of_settings() {
+        let lines = notes(&[compared()]);
+        let told: Vec<&str> =
+            lines.iter().filter_map(|line| line.strip_prefix("Differs: ")).collect();
+        assert_eq!(
+            told,
+            [
+                "dataset output tokens mean 32 → 64",
+                "concurrency 1 → 2",
+                "URL http://localhost:9110/ → http://localhost:9112/",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_value_ends_after_a_word() {
+        let text = short(&json!(["word ".repeat(30)]));
+        assert!(text.chars().count() <= 82 && text.ends_with(" word …"), "{text}");
+        assert_eq!(short(&Value::Null), "absent");
+        assert_eq!(short(&json!([1, 2.0, "x"])), "1, 2, x");
     }
 }

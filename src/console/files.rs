@@ -10,6 +10,21 @@ use crate::redact::printable;
 /// Units of sizes, each 1000 times the one before; the first is 1000 bytes.
 const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
 
+/// Renders in a line where the files are, how large everything in `directory` is, and which page there
+/// is to open.
+#[must_use]
+pub(crate) fn render_place(directory: &Path, files: &[PathBuf]) -> String {
+    let page = files.iter().find(|file| file.extension().is_some_and(|kind| kind == "html"));
+    let page = page.map(|page| format!("; open {}", printable(&page.display().to_string())));
+    format!("{}{}; --files lists them\n", title(directory), page.unwrap_or_default())
+}
+
+/// Returns the directory with the size of everything in it.
+fn title(directory: &Path) -> String {
+    let (name, size) = (directory.display().to_string(), size(total(directory)));
+    format!("Files in {} ({size} in total)", printable(&name))
+}
+
 /// Renders the list of files written and their sizes, with the size of everything in `directory`.
 /// Names are relative to `directory` if they are in it.
 #[must_use]
@@ -30,11 +45,7 @@ pub(crate) fn render_files(directory: &Path, files: &[PathBuf], style: Style) ->
         last.pop();
     }
     let lines = panel::filled(2, items.iter().map(String::as_str), style.width.into()).join("\n");
-    let in_all = size(total(directory));
-    format!(
-        "Files in {} ({in_all} in total)\n{lines}\n",
-        printable(&directory.display().to_string())
-    )
+    format!("{}\n{lines}\n", title(directory))
 }
 
 /// Returns the size in bytes of all files in `directory` and below, without following links.
@@ -103,5 +114,23 @@ mod tests {
         assert_eq!(title, format!("Files in {} (1.6 kB in total)", directory.display()));
         // No line ends between a name and its size.
         assert_eq!(list, "  a.csv (20 B), b.jsonl (1.5 kB),\n  logs/x, /else/a b.csv\n");
+    }
+
+    #[test]
+    fn the_place_of_the_files_is_one_line_with_the_page() {
+        let run = tempfile::tempdir().unwrap();
+        let directory = run.path();
+        fs::write(directory.join("report.html"), "1234567").unwrap();
+        let place = |files: &[PathBuf]| render_place(directory, files);
+        let shown = directory.display();
+        assert_eq!(place(&[]), format!("Files in {shown} (7 B in total); --files lists them\n"));
+        let page = directory.join("report.html");
+        assert_eq!(
+            place(&[directory.join("a.csv"), page.clone()]),
+            format!(
+                "Files in {shown} (7 B in total); open {}; --files lists them\n",
+                page.display()
+            )
+        );
     }
 }

@@ -2,16 +2,33 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::CellAlignment;
-
+use super::layout::{Column, Table};
+use super::panel;
 use super::style::Style;
-use super::table;
 use crate::judge::{Judged, JudgedRun};
 use crate::redact::printable;
 
 /// Renders the gates of a run; empty without any.
 pub(super) fn render(gates: &[Judged], style: Style) -> String {
     lines("", gates.iter().map(|judged| (None, judged)), style)
+}
+
+/// Renders how many gates held, and which did not; empty without any.
+pub(super) fn line(gates: &[Judged], style: Style) -> String {
+    let held = gates.iter().filter(|judged| judged.held).count();
+    let missed = gates.iter().filter(|judged| !judged.held);
+    let missed: Vec<String> =
+        missed.map(|it| printable(&format!("{} ({})", it.gate, it.shown_value()))).collect();
+    match missed.as_slice() {
+        _ if gates.is_empty() => String::new(),
+        [] => format!("Gates: all {held} held.\n"),
+        missed => {
+            let line =
+                format!("Gates: {held} of {} held. Not held: {}.", gates.len(), missed.join(", "));
+            let lines = panel::wrapped(&line, style.width.into()).join("\n");
+            lines.replacen("Not held", &style.red("Not held"), 1) + "\n"
+        }
+    }
 }
 
 /// Renders the gates of several runs; empty without any.
@@ -45,12 +62,14 @@ fn lines<'a>(
             if judged.held { "yes" } else { "no" }.to_owned(),
         ]
     });
-    let header = ["Gate", "Value", "Limit", "Margin", "Held"];
-    let title = format!("aiperf | Gates{suffix}");
-    let mut text = table::lined(&title, header, rows, style, |column| match column {
-        0 => CellAlignment::Left,
-        _ => CellAlignment::Right,
-    });
+    let columns = [
+        Column::name("Gate"),
+        Column::number("Value"),
+        Column::number("Limit").spare(2),
+        Column::number("Margin").spare(1),
+        Column::number("Held"),
+    ];
+    let mut text = Table::new(&format!("aiperf | Gates{suffix}"), columns).rows(rows).render(style);
     for (label, judged) in judged {
         if let Some(note) = &judged.note {
             // Writing to a string cannot fail.

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::format::number;
+use super::layout::{Cell, Column, Table};
 use super::style::Style;
-use super::table::{figures, label};
+use super::table::{label, of_statistics};
 use crate::gpu::report::{GpuEntry, GpuMetric, GpuReport, Spread, display};
 use crate::metrics::ConsoleGroup;
 use crate::metrics::metric::MetricResult;
@@ -18,8 +19,6 @@ const VENDORS: [(ConsoleGroup, &str); 2] = [
     (ConsoleGroup::GpuPowerEfficiencyAmd, "aiperf | GPU Power Efficiency (AMD)"),
 ];
 
-const COLUMNS: [&str; 8] = ["Metric", "avg", "min", "max", "p99", "p90", "p50", "std"];
-
 /// Renders the efficiency of each vendor's GPUs, and if the user asked for it, a table of each GPU;
 /// empty without GPUs.
 pub(super) fn render(report: &RunReport, style: Style) -> String {
@@ -31,8 +30,9 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
             continue;
         }
         rows.sort_by_key(|result| result.metric.order);
-        let rows = rows.iter().map(|one| [label(one.metric), number(Some(one.stats.avg))]);
-        text.push_str(&figures(title, ["Metric", "avg"], rows, style));
+        let rows = rows.iter().map(|one| [label(one.metric), number(Some(one.stats.avg)).into()]);
+        let columns = [Column::label("Metric"), Column::number("avg")];
+        text.push_str(&Table::new(title, columns).rows(rows).render(style));
         text.push('\n');
     }
     if let Some(gpus) = report.outcome.gpus.as_ref().filter(|gpus| gpus.is_asked) {
@@ -71,18 +71,19 @@ fn summary(gpus: &GpuReport, style: Style) -> String {
 fn table(exporter: &str, entry: &GpuEntry, style: Style) -> String {
     let (index, model) = (entry.gpu.gpu_index, printable(&entry.gpu.gpu_model_name));
     let title = format!("{exporter} | GPU {index} | {model}");
-    figures(&title, COLUMNS, entry.metrics.iter().map(row), style)
+    of_statistics(&title).rows(entry.metrics.iter().map(row)).render(style)
 }
 
-fn row(metric: &GpuMetric) -> [String; 8] {
+fn row(metric: &GpuMetric) -> [Cell; 8] {
     let GpuMetric { title, unit, avg, spread, .. } = metric;
     // Two decimals of a megajoule would always be zero.
     let (scale, unit) = if &**unit == "MJ" { (1e6, "J") } else { (1.0, &**unit) };
-    let of =
-        |field: fn(&Spread) -> f64| number(spread.as_ref().map(|spread| scale * field(spread)));
+    let of = |field: fn(&Spread) -> f64| {
+        number(spread.as_ref().map(|spread| scale * field(spread))).into()
+    };
     [
-        printable(&format!("{title} ({unit})")),
-        number(Some(scale * avg)),
+        printable(&format!("{title} ({unit})")).into(),
+        number(Some(scale * avg)).into(),
         of(|spread| spread.min),
         of(|spread| spread.max),
         of(|spread| spread.percentiles[8]),

@@ -1,48 +1,51 @@
 //! The first screen of a run: what was measured, and one table of the metrics that people name.
 
 use super::format::{count, four_digits, two_digits};
+use super::layout::{Cell, Column, Table};
 use super::panel;
 use super::server_spans;
 use super::style::Style;
-use crate::metrics::SteadyState;
+use crate::metrics::health::{Bound, ErrorBounds, RateBounds};
 use crate::metrics::metric::{Distribution, MetricResult};
+use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
 use crate::run::RunReport;
 use crate::units::Nanos;
 
-/// The metrics with a distribution, and their labels; those that the run has are shown.
-const DISTRIBUTIONS: &[(MetricTag, &str)] = &[
-    (tag::TIME_TO_FIRST_TOKEN, "Time to first token (ms)"),
-    (tag::NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN, "TTFT less network (ms)"),
-    (tag::INTER_TOKEN_LATENCY, "Inter-token latency (ms)"),
-    (tag::REQUEST_LATENCY, "Request latency (ms)"),
-    (tag::SERVER_QUEUE_TIME, "Server queue (ms)"),
-    (tag::SERVER_PREFILL_TIME, "Server prefill (ms)"),
-    (tag::SERVER_QUEUE_AND_PREFILL_TIME, "Server queue+prefill (ms)"),
-    (tag::SERVER_KV_TRANSFER_TIME, "Server KV transfer (ms)"),
-    (tag::SERVER_DECODE_TIME, "Server decode (ms)"),
-    (tag::SERVER_PREFILL_AND_DECODE_TIME, "Server prefill+decode (ms)"),
-    (tag::SERVER_KV_TRANSFER_AND_DECODE_TIME, "Server transfer+decode (ms)"),
-    (tag::SPEC_DECODE_ACCEPTANCE_LENGTH, "Acceptance length"),
-    (tag::NETWORK_ADJUSTED_REQUEST_LATENCY, "Latency less network (ms)"),
-    (tag::NETWORK_RTT, "Network RTT (ms)"),
-    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, "Output tokens/s per user"),
-    (tag::INPUT_SEQUENCE_LENGTH, "Input tokens"),
-    (tag::OUTPUT_SEQUENCE_LENGTH, "Output tokens"),
-    (tag::NUM_IMAGES, "Images per request"),
-    (tag::IMAGE_LATENCY, "Time per image (ms)"),
-    (tag::VIDEO_INFERENCE_TIME, "Video inference (s)"),
-    (tag::AUDIO_DURATION, "Audio per request (s)"),
+/// The metrics with a distribution, their labels, and those on a narrow terminal; those that the run
+/// has are shown.
+const DISTRIBUTIONS: &[(MetricTag, &str, &str)] = &[
+    (tag::TIME_TO_FIRST_TOKEN, "Time to first token (ms)", "TTFT (ms)"),
+    (tag::NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN, "TTFT less network (ms)", "TTFT-net (ms)"),
+    (tag::INTER_TOKEN_LATENCY, "Inter-token latency (ms)", "ITL (ms)"),
+    (tag::REQUEST_LATENCY, "Request latency (ms)", "Latency (ms)"),
+    (tag::SERVER_QUEUE_TIME, "Server queue (ms)", "Queue (ms)"),
+    (tag::SERVER_PREFILL_TIME, "Server prefill (ms)", "Prefill (ms)"),
+    (tag::SERVER_QUEUE_AND_PREFILL_TIME, "Server queue+prefill (ms)", "Q+prefill (ms)"),
+    (tag::SERVER_KV_TRANSFER_TIME, "Server KV transfer (ms)", "Transfer (ms)"),
+    (tag::SERVER_DECODE_TIME, "Server decode (ms)", "Decode (ms)"),
+    (tag::SERVER_PREFILL_AND_DECODE_TIME, "Server prefill+decode (ms)", "P+decode (ms)"),
+    (tag::SERVER_KV_TRANSFER_AND_DECODE_TIME, "Server transfer+decode (ms)", "T+decode (ms)"),
+    (tag::SPEC_DECODE_ACCEPTANCE_LENGTH, "Acceptance length", "Acceptance"),
+    (tag::NETWORK_ADJUSTED_REQUEST_LATENCY, "Latency less network (ms)", "Lat.-net (ms)"),
+    (tag::NETWORK_RTT, "Network RTT (ms)", "RTT (ms)"),
+    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, "Output tokens/s per user", "Tok/s/user"),
+    (tag::INPUT_SEQUENCE_LENGTH, "Input tokens", "Input tokens"),
+    (tag::OUTPUT_SEQUENCE_LENGTH, "Output tokens", "Output tokens"),
+    (tag::NUM_IMAGES, "Images per request", "Images"),
+    (tag::IMAGE_LATENCY, "Time per image (ms)", "Per image (ms)"),
+    (tag::VIDEO_INFERENCE_TIME, "Video inference (s)", "Video (s)"),
+    (tag::AUDIO_DURATION, "Audio per request (s)", "Audio (s)"),
 ];
 
-/// The metrics of the whole run, and their labels.
-const TOTALS: &[(MetricTag, &str)] = &[
-    (tag::REQUEST_THROUGHPUT, "Requests/s"),
-    (tag::GOODPUT, "Good requests/s"),
-    (tag::OUTPUT_TOKEN_THROUGHPUT, "Output tokens/s"),
-    (tag::TOTAL_TOKEN_THROUGHPUT, "Input and output tokens/s"),
-    (tag::IMAGE_THROUGHPUT, "Images/s"),
+/// The metrics of the whole run, and their labels, as above.
+const TOTALS: &[(MetricTag, &str, &str)] = &[
+    (tag::REQUEST_THROUGHPUT, "Requests/s", "Requests/s"),
+    (tag::GOODPUT, "Good requests/s", "Good req/s"),
+    (tag::OUTPUT_TOKEN_THROUGHPUT, "Output tokens/s", "Out tokens/s"),
+    (tag::TOTAL_TOKEN_THROUGHPUT, "All tokens/s", "All tokens/s"),
+    (tag::IMAGE_THROUGHPUT, "Images/s", "Images/s"),
 ];
 
 /// The label of the number of failed requests.
@@ -51,7 +54,15 @@ const ERRORS: &str = "Errors";
 /// A deviation from Little's law in percent that is shown: with few requests, chance exceeds 5%.
 const NOTABLE_RESIDUAL: f64 = 10.0;
 
-const COLUMNS: [&str; 6] = ["avg", "p50", "p90", "p95", "p99", "max"];
+/// The least share of a throughput, in percent, by which the client's delays are shown.
+const NOTABLE_PERCENT: f64 = 0.05;
+
+/// The statistics, and the order in which a narrow terminal does without them.
+const STATISTICS: [(&str, u8); 6] =
+    [("avg", 5), ("p50", 0), ("p90", 3), ("p95", 2), ("p99", 0), ("max", 6)];
+
+/// The columns of error bounds, and their order of being left out.
+const BOUNDS: [(&str, u8); 2] = [("p50 95% CI", 1), ("p99 95% CI", 4)];
 
 /// Renders what was run: models and servers, load, tokenizer, and what became of a dataset that was
 /// not sent as it is.
@@ -98,76 +109,84 @@ fn tokenizer(report: &RunReport) -> Option<String> {
 /// Renders the table, and what is missing in it.
 pub(super) fn table(report: &RunReport, style: Style) -> String {
     let result = |tag| report.results.iter().find(|result| result.metric.tag == tag);
-    let mut rows: Vec<(&str, Vec<String>, String)> = Vec::new();
-    for &(tag, label) in DISTRIBUTIONS {
-        let Some(values) = result(tag).and_then(of_distribution) else { continue };
-        rows.push((label, values.map(four_digits).into(), String::new()));
+    let health = report.outcome.client_health.as_ref();
+    let bounds = health.and_then(|health| health.error_bounds_ms).unwrap_or_default();
+    let rates = health.and_then(|health| health.throughput_bounds);
+    let mut columns = vec![Column::name("")];
+    columns.extend(STATISTICS.map(|(name, order)| Column::number(name).spare(order)));
+    if bounds != ErrorBounds::default() {
+        columns.extend(BOUNDS.map(|(name, order)| Column::number(name).spare(order)));
     }
-    for &(tag, label) in TOTALS {
+    let mut table = Table::plain(columns);
+    for &(tag, label, short) in DISTRIBUTIONS {
+        let Some(values) = result(tag).and_then(of_distribution) else { continue };
+        let intervals = ["p50", "p99"].map(|statistic| bounds.of(tag, statistic));
+        let intervals = intervals.map(|bound| bound.map_or_else(String::new, interval));
+        let cells = values.map(four_digits).into_iter().chain(intervals).map(Cell::from);
+        table.row([Cell::or(label, short)].into_iter().chain(cells));
+    }
+    for &(tag, label, short) in TOTALS {
         let Some(value) = result(tag).map(|result| result.stats.avg) else { continue };
-        rows.push((label, vec![four_digits(value)], String::new()));
+        let beside = beside_total(report, tag, rates);
+        table.row_with([Cell::or(label, short), four_digits(value).into()], beside, false);
     }
     let (sent, failed) = (sent(report), failed(report));
-    let errors = if sent == 0 { String::new() } else { format!("  of {}", requests(sent)) };
-    rows.push((ERRORS, vec![count(failed)], errors));
-
-    let labels = rows.iter().map(|(label, ..)| label.len()).max().unwrap_or(0);
-    let cells = rows.iter().flat_map(|(_, values, _)| values);
-    let width = cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(5) + 2;
-    let line = |label: &str, cells: &[String], rest: &str| {
-        let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>width$}")).collect();
-        format!("{label:labels$}{}{rest}", cells.concat())
-    };
-    let mut text = style.bold(&line("", &COLUMNS.map(str::to_owned), "")) + "\n";
-    for (label, values, rest) in &rows {
-        let is_bad = *label == ERRORS && failed > 0;
-        let line = line(label, values, rest);
-        text.push_str(&if is_bad { style.red(&line) } else { line });
-        text.push('\n');
-    }
+    let of = if sent == 0 { String::new() } else { format!("of {}", requests(sent)) };
+    table.row_with([Cell::from(ERRORS), count(failed).into()], of, failed > 0);
+    let mut text = table.render(style);
     let RunReport { run, .. } = report;
     if run.endpoint.supports_streaming && run.endpoint.produces_tokens && !run.streaming {
         text.push_str("Time to first token and inter-token latency need --streaming.\n");
     }
-    text.push('\n');
     text
 }
 
-/// Renders the steady state as one line: its bounds and throughputs.
-pub(super) fn steady_state(steady: &SteadyState, report: &RunReport, style: Style) -> String {
-    let after = |at: u64| {
-        let start = report.outcome.start_wall_ns;
-        format!("{:.2} s", Nanos(at.saturating_sub(start)).as_seconds())
-    };
-    let throughputs = TOTALS.iter().filter_map(|(tag, label)| {
-        let result = steady.results.iter().find(|result| result.metric.tag == *tag)?;
-        let value = result.stats.avg;
-        let is_bounded = *tag == tag::REQUEST_THROUGHPUT;
-        let half = steady.request_throughput_half_width.filter(|_| is_bounded);
-        let half = half.map(|half| format!(" ± {}", two_digits(half)));
-        Some(format!("{}{} {}", four_digits(value), half.unwrap_or_default(), lowered(label)))
-    });
-    let residual = steady.littles_law_residual_percent.filter(|it| it.abs() > NOTABLE_RESIDUAL);
-    let residual = residual.map(|percent| {
-        format!(
-            "; rate times mean latency is {percent:+.0}% off the mean number of requests in flight, \
-             so the load was not constant"
-        )
-    });
-    let line = format!(
-        "Steady state from {} to {} ({:.0}% of the requests): {}{}",
-        after(steady.start_ns),
-        after(steady.end_ns),
-        100.0 * steady.request_share,
-        throughputs.collect::<Vec<_>>().join(", "),
-        residual.unwrap_or_default(),
-    );
-    panel::wrapped(&line, style.width.into()).join("\n") + "\n\n"
+/// Formats the 95% interval of a statistic: that for other requests of the same kind, wider by how far
+/// the client may have shifted the statistic. Without enough requests for it, how many are needed.
+fn interval(bound: Bound) -> String {
+    match (bound.sample_interval(), bound.requests_needed) {
+        ([Some(low), Some(high)], _) => {
+            let low = (low - bound.below).max(0.0);
+            format!("{}–{}", four_digits(low), four_digits(high + bound.above))
+        }
+        (_, Some(needed)) => format!("needs {}", count(needed)),
+        _ => String::new(),
+    }
 }
 
-fn lowered(label: &str) -> String {
-    let mut letters = label.chars();
-    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+/// Returns what is shown beside a total: how much higher it would be without the client's delays, and
+/// its value in the steady state.
+fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -> String {
+    let rates =
+        rates.filter(|it| tag == tag::REQUEST_THROUGHPUT && it.above_percent >= NOTABLE_PERCENT);
+    let client = rates.map(|it| format!("up to +{:.1}% without client delays", it.above_percent));
+    let steady = report.steady_state.as_ref().ok().and_then(|steady| {
+        let value = steady.results.iter().find(|result| result.metric.tag == tag)?.stats.avg;
+        let half = steady.request_throughput_half_width;
+        let half = half.filter(|_| tag == tag::REQUEST_THROUGHPUT);
+        let half = half.map(|half| format!(" ± {}", two_digits(half))).unwrap_or_default();
+        Some(format!("steady state {}{half}", four_digits(value)))
+    });
+    steady.into_iter().chain(client).collect::<Vec<_>>().join("; ")
+}
+
+/// Renders what is unusual about the steady state; empty if nothing is.
+pub(super) fn steady_note(report: &RunReport, style: Style) -> String {
+    let note = match &report.steady_state {
+        Err(Unsteady::UnknownLoad) => return String::new(),
+        Err(reason) => format!("No steady state: {reason}"),
+        Ok(steady) => {
+            let residual = steady.littles_law_residual_percent;
+            let Some(percent) = residual.filter(|it| it.abs() > NOTABLE_RESIDUAL) else {
+                return String::new();
+            };
+            format!(
+                "In the steady state the rate times the mean latency is {percent:+.0}% off the mean \
+                 number of requests in flight, so the load was not constant."
+            )
+        }
+    };
+    panel::wrapped(&note, style.width.into()).join("\n") + "\n"
 }
 
 fn of_distribution(result: &MetricResult) -> Option<[f64; 6]> {

@@ -1,22 +1,79 @@
-//! The verdict on client health, with its reasons.
+//! The verdicts on the client and on the load.
 
 use super::panel;
 use super::style::Style;
-use crate::metrics::health::{
-    Bound, ClientHealth, ErrorBounds, RateBounds, TimeStatistics, Verdict,
-};
+use crate::metrics::health::{ClientHealth, LoadHealth, LoadVerdict, TimeStatistics, Verdict};
 use crate::redact::printable;
+use crate::run::RunReport;
 
-/// Renders `Client health: valid (…)`, or another verdict with its reasons and advice, and the error
-/// bounds; empty without a verdict.
-pub(super) fn render(health: &ClientHealth, style: Style) -> String {
+/// Renders the verdicts in one line, as in `Client health: valid. Load: sustained (offered 20.0/s,
+/// served 20.0/s).`; empty without verdicts.
+pub(super) fn verdicts(report: &RunReport, style: Style) -> String {
+    let client = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
+    let load = report.outcome.load_health.as_ref();
+    let words = [
+        client.map(|verdict| format!("Client health: {}.", verdict.as_str())),
+        load.map(|health| format!("Load: {}.", in_short(health))),
+    ];
+    let line = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    if line.is_empty() {
+        return String::new();
+    }
+    let text = panel::wrapped(&line, style.width.into()).join("\n") + "\n";
+    // Colour codes do not take any width, so they are added last.
+    let text = match client {
+        Some(verdict) => text.replacen(verdict.as_str(), &coloured(verdict, style), 1),
+        None => text,
+    };
+    match load {
+        Some(health) => coloured_load(&text, health, style),
+        None => text,
+    }
+}
+
+/// The verdict on the load; of one that is not known, only what it needs.
+fn in_short(health: &LoadHealth) -> String {
+    match (health.verdict, health.needed_seconds, health.needed_requests) {
+        (LoadVerdict::TooShort, Some(seconds), Some(requests)) => {
+            format!("{} (needs {seconds:.0} s or {requests} requests)", health.verdict.words())
+        }
+        _ => health.to_string(),
+    }
+}
+
+fn coloured(verdict: Verdict, style: Style) -> String {
+    match verdict {
+        Verdict::Valid => style.green(verdict.as_str()),
+        Verdict::Suspect => style.yellow(verdict.as_str()),
+        Verdict::Invalid => style.red(verdict.as_str()),
+    }
+}
+
+fn coloured_load(text: &str, health: &LoadHealth, style: Style) -> String {
+    let word = health.verdict.words();
+    let coloured = match health.verdict {
+        LoadVerdict::Sustained => style.green(word),
+        LoadVerdict::TooShort | LoadVerdict::NotStationary => style.yellow(word),
+        LoadVerdict::Saturated => style.red(word),
+    };
+    text.replacen(word, &coloured, 1)
+}
+
+/// Renders the verdicts with what they are based on, their reasons and advice: `Client health: valid
+/// (…)`, then `Load: sustained (offered 20.0/s, served 20.0/s)`; empty without verdicts.
+pub(super) fn details(report: &RunReport, style: Style) -> String {
+    let client = report.outcome.client_health.as_ref();
+    let mut text = client.map(|health| of_client(health, style)).unwrap_or_default();
+    if let Some(health) = &report.outcome.load_health {
+        let lines = panel::wrapped(&format!("Load: {health}"), style.width.into());
+        text.push_str(&(coloured_load(&lines.join("\n"), health, style) + "\n\n"));
+    }
+    text
+}
+
+fn of_client(health: &ClientHealth, style: Style) -> String {
     let Some(verdict) = health.verdict else { return String::new() };
     let word = verdict.as_str();
-    let coloured = match verdict {
-        Verdict::Valid => style.green(word),
-        Verdict::Suspect => style.yellow(word),
-        Verdict::Invalid => style.red(word),
-    };
     let facts = facts(health).join(", ");
     let facts = if facts.is_empty() { facts } else { format!(" ({facts})") };
     let mut lines = vec![format!("Client health: {word}{facts}")];
@@ -24,39 +81,9 @@ pub(super) fn render(health: &ClientHealth, style: Style) -> String {
         lines.push(format!("  - {}.", printable(&reason.finding)));
         lines.push(format!("    What to do: {}.", printable(&reason.advice)));
     }
-    lines.extend(health.throughput_bounds.as_ref().map(of_throughput));
-    if let Some(bounds) = &health.error_bounds_ms {
-        lines.extend(bounds_of(bounds));
-        lines.extend(bounds.too_few().into_iter().map(|text| format!("  {text}")));
-    }
     let width = usize::from(style.width);
     let lines: Vec<String> = lines.iter().flat_map(|line| panel::wrapped(line, width)).collect();
-    // Colour codes do not take any width, so they are added last.
-    lines.join("\n").replacen(word, &coloured, 1) + "\n\n"
-}
-
-/// Returns the line of the throughput.
-fn of_throughput(bounds: &RateBounds) -> String {
-    let RateBounds { below_percent, above_percent, delay_ms, .. } = bounds;
-    format!(
-        "  Error bounds of the throughput: client −{below_percent:.1}% +{above_percent:.1}% \
-         (requests left {delay_ms:.2} ms after they could have on average)"
-    )
-}
-
-/// Returns a line for each metric.
-fn bounds_of(bounds: &ErrorBounds) -> impl Iterator<Item = String> {
-    let range = |name: &str, below: f64, above: f64| format!("{name} −{below:.2} +{above:.2}");
-    let statistic = move |(percent, bound): (i64, Bound)| {
-        let sample = bound.sample_below.zip(bound.sample_above);
-        let sample = sample.map(|(below, above)| range(", sample", below, above));
-        let client = range("client", bound.below, bound.above);
-        format!("p{percent} {:.2} ms ({client}{})", bound.value, sample.unwrap_or_default())
-    };
-    bounds.iter().map(move |(metric, of)| {
-        let statistics: Vec<String> = of.percentiles().map(statistic).collect();
-        format!("  Error bounds of the {metric}: {}", statistics.join(", "))
-    })
+    lines.join("\n").replacen(word, &coloured(verdict, style), 1) + "\n\n"
 }
 
 /// The measures that are shown with any verdict, as far as they are known.
@@ -93,47 +120,6 @@ fn slip(health: &ClientHealth) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::health::MetricBounds;
-
-    #[test]
-    fn each_metric_has_a_line_of_bounds() {
-        let p50 = Bound {
-            value: 40.0,
-            below: 0.125,
-            sample_below: Some(1.0),
-            sample_above: Some(2.5),
-            ..Bound::default()
-        };
-        let p99 = Bound { value: 50.0, below: 3.0, requests_needed: Some(368), ..Bound::default() };
-        let bounds = MetricBounds { count: 100, avg: Bound::default(), p50, p99 };
-        let health = ClientHealth {
-            verdict: Some(Verdict::Valid),
-            error_bounds_ms: Some(ErrorBounds {
-                time_to_first_token: Some(bounds),
-                request_latency: Some(MetricBounds { count: 99, ..bounds }),
-                ..ErrorBounds::default()
-            }),
-            throughput_bounds: Some(RateBounds {
-                above_percent: 12.34,
-                delay_ms: 6.0,
-                ..RateBounds::default()
-            }),
-            ..ClientHealth::default()
-        };
-        let rates = "  Error bounds of the throughput: client −0.0% +12.3% (requests left 6.00 ms \
-                     after they could have on average)";
-        let told = "p50 40.00 ms (client −0.12 +0.00, sample −1.00 +2.50), p99 50.00 ms (client \
-                    −3.00 +0.00)";
-        let style = Style { width: 200, ..Style::FILE };
-        assert_eq!(
-            render(&health, style),
-            format!(
-                "Client health: valid\n{rates}\n  Error bounds of the time to first token: {told}\n  \
-                 Error bounds of the request latency: {told}\n  Too few requests to judge p99: 99, at \
-                 least 368 needed\n\n"
-            )
-        );
-    }
 
     #[test]
     fn a_wait_for_a_slot_is_not_taken_for_the_clients_lateness() {
@@ -147,11 +133,11 @@ mod tests {
         };
         let style = Style { width: 200, ..Style::FILE };
         assert_eq!(
-            render(&waited, style),
+            of_client(&waited, style),
             "Client health: valid (slip p99 0.25 ms by the client, 1500.00 ms with the waits for \
              free slots and earlier responses)\n\n"
         );
         let late = ClientHealth { client_slip_ms: Some(slip), ..waited };
-        assert_eq!(render(&late, style), "Client health: valid (slip p99 1500.00 ms)\n\n");
+        assert_eq!(of_client(&late, style), "Client health: valid (slip p99 1500.00 ms)\n\n");
     }
 }

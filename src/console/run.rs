@@ -6,43 +6,73 @@ use super::style::Style;
 use super::table::SummaryTable;
 use super::warning::{Given, Warning};
 use super::{
-    gates, gpu, headline, health, load, panel, server_metrics, speculation, steady, table,
-    time_breakdown,
+    gates, gpu, headline, health, panel, server_metrics, speculation, steady, table, time_breakdown,
 };
 use crate::metrics::tag;
+use crate::redact::printable;
 use crate::run::{ClientTables, RunReport};
 
-/// Renders `profile_export_console.txt`, which has all tables.
+/// Maximum number of errors that the terminal shows; the file has all.
+const MAX_ERRORS: usize = 3;
+
+/// Renders `profile_export_console.txt`, which has all tables, and the whole text of each warning.
 #[must_use]
 pub fn render_file(report: &RunReport) -> String {
-    rendered(report, ClientTables::All, Style::FILE)
+    let style = Style::FILE;
+    let mut text = headline::header(report, style) + &tables(report, ClientTables::All, style);
+    text.push_str(&headline::table(report, style));
+    text.push('\n');
+    if !report.errors.is_empty() {
+        text.push_str(&table::errors(&report.errors, style));
+        text.push('\n');
+    }
+    text + &details(report, style)
 }
 
-/// Renders what the terminal shows of a run: what was measured, statistics, errors, warnings,
-/// client health and gates.
+/// Renders what the terminal shows of a run: the tables that were asked for, then, in one block, what
+/// was measured, statistics, verdicts, errors, and a line for each warning.
 #[must_use]
 pub fn render(report: &RunReport, style: Style) -> String {
-    rendered(report, report.run.tables.client, style)
+    let mut text = String::new();
+    if !report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0) {
+        // Without results, the reason is what there is to say.
+        text.push_str(&warnings(report, style));
+    }
+    text.push_str(&tables(report, report.run.tables.client, style));
+    text.push_str(&headline::header(report, style));
+    text.push_str(&headline::table(report, style));
+    text.push('\n');
+    text.push_str(&headline::steady_note(report, style));
+    text.push_str(&health::verdicts(report, style));
+    text.push_str(&gates::line(&report.gates(), style));
+    text.push_str(&errors(report, style));
+    text.push_str(&advice(report, style));
+    text
 }
 
-fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
-    let mut warnings = String::new();
-    let given = Given::of(report);
-    for warning in Warning::of(report) {
-        warnings.push_str(&panel::render(warning.title(), &warning.text(&given), style));
-        warnings.push('\n');
+/// Renders the whole text of what is told of a run in a line each: verdicts with their reasons, the
+/// early end, warnings.
+#[must_use]
+pub(crate) fn details(report: &RunReport, style: Style) -> String {
+    let mut text = warnings(report, style);
+    if let Some(early) = &report.outcome.ended_early {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "Early end: {early}\n");
     }
-    let has_results = report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
-    // Without results, the reason is what there is to say.
-    let (first, later) =
-        if has_results { (String::new(), warnings) } else { (warnings, String::new()) };
-    let mut text = first + &headline::header(report, style);
+    text + &health::details(report, style)
+}
+
+/// Renders the tables besides that of the first screen: those of metrics as asked, and those of other
+/// things as far as there are any.
+fn tables(report: &RunReport, tables: ClientTables, style: Style) -> String {
+    let mut text = String::new();
     for table in SummaryTable::shown(report, tables) {
         text.push_str(&table.render(style));
         text.push('\n');
     }
-    text.push_str(&headline::table(report, style));
-    text.push_str(&steady::render(report, tables, style));
+    if tables == ClientTables::All {
+        text.push_str(&steady::render(report, style));
+    }
     text.push_str(&time_breakdown::render(report, style));
     text.push_str(&speculation::render(report, style));
     text.push_str(&gpu::render(report, style));
@@ -50,21 +80,76 @@ fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         text.push_str(&server_metrics::render(metrics, style));
     }
-    if !report.errors.is_empty() {
-        text.push_str(&table::errors(&report.errors, style));
+    text + &gates::render(&report.gates(), style)
+}
+
+/// Renders each warning in a box.
+fn warnings(report: &RunReport, style: Style) -> String {
+    let given = Given::of(report);
+    let boxed =
+        |warning: Warning| panel::render(warning.title(), &warning.text(&given), style) + "\n";
+    Warning::of(report).into_iter().map(boxed).collect()
+}
+
+/// Renders the most frequent errors in a line each.
+fn errors(report: &RunReport, style: Style) -> String {
+    let width = usize::from(style.width);
+    let mut text = String::new();
+    for error in report.errors.iter().take(MAX_ERRORS) {
+        let details = &error.error_details;
+        let code = details.code.map(|code| format!("{code} ")).unwrap_or_default();
+        let times = super::count(error.count);
+        let line = format!("{times} × {code}{}: {}", details.name, details.message);
+        text.push_str(&style.red(&cut(&printable(&line), width)));
         text.push('\n');
     }
-    text.push_str(&later);
-    if let Some(early) = &report.outcome.ended_early {
+    if let more @ 1.. = report.errors.len().saturating_sub(MAX_ERRORS) {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "Early end: {early}\n");
+        let _ = writeln!(text, "{more} more kinds of errors; profile_export_console.txt has all");
     }
-    if let Some(health) = &report.outcome.client_health {
-        text.push_str(&health::render(health, style));
+    text
+}
+
+/// Shortens a line to a width, with an ellipsis.
+fn cut(line: &str, width: usize) -> String {
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= width {
+        return line;
     }
-    if let Some(health) = &report.outcome.load_health {
-        text.push_str(&load::render(health, style));
+    line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Renders the early end, the reasons of the verdict and the warnings in a line each, and how to read
+/// more about them.
+fn advice(report: &RunReport, style: Style) -> String {
+    let reasons = report.outcome.client_health.iter().flat_map(|health| &health.reasons);
+    let mut lines: Vec<(String, String)> =
+        reasons.map(|reason| (reason.name.to_string(), reason.finding.clone())).collect();
+    let warnings = Warning::of(report);
+    lines.extend(warnings.iter().map(|one| (one.name().to_owned(), one.summary())));
+    let mut text = String::new();
+    let mut add = |line: &str, name: Option<&str>| {
+        let lines = panel::wrapped(&printable(line), style.width.into()).join("\n  ");
+        let lines = match name {
+            // Colour codes do not take any width, so they are added last.
+            Some(name) => lines.replacen(name, &style.yellow(name), 1),
+            None => lines,
+        };
+        text.push_str(&lines);
+        text.push('\n');
+    };
+    if let Some(early) = &report.outcome.ended_early {
+        add(&format!("Early end: {early}"), None);
     }
-    text.push_str(&gates::render(&report.gates(), style));
+    for (name, what) in &lines {
+        add(&format!("! {name}: {what}"), Some(name));
+    }
+    match lines.as_slice() {
+        [] => {}
+        [(only, _)] => add(&format!("What to do: aiperf explain {only}"), None),
+        [(first, _), ..] => {
+            add(&format!("What to do: aiperf explain NAME, such as aiperf explain {first}"), None);
+        }
+    }
     text
 }

@@ -1,12 +1,14 @@
 //! The results of several runs: a line for each, then a table over all of them.
 
+mod search;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::figures;
 use super::format::number;
+use super::layout::{Cell as Text, Column, Table, numbers};
+use super::panel;
 use super::style::Style;
-use super::table::narrowest;
 use crate::metrics::metric::Metric;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::Stage;
@@ -14,16 +16,16 @@ use crate::metrics::{ConsoleGroup, MetricTag, Registry, Verdict};
 use crate::multi_run::aggregate::{Dispersion, Row};
 use crate::multi_run::convergence::Mode;
 use crate::multi_run::curve::{self, Evaluation, Fit, GOOD_FIT};
-use crate::multi_run::evidence::{Basis, Condition, tail};
 use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::limit::{Limit, Standing};
-use crate::multi_run::search::{End, History, More, Point};
-use crate::multi_run::sweep::{Cell, Choice, Results, plain};
-use crate::multi_run::{Dimension, Filter, Range, RunResult, Trials, space};
+use crate::multi_run::sweep::{Cell, Choice, Parameter, Results, plain};
+use crate::multi_run::{Filter, Range, RunResult, Trials, space};
 use crate::redact::printable;
 use crate::setting::Named as _;
 use crate::statistics::Estimate;
 use crate::units::Unit;
+
+pub(crate) use search::{render_point, render_search};
 
 /// Renders the title of the run `nth` with a `label`; `all` is the number of runs, if it is known.
 #[must_use]
@@ -151,11 +153,19 @@ fn table(trials: &Trials, rows: &[Row], successful: usize, style: Style) -> Stri
     let percent = number_of_percent(trials.config.confidence_level);
     let runs = if successful == 1 { "1 run".to_owned() } else { format!("{successful} runs") };
     let title = format!("aiperf | Over {runs}, with {percent}% confidence intervals");
-    let header = ["Metric", "mean", "ci low", "ci high", "std", "cv", "min", "max"];
+    let columns = [Column::label("Metric")].into_iter().chain(numbers(&[
+        ("mean", 0),
+        ("ci low", 0),
+        ("ci high", 0),
+        ("std", 1),
+        ("cv", 4),
+        ("min", 2),
+        ("max", 3),
+    ]));
     let mut shown: Vec<&Row> = rows.iter().filter(|row| is_shown(row)).collect();
     // A stable sort: the mean of a metric stays before its percentiles.
     shown.sort_by_key(|row| row.metric.order.unwrap_or(u32::MAX));
-    figures(&title, header, shown.into_iter().map(cells), style)
+    Table::new(&title, columns).rows(shown.into_iter().map(cells)).render(style)
 }
 
 /// Whether the row has the mean of a metric in the main table, or the p99 of a latency.
@@ -166,20 +176,21 @@ fn is_shown(row: &Row) -> bool {
         && (row.statistic == "avg" || is_tail)
 }
 
-fn cells(row: &Row) -> [String; 8] {
+fn cells(row: &Row) -> [Text; 8] {
     let across = row.across;
-    let spread = |field: fn(&Dispersion) -> f64| number(across.spread.as_ref().map(field));
+    let spread = |field: fn(&Dispersion) -> f64| number(across.spread.as_ref().map(field)).into();
     let cv = across.spread.and_then(|spread| spread.cv);
     let statistic = if row.statistic == "avg" { "" } else { " p99" };
+    let name = |header: &str| format!("{header}{statistic} ({})", row.metric.display_unit);
     [
-        format!("{}{statistic} ({})", row.metric.header, row.metric.display_unit),
-        number(Some(across.mean)),
+        Text::or(name(row.metric.header), name(row.metric.short_header)),
+        number(Some(across.mean)).into(),
         spread(|spread| spread.ci_low),
         spread(|spread| spread.ci_high),
         spread(|spread| spread.std),
-        cv.map_or_else(|| "N/A".to_owned(), |cv| format!("{:.1}%", cv * 100.0)),
-        number(Some(across.min)),
-        number(Some(across.max)),
+        cv.map_or_else(|| "N/A".to_owned(), |cv| format!("{:.1}%", cv * 100.0)).into(),
+        number(Some(across.min)).into(),
+        number(Some(across.max)).into(),
     ]
 }
 
@@ -192,20 +203,7 @@ fn number_of_percent(share: f64) -> String {
 /// Renders the cells of a sweep, and why runs are missing from it.
 #[must_use]
 pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
-    let has = |column: &&SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
-    let mut columns: Vec<&SweepColumn> = SWEEP_COLUMNS.iter().filter(has).collect();
     let has_results = results.cells.iter().any(|cell| !cell.rows.is_empty());
-    let mut left_out = Vec::new();
-    for &spare in SPARE_COLUMNS {
-        let (header, rows) = sweep_table(results, &columns);
-        let widths = narrowest(&header, &rows);
-        if widths.iter().sum::<usize>() + widths.len() <= usize::from(style.width) + 1 {
-            break;
-        }
-        if let Some(at) = columns.iter().position(|column| column.header == spare) {
-            left_out.push(columns.remove(at).header);
-        }
-    }
     let mut text = String::from("\n");
     if has_results {
         let trials = match results.config.runs {
@@ -213,19 +211,20 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
             runs => format!(", means over up to {runs} runs"),
         };
         let title = format!("aiperf | Sweep (latencies in ms{trials})");
-        let (header, rows) = sweep_table(results, &columns);
-        text.push_str(&figures(&title, header, rows.into_iter(), style));
-        if !left_out.is_empty() {
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "Left out for lack of width: {}; see the files.",
-                left_out.join(", ")
-            );
-        }
+        text.push_str(&sweep_table(&title, results).render(style));
         text.push('\n');
     }
     text.push_str(&times(results, style));
+    let said = |paragraph: &str| {
+        let lines = paragraph.lines().flat_map(|line| panel::wrapped(line, style.width.into()));
+        lines.map(|line| line + "\n").collect::<String>() + "\n"
+    };
+    text.extend(findings(results).iter().map(|paragraph| said(paragraph)));
+    text
+}
+
+/// Returns what is said of the cells below the tables, in paragraphs.
+fn findings(results: &Results) -> Vec<String> {
     let undivided = |cell: &Cell| {
         let reason = cell.time_breakdown.as_ref()?.as_ref().err()?;
         let name = printable(&cell.variation.directory);
@@ -233,50 +232,46 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     };
     let notes = results.cells.iter().filter_map(note);
     let notes: Vec<String> = notes.chain(results.cells.iter().filter_map(undivided)).collect();
-    for note in &notes {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{note}");
-    }
+    let mut found = Vec::new();
     if !notes.is_empty() {
-        text.push('\n');
+        found.push(notes.join("\n"));
     }
     if let (Some(saturation), Choice::Knee(range)) = (&results.saturation, &results.sweep.choice) {
         let level = number_of_percent(results.config.confidence_level);
-        let mut found = saturated(saturation, range, &level);
+        let mut text = saturated(saturation, range, &level);
         if let Some((watts, from)) = results.saturated_watts().zip(saturation.saturated_from) {
             let name = range.dimension.name();
             let watts = number(Some(watts));
-            let _ = write!(found, " The GPUs draw {watts} W at {name} {from}.");
+            // Writing to a string cannot fail.
+            let _ = write!(text, " The GPUs draw {watts} W at {name} {from}.");
         }
-        let _ = writeln!(text, "{found}\n");
+        found.push(text);
     }
     if let Some(beyond) = results.beyond() {
-        let sentences: Vec<String> = beyond.sentences().collect();
-        let _ = writeln!(text, "{}\n", sentences.join(" "));
+        found.push(beyond.sentences().collect::<Vec<_>>().join(" "));
     }
-    if let Some(found) = &results.space {
-        let _ = writeln!(text, "{}\n", best_combinations(found));
-    }
-    if let Some(found) = &results.limit {
+    found.extend(results.space.as_ref().map(best_combinations));
+    if let Some(limits) = &results.limit {
         let conditions: Vec<String> = results.sweep.filters.iter().map(required).collect();
-        let found = limit(found, results.config.confidence_level);
-        let _ = writeln!(text, "{found} Required: {}.\n", conditions.join(", "));
+        let text = limit(limits, results.config.confidence_level);
+        found.push(format!("{text} Required: {}.", conditions.join(", ")));
     }
-    if let Some(finding) = results.sweep.evaluation.as_ref().and_then(|it| evaluated(results, it)) {
-        let _ = writeln!(text, "{finding}\n");
-    }
-    text
+    found.extend(results.sweep.evaluation.as_ref().and_then(|it| evaluated(results, it)));
+    found
 }
 
-/// The head and the rows of the table of cells with these columns.
-fn sweep_table(results: &Results, columns: &[&SweepColumn]) -> (Vec<String>, Vec<Vec<String>>) {
+/// The table of cells.
+fn sweep_table(title: &str, results: &Results) -> Table {
+    let has = |column: &&SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
+    let columns: Vec<&SweepColumn> = SWEEP_COLUMNS.iter().filter(has).collect();
     let mut header = settings(results);
-    header.extend(columns.iter().map(|column| column.header.to_owned()));
-    header.extend(["errors", "client", "Pareto"].map(str::to_owned));
+    header.extend(columns.iter().map(|it| Column::number(it.header).spare(it.spare)));
+    header.push(Column::number("errors"));
+    header.extend([("client", 6), ("Pareto", 5)].map(|(name, at)| Column::number(name).spare(at)));
     let has_conditions = !results.sweep.filters.is_empty();
-    header.extend(has_conditions.then(|| "feasible".to_owned()));
+    header.extend(has_conditions.then(|| Column::number("feasible")));
     let converges = results.config.convergence.is_some();
-    header.extend(converges.then(|| "converged".to_owned()));
+    header.extend(converges.then(|| Column::number("converged").spare(7)));
     let row = |cell: &Cell| {
         let mut row = settings_of(results, cell);
         row.extend(columns.iter().map(|column| number(column.of(cell))));
@@ -294,7 +289,7 @@ fn sweep_table(results: &Results, columns: &[&SweepColumn]) -> (Vec<String>, Vec
         row.extend(converges.then_some(ended));
         row
     };
-    (header, results.cells.iter().map(row).collect())
+    Table::new(title, header).rows(results.cells.iter().map(row))
 }
 
 /// The best combinations of a search over several settings.
@@ -391,8 +386,8 @@ fn times(results: &Results, style: Style) -> String {
         return String::new();
     }
     let mut header = settings(results);
-    header.push("all".to_owned());
-    header.extend(stages.iter().map(|stage| stage.title().to_owned()));
+    header.push(Column::number("all"));
+    header.extend(stages.iter().map(|stage| Column::number(stage.title())));
     let rows = results.cells.iter().map(|cell| {
         let found = divided(cell);
         let mut row = settings_of(results, cell);
@@ -405,12 +400,14 @@ fn times(results: &Results, style: Style) -> String {
         }));
         row
     });
-    figures("aiperf | Time Breakdown (mean request latency in ms)", header, rows, style) + "\n"
+    let title = "aiperf | Time Breakdown (mean request latency in ms)";
+    Table::new(title, header).rows(rows).render(style) + "\n"
 }
 
-/// Returns the names of the settings that are varied.
-fn settings(results: &Results) -> Vec<String> {
-    results.sweep.parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect()
+/// Returns the columns of the settings that are varied.
+fn settings(results: &Results) -> Vec<Column> {
+    let name = |parameter: &Parameter| parameter.name.replace('_', " ");
+    results.sweep.parameters.iter().map(|parameter| Column::label(name(parameter))).collect()
 }
 
 /// Returns their values in a cell.
@@ -475,24 +472,28 @@ struct SweepColumn {
     statistic: &'static str,
     /// Whether it is of the steady state, not of the whole phase.
     is_steady: bool,
+    /// The order in which a narrow terminal does without it; 0 if it does not.
+    spare: u8,
 }
 
 const SWEEP_COLUMNS: &[SweepColumn] = &[
-    column("req/s", tag::REQUEST_THROUGHPUT, "avg"),
-    SweepColumn { is_steady: true, ..column("steady req/s", tag::REQUEST_THROUGHPUT, "avg") },
-    column("tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg"),
-    column("TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50"),
-    column("TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99"),
-    column("ITL p50", tag::INTER_TOKEN_LATENCY, "p50"),
-    column("ITL p99", tag::INTER_TOKEN_LATENCY, "p99"),
-    column("good req/s", tag::GOODPUT, "avg"),
+    column("req/s", tag::REQUEST_THROUGHPUT, "avg", 0),
+    SweepColumn { is_steady: true, ..column("steady req/s", tag::REQUEST_THROUGHPUT, "avg", 1) },
+    column("tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg", 4),
+    column("TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50", 3),
+    column("TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99", 0),
+    column("ITL p50", tag::INTER_TOKEN_LATENCY, "p50", 2),
+    column("ITL p99", tag::INTER_TOKEN_LATENCY, "p99", 8),
+    column("good req/s", tag::GOODPUT, "avg", 0),
 ];
 
-/// The columns that a narrow terminal does without, the first one first.
-const SPARE_COLUMNS: &[&str] = &["steady req/s", "ITL p50", "TTFT p50", "tokens/s"];
-
-const fn column(header: &'static str, tag: MetricTag, statistic: &'static str) -> SweepColumn {
-    SweepColumn { header, tag, statistic, is_steady: false }
+const fn column(
+    header: &'static str,
+    tag: MetricTag,
+    statistic: &'static str,
+    spare: u8,
+) -> SweepColumn {
+    SweepColumn { header, tag, statistic, is_steady: false, spare }
 }
 
 impl SweepColumn {
@@ -534,62 +535,6 @@ pub(crate) fn render_longer(longer: Option<(u64, u64, f64)>) -> String {
     })
 }
 
-/// Renders the line about one load of a search, printed when a run of it has ended.
-#[must_use]
-pub(crate) fn render_point(history: &History, point: &Point) -> String {
-    let verdict = point.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
-    let error = point.error.as_ref().map(|error| format!("; {}", printable(error)));
-    let objective = objective(history, point);
-    let observed = history.filters.iter().zip(&point.observed);
-    let observed = observed.map(|(filter, (value, _))| limited(filter, *value));
-    let parts: Vec<String> = std::iter::once(objective).chain(observed).collect();
-    let runs = match point.level.runs {
-        0 | 1 => String::new(),
-        runs => format!(" after {runs} runs"),
-    };
-    let left = history.runs_left().map(|more| format!("; {}", left(&more)));
-    format!(
-        "At {}: {} ({}{runs}){}{}{}\n",
-        point.load,
-        parts.join(", "),
-        point.standing.as_str(),
-        verdict.unwrap_or_default(),
-        error.unwrap_or_default(),
-        left.unwrap_or_default(),
-    )
-}
-
-/// An estimate of what is left, as in `about 3 more runs, 12 s`.
-fn left(more: &More) -> String {
-    match more {
-        More::Runs { runs: 1, seconds } => format!("about 1 more run, {}", time(*seconds)),
-        More::Runs { runs, seconds } => format!("about {runs} more runs, {}", time(*seconds)),
-        More::Requests { load, requests, seconds } => {
-            format!("about {requests} requests at {load}, {}", time(*seconds))
-        }
-    }
-}
-
-/// A time to two digits or so: seconds, minutes or hours.
-fn time(seconds: f64) -> String {
-    match seconds {
-        ..1.0 => "less than 1 s".to_owned(),
-        ..100.0 => format!("{seconds:.0} s"),
-        ..6000.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.0} h", seconds / 3600.0),
-    }
-}
-
-/// The value that is maximized with its name, as in `Goodput 19.50 requests/sec`.
-fn objective(history: &History, point: &Point) -> String {
-    let value = point.objective;
-    history
-        .config
-        .row()
-        .map(|row| format!("{} {}", row.header, measured(row, value)))
-        .unwrap_or_default()
-}
-
 /// A value in its unit; fractions are percentages.
 fn measured(metric: &Metric, value: Option<f64>) -> String {
     match (metric.display_unit, value) {
@@ -602,7 +547,11 @@ fn measured(metric: &Metric, value: Option<f64>) -> String {
 
 /// The title of a statistic that a condition limits, as in `Time to First Token p95`.
 fn title(filter: &Filter) -> String {
-    let header = filter.row().map_or("", |row| row.header);
+    of_statistic(filter.row().map_or("", |row| row.header), filter)
+}
+
+/// The name of the statistic that a condition limits, of a metric with this `header`.
+fn of_statistic(header: &str, filter: &Filter) -> String {
     if filter.statistic == "avg" {
         header.to_owned()
     } else {
@@ -620,141 +569,6 @@ fn limited(filter: &Filter, value: Option<f64>) -> String {
 pub(super) fn required(filter: &Filter) -> String {
     let limit = filter.row().map(|row| measured(row, Some(filter.threshold))).unwrap_or_default();
     format!("{} {} {limit}", title(filter), filter.op.in_words())
-}
-
-/// Renders the loads that a search tried, and its conclusion.
-#[must_use]
-pub(crate) fn render_search(history: &History, style: Style) -> String {
-    let best = history.best().filter(|best| best.is_feasible).map(|best| best.variation.index);
-    let varied = match history.config.range.dimension {
-        Dimension::Concurrency => "Concurrency",
-        Dimension::RequestRate => "Request Rate (requests/sec)",
-    };
-    let goal = history.config.row();
-    let mut header = vec![varied.to_owned()];
-    header.extend(goal.map(|row| format!("{} ({})", row.header, row.display_unit)));
-    header.extend(history.filters.iter().map(title));
-    header.extend(["Conditions", "Client", "", "Files"].map(str::to_owned));
-    let rows = history.by_load().into_iter().map(|point| {
-        let is_best = Some(point.variation.index) == best;
-        let mut row = vec![point.load.amount().to_string()];
-        row.extend(goal.map(|_| number(point.objective)));
-        let observed = history.filters.iter().zip(&point.observed);
-        row.extend(observed.map(|(filter, (value, _))| {
-            filter.row().map(|row| measured(row, *value)).unwrap_or_default()
-        }));
-        row.extend([
-            point.standing.as_str().to_owned(),
-            point.verdict.map_or("N/A", Verdict::as_str).to_owned(),
-            if is_best { "best" } else { "" }.to_owned(),
-            point.variation.directory.clone(),
-        ]);
-        row
-    });
-    let searched = match goal {
-        _ if history.config.wants_highest() => format!("Highest {varied}"),
-        Some(row) => format!("Maximum {}", row.header),
-        None => String::new(),
-    };
-    let table = match history.points.as_slice() {
-        [] => String::new(),
-        _ => figures(&format!("aiperf | Search for {searched}"), header, rows, style),
-    };
-    format!("\n{table}\n{}\n\n", conclusion(history))
-}
-
-/// The search's conclusion, in a few sentences.
-fn conclusion(history: &History) -> String {
-    let best = history.best().filter(|best| best.is_feasible);
-    let conditions: Vec<String> = history.filters.iter().map(required).collect();
-    let conditions = conditions.join(", ");
-    let found = match best {
-        Some(best) => {
-            let observed = history.filters.iter().zip(&best.observed).zip(&best.level.evidence);
-            let observed: Vec<String> = observed
-                .map(|((filter, (value, _)), evidence)| {
-                    let interval = evidence.interval(filter, tail(history.confidence));
-                    let interval = interval.map(|ends| interval_of(filter, ends));
-                    limited(filter, *value) + &interval.unwrap_or_default()
-                })
-                .collect();
-            let what = if history.config.wants_highest() {
-                format!("Highest {} with {}", best.load, objective(history, best))
-            } else {
-                let value = history.config.row().map(|row| {
-                    format!("Maximum {}: {}", row.header, measured(row, best.objective))
-                });
-                format!("{} at {}", value.unwrap_or_default(), best.load)
-            };
-            format!("{what}; {} (required: {conditions}).", observed.join(", "))
-        }
-        None => format!("No load tried is feasible: {conditions} required."),
-    };
-    let [lower, upper] = history.config.range.dimension.flags();
-    let ended = match (history.end(), history.feasible_max(), history.infeasible_min()) {
-        (End::AllFeasible, Some(most), _) => format!(
-            " {}, the highest load to try, is feasible; a higher {upper} may give \
-             more.",
-            most.load
-        ),
-        (End::NoneFeasible, _, Some(least)) => format!(
-            " {}, the lowest load to try, is not feasible; lower {lower} or relax the conditions.",
-            least.load,
-        ),
-        (End::Failed, most, _) => {
-            let beyond = if most.is_some() { " The limit was not found." } else { "" };
-            let why = history.failure.as_deref().unwrap_or_default();
-            format!("{beyond} The search could not continue at {why}")
-        }
-        (End::MostPoints, ..) => format!(
-            " The search ended after the maximum number of loads. {}",
-            limit(&history.limit, history.confidence)
-        ),
-        (End::Cancelled, ..) if history.limit.low.is_none() && history.limit.high.is_none() => {
-            " The search was interrupted.".to_owned()
-        }
-        (End::Cancelled, ..) => {
-            format!(" The search was interrupted. {}", limit(&history.limit, history.confidence))
-        }
-        _ => format!(" {}", limit(&history.limit, history.confidence)),
-    };
-    let doubt: String = history.doubted().map(doubted).collect();
-    let more = history.more().map(|more| match more {
-        More::Runs { .. } => {
-            format!(" To narrow it takes {}; continue with --resume.", left(&more))
-        }
-        More::Requests { requests, .. } => {
-            format!(" To tell it takes {}; use --request-count {requests}.", left(&more))
-        }
-    });
-    found + &ended + &doubt + &more.unwrap_or_default()
-}
-
-/// The interval of what a condition limits, in parentheses.
-fn interval_of(filter: &Filter, [low, high]: [f64; 2]) -> String {
-    let share = |share: f64| format!("{:.2}%", share * 100.0);
-    match Condition::of(filter).basis {
-        Basis::Share => {
-            let what = if filter.statistic == "avg" { "violate it" } else { "are beyond" };
-            format!(" ({} to {} of requests {what})", share(low), share(high))
-        }
-        Basis::Mean => format!(" ({} to {})", number(Some(low)), number(Some(high))),
-        Basis::Exact => String::new(),
-    }
-}
-
-/// That the client could not keep up in any run of a load at the limit.
-fn doubted(point: &Point) -> String {
-    let verdict = point.verdict.map_or("unknown", Verdict::as_str);
-    let doubt = if point.is_feasible {
-        "so the load may have been lower"
-    } else {
-        "so a missed condition may be the client's doing and not the server's"
-    };
-    format!(
-        " At {} the client was {verdict} in all runs ({}), {doubt}; its console output has the reasons.",
-        point.load, point.level.runs
-    )
 }
 
 /// The highest load that meets the conditions, as an interval with this confidence.
@@ -785,188 +599,4 @@ fn limit(limit: &Limit, confidence: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use serde_json::json;
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::metrics::metric::{Distribution, MetricResult, Stats};
-    use crate::multi_run::evidence::Evidence;
-    use crate::multi_run::filter::Comparison;
-    use crate::multi_run::limit::{Level, Next, Standing};
-    use crate::multi_run::recipe::Recipe;
-    use crate::multi_run::search::Config;
-    use crate::multi_run::{self, Failure, Load, Member, Variation, sweep};
-
-    /// A load with 1,000 requests that are all good, or half of them.
-    fn level(load: Load, is_feasible: bool) -> Level {
-        let mean = if is_feasible { 0.0 } else { 0.5 };
-        let good = Evidence { mean, weight: 1000.0, requests: 1000 };
-        let success = Evidence { mean: 0.0, weight: 1.0, requests: 0 };
-        let evidence = vec![good, success];
-        Level { load, runs: 1, is_believed: true, can_repeat: true, evidence }
-    }
-
-    fn history(points: &[(u64, f64, bool)]) -> History {
-        let point =
-            |(index, (concurrency, goodput, is_feasible)): (u64, &(u64, f64, bool))| Point {
-                variation: Variation::of_search(index, Load::Concurrency(*concurrency).values()),
-                load: Load::Concurrency(*concurrency),
-                objective: Some(*goodput),
-                observed: vec![(Some(if *is_feasible { 1.0 } else { 0.5 }), *is_feasible)],
-                level: level(Load::Concurrency(*concurrency), *is_feasible),
-                standing: Standing::CannotTell,
-                is_feasible: *is_feasible,
-                verdict: None,
-                error: None,
-                pace: Some((2.0, 100.0)),
-            };
-        let range =
-            Range { dimension: Dimension::Concurrency, min: 1.0, max: 8.0, warmup_follows: true };
-        let mut found = History {
-            confidence: 0.95,
-            limit: Limit { low: None, high: None, best: None },
-            config: Config {
-                recipe: Recipe::MaxGoodput,
-                range,
-                objective: tag::GOODPUT,
-                slos: Vec::new(),
-            },
-            filters: vec![Filter::new(
-                tag::GOOD_REQUEST_FRACTION,
-                "avg",
-                Comparison::AtLeast,
-                0.95,
-            )],
-            points: (0..).zip(points).map(point).collect(),
-            failure: None,
-        };
-        found.judge();
-        found
-    }
-
-    #[test]
-    fn a_search_says_what_it_found() {
-        let mut found = history(&[(1, 10.0, true), (2, 19.5, true), (3, 12.0, false)]);
-        assert_eq!(
-            conclusion(&found),
-            "Maximum Goodput: 19.50 requests/sec at concurrency 2; GoodRequestFraction 100.0% (0.00% to \
-             0.37% of requests violate it) (required: GoodRequestFraction at least 95.0%). The limit is \
-             between 2 and 3 (95% interval)."
-        );
-        let table = render_search(&found, Style::FILE);
-        let best = table.lines().find(|line| line.contains("best")).unwrap();
-        assert!(best.contains("19.50") && best.contains("search_iter_0001"), "{table}");
-        let line = render_point(&found, &found.points[2]);
-        assert_eq!(
-            line,
-            "At concurrency 3: Goodput 12.00 requests/sec, GoodRequestFraction 50.0% (missed)\n"
-        );
-        found.config.recipe = Recipe::MaxConcurrency;
-        let text = conclusion(&found);
-        assert!(text.starts_with("Highest concurrency 2 with Goodput 19.50"), "{text}");
-        let all = conclusion(&history(&[(8, 80.0, true)]));
-        assert!(all.contains(" concurrency 8, the highest load"), "{all}");
-        let none = conclusion(&history(&[(1, 1.0, false)]));
-        assert!(none.starts_with("No load") && none.contains("the lowest load to try"), "{none}");
-        let nothing = render_search(&history(&[]), Style::FILE);
-        assert!(nothing.contains("interrupted"), "{nothing}");
-        let open = history(&[(2, 10.0, true), (8, 12.0, false)]);
-        let text = conclusion(&open);
-        let more =
-            "between 2 and 8 (95% interval). To narrow it takes about 3 more runs, 6 s; continue";
-        assert!(text.contains(more), "{text}");
-    }
-
-    #[test]
-    fn a_limit_that_cannot_be_told_says_what_would_tell_it() {
-        let mut found = history(&[(1, 10.0, true), (2, 12.0, false)]);
-        found.points[1].level.evidence[0] = Evidence { mean: 0.07, weight: 200.0, requests: 200 };
-        found.points[1].level.can_repeat = false;
-        found.judge();
-        assert!(!found.is_told());
-        let text = conclusion(&found);
-        assert!(text.contains("at least 1; how much higher it is cannot be told"), "{text}");
-        // Of n requests, 0.07 n - 2 count, and the chance of 0.625% is 2.5 standard deviations of
-        // 0.218 √n: 0.02 n - 2 = 0.545 √n for n = 924 by the normal approximation.
-        let (_, rest) = text.split_once("about ").unwrap();
-        let needed: u64 = rest.split(' ').next().unwrap().parse().unwrap();
-        assert!((800..=1300).contains(&needed), "{text}");
-        assert!(text.contains(&format!("use --request-count {needed}")), "{text}");
-    }
-
-    #[test]
-    fn what_an_invalid_client_misses_does_not_count() {
-        let mut found = history(&[(1, 10.0, true), (2, 12.0, false)]);
-        found.points[1].verdict = Some(Verdict::Invalid);
-        found.points[1].level = Level { is_believed: false, ..found.points[1].level.clone() };
-        found.judge();
-        assert_eq!(found.next(), Ok(Next::Again(Load::Concurrency(2))));
-        found.points[1].level.can_repeat = false;
-        found.judge();
-        assert!(!found.is_told());
-        let text = conclusion(&found);
-        assert!(
-            text.contains("At concurrency 2 the client was invalid in all runs (1), so a missed"),
-            "{text}"
-        );
-    }
-
-    /// Returns the result of a run with these values of all metrics in the table.
-    fn run(variation: &Variation, throughput: f64, latency: f64) -> RunResult {
-        let unknown = Failure::Client(String::new());
-        let member = Member::new(Uuid::nil(), 0, Some(variation.clone()));
-        let result = |tag, avg: f64| {
-            let distribution = Distribution { p50: avg, p99: 4.0 * avg, ..Distribution::default() };
-            let stats = Stats { avg, instant: None, distribution: Some(distribution) };
-            MetricResult { metric: Registry::row(tag).unwrap(), stats }
-        };
-        RunResult {
-            failure: None,
-            results: vec![
-                result(tag::REQUEST_THROUGHPUT, throughput),
-                result(tag::OUTPUT_TOKEN_THROUGHPUT, 128.0 * throughput),
-                result(tag::GOODPUT, 0.9 * throughput),
-                result(tag::TIME_TO_FIRST_TOKEN, latency),
-                result(tag::INTER_TOKEN_LATENCY, latency / 10.0),
-                result(tag::ERROR_REQUEST_COUNT, 3.0),
-            ],
-            steady_results: vec![result(tag::REQUEST_THROUGHPUT, 1.02 * throughput)],
-            verdict: Some(Verdict::Invalid),
-            ..RunResult::failed(member, PathBuf::new(), unknown)
-        }
-    }
-
-    fn swept() -> Results {
-        let path = "phases.profiling.concurrency".to_owned();
-        let concurrency = sweep::Parameter { name: "concurrency".to_owned(), path };
-        let sweep = sweep::Config { parameters: vec![concurrency], ..sweep::Config::default() };
-        let cells = (0..3_u64).map(|index| {
-            let variation = sweep.cell(index, &[json!(10_u64.pow(index as u32))]);
-            let mut trials = Trials::new(multi_run::Config::default(), Uuid::nil());
-            let latency = 21.5 * 3.0_f64.powi(index as i32);
-            trials.add(run(&variation, 35.87 * (index + 1) as f64, latency));
-            (variation, trials)
-        });
-        let cells: Vec<_> = cells.collect();
-        Results::of(&multi_run::Config::default(), &sweep, Uuid::nil(), cells)
-    }
-
-    #[test]
-    fn a_sweep_fits_into_80_columns_without_its_spare_columns() {
-        let rendered = |width| render_sweep(&swept(), Style { width, colour: false });
-        let narrow = rendered(80);
-        insta::assert_snapshot!(narrow);
-        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
-        let wide = rendered(140);
-        assert!(SWEEP_COLUMNS.iter().all(|column| wide.contains(column.header)), "{wide}");
-        assert!(!wide.contains("Left out"), "{wide}");
-    }
-
-    #[test]
-    fn levels_have_no_digits_too_many() {
-        assert_eq!([0.95, 0.995, 0.5, 0.9].map(number_of_percent), ["95", "99.5", "50", "90"]);
-    }
-}
+mod tests;

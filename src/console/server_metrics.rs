@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use comfy_table::CellAlignment;
-
 use super::format::{count, four_digits};
+use super::layout::{Column, Table};
 use super::style::Style;
-use super::table;
 use crate::redact::ShownUrl;
 use crate::redact::printable;
 use crate::server_family::Statistic;
@@ -91,20 +89,23 @@ pub(super) fn doubts(report: &ServerMetricsReport) -> Vec<String> {
 
 /// Renders the table, without the series column if no metric has several series.
 fn table(title: &str, rows: Vec<[String; 6]>, style: Style) -> String {
-    const VALUE: usize = 3;
-    let right_at = |value, column| {
-        if column == value { CellAlignment::Right } else { CellAlignment::Left }
+    let columns = [
+        Column::name("Metric"),
+        Column::text("Series"),
+        Column::text("Statistic").spare(2),
+        Column::number("Value"),
+        Column::text("Unit").spare(3),
+        Column::text("Meaning").spare(1),
+    ];
+    let has_series = rows.iter().any(|[_, series, ..]| !series.is_empty());
+    let is_shown = |at: &usize| has_series || *at != 1;
+    let shown = |cells: [String; 6]| {
+        let cells = cells.into_iter().enumerate().filter(move |(at, _)| is_shown(at));
+        cells.map(|(_, cell)| cell)
     };
-    let header = ["Metric", "Series", "Statistic", "Value", "Unit", "Meaning"];
-    if rows.iter().any(|[_, series, ..]| !series.is_empty()) {
-        return table::lined(title, header, rows.into_iter(), style, |at| right_at(VALUE, at));
-    }
-    let rows = rows.into_iter().map(without_series);
-    table::lined(title, without_series(header), rows, style, |at| right_at(VALUE - 1, at))
-}
-
-fn without_series<T>([metric, _, statistic, value, unit, meaning]: [T; 6]) -> [T; 5] {
-    [metric, statistic, value, unit, meaning]
+    let columns = columns.into_iter().enumerate().filter(|(at, _)| is_shown(at));
+    let columns = columns.map(|(_, column)| column);
+    Table::new(title, columns).rows(rows.into_iter().map(shown)).render(style)
 }
 
 fn rows(shown: &WatchedMetric<'_>) -> Vec<[String; 6]> {

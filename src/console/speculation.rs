@@ -1,8 +1,8 @@
 //! The table of the acceptance of drafts by servers with speculative decoding.
 
 use super::format::number;
+use super::layout::{Column, Table};
 use super::style::Style;
-use super::table::figures;
 use crate::redact::printable;
 use crate::run::RunReport;
 use crate::server_metrics::speculation::{Acceptance, acceptance};
@@ -26,7 +26,8 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
         let positions = positions.map(|(position, share)| {
             [format!("Acceptance Rate at Position {position} (%)"), percent(*share)]
         });
-        figures(&title(acceptance), ["Metric", "Value"], whole.chain(positions), style) + "\n"
+        let columns = [Column::label("Metric"), Column::number("Value")];
+        Table::new(&title(acceptance), columns).rows(whole.chain(positions)).render(style) + "\n"
     };
     found.iter().map(table).collect()
 }

@@ -1,25 +1,29 @@
 //! The table of the steady state beside the whole phase.
 
 use super::format::{count, number};
-use super::headline;
+use super::layout::{Column, Table, numbers};
 use super::style::Style;
-use super::table::{figures, label};
+use super::table::label;
 use crate::metrics::SteadyState;
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::steady::{HEADLINES, Unsteady};
-use crate::run::{ClientTables, RunReport};
+use crate::run::RunReport;
 use crate::units::Nanos;
 
-const COLUMNS: [&str; 7] =
-    ["Metric", "avg", "avg (whole)", "p50", "p50 (whole)", "p99", "p99 (whole)"];
+/// The statistics, and the order in which a narrow terminal does without them.
+const STATISTICS: [(&str, u8); 6] = [
+    ("avg", 0),
+    ("avg (whole)", 3),
+    ("p50", 0),
+    ("p50 (whole)", 1),
+    ("p99", 0),
+    ("p99 (whole)", 2),
+];
 
-/// Renders the steady state as one line, or with all `tables` the headline metrics beside those of
-/// the whole phase; without a steady state, one line that states why.
-pub(super) fn render(report: &RunReport, tables: ClientTables, style: Style) -> String {
+/// Renders the headline metrics of the steady state beside those of the whole phase; without a steady
+/// state, one line that states why.
+pub(super) fn render(report: &RunReport, style: Style) -> String {
     let steady = match &report.steady_state {
-        Ok(steady) if tables == ClientTables::Summary => {
-            return headline::steady_state(steady, report, style);
-        }
         Ok(steady) => steady,
         Err(Unsteady::UnknownLoad) => return String::new(),
         Err(reason) => return format!("No steady state: {reason}\n\n"),
@@ -30,9 +34,9 @@ pub(super) fn render(report: &RunReport, tables: ClientTables, style: Style) -> 
     let rows = HEADLINES.iter().filter_map(|tag| {
         let metric = report.results.iter().find(|result| result.metric.tag == *tag)?.metric;
         let [steady, whole] = [&steady.results, &report.results].map(|results| of(results, *tag));
-        let avg = |stats: Option<Stats>| number(stats.map(|stats| stats.avg));
+        let avg = |stats: Option<Stats>| number(stats.map(|stats| stats.avg)).into();
         let of_distribution = |stats: Option<Stats>, field: fn(&Distribution) -> f64| {
-            number(stats.and_then(|stats| stats.distribution).as_ref().map(field))
+            number(stats.and_then(|stats| stats.distribution).as_ref().map(field)).into()
         };
         Some([
             label(metric),
@@ -44,9 +48,8 @@ pub(super) fn render(report: &RunReport, tables: ClientTables, style: Style) -> 
             of_distribution(whole, |d| d.p99),
         ])
     });
-    let mut text = figures(&title(steady, report), COLUMNS, rows, style);
-    text.push('\n');
-    text
+    let columns = [Column::label("Metric")].into_iter().chain(numbers(&STATISTICS));
+    Table::new(&title(steady, report), columns).rows(rows).render(style) + "\n"
 }
 
 /// Returns the bounds of the steady state, and how many requests started in it.

@@ -1,8 +1,10 @@
-use comfy_table::CellAlignment;
-
+use super::layout::Cell;
 use super::warning::{Given, Warning};
 use super::*;
 use crate::endpoint::EndpointType;
+use crate::metrics::health::{
+    Bound, ClientHealth, ErrorBounds, MetricBounds, RateBounds, Reason, Verdict,
+};
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
@@ -154,12 +156,19 @@ fn narrow_tables_break_labels_but_no_number() {
     let mut report =
         report(vec![distributed(tag::TIME_TO_FIRST_TOKEN), single(tag::REQUEST_COUNT, 1.0)]);
     report.run.tables.client = ClientTables::All;
-    let text = render(&report, Style { width: 72, colour: false });
-    let table: Vec<_> = text.lines().filter(|line| line.starts_with('│')).collect();
-    assert!(table.iter().all(|line| line.chars().count() <= 72), "{text}");
-    assert!(table[0].contains("1,234.50 │ N/A │ 32.26"), "{text}");
-    let narrow = render(&report, Style { width: 30, colour: false });
-    assert!(narrow.contains("1,234.50 N/A 32.26"), "{narrow}");
+    let table = |width| {
+        let text = render(&report, Style { width, colour: false });
+        text.split_once("\n\n").unwrap().0.to_owned()
+    };
+    // Whole labels, without borders.
+    let text = table(72);
+    assert!(text.lines().all(|line| line.chars().count() <= 72), "{text}");
+    assert!(text.contains("Time to First Token (ms) ") && text.contains("1,234.50"), "{text}");
+    // Short names, without the columns that are left out first.
+    let narrow = table(30);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
+    assert!(narrow.contains("TTFT (ms) 31.78 N/A 31.75"), "{narrow}");
+    assert!(narrow.contains("Left out"), "{narrow}");
 }
 
 #[test]
@@ -168,12 +177,13 @@ fn errors_are_listed_without_control_characters() {
     let mut details = RequestError::new(ErrorKind::Http5xx, "Internal Server Error", "\x1b[2Jboom");
     details.code = Some(500);
     report.errors = vec![ErrorCount { error_details: details, count: 4 }];
-    let text = render(&report, Style::FILE);
+    let text = render_file(&report);
     assert!(text.contains("aiperf | Error Summary"));
-    assert!(text.contains("│  500 │ Internal Server Error │  [2Jboom │     4 │"), "{text}");
+    assert!(text.contains("│  500 │ Internal Server Error │ [2Jboom "), "{text}");
     assert!(!text.contains('\x1b'));
     let coloured = render(&report, Style { colour: true, ..Style::FILE });
-    assert!(coloured.contains("\x1b[1maiperf | Error Summary\x1b[0m"));
+    let line = "\x1b[31m4 × 500 Internal Server Error: [2Jboom\x1b[0m\n";
+    assert!(coloured.contains(line), "{coloured}");
 }
 
 #[test]
@@ -219,7 +229,7 @@ fn server_samples_that_did_not_reach_the_collector_are_told() {
     report.outcome.telemetry = Some(telemetry.clone());
     let [warning] = &Warning::of(&report)[..] else { panic!("{:?}", Warning::of(&report)) };
     assert_eq!(warning.title(), "Server Samples Incomplete");
-    let text = render(&report, Style::FILE);
+    let text = render_file(&report);
     let fact = "3 of 100 scrapes were not delivered, and 12 data points were rejected.";
     let text: Vec<_> = text.split_whitespace().filter(|word| *word != "│").collect();
     assert!(text.join(" ").contains(fact), "{text:?}");
@@ -283,7 +293,7 @@ fn doubts_are_told_with_numbers_and_advice() {
     );
     let given = Given::of(&report);
     assert!(warnings.iter().all(|warning| !warning.advice(&given).is_empty()));
-    let text = render(&report, Style::FILE);
+    let text = render_file(&report);
     for fact in [
         "The request rate was set to 10.00 per second, but 4.90 were sent.",
         "In 9 of 36 requests (25.0%)",
@@ -351,7 +361,7 @@ fn a_closed_loop_that_falls_short_is_told() {
         reached_concurrency: 36,
         ..LoadReport::default()
     };
-    let text = render(&report, Style::FILE);
+    let text = render_file(&report);
     let fact = "The concurrency was set to 1,000, but never exceeded 36.";
     assert!(text.contains("Concurrency Not Reached") && text.contains(fact), "{text}");
     // With a rate, the concurrency is only a limit.
@@ -397,7 +407,7 @@ fn counts_that_differ_from_the_servers_are_told_with_both_numbers() {
 
     counts.push(of(Quantity::Requests, "vllm:request_success", 1201.0, 1200.0, false));
     report.server_metrics = Some(metrics(counts.clone()));
-    let text = render(&report, Style::FILE);
+    let text = render_file(&report);
     assert!(text.contains("Server and Client Counts Differ"), "{text}");
     let difference =
         "1,201 successful requests (server), 1,200 (client): 1 more (vllm:request_success)";
@@ -406,7 +416,7 @@ fn counts_that_differ_from_the_servers_are_told_with_both_numbers() {
 
     counts[1].server = 1000.0;
     report.server_metrics = Some(metrics(counts));
-    let text = render(&report, Style::FILE);
+    let text = render_file(&report);
     assert!(text.contains("200 fewer") && text.contains("--server-metrics"), "{text}");
 }
 
@@ -436,17 +446,58 @@ fn the_servers_metrics_are_shown_where_asked_for() {
 /// The columns are as wide as their longest cell or word; the first has what is left of 40.
 #[test]
 fn a_table_that_is_too_wide_has_no_borders_and_no_broken_word() {
-    let header = ["Metric", "steady req/s", "TTFT p50", "max"];
+    let columns = || {
+        let rest = numbers(&[("steady req/s", 0), ("TTFT p50", 0), ("max", 0)]);
+        [Column::label("Metric")].into_iter().chain(rest)
+    };
     let rows = [
         ["Time to First Token (ms)", "1,153.42", "31.11", "33.78"],
         ["Throughput (/s)", "4.55", "0.40", "12,345.67"],
     ];
-    let rows = || rows.iter().map(|row| row.map(str::to_owned));
-    let narrow = figures("aiperf | Runs", header, rows(), Style { width: 40, colour: false });
+    let table = Table::new("aiperf | Runs", columns()).rows(rows);
+    let narrow = table.render(Style { width: 40, colour: false });
     insta::assert_snapshot!(narrow);
     assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
-    let wide = figures("aiperf | Runs", header, rows(), Style { width: 70, colour: false });
+    let wide = table.render(Style { width: 70, colour: false });
     assert!(wide.contains("│ Time to First Token (ms) │"), "{wide}");
+}
+
+/// The widths by hand: with all columns, 22 + 5 + 5 + 8 and three gaps; with short names, 6 for the
+/// first; then without the spare columns in their order.
+#[test]
+fn a_narrow_table_first_has_short_names_and_then_does_without_spare_columns() {
+    let columns = [
+        Column::label("A metric"),
+        Column::number("first").spare(2),
+        Column::number("other").spare(1),
+        Column::number("kept").or("k"),
+    ];
+    let row = || {
+        let cells = ["1,000", "2,000", "3,000.00"].map(Cell::from);
+        [Cell::or("Averylongnameofametric", "Metric")].into_iter().chain(cells)
+    };
+    let table = Table::new("", columns).rows([row()]);
+    let shown = |width| {
+        let text = table.render(Style { width, colour: false });
+        assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
+        text
+    };
+    let has = |text: &str, words: [&str; 4]| words.map(|word| text.contains(word));
+    let words = ["Averylong", "2,000", "1,000", "3,000.00"];
+    assert_eq!(has(&shown(43), words), [true, true, true, true]);
+    assert_eq!(has(&shown(42), words), [false, true, true, true]);
+    assert_eq!(has(&shown(27), words), [false, true, true, true]);
+    assert_eq!(has(&shown(26), words), [false, false, true, true]);
+    assert_eq!(has(&shown(20), words), [false, false, false, true]);
+}
+
+#[test]
+fn a_table_says_which_columns_are_left_out() {
+    let columns = [Column::label("Metric"), Column::number("avg"), Column::number("std").spare(1)];
+    let table = Table::new("T", columns).rows([["Latency", "1,000.00", "2,000.00"]]);
+    let narrow = table.render(Style { width: 20, colour: false });
+    assert!(narrow.ends_with("Left out for lack of\nwidth: std.\n"), "{narrow}");
+    assert!(!table.render(Style { width: 26, colour: false }).contains("Left out"));
 }
 
 #[test]
@@ -457,12 +508,118 @@ fn no_text_is_too_long_for_a_table_or_a_box() {
     let shown = panel::render(&long, &lines, style);
     assert_eq!(shown.matches('…').count(), 3);
     let row = || [long.clone(), long.clone()];
-    let tables = [
-        figures(&long, row(), [row(), row()].into_iter(), style),
-        table::lined(&long, row(), [row()].into_iter(), style, |_| CellAlignment::Right),
-        table::lined(&long, row(), [row()].into_iter(), style, |_| CellAlignment::Left),
-    ];
+    let tables =
+        [Column::label, Column::number, Column::text].map(|column: fn(String) -> Column| {
+            Table::new(&long, row().map(column)).rows([row(), row()]).render(style)
+        });
     for text in tables.iter().chain([&shown]) {
         assert!(text.lines().all(|line| line.chars().count() < 4000), "{text}");
     }
+    // Text that has no words is broken all the same.
+    assert!(tables[2].lines().skip(1).all(|line| line.chars().count() <= 84), "{}", tables[2]);
+}
+
+/// The report of a usual run, with a verdict on its client, a reason for doubt and two warnings.
+fn usual() -> RunReport {
+    let mut report = report(vec![
+        distributed(tag::TIME_TO_FIRST_TOKEN),
+        distributed(tag::INTER_TOKEN_LATENCY),
+        distributed(tag::REQUEST_LATENCY),
+        distributed(tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER),
+        distributed(tag::INPUT_SEQUENCE_LENGTH),
+        distributed(tag::OUTPUT_SEQUENCE_LENGTH),
+        distributed(tag::INTER_CHUNK_LATENCY),
+        single(tag::REQUEST_THROUGHPUT, 38.5),
+        single(tag::OUTPUT_TOKEN_THROUGHPUT, 1231.0),
+        single(tag::TOTAL_TOKEN_THROUGHPUT, 5079.0),
+        single(tag::REQUEST_COUNT, 36.0),
+        single(tag::ERROR_REQUEST_COUNT, 4.0),
+        single(tag::USAGE_DISCREPANCY_COUNT, 9.0),
+        single(tag::OSL_MISMATCH_COUNT, 36.0),
+    ]);
+    report.run.setup = Setup {
+        models: vec!["org/model".to_owned()],
+        urls: vec!["http://localhost:8000".to_owned()],
+        ..Setup::default()
+    };
+    let mut details = RequestError::new(ErrorKind::Http5xx, "Internal Server Error", "boom");
+    details.code = Some(500);
+    report.errors = vec![ErrorCount { error_details: details, count: 4 }];
+    let p50 = Bound {
+        value: 31.75,
+        below: 0.25,
+        sample_below: Some(1.0),
+        sample_above: Some(2.25),
+        ..Bound::default()
+    };
+    let p99 = Bound { requests_needed: Some(368), ..p50 };
+    let p99 = Bound { sample_below: None, sample_above: None, ..p99 };
+    let bounds = MetricBounds { count: 36, avg: p50, p50, p99 };
+    report.outcome.client_health = Some(ClientHealth {
+        verdict: Some(Verdict::Suspect),
+        reasons: vec![Reason {
+            verdict: Verdict::Suspect,
+            name: "busy-worker".into(),
+            finding: "the busiest worker used 99% of a core".to_owned(),
+            advice: "raise --workers-max".to_owned(),
+        }],
+        error_bounds_ms: Some(ErrorBounds {
+            time_to_first_token: Some(bounds),
+            ..ErrorBounds::default()
+        }),
+        throughput_bounds: Some(RateBounds { above_percent: 1.25, ..RateBounds::default() }),
+        ..ClientHealth::default()
+    });
+    report
+}
+
+/// With the line about the files, which the command adds.
+#[test]
+fn the_end_of_a_usual_run_fits_80_columns_and_24_lines() {
+    let text = render(&usual(), Style { width: 80, colour: false });
+    assert!(text.lines().count() < 24, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    for said in [
+        "Client health: suspect.",
+        "4 × 500 Internal Server Error: boom",
+        "! busy-worker: the busiest worker used 99% of a core",
+        "! osl-mismatch: 36 of 36 requests (100.0%)",
+        "! token-count-discrepancy: in 9 of 36 requests (25.0%)",
+        "What to do: aiperf explain NAME",
+    ] {
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
+    // What is long is in the file.
+    assert!(!text.contains("raise --workers-max") && !text.contains("╭"), "{text}");
+    let file = render_file(&usual());
+    assert!(file.contains("What to do: raise --workers-max.") && file.contains("╭"), "{file}");
+}
+
+/// By hand: 31.75 − 1.00 − 0.25 to 31.75 + 2.25.
+#[test]
+fn error_bounds_are_beside_their_number_as_far_as_the_width_allows() {
+    let line = |width, name| {
+        let text = render(&usual(), Style { width, colour: false });
+        text.lines().find(|line| line.contains(name)).unwrap().to_owned()
+    };
+    let wide = line(100, "Time to first token");
+    assert!(wide.contains("30.50–34") && wide.ends_with("needs 368"), "{wide}");
+    let narrow = line(60, "TTFT");
+    assert!(!narrow.contains('–') && narrow.ends_with("needs 368"), "{narrow}");
+    let rate = line(80, "Requests/s");
+    assert!(rate.ends_with("38.50  up to +1.2% without client delays"), "{rate}");
+}
+
+/// The tables of a run at the widths of terminals.
+#[test]
+fn the_tables_of_a_run_at_four_widths() {
+    let mut report = usual();
+    report.run.tables.client = ClientTables::All;
+    let shown = [60, 80, 100, 160].map(|width| {
+        let style = Style { width, colour: false };
+        let text = render(&report, style) + &table::errors(&report.errors, style);
+        assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
+        format!("{width} columns\n{text}")
+    });
+    insta::assert_snapshot!(shown.join("\n"));
 }

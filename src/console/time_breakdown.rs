@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::format::{count, number};
+use super::layout::{Cell, Column, Table};
 use super::style::Style;
-use super::table::{figures, label};
+use super::table::label;
 use crate::metrics::Registry;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::run::RunReport;
@@ -21,19 +22,23 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
         Some(TimeBreakdown::Found(division)) => division,
     };
     let rows = division.metrics.iter().flat_map(|divided| {
-        let title = Registry::row(divided.metric).map_or_else(String::new, label);
+        let title = Registry::row(divided.metric).map_or_else(Cell::default, label);
         let share = |mean: f64| number(Some(mean / divided.mean_ms * 100.0));
         let parts = divided.parts.iter().map(move |part| {
-            let name = format!("{} (ms)", part.stage.title());
-            let bound = format!("{:.6}", part.bound_ms);
-            [name, number(Some(part.mean_ms)), share(part.mean_ms), bound]
+            let name = format!("{} (ms)", part.stage.title()).into();
+            let [mean, share] = [number(Some(part.mean_ms)), share(part.mean_ms)].map(Into::into);
+            [name, mean, share, format!("{:.6}", part.bound_ms).into()]
         });
-        let whole = [title, number(Some(divided.mean_ms)), share(divided.mean_ms)];
-        let [name, mean, all] = whole;
-        std::iter::once([name, mean, all, String::new()]).chain(parts)
+        let [mean, all] = [number(Some(divided.mean_ms)), share(divided.mean_ms)].map(Into::into);
+        std::iter::once([title, mean, all, Cell::default()]).chain(parts)
     });
-    let header = ["Metric", "avg", "%", "± (ms)"];
-    let mut text = figures("aiperf | Time Breakdown", header, rows, style);
+    let columns = [
+        Column::label("Metric"),
+        Column::number("avg"),
+        Column::number("%").spare(2),
+        Column::number("± (ms)").spare(1),
+    ];
+    let mut text = Table::new("aiperf | Time Breakdown", columns).rows(rows).render(style);
     for (hidden, events) in report.server_metrics.iter().flat_map(hidden) {
         let events = count(events.round() as u64);
         let _ = writeln!(text, "{events} {} ({})", hidden.what, hidden.metric);

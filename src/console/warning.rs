@@ -1,18 +1,22 @@
 //! Warnings about a result, with advice.
 
-use serde_json::Value;
+mod advice;
+mod examples;
 
 use super::format::count;
 use super::server_metrics;
 use super::server_spans;
-use crate::metrics::health::{LoadHealth, LoadVerdict};
+use crate::metrics::health::LoadHealth;
 use crate::metrics::tag::{self, MetricTag};
 use crate::otlp_receiver::ReceiverReport;
 use crate::redact::printable;
-use crate::run::{ErrorCount, RunDescription, RunReport};
+use crate::run::{ErrorCount, RunReport};
 use crate::server_family::Quantity;
 use crate::server_metrics::conservation::Comparison;
 use crate::telemetry::{ScrapesReport, TracesReport};
+
+pub(crate) use advice::Given;
+pub(crate) use examples::by_example;
 
 /// Shortfall of the request rate that is attributed to chance, in percent.
 const RATE_SLACK_PERCENT: f64 = 5.0;
@@ -22,115 +26,6 @@ const RATE_SLACK_DEVIATIONS: f64 = 3.0;
 const SERVER_ROUNDING_MS: f64 = 1.0;
 /// Maximum number of findings of one kind that are listed.
 const MAX_DISCREPANCIES: usize = 5;
-
-/// The settings of a run that advice depends on.
-#[derive(Debug, Default)]
-pub(crate) struct Given {
-    /// Whether requests ask not to end at the end token.
-    ignores_eos: bool,
-    /// Whether requests have a minimum of output tokens.
-    has_min_tokens: bool,
-    /// Whether the server's token counts are used.
-    uses_server_count: bool,
-    /// Whether the number of requests in flight is limited.
-    has_concurrency: bool,
-    /// Whether the run waits for the model.
-    waits_for_model: bool,
-    /// The tokenizer, unless it is the builtin one.
-    tokenizer: Option<String>,
-}
-
-impl Given {
-    /// Returns the settings of a run.
-    #[must_use]
-    pub(crate) fn of(report: &RunReport) -> Self {
-        let RunDescription { setup, settings, provenance, .. } = &report.run;
-        let is_set = |name: &str| {
-            setup.extra_inputs.get(name).is_some_and(|value| *value != Value::Bool(false))
-        };
-        let tokenizer = provenance.tokenizer.as_ref().map(|tokenizer| tokenizer.name.as_str());
-        Self {
-            ignores_eos: is_set("ignore_eos"),
-            has_min_tokens: is_set("min_tokens"),
-            uses_server_count: settings.use_server_token_count,
-            has_concurrency: report.outcome.load.requested_concurrency.is_some(),
-            waits_for_model: setup.waits_for_model,
-            tokenizer: tokenizer.filter(|name| *name != "builtin").map(printable),
-        }
-    }
-
-    fn connections(&self) -> Vec<String> {
-        let wait = "To start the run when the server is ready, use --wait-for-model-timeout.";
-        let check =
-            "See the messages in the error summary, and check that the server keeps running.";
-        [Some(check), (!self.waits_for_model).then_some(wait)]
-            .into_iter()
-            .flatten()
-            .map(str::to_owned)
-            .collect()
-    }
-
-    fn rate(&self) -> Vec<String> {
-        let limit = "Raise or remove --concurrency, which delays requests when responses are slow.";
-        let busy = "If this machine was busy, run aiperf on a dedicated machine.";
-        let limit = self.has_concurrency.then_some(limit);
-        limit.into_iter().chain([busy]).map(str::to_owned).collect()
-    }
-
-    /// How to make the client count as the server does.
-    fn token_counts(&self) -> Vec<String> {
-        let mut advice = vec![
-            "See usage_*_diff_pct of each request in profile_export.jsonl.".to_owned(),
-            match &self.tokenizer {
-                Some(name) => {
-                    format!("Check that {name} is the tokenizer of the model being served.")
-                }
-                None => {
-                    "Set --tokenizer to the tokenizer of the model being served, instead of the \
-                         builtin one."
-                        .to_owned()
-                }
-            },
-        ];
-        if !self.uses_server_count {
-            advice.push("Or use the server's counts with --use-server-token-count.".to_owned());
-        }
-        advice.push(
-            "Only the server counts special tokens and the chat template; to tolerate a larger \
-             difference, set AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD."
-                .to_owned(),
-        );
-        advice
-    }
-
-    /// How to get outputs of the requested length.
-    fn output_lengths(&self) -> Vec<String> {
-        let eos = if self.ignores_eos {
-            "The requests have ignore_eos; check that the server supports it, and that no limit of \
-             the context or of the output is lower than the requested length."
-        } else {
-            "Models end their output on their own. To generate up to the requested length, use \
-             --extra-inputs ignore_eos:true (vLLM, TensorRT-LLM, SGLang)."
-        };
-        let min =
-            "To set a minimum length, use --extra-inputs min_tokens:<N> (vLLM, TensorRT-LLM).";
-        let count = "If the tokenizer may not be the model's own, use --use-server-token-count.";
-        [
-            Some(eos),
-            (!self.has_min_tokens).then_some(min),
-            (!self.uses_server_count).then_some(count),
-            Some("See osl_mismatch_diff_pct of each request in profile_export.jsonl."),
-            Some(
-                "To tolerate a larger difference, set AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD or \
-                 AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD.",
-            ),
-        ]
-        .into_iter()
-        .flatten()
-        .map(str::to_owned)
-        .collect()
-    }
-}
 
 /// A warning about a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -326,6 +221,111 @@ impl Warning {
         }
     }
 
+    /// Its name for `aiperf explain`.
+    #[must_use]
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::NothingSucceeded { .. } => "nothing-succeeded",
+            Self::NotAuthorized { .. } => "not-authorized",
+            Self::Incomplete { .. } => "incomplete-run",
+            Self::ConnectionsFailed { .. } => "connections-failed",
+            Self::ConcurrencyNotReached { .. } => "concurrency-not-reached",
+            Self::RateNotReached { .. } => "rate-not-reached",
+            Self::DependsOnLength { .. } => "depends-on-length",
+            Self::IncompleteHistory { .. } => "incomplete-history",
+            Self::UsageDiscrepancy { .. } => "token-count-discrepancy",
+            Self::NotStreamed { .. } => "not-streamed",
+            Self::UsageMissing { .. } => "usage-missing",
+            Self::OutputLengthMismatch { .. } => "osl-mismatch",
+            Self::CollectorNotReached { .. } => "collector-not-reached",
+            Self::TelemetryLost { .. } => "telemetry-incomplete",
+            Self::ServerSamplesLost { .. } => "server-samples-incomplete",
+            Self::TracesLost { .. } => "traces-incomplete",
+            Self::ServerSpansMissing { .. } => "server-spans-missing",
+            Self::NotReconciled { .. } => "telemetry-disagrees",
+            Self::ServerTimesExceed { .. } => "server-times-exceed",
+            Self::ServerCountsDiffer { .. } => "server-counts-differ",
+            Self::ServerMetricsDoubtful { .. } => "server-metrics-incomplete",
+        }
+    }
+
+    /// What it found, in a few words.
+    #[must_use]
+    pub(crate) fn summary(&self) -> String {
+        let several = |all: usize, one: &str, more: &str| match all {
+            1 => format!("1 {one}"),
+            all => format!("{all} {more}"),
+        };
+        match self {
+            Self::NothingSucceeded { failed } => format!("all {} requests failed", count(*failed)),
+            Self::NotAuthorized { requests, of, .. } => {
+                format!("the server rejected {} as not authorized", share(*requests, *of))
+            }
+            Self::Incomplete { reason } => printable(reason).trim_end_matches('.').to_owned(),
+            Self::ConnectionsFailed { held_back } => {
+                format!("connections failed; {} sends were each delayed", count(*held_back))
+            }
+            Self::ConcurrencyNotReached { requested, reached } => {
+                format!("at most {} of {} in flight", count(*reached), count(*requested))
+            }
+            Self::RateNotReached { requested, reached } => {
+                format!("{reached:.2} of {requested:.2} requests/s were sent")
+            }
+            Self::DependsOnLength { load } => {
+                format!("a longer run would have other latencies; load {}", load.verdict.words())
+            }
+            Self::IncompleteHistory { requests, of } => {
+                format!("{} lack an earlier response", share(*requests, *of))
+            }
+            Self::UsageDiscrepancy { requests, of, threshold_percent } => {
+                format!("in {} counts differ by over {threshold_percent}%", share(*requests, *of))
+            }
+            Self::NotStreamed { requests } => {
+                format!("each of {} responses came as a single event", count(*requests))
+            }
+            Self::UsageMissing { requests, of } => {
+                format!("{} had no token counts in the response", share(*requests, *of))
+            }
+            Self::OutputLengthMismatch { requests, of, .. } => {
+                format!("{} have an output of another length", share(*requests, *of))
+            }
+            Self::CollectorNotReached { failed, .. } => {
+                format!("no export reached the collector, {} failed", count(*failed))
+            }
+            Self::TelemetryLost { failed, rejected, .. } => format!(
+                "{} exports failed, {} data points were rejected",
+                count(*failed),
+                count(*rejected)
+            ),
+            Self::ServerSamplesLost { scrapes, .. } => {
+                format!("{} scrapes did not reach the collector", count(scrapes.scrapes_dropped))
+            }
+            Self::TracesLost { traces } => format!(
+                "traces of {} requests did not reach the collector, {} spans were rejected",
+                count(traces.lost),
+                count(traces.rejected)
+            ),
+            Self::ServerSpansMissing { receiver } => {
+                server_spans::findings(receiver).into_iter().next().unwrap_or_default()
+            }
+            Self::NotReconciled { discrepancies } => format!(
+                "the exported telemetry differs from the files in {}",
+                several(discrepancies.len(), "value", "values")
+            ),
+            Self::ServerTimesExceed { by_ms } => {
+                format!("the server's times add up to {by_ms:.3} ms more than the client's")
+            }
+            Self::ServerCountsDiffer { comparisons } => {
+                let first = comparisons.first().map(difference).unwrap_or_default();
+                first.trim().to_owned()
+            }
+            Self::ServerMetricsDoubtful { doubts } => match doubts.as_slice() {
+                [only] => printable(only).trim_end_matches('.').to_owned(),
+                all => format!("{} doubts about scrapes and series", all.len()),
+            },
+        }
+    }
+
     /// The findings, one sentence each.
     #[must_use]
     pub(crate) fn findings(&self) -> Vec<String> {
@@ -455,86 +455,6 @@ impl Warning {
         ];
         findings.extend(average_percent.map(|average| format!("Average mismatch: {average:.1}%")));
         findings
-    }
-
-    /// Advice on what to do, which never names a flag that was `given`.
-    #[must_use]
-    pub(crate) fn advice(&self, given: &Given) -> Vec<String> {
-        let of_settings = match self {
-            Self::ConnectionsFailed { .. } => given.connections(),
-            Self::RateNotReached { .. } => given.rate(),
-            Self::UsageDiscrepancy { .. } => given.token_counts(),
-            Self::OutputLengthMismatch { .. } => given.output_lengths(),
-            _ => Vec::new(),
-        };
-        let advice: &[&str] = match self {
-            Self::NothingSucceeded { .. } => &[
-                "See the messages in the error summary.",
-                "Send one request manually, and check --url, --endpoint-type and --model.",
-            ],
-            Self::NotAuthorized { had_key: false, .. } => {
-                &["Set the server's API key with --api-key or AIPERF_API_KEY."]
-            }
-            Self::NotAuthorized { had_key: true, .. } => {
-                &["Check the credentials set with --api-key, AIPERF_API_KEY or --header."]
-            }
-            Self::Incomplete { .. } => {
-                &["Let the run complete, or configure fewer requests or a shorter duration."]
-            }
-            Self::ConnectionsFailed { .. }
-            | Self::RateNotReached { .. }
-            | Self::UsageDiscrepancy { .. }
-            | Self::OutputLengthMismatch { .. } => &[],
-            Self::ConcurrencyNotReached { .. } => &[
-                "Send at least as many requests as --concurrency, preferably ten times as many.",
-                "If requests waited for connections, raise the limit on open files (ulimit -n).",
-                "If this machine was busy, run aiperf on a dedicated machine.",
-            ],
-            Self::DependsOnLength { load } if load.verdict == LoadVerdict::Saturated => {
-                &["Send fewer requests than are served, or search for the highest load that the \
-                 server sustains."]
-            }
-            Self::DependsOnLength { .. } => {
-                &["Warm the server up with --warmup-request-count, and check what else it does."]
-            }
-            Self::IncompleteHistory { .. } => &[
-                "See missing_answers of each request in profile_export.jsonl.",
-                "To end a session at its first failed turn, use --end-failed-sessions.",
-            ],
-            Self::NotStreamed { .. } => &[
-                "Check that the server supports streaming at this path, and that no proxy buffers \
-                 its responses.",
-                "Or remove --streaming.",
-            ],
-            Self::UsageMissing { .. } => &[
-                "Configure the server to report usage; for streams, stream_options.include_usage.",
-                "Or remove --use-server-token-count, so that the client counts tokens.",
-            ],
-            Self::CollectorNotReached { .. } => &[
-                "Check --otel-url, and that the collector accepts OTLP there.",
-                "gRPC is usually on port 4317, HTTP on 4318.",
-            ],
-            Self::TelemetryLost { .. }
-            | Self::ServerSamplesLost { .. }
-            | Self::TracesLost { .. } => &[
-                "See the collector's log, and its responses in logs/aiperf.log.",
-                "If exports timed out, raise AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS.",
-            ],
-            Self::ServerSpansMissing { receiver } => server_spans::advice(receiver),
-            Self::NotReconciled { .. } => &[
-                "Rely on the files, which contain every value, and report the difference as a bug.",
-            ],
-            Self::ServerTimesExceed { .. } => &[
-                "See server_unattributed_time of each request in profile_export.jsonl; do not rely on \
-                 the server's times of requests where it is negative.",
-            ],
-            Self::ServerCountsDiffer { comparisons } => server_counts_advice(comparisons),
-            Self::ServerMetricsDoubtful { .. } => &[
-                "See failed_fetches and the flags of each series in server_metrics_export.json.",
-                "If scrapes failed because the endpoint is slow, raise --server-metrics-timeout.",
-            ],
-        };
-        of_settings.into_iter().chain(advice.iter().map(|text| (*text).to_owned())).collect()
     }
 
     /// Returns findings and advice, one line each.
@@ -712,33 +632,6 @@ fn difference(comparison: &Comparison) -> String {
         if more > 0.0 { "more" } else { "fewer" },
         printable(&comparison.metric)
     )
-}
-
-/// Advice on differing counts. Differing requests indicate other traffic or servers that are
-/// not scraped; differing tokens alone indicate another way of counting.
-fn server_counts_advice(comparisons: &[Comparison]) -> &'static [&'static str] {
-    let requests = comparisons.iter().find(|one| one.quantity == Quantity::Requests);
-    match requests.map(|one| one.server > one.client) {
-        Some(true) => &[
-            "Other clients used the server, or two of the scraped URLs are the same server. With \
-             other clients the latencies are not those of this run's load alone; run again without \
-             them.",
-        ],
-        Some(false) => &[
-            "If several servers are behind the URL, list the metrics URL of each with \
-             --server-metrics.",
-            "If the server updates its counters late, raise \
-             AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD.",
-            "If scrapes failed near the end, see failed_fetches in server_metrics_export.json.",
-        ],
-        None => &[
-            "The requests agree or are not counted, so tokens may be counted differently; check \
-             whether a proxy or gateway rewrites prompts or usage.",
-            "If other clients used the server, run again without them.",
-            "If several servers are behind the URL, list the metrics URL of each with \
-             --server-metrics.",
-        ],
-    }
 }
 
 fn telemetry(report: &RunReport) -> Vec<Warning> {

@@ -41,6 +41,7 @@ pub(super) fn of(
     found
         .map(|(finding, advice)| Reason {
             verdict: Verdict::Suspect,
+            name: "gpu-doubt".into(),
             finding: format!("{name} {finding}"),
             advice: advice.to_owned(),
         })

@@ -471,7 +471,8 @@ pub(crate) struct Difference {
     pub(crate) new: Json,
 }
 
-/// Returns the members that differ, in order of their paths; lists are compared as a whole.
+/// Returns the members that differ, in order of their paths. Lists are compared element by element
+/// if they have the same length, and otherwise as a whole.
 #[must_use]
 pub(crate) fn differences(base: &Json, new: &Json) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -481,11 +482,24 @@ pub(crate) fn differences(base: &Json, new: &Json) -> Vec<Difference> {
 }
 
 fn collect(path: &str, base: &Json, new: &Json, found: &mut Vec<Difference>) {
-    let (Json::Object(old), Json::Object(other)) = (base, new) else {
-        if base != new {
-            found.push(Difference { path: path.to_owned(), base: base.clone(), new: new.clone() });
+    let none = serde_json::Map::new();
+    let (old, other) = match (base, new) {
+        (Json::Object(old), Json::Object(other)) => (old, other),
+        (Json::Null, Json::Object(other)) if !other.is_empty() => (&none, other),
+        (Json::Object(old), Json::Null) if !old.is_empty() => (old, &none),
+        (Json::Array(old), Json::Array(other)) if old.len() == other.len() => {
+            for (at, (base, new)) in old.iter().zip(other).enumerate() {
+                collect(&format!("{path}[{at}]"), base, new, found);
+            }
+            return;
         }
-        return;
+        _ => {
+            if base != new {
+                let (base, new) = (base.clone(), new.clone());
+                found.push(Difference { path: path.to_owned(), base, new });
+            }
+            return;
+        }
     };
     let names: std::collections::BTreeSet<&String> = old.keys().chain(other.keys()).collect();
     for name in names {

@@ -35,3 +35,4 @@ pub use self::selfcheck::Machine;
 pub(crate) use self::selfcheck::{Limits, SelfCheck};
 pub use self::throughput::RateBounds;
 pub(crate) use self::throughput::{SlotTimes, SlotUse};
+pub(crate) use self::verdict::reasons_by_example;

@@ -11,11 +11,8 @@ use crate::semconv::{Conventions, MetricSpec, attribute};
 /// Renders a table with one line per metric below a header.
 #[must_use]
 pub fn table() -> String {
-    let titles = ["TAG", "KIND", "UNIT", "CONSOLE", "OPENTELEMETRY", "PROMETHEUS", "MEASURES"];
-    let titles = titles.map(str::to_owned);
-    let lines: Vec<[String; 7]> = std::iter::once(titles)
-        .chain(Registry::catalogue().iter().map(|metric| line(metric)))
-        .collect();
+    let lines: Vec<[String; 7]> =
+        std::iter::once(TITLES.map(str::to_owned)).chain(lines()).collect();
     let widths: [usize; 7] = std::array::from_fn(|column| {
         lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
     });
@@ -29,6 +26,15 @@ pub fn table() -> String {
         text.push('\n');
     }
     text
+}
+
+/// The columns of the table.
+pub(crate) const TITLES: [&str; 7] =
+    ["TAG", "KIND", "UNIT", "CONSOLE", "OPENTELEMETRY", "PROMETHEUS", "MEASURES"];
+
+/// Returns the rows of the table, one for each metric.
+pub(crate) fn lines() -> impl Iterator<Item = [String; 7]> {
+    Registry::catalogue().iter().map(|metric| line(metric))
 }
 
 fn line(metric: &Metric) -> [String; 7] {

@@ -37,25 +37,29 @@ pub fn markdown() -> String {
 fn family_section(text: &mut String, family: &Family) {
     let _ = write!(text, "\n## {}\n\n{}\n", family.title, family.about);
     for metric in family.rows {
-        let _ = write!(
-            text,
-            "\n### `{}`\n\n{} ({}). {}\n\n- Kind: {}\n- Unit: {}\n- Formula: {}\n",
-            metric.tag,
-            metric.header,
-            metric.short_header,
-            metric.brief,
-            metric.kind.label(),
-            unit(metric),
-            metric.formula,
-        );
-        bullet(text, "Requires", metric.requires);
-        bullet(text, "Flags", &flag_names(metric.flags));
-        let _ = writeln!(text, "- Console: {}", metric.group.as_str());
-        let _ = writeln!(text, "- OpenTelemetry: {}", in_otel(metric));
-        if metric.main_instrument().is_some() {
-            let _ = writeln!(text, "- Prometheus: {}", in_prometheus(metric));
-        }
+        let _ = write!(text, "\n### `{}`\n\n{}", metric.tag, entry(metric));
     }
+}
+
+/// Renders the entry of a metric, without its heading.
+pub(crate) fn entry(metric: &Metric) -> String {
+    let mut text = format!(
+        "{} ({}). {}\n\n- Kind: {}\n- Unit: {}\n- Formula: {}\n",
+        metric.header,
+        metric.short_header,
+        metric.brief,
+        metric.kind.label(),
+        unit(metric),
+        metric.formula,
+    );
+    bullet(&mut text, "Requires", metric.requires);
+    bullet(&mut text, "Flags", &flag_names(metric.flags));
+    let _ = writeln!(text, "- Console: {}", metric.group.as_str());
+    let _ = writeln!(text, "- OpenTelemetry: {}", in_otel(metric));
+    if metric.main_instrument().is_some() {
+        let _ = writeln!(text, "- Prometheus: {}", in_prometheus(metric));
+    }
+    text
 }
 
 fn bullet(text: &mut String, title: &str, names: &[impl fmt::Display]) {

@@ -34,6 +34,7 @@ mod endings;
 mod endpoint;
 mod events;
 mod exemplars;
+mod explain;
 mod gates;
 mod gen_ai_conventions;
 mod gpu_telemetry;

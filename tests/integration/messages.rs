@@ -20,7 +20,7 @@ fn a_refused_key_leads_to_the_flag_for_keys() {
     );
     assert!(said.contains("with --api-key or AIPERF_API_KEY"), "{said}");
     // The reason is first, above results without a success; the failures are below them.
-    let errors = said.find("Error Summary").expect("a table of errors");
+    let errors = said.find("4 × 401 ").expect("a line of errors");
     let results = said.find("Requests/s").unwrap();
     assert!(said.find("No Request Succeeded").unwrap() < results, "{said}");
     assert!(results < errors, "{said}");

@@ -217,7 +217,7 @@ fn joined(protocol: Protocol) {
     let delay = receiver["longest_delay_seconds"].as_f64().unwrap();
     assert!((1.0..10.0).contains(&delay), "{delay}");
     assert!(run.stdout().contains("8 of 8 requests joined"), "{}", run.stdout());
-    assert!(!run.stdout().contains("Server Spans Missing"), "{}", run.stdout());
+    assert!(!run.stdout().contains("server-spans-missing"), "{}", run.stdout());
     let records = run.records();
     assert_eq!(records.len(), 8);
     for record in records {

@@ -35,7 +35,8 @@ fn report(directory: &Path) {
 fn sliced() -> Run {
     let faults = faults(&["every=3:status=503"]);
     let server = mock(Script { ttft: Nanos::from_millis(60.0), faults, ..Script::default() });
-    let flags = ["--slice-duration", "0.25", "--concurrency", "1", "--request-count", "15"];
+    let flags =
+        ["--slice-duration", "0.25", "--concurrency", "1", "--request-count", "15", "--files"];
     profile(&server.url(), &[&flags[..], &["--warmup-request-count", "2"]].concat()).succeeded()
 }
 

@@ -380,7 +380,7 @@ fn what_the_collector_rejects_is_counted() {
         let run = profile(&server.url(), &extra).succeeded();
         let requests = collector.traces().len() as u64;
         assert_eq!(told(&run), [4, 4, 3 * requests, 0, 0]);
-        assert!(run.stdout().contains("Traces Incomplete"), "{}", run.stdout());
+        assert!(run.stdout().contains("! traces-incomplete: "), "{}", run.stdout());
     }
 }
 

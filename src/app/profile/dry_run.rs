@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::RunInputs;
 use crate::app::outcome::Outcome;
 use crate::config::{DryRun, RunConfig};
-use crate::console;
+use crate::console::{self, Column, Table, numbers};
 use crate::dataset::preview::{BLOCK_TOKENS, Preview, Walk};
 use crate::dataset::{Account, CacheBust, Sampler};
 use crate::schedule::config::StopCondition;
@@ -16,7 +16,17 @@ use crate::statistics::Distribution;
 use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
 
-const COLUMNS: [&str; 9] = ["Length", "avg", "min", "p25", "p50", "p75", "p90", "p99", "max"];
+/// The statistics, and the order in which a narrow terminal does without them.
+const COLUMNS: [(&str, u8); 8] = [
+    ("avg", 0),
+    ("min", 3),
+    ("p25", 1),
+    ("p50", 0),
+    ("p75", 2),
+    ("p90", 4),
+    ("p99", 0),
+    ("max", 0),
+];
 
 /// Loads the dataset and prints what a run of `config` would send, without sending it.
 pub(super) fn show(
@@ -147,7 +157,8 @@ impl Summary {
             let _ = writeln!(text, "Dataset:        {}", account.text());
         }
         let _ = writeln!(text, "Tokenizer:      {}\n", self.tokenizer);
-        text.push_str(&console::figures("Lengths", COLUMNS, rows, terminal_style()));
+        let columns = [Column::label("Length")].into_iter().chain(numbers(&COLUMNS));
+        text.push_str(&Table::new("Lengths", columns).rows(rows).render(terminal_style()));
         text
     }
 

@@ -49,7 +49,7 @@ fn a_follower_exports_each_record_and_its_file_is_listed() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().display().to_string();
     let flags = "aiperf profile --model mock-model --tokenizer builtin --isl 20 --osl 3 --ui none \
-                 --request-count 7 --warmup-request-count 2 --no-gpu-telemetry --url";
+                 --request-count 7 --warmup-request-count 2 --no-gpu-telemetry --files --url";
     let url = server.url();
     let flags = flags.split_whitespace().chain([&*url, "--artifact-dir", &directory]);
     let Command::Profile(benchmark) =

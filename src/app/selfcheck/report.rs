@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Serialize, Serializer};
 
 use super::cores::Cores;
-use crate::console::{self, Style};
+use crate::console::{Style, Table, numbers};
 use crate::metrics::accuracy::{ErrorDistribution, Errors, METRICS};
 use crate::metrics::health::{Limits, SelfCheck};
 
@@ -166,18 +166,18 @@ impl Report {
              time)",
             self.found.bound_ms
         );
-        let header = [
-            "Streams",
-            "Reached",
-            "TTFT",
-            "TTST",
-            "ITL",
-            "Req Latency",
-            "ICL",
-            "Kernel timestamps",
-            "Wrong token counts",
-            "Holds",
-        ];
+        let columns = numbers(&[
+            ("Streams", 0),
+            ("Reached", 2),
+            ("TTFT", 0),
+            ("TTST", 4),
+            ("ITL", 0),
+            ("Req Latency", 0),
+            ("ICL", 5),
+            ("Kernel timestamps", 3),
+            ("Wrong token counts", 1),
+            ("Holds", 0),
+        ]);
         let rows = self.streams.iter().map(|step| {
             let [first, second, itl, latency, icl] = step.errors.0.map(both);
             let share = format!("{:.0} %", step.kernel_stamps * 100.0);
@@ -196,23 +196,23 @@ impl Report {
                 step.holds(),
             ]
         });
-        console::figures(&title, header, rows, style)
+        Table::new(&title, columns).rows(rows).render(style)
     }
 
     fn rates_table(&self, style: Style) -> String {
         let title =
             format!("aiperf | Schedule slip in ms (bound {} ms at p99)", self.found.bound_ms);
-        let header = [
-            "Requests/s",
-            "Requests",
-            "Slip p50",
-            "Slip p99",
-            "Slip max",
-            "At the server p50",
-            "At the server p99",
-            "Req Latency error p99",
-            "Holds",
-        ];
+        let columns = numbers(&[
+            ("Requests/s", 0),
+            ("Requests", 1),
+            ("Slip p50", 2),
+            ("Slip p99", 0),
+            ("Slip max", 4),
+            ("At the server p50", 3),
+            ("At the server p99", 5),
+            ("Req Latency error p99", 0),
+            ("Holds", 0),
+        ]);
         let of = |spread: Option<ErrorDistribution>, field: fn(ErrorDistribution) -> f64| {
             spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.3}", field(spread)))
         };
@@ -230,7 +230,7 @@ impl Report {
                 step.holds(),
             ]
         });
-        console::figures(&title, header, rows, style)
+        Table::new(&title, columns).rows(rows).render(style)
     }
 
     /// Whether one of the attempts at `load` passed.

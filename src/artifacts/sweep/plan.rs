@@ -27,6 +27,7 @@ const IMMATERIAL: &[&str] = &[
     "/multi_run/sweep/max_duration",
     "/multi_run/sweep/resumes",
     "/multi_run/sweep/shows_table",
+    "/show_files",
     "/show_server_metrics",
     "/ui",
 ];

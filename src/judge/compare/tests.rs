@@ -343,10 +343,13 @@ fn every_row_that_is_planned_can_be_computed() {
 #[test]
 fn members_that_differ_have_a_path() {
     let found = differences(
-        &json!({"a": {"b": 1, "c": [1, 2], "same": true}, "gone": "x"}),
-        &json!({"a": {"b": 2, "c": [1], "same": true}, "more": {"d": null}}),
+        &json!({"a": {"b": 1, "c": [1, 2], "same": true}, "gone": "x", "list": [{"n": 1}, 2]}),
+        &json!({"a": {"b": 2, "c": [1], "same": true}, "more": {"d": 3}, "list": [{"n": 4}, 2]}),
     );
     let shown: Vec<String> =
         found.iter().map(|one| format!("{} {} {}", one.path, one.base, one.new)).collect();
-    assert_eq!(shown, ["a.b 1 2", "a.c [1,2] [1]", r#"gone "x" null"#, r#"more null {"d":null}"#]);
+    assert_eq!(
+        shown,
+        ["a.b 1 2", "a.c [1,2] [1]", r#"gone "x" null"#, "list[0].n 1 4", "more.d null 3"]
+    );
 }

@@ -1,5 +1,7 @@
 //! The health of the client: the part of every result that states whether the client kept up.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::bounds::ErrorBounds;
@@ -26,6 +28,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All verdicts, the best first.
+    pub(crate) const ALL: [Self; 3] = [Self::Valid, Self::Suspect, Self::Invalid];
+
     /// Returns `valid`, `suspect` or `invalid`.
     #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
@@ -49,6 +54,9 @@ impl Verdict {
 pub struct Reason {
     /// The severity.
     pub(crate) verdict: Verdict,
+    /// Its name for `aiperf explain`; empty in files of other versions.
+    #[serde(default)]
+    pub(crate) name: Cow<'static, str>,
     /// The finding: a sentence without a full stop.
     pub(crate) finding: String,
     /// What to do about it: a sentence without a full stop.

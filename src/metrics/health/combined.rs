@@ -69,6 +69,7 @@ fn reasons(clients: &[(String, ClientHealth)], of_all: Vec<Reason>) -> Vec<Reaso
         let rest = all.split_off(MAX_REASONS);
         all.push(Reason {
             verdict: rest.first().map_or(Verdict::Suspect, |reason| reason.verdict),
+            name: "further-findings".into(),
             finding: format!("{} further findings", rest.len()),
             advice: "see the summary of each shard".to_owned(),
         });
@@ -121,7 +122,8 @@ mod tests {
     use crate::metrics::health::{Bound, ErrorBounds, MetricBounds, SlotTimes};
 
     fn client(verdict: Verdict, worker_max: f64, reasons: usize) -> ClientHealth {
-        let reason = Reason { verdict, finding: "slow".to_owned(), advice: "help".to_owned() };
+        let (finding, advice) = ("slow".to_owned(), "help".to_owned());
+        let reason = Reason { verdict, name: "late-sends".into(), finding, advice };
         ClientHealth {
             verdict: Some(verdict),
             reasons: vec![reason; reasons],

@@ -1,7 +1,8 @@
 //! The rules for the verdict, with advice. `docs/decisions/client-health.md` explains them.
 
-use super::bounds::Bound;
+use super::bounds::{Bound, ErrorBounds, MetricBounds};
 use super::client_health::{ClientHealth, Cpu, Queue, Reason, TimeStatistics, Verdict};
+use super::throughput::RateBounds;
 
 /// Lower limit for the statistics that errors are compared with, in milliseconds. Below it, the
 /// clocks and the noise of any machine would raise doubt.
@@ -57,6 +58,37 @@ pub(super) fn reasons(health: &ClientHealth, facts: &Facts) -> Vec<Reason> {
     reasons
 }
 
+/// Returns an example of each reason: those of a client that every rule finds fault with.
+pub(crate) fn reasons_by_example() -> Vec<Reason> {
+    let late = TimeStatistics { count: 1000, avg: 8.0, p50: 8.0, p90: 9.0, p99: 10.0, max: 12.0 };
+    let first = Bound { value: 50.0, below: 5.0, ..Bound::default() };
+    let first = MetricBounds { count: 1000, avg: first, p50: first, p99: first };
+    let health = ClientHealth {
+        error_bounds_ms: Some(ErrorBounds {
+            time_to_first_token: Some(first),
+            ..ErrorBounds::default()
+        }),
+        throughput_bounds: Some(RateBounds {
+            above_percent: 8.0,
+            likely_above_percent: 8.0,
+            delay_ms: 8.0,
+            ..RateBounds::default()
+        }),
+        queue: Some(Queue {
+            budget_bytes: 1_000_000_000,
+            pauses: 20,
+            spilled_records: 100,
+            spilled_bytes: 2_000_000,
+            kept_over_budget: 100,
+            lost_records: 3,
+            ..Queue::default()
+        }),
+        cpu: Some(Cpu { workers: 2, worker_max: 0.98, cores: 8, ..Cpu::default() }),
+        ..ClientHealth::default()
+    };
+    reasons(&health, &Facts { requests: 1000, late: Some(late), idle_late: None })
+}
+
 /// How late requests were sent.
 struct Lateness {
     verdict: Verdict,
@@ -104,6 +136,7 @@ fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
     let Lateness { verdict, what } = Lateness::of(&facts.late?, health)?;
     let slept = facts.idle_late.is_some_and(|late| Lateness::of(&late, health).is_some());
     Some(Reason {
+        name: "late-sends".into(),
         verdict,
         finding: format!("requests left {what}"),
         advice: if slept {
@@ -135,6 +168,7 @@ pub(super) fn uncertain_statistic(health: &ClientHealth) -> Option<Reason> {
     };
     let [below, above] = bound.likely();
     Some(Reason {
+        name: "uncertain-statistic".into(),
         verdict,
         finding: format!(
             "the client was late to send or to read, so that the p{percent} of the {metric}, {}, \
@@ -164,6 +198,7 @@ pub(super) fn uncertain_throughput(health: &ClientHealth) -> Option<Reason> {
         ("higher", bounds.likely_above_percent)
     };
     Some(Reason {
+        name: "uncertain-throughput".into(),
         verdict,
         finding: format!(
             "requests left {} after the client could have sent them on average, so the \
@@ -195,6 +230,7 @@ fn judged(bound: &Bound) -> Option<Verdict> {
 fn saturated_worker(health: &ClientHealth) -> Option<Reason> {
     let cpu = health.cpu.as_ref()?;
     (cpu.worker_max >= SATURATED).then(|| Reason {
+        name: "busy-worker".into(),
         verdict: Verdict::Suspect,
         finding: format!(
             "the busiest worker used {:.0}% of a core, so rates and latencies may be limited by \
@@ -226,6 +262,7 @@ fn more_workers(cpu: Option<&Cpu>, or: &str) -> String {
 
 fn lost_records(queue: &Queue) -> Option<Reason> {
     (queue.lost_records > 0).then(|| Reason {
+        name: "lost-records".into(),
         verdict: Verdict::Invalid,
         finding: format!("{} were never measured", counted(queue.lost_records, "record")),
         advice: "see logs/aiperf.log, check the disk of --artifact-dir, and let the run complete"
@@ -238,6 +275,7 @@ fn lost_records(queue: &Queue) -> Option<Reason> {
 fn held_back(queue: &Queue, facts: &Facts) -> Option<Reason> {
     let share = queue.pauses as f64 / facts.requests.max(1) as f64;
     (queue.pauses > 0).then(|| Reason {
+        name: "delayed-sends".into(),
         verdict: if share > HELD_BACK_SHARE { Verdict::Invalid } else { Verdict::Suspect },
         finding: format!(
             "{} delayed ({:.1}% of the requests) while records were waiting to be processed",
@@ -254,6 +292,7 @@ fn held_back(queue: &Queue, facts: &Facts) -> Option<Reason> {
 
 fn spilled(queue: &Queue) -> Option<Reason> {
     (queue.spilled_records > 0).then(|| Reason {
+        name: "spilled-records".into(),
         verdict: Verdict::Suspect,
         finding: format!(
             "{} ({:.1} MB) were spilled to a file, written by the threads that measure",
@@ -266,6 +305,7 @@ fn spilled(queue: &Queue) -> Option<Reason> {
 
 fn kept(queue: &Queue) -> Option<Reason> {
     (queue.kept_over_budget > 0).then(|| Reason {
+        name: "kept-records".into(),
         verdict: Verdict::Suspect,
         finding: format!(
             "{} beyond the budget of {:.0} MB stayed in memory, since no file could be written",

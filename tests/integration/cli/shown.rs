@@ -24,6 +24,7 @@ fn help_of_every_command() {
             "compare",
             "ab",
             "capacity",
+            "explain",
             "anonymize",
             "convert",
             "plot",

@@ -1,0 +1,207 @@
+//! What limits a run: its verdicts, its slowest requests, and what the server reported around them.
+
+use super::format::{count, four_digits, number};
+use super::layout::{Cell, Column, Table};
+use super::panel;
+use super::style::Style;
+use super::{headline, run};
+use crate::metrics::health::{LoadVerdict, Verdict};
+use crate::metrics::metric::Observation;
+use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::time_breakdown::TimeBreakdown;
+use crate::redact::printable;
+use crate::run::RunReport;
+use crate::server_family::Kind;
+use crate::server_metrics::report::{MetricReport, ServerMetrics};
+use crate::server_metrics::store::{EndpointStore, Values};
+use crate::server_metrics::watch;
+use crate::units::Nanos;
+
+/// The metrics of a slow request that are shown if any has them: title, order of being left out, and
+/// whether they are times, which are in milliseconds.
+const OF_REQUEST: [(MetricTag, &str, u8, bool); 9] = [
+    (tag::REQUEST_LATENCY, "latency", 0, true),
+    (tag::TIME_TO_FIRST_TOKEN, "TTFT", 0, true),
+    (tag::SERVER_QUEUE_TIME, "queue", 0, true),
+    (tag::SERVER_QUEUE_AND_PREFILL_TIME, "queue+prefill", 0, true),
+    (tag::SERVER_PREFILL_TIME, "prefill", 0, true),
+    (tag::SERVER_DECODE_TIME, "decode", 3, true),
+    (tag::SERVER_PREFILL_AND_DECODE_TIME, "prefill+decode", 4, true),
+    (tag::INPUT_SEQUENCE_LENGTH, "input tokens", 1, false),
+    (tag::OUTPUT_SEQUENCE_LENGTH, "output tokens", 2, false),
+];
+
+/// One of the slowest requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Slow {
+    start_wall_ns: u64,
+    end_wall_ns: u64,
+    /// The values of [`OF_REQUEST`], in the units of memory.
+    values: [Option<f64>; OF_REQUEST.len()],
+}
+
+impl Slow {
+    /// Returns what is shown of a request.
+    pub(crate) fn of(observation: &Observation) -> Self {
+        Self {
+            start_wall_ns: observation.start_wall_ns,
+            end_wall_ns: observation.end_wall_ns,
+            values: OF_REQUEST.map(|(tag, ..)| observation.values.scalar(tag)),
+        }
+    }
+
+    /// Returns its latency in nanoseconds; 0 if it has none.
+    pub(crate) fn latency_ns(&self) -> f64 {
+        self.values.first().copied().flatten().unwrap_or(0.0)
+    }
+}
+
+/// Renders what limits a run, of which `slow` are the slowest requests, the slowest first.
+#[must_use]
+pub(crate) fn explained(report: &RunReport, slow: &[Slow], style: Style) -> String {
+    let width = style.width.into();
+    let mut text = headline::header(report, style);
+    for line in limits(report).iter().flat_map(|line| panel::wrapped(line, width)) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text.push('\n');
+    text.push_str(&run::details(report, style));
+    if !slow.is_empty() {
+        text.push_str(&requests(report, slow, style));
+        text.push('\n');
+        if let Some(metrics) = &report.server_metrics {
+            text.push_str(&around(metrics, slow, style));
+        }
+    }
+    text
+}
+
+/// States what limits the throughput, and where the time of requests goes.
+fn limits(report: &RunReport) -> Vec<String> {
+    let client = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
+    let load = report.outcome.load_health.as_ref();
+    let is_open = report.outcome.load.requested_rate.is_some();
+    let by = match (client, load) {
+        (Some(Verdict::Invalid), _) => {
+            "The client limits the results: see the reasons below.".to_owned()
+        }
+        (_, Some(load)) if load.verdict == LoadVerdict::Saturated => format!(
+            "The server limits the throughput: {:.1} requests/s were offered and {:.1} served, so \
+             that its queue grew.",
+            load.offered_rate, load.served_rate
+        ),
+        (_, Some(load)) if is_open => format!(
+            "The configured load limits the throughput: {:.1} requests/s were offered and {:.1} \
+             served.",
+            load.offered_rate, load.served_rate
+        ),
+        _ => {
+            match (report.average(tag::REQUEST_LATENCY), report.outcome.load.requested_concurrency)
+            {
+                (Some(latency), Some(concurrency)) => format!(
+                    "The concurrency limits the throughput: {} in flight at a mean latency of {} ms are \
+                 {} requests/s at most. A higher concurrency shows whether the server can do more.",
+                    count(concurrency),
+                    four_digits(latency),
+                    four_digits(concurrency as f64 * 1000.0 / latency)
+                ),
+                _ => "What limits the throughput is not known.".to_owned(),
+            }
+        }
+    };
+    [Some(by), largest_part(report)].into_iter().flatten().collect()
+}
+
+/// States which part of the mean latency is the largest, if the server reports its times.
+fn largest_part(report: &RunReport) -> Option<String> {
+    let Some(TimeBreakdown::Found(division)) = &report.outcome.time_breakdown else { return None };
+    let latency = division.of(tag::REQUEST_LATENCY)?;
+    let part = latency.parts.iter().max_by(|a, b| a.mean_ms.total_cmp(&b.mean_ms))?;
+    Some(format!(
+        "Of the mean request latency of {} ms, the largest part is {}: {} ms ({:.0}%).",
+        four_digits(latency.mean_ms),
+        part.stage.title(),
+        four_digits(part.mean_ms),
+        100.0 * part.mean_ms / latency.mean_ms
+    ))
+}
+
+/// Renders the slowest requests beside the mean of all.
+fn requests(report: &RunReport, slow: &[Slow], style: Style) -> String {
+    let shown: Vec<usize> = (0..OF_REQUEST.len())
+        .filter(|at| slow.iter().any(|it| it.values.get(*at).copied().flatten().is_some()))
+        .collect();
+    let start = report.outcome.start_wall_ns;
+    let mut columns = vec![Column::label("Request"), Column::number("start (s)").spare(5)];
+    columns.extend(
+        shown
+            .iter()
+            .filter_map(|at| OF_REQUEST.get(*at))
+            .map(|(_, name, order, _)| Column::number(*name).spare(*order)),
+    );
+    let row = |(at, one): (usize, &Slow)| {
+        let began = Nanos(one.start_wall_ns.saturating_sub(start)).as_seconds();
+        let values = shown.iter().map(|at| {
+            let value = one.values.get(*at).copied().flatten();
+            let is_time = OF_REQUEST.get(*at).is_some_and(|(.., is_time)| *is_time);
+            let unit = if is_time { 1e6 } else { 1.0 };
+            value.map_or_else(String::new, |value| four_digits(value / unit))
+        });
+        [format!("{}", at + 1), number(Some(began))].into_iter().chain(values).collect::<Vec<_>>()
+    };
+    let mean = shown
+        .iter()
+        .filter_map(|at| OF_REQUEST.get(*at))
+        .map(|(tag, ..)| report.average(*tag).map_or_else(String::new, four_digits));
+    let mean = ["mean of all".to_owned(), String::new()].into_iter().chain(mean).collect();
+    let rows = slow.iter().enumerate().map(row).chain([mean]);
+    Table::new("aiperf | Slowest Requests (times in ms)", columns).rows(rows).render(style)
+}
+
+/// Renders the highest value of each of the server's important gauges while the slowest requests ran,
+/// beside the mean over the run.
+fn around(metrics: &ServerMetrics, slow: &[Slow], style: Style) -> String {
+    let families = watch::families(&metrics.report);
+    let gauges = families.iter().flat_map(|(_, shown)| shown);
+    let gauges = gauges.filter(|shown| shown.metric.kind == Kind::Gauge);
+    let rows: Vec<Vec<Cell>> = gauges
+        .map(|shown| {
+            let series = &shown.metric.series;
+            let mean = series.iter().filter_map(|series| series.stats.named("avg"));
+            let mean = mean.max_by(f64::total_cmp).map_or_else(String::new, four_digits);
+            let at = slow.iter().map(|one| {
+                let value = highest(metrics.store.endpoints(), shown.metric, one);
+                value.map_or_else(|| "-".to_owned(), four_digits).into()
+            });
+            let name = Cell::from(printable(&shown.metric.name));
+            [name, mean.into()].into_iter().chain(at).collect()
+        })
+        .collect();
+    if rows.is_empty() {
+        return "No metrics of the server were scraped that show its load.\n".to_owned();
+    }
+    let columns = [Column::name("Metric"), Column::number("mean of run").or("mean")];
+    let of_requests = (1..=slow.len()).map(|at| Column::number(format!("{at}")));
+    let title = "aiperf | Server, highest while each of the slowest requests ran";
+    Table::new(title, columns.into_iter().chain(of_requests)).rows(rows).render(style)
+}
+
+/// Returns the highest value of a gauge's series while a request ran, including that of the scrape
+/// before it.
+fn highest(endpoints: &[EndpointStore], metric: &MetricReport, during: &Slow) -> Option<f64> {
+    let of = |endpoint: &EndpointStore| {
+        let times = || endpoint.scrapes().iter().map(|scrape| scrape.first_byte_ns);
+        let from = times().rposition(|at| at <= during.start_wall_ns).unwrap_or(0);
+        let until = times().filter(|at| *at <= during.end_wall_ns).count();
+        let named = endpoint.families.iter();
+        let families =
+            named.filter(|family| family.name == metric.name && family.kind == metric.kind);
+        let values = families.flat_map(|family| &family.series).filter_map(|series| {
+            let Values::Number(column) = &series.values else { return None };
+            column.iter(from..until.max(from)).map(|(_, value)| value).max_by(f64::total_cmp)
+        });
+        values.max_by(f64::total_cmp)
+    };
+    endpoints.iter().filter_map(of).max_by(f64::total_cmp)
+}

@@ -1,0 +1,62 @@
+//! `aiperf explain`.
+
+use aiperf::mock_server::Script;
+use aiperf::units::Nanos;
+
+use crate::support::load::mock;
+use crate::support::run::{aiperf, profile};
+
+/// Returns the exit code, and what is written to stdout and stderr.
+fn explain(name: &str) -> (Option<i32>, String, String) {
+    let output = aiperf(&["explain", name]).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_run_is_explained_with_its_slowest_requests_and_the_server_around_them() {
+    let script = Script { ttft: Nanos::from_millis(20.0), ..Script::default() };
+    let server = mock(script);
+    let flags = ["--concurrency", "4", "--request-count", "24"];
+    let run = profile(&server.url(), &flags).succeeded();
+    let (code, text, _) = explain(run.directory.path().to_str().unwrap());
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("limits the throughput"), "{text}");
+    assert!(text.contains("Client health: "), "{text}");
+    let (_, slowest) = text.split_once("aiperf | Slowest Requests").expect("a table");
+    let latency = |record: &serde_json::Value| {
+        record["metrics"]["request_latency"]["value"].as_f64().unwrap()
+    };
+    let mut latencies: Vec<f64> = run.records().iter().map(latency).collect();
+    latencies.sort_by(f64::total_cmp);
+    let rows: Vec<&str> = slowest.lines().filter(|line| line.starts_with('│')).take(5).collect();
+    for (row, latency) in rows.iter().zip(latencies.iter().rev()) {
+        let shown: f64 = row.split('│').nth(3).unwrap().trim().parse().unwrap();
+        assert!((shown - latency).abs() <= 0.06, "{latency}: {row}");
+    }
+    assert_eq!(rows.len(), 5, "{text}");
+    let around = text.lines().find(|line| line.contains("vllm:num_requests_running"));
+    assert!(around.is_some(), "{text}");
+}
+
+#[test]
+fn several_runs_are_not_explained_at_once() {
+    let server = mock(Script::default());
+    let run = profile(&server.url(), &["--concurrency", "1,2", "--request-count", "4"]).succeeded();
+    let (code, _, said) = explain(run.directory.path().to_str().unwrap());
+    assert_eq!(code, Some(1));
+    assert!(said.contains("several runs") && said.contains("concurrency_1"), "{said}");
+}
+
+#[test]
+fn names_are_explained_and_unknown_ones_get_the_nearest() {
+    let (code, text, _) = explain("osl-mismatch");
+    assert_eq!(code, Some(0));
+    assert!(text.contains("What to do:") && text.contains("ignore_eos"), "{text}");
+    let (code, _, said) = explain("time_to_first_tokn");
+    assert_eq!(code, Some(1));
+    assert!(said.contains("did you mean time_to_first_token"), "{said}");
+    let (code, text, _) = explain("--request-rate");
+    assert_eq!(code, Some(0));
+    assert!(text.contains("--request-rate <"), "{text}");
+}
