@@ -3,6 +3,7 @@ use std::fs;
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::server_family::Object;
 
 /// Reads recorded spans of servers from `tests/golden/server-spans`.
 fn recorded(file: &str) -> Vec<(Value, ServerSpan)> {
@@ -108,7 +109,7 @@ fn spans_of_dynamo_divide_the_transfer_from_decode() {
         "total_time_ms": 164.877758, "kv_transfer_estimated_latency_ms": 0.0,
     }});
     let mut timing = ServerTiming::default();
-    dynamo::timing(&nvext, &mut timing);
+    dynamo::timing(&Object::parse(&nvext.to_string()), &mut timing);
     assert!(near(timing.stages.kv_transfer_and_decode, 140.215_586), "{timing:?}");
     let spans: Vec<_> = recorded("dynamo_disagg.jsonl").into_iter().map(|it| it.1).collect();
     timing.spans(&spans);
