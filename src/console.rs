@@ -27,6 +27,7 @@ mod style;
 mod table;
 mod time_breakdown;
 mod warning;
+mod workers;
 
 pub(crate) use catalogue::metrics;
 pub(crate) use document::render as document;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::gpu;
 use crate::dataset::Account;
 use crate::judge::{EarlyEnd, Judged};
-use crate::metrics::breakdown::GroupResult;
+use crate::metrics::breakdown::{GroupResult, Workers};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -54,6 +54,9 @@ pub(super) struct Summary<'a> {
     /// The metrics of each worker that the server names in its responses, if there are several.
     #[serde(skip_serializing_if = "Groups::is_empty")]
     by_worker: Groups<'a>,
+    /// The workers compared with each other, if there are several, and at most 64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workers: Option<&'a Workers>,
     steady_state: Steady<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_breakdown: Option<&'a TimeBreakdown>,
@@ -122,6 +125,7 @@ impl<'a> Summary<'a> {
             by_model: groups(&breakdowns.by_model),
             by_url: groups(&breakdowns.by_url),
             by_worker: groups(&breakdowns.by_worker),
+            workers: breakdowns.workers.as_ref(),
             steady_state: match &report.steady_state {
                 Err(reason) => Steady::None { found: false, reason: reason.to_string() },
                 Ok(steady) => Steady::Found {

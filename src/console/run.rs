@@ -7,6 +7,7 @@ use super::table::SummaryTable;
 use super::warning::{Given, Warning};
 use super::{
     gates, gpu, headline, health, panel, server_metrics, speculation, steady, table, time_breakdown,
+    workers,
 };
 use crate::metrics::tag;
 use crate::redact::printable;
@@ -74,6 +75,7 @@ fn tables(report: &RunReport, tables: ClientTables, style: Style) -> String {
         text.push_str(&steady::render(report, style));
     }
     text.push_str(&time_breakdown::render(report, style));
+    text.push_str(&workers::render(report, style));
     text.push_str(&speculation::render(report, style));
     text.push_str(&gpu::render(report, style));
     if report.run.tables.server_metrics {

@@ -1,5 +1,7 @@
 //! Statistics of requests grouped by model, URL or worker.
 
+mod workers;
+
 use std::sync::Arc;
 
 use super::accumulate::Accumulator;
@@ -7,6 +9,9 @@ use super::metric::{MetricResult, Observation};
 use super::registry::Registry;
 use crate::column::Store;
 use crate::redact::ShownUrl;
+
+pub use workers::Workers;
+pub(crate) use workers::{MeanLatency, Worker};
 
 /// Maximum number of groups; requests with further names are in the group [`OTHER`].
 const MAX_GROUPS: usize = 64;
@@ -38,8 +43,8 @@ impl Breakdown {
         Self { registry, store, groups: Vec::new() }
     }
 
-    /// Adds a request to the group `name`.
-    pub(crate) fn observe(&mut self, name: &Arc<str>, observation: &Observation) {
+    /// Adds a request to the group `name`; returns the index of the group.
+    pub(crate) fn observe(&mut self, name: &Arc<str>, observation: &Observation) -> usize {
         let at = self.groups.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             if self.groups.len() <= MAX_GROUPS {
                 let is_last = self.groups.len() == MAX_GROUPS;
@@ -50,6 +55,7 @@ impl Breakdown {
             self.groups.len() - 1
         });
         self.groups[at].1.observe(observation);
+        at
     }
 
     /// Returns the results of each group. Rates are relative to the time from the group's own
@@ -66,21 +72,23 @@ impl Breakdown {
 
 /// The breakdowns of a run. Those by model and URL exist only if the run has several.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_field_names, reason = "they are the names in the files")]
 pub(crate) struct Breakdowns {
     pub(crate) by_model: Option<Breakdown>,
     pub(crate) by_url: Option<Breakdown>,
     /// By the worker that the server names in its responses.
     pub(crate) by_worker: Option<Breakdown>,
+    /// The requests of each group of `by_worker`.
+    workers: Vec<workers::Requests>,
 }
 
 /// The results of [`Breakdowns`]; empty if there is only one group.
 #[derive(Debug, Clone, Default)]
-#[expect(clippy::struct_field_names, reason = "they are the names in the files")]
 pub struct BreakdownResults {
     pub(crate) by_model: Vec<GroupResult>,
     pub(crate) by_url: Vec<GroupResult>,
     pub(crate) by_worker: Vec<GroupResult>,
+    /// The workers compared with each other, if there are several.
+    pub(crate) workers: Option<Workers>,
 }
 
 impl Breakdowns {
@@ -90,7 +98,7 @@ impl Breakdowns {
     pub(crate) fn new(registry: &Arc<Registry>, store: &Store, models: usize, urls: usize) -> Self {
         let of = |count| (count > 1).then(|| Breakdown::new(Arc::clone(registry), store.clone()));
         let by_worker = Some(Breakdown::new(Arc::clone(registry), store.clone()));
-        Self { by_model: of(models), by_url: of(urls), by_worker }
+        Self { by_model: of(models), by_url: of(urls), by_worker, workers: Vec::new() }
     }
 
     /// Adds a request, which `worker` answered if the server names it.
@@ -101,15 +109,18 @@ impl Breakdowns {
         worker: Option<&Arc<str>>,
         observation: &Observation,
     ) {
-        let groups = [
-            (&mut self.by_model, Some(model)),
-            (&mut self.by_url, Some(url.text())),
-            (&mut self.by_worker, worker),
-        ];
-        for (breakdown, name) in groups {
-            if let (Some(breakdown), Some(name)) = (breakdown, name) {
-                breakdown.observe(name, observation);
+        if let Some(by_model) = &mut self.by_model {
+            by_model.observe(model, observation);
+        }
+        if let Some(by_url) = &mut self.by_url {
+            by_url.observe(url.text(), observation);
+        }
+        if let (Some(by_worker), Some(worker)) = (&mut self.by_worker, worker) {
+            let at = by_worker.observe(worker, observation);
+            if at == self.workers.len() {
+                self.workers.push(workers::Requests::new(by_worker.store.clone()));
             }
+            self.workers[at].add(observation);
         }
     }
 
@@ -122,6 +133,10 @@ impl Breakdowns {
         if by_worker.len() < 2 {
             by_worker.clear();
         }
-        BreakdownResults { by_model: of(&self.by_model), by_url: of(&self.by_url), by_worker }
+        // Those that do not have a group of their own cannot be compared.
+        let is_whole = !by_worker.is_empty() && by_worker.len() <= MAX_GROUPS;
+        let workers = is_whole.then(|| workers::compare(&self.workers, &by_worker));
+        let (by_model, by_url) = (of(&self.by_model), of(&self.by_url));
+        BreakdownResults { by_model, by_url, by_worker, workers }
     }
 }

@@ -220,7 +220,8 @@ fn the_page_divides_requests_by_stage() {
     assert!((value("Queue + prefill", 4) - 110.0).abs() < 1e-3, "{slowest}");
     assert!((value("KV transfer", 0) - 15.0).abs() < 1e-3, "{slowest}");
     run_python("tests/read_report.py", run.directory.path());
-    let again = aiperf(&["report", "--overwrite", "--html"]).arg(run.directory.path()).output();
+    let flags = ["--overwrite", "--html"];
+    let again = aiperf(&["report"]).arg(run.directory.path()).args(flags).output();
     run.output = again.unwrap();
     let run = run.succeeded();
     assert_eq!(section(&page(&run)), before);
@@ -277,6 +278,52 @@ fn each_worker_has_results_of_its_own() {
     // One worker is not a group.
     let one = profile(&self::server(TimingForm::Dynamo, &[]).url(), &FLAGS).succeeded();
     assert_eq!(one.summary().get("by_worker"), None);
+    assert_eq!(one.summary().get("workers"), None);
+    // Too few requests for intervals; 4 of 7 are 8/7 of the mean.
+    let workers = &summary["workers"];
+    assert_eq!(workers["workers"][0]["latencies"].as_array().map(Vec::len), Some(0), "{workers}");
+    let imbalance = workers["imbalance"]["requests"].as_f64().unwrap();
+    assert!((imbalance - 8.0 / 7.0).abs() < 1e-12, "{workers}");
+}
+
+/// Of three workers that respond in turn, the first one stalls.
+#[test]
+fn a_slow_worker_is_marked() {
+    let timing = Timing { workers: 3, ..Timing::of(TimingForm::Dynamo) };
+    let ttft = Nanos::from_millis(2.0);
+    let faults = vec!["every=3:stall=0,60ms".parse().unwrap()];
+    let server = mock(Script { ttft, timing: Some(timing), faults, ..Script::default() });
+    let flags = ["--request-count", "180", "--concurrency", "3", "--html"];
+    let mut run = profile(&server.url(), &flags).succeeded();
+    let before = run.summary()["workers"].clone();
+    let workers = before["workers"].as_array().unwrap();
+    assert_eq!(workers.len(), 3, "{before}");
+    // Dynamo's IDs, of which the slow worker has the first.
+    let slow = &workers[0];
+    assert_eq!(slow["name"], "9007199254740993");
+    let finding = |worker: &Value, at: usize| worker["latencies"][at]["finding"].clone();
+    for (at, metric) in ["time_to_first_token", "request_latency"].into_iter().enumerate() {
+        assert_eq!(slow["latencies"][at]["metric"], metric);
+        assert_eq!(finding(slow, at), "slower", "{before}");
+        assert_ne!(finding(&workers[1], at), "slower", "{before}");
+        assert_ne!(finding(&workers[2], at), "slower", "{before}");
+    }
+    let share = slow["request_share"].as_f64().unwrap();
+    assert!((share - 1.0 / 3.0).abs() < 1e-9, "{before}");
+    for load in ["requests", "output_tokens"] {
+        let imbalance = before["imbalance"][load].as_f64().unwrap();
+        assert!((imbalance - 1.0).abs() < 1e-9, "{before}");
+    }
+    let stdout = run.stdout();
+    assert!(stdout.contains("aiperf | Workers"), "{stdout}");
+    assert!(stdout.contains("TTFT slower, latency slower"), "{stdout}");
+    assert!(stdout.contains("of requests 1.00, of output tokens 1.00"), "{stdout}");
+    let page = run.text("report.html");
+    assert!(page.contains("\"Workers\"") && page.contains("\"slower\""));
+    let again = aiperf(&["report", "--overwrite"]).arg(run.directory.path()).output();
+    run.output = again.unwrap();
+    let run = run.succeeded();
+    assert_eq!(run.summary()["workers"], before);
 }
 
 /// Each of 3 steps drafts 4 tokens, of which 1 is accepted.

@@ -149,7 +149,8 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
     assert!(loads.is_sorted() && loads.starts_with(&[1, 2]), "{loads:?}");
     // Beyond the knee, requests wait for a slot.
     let beyond = &found["beyond"];
-    assert_eq!(beyond["from"]["concurrency"], found["saturation"]["saturated_from"], "{beyond}");
+    let saturated_from = found["saturation"]["saturated_from"].as_f64();
+    assert_eq!(beyond["from"]["concurrency"].as_f64(), saturated_from, "{beyond}");
     let first = &beyond["growth"][0]["parts"][0];
     assert_eq!(first["stage"], "queue", "{beyond}");
     assert!(stdout.contains("ms from concurrency"), "{stdout}");

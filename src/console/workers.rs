@@ -1,0 +1,70 @@
+//! The table of the workers that answered.
+
+use std::fmt::Write as _;
+
+use super::format::number;
+use super::style::Style;
+use super::table::figures;
+use crate::metrics::breakdown::{GroupResult, MeanLatency, Worker};
+use crate::metrics::metric::Statistic;
+use crate::metrics::tag::{self, MetricTag};
+use crate::redact::printable;
+use crate::run::RunReport;
+
+const HEADER: [&str; 8] = [
+    "Worker",
+    "Requests (%)",
+    "TTFT p50 (ms)",
+    "TTFT p99 (ms)",
+    "Latency p50 (ms)",
+    "Mean Latency (ms)",
+    "Largest Stage",
+    "Differs",
+];
+
+/// Renders a row for each worker, and how unequal their loads are; nothing without several workers.
+pub(super) fn render(report: &RunReport, style: Style) -> String {
+    let Some(found) = &report.breakdowns.workers else { return String::new() };
+    let rows = found.workers.iter().map(|worker| row(worker, &report.breakdowns.by_worker));
+    let mut text = figures("aiperf | Workers", HEADER, rows, style);
+    let tokens = found.imbalance.output_tokens;
+    let tokens = tokens.map(|tokens| format!(", of output tokens {tokens:.2}"));
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "Imbalance (largest load / mean): of requests {:.2}{}\n",
+        found.imbalance.requests,
+        tokens.unwrap_or_default()
+    );
+    text
+}
+
+fn row(worker: &Worker, groups: &[GroupResult]) -> [String; 8] {
+    let group = groups.iter().find(|group| *group.name == worker.name);
+    let value = |tag: MetricTag, statistic: &str| {
+        let result = group?.results.iter().find(|result| result.metric.tag == tag)?;
+        Statistic::named(statistic)?.of(&result.stats)
+    };
+    let mean = |latency: &MeanLatency| {
+        let half = latency.interval_ms.map(|[low, high]| (high - low) / 2.0);
+        let half = half.map(|half| format!(" ± {}", number(Some(half)))).unwrap_or_default();
+        number(Some(latency.mean_ms)) + &half
+    };
+    [
+        printable(&worker.name),
+        number(Some(100.0 * worker.request_share)),
+        number(value(tag::TIME_TO_FIRST_TOKEN, "p50")),
+        number(value(tag::TIME_TO_FIRST_TOKEN, "p99")),
+        number(value(tag::REQUEST_LATENCY, "p50")),
+        worker.latency(tag::REQUEST_LATENCY).map(mean).unwrap_or_default(),
+        worker.largest_stage.map(|stage| stage.title().to_owned()).unwrap_or_default(),
+        differs(worker),
+    ]
+}
+
+/// States in which mean latency a worker differs from the others.
+fn differs(worker: &Worker) -> String {
+    let named = [(tag::TIME_TO_FIRST_TOKEN, "TTFT"), (tag::REQUEST_LATENCY, "latency")];
+    let of = |(metric, name)| Some(format!("{name} {}", worker.latency(metric)?.finding?.as_str()));
+    named.into_iter().filter_map(of).collect::<Vec<_>>().join(", ")
+}
