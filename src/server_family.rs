@@ -20,7 +20,7 @@ pub(crate) use self::declaration::{
 
 pub use self::timing::ServerTiming;
 pub(crate) use self::timing::{
-    Drafted, MEMBERS, Member, Object, Stages, TENSORRT_LLM_EVENT, TimingMode, reports,
+    CachedTokens, Drafted, MEMBERS, Member, Object, Stages, TENSORRT_LLM_EVENT, TimingMode, reports,
 };
 
 /// The known families, in the order of their tables. Those that run in the server of another family

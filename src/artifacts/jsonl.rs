@@ -3,6 +3,7 @@
 //! Tens of thousands of lines are written per second, so they are written to one reused buffer,
 //! without a tree of values.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -307,15 +308,21 @@ struct ServerMembers<'a> {
     /// Where it reports them: `body` or `headers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     server_timing_source: Option<&'static str>,
+    /// Times in the header `Server-Timing` that are not those of a known stage, by name, in
+    /// milliseconds.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    server_timing_other: BTreeMap<&'a str, f64>,
 }
 
 impl<'a> ServerMembers<'a> {
     fn of(timing: &'a ServerTiming) -> Self {
         let has_times = timing.has_times();
+        let other = timing.other.iter();
         Self {
             server_worker_id: timing.worker.as_deref(),
             server_timing_family: has_times.then_some(timing.family),
             server_timing_source: has_times.then_some(timing.source.name()),
+            server_timing_other: other.map(|(name, nanos)| (name.as_str(), nanos / 1e6)).collect(),
         }
     }
 }

@@ -54,6 +54,8 @@ macro_rules! enveloped {
             perf_metrics: Option<&$a ::serde_json::value::RawValue>,
             #[serde(borrow, default)]
             x_groq: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            sglext: Option<&$a ::serde_json::value::RawValue>,
         }
 
         impl $name<'_> {
@@ -73,6 +75,7 @@ macro_rules! enveloped {
                         self.time_info,
                         self.perf_metrics,
                         self.x_groq,
+                        self.sglext,
                     ],
                 }
             }

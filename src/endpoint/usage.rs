@@ -255,7 +255,9 @@ fn field<'u>(usage: &'u mut Usage, within: Within, name: &str) -> Option<&'u mut
             &mut usage.reasoning_tokens
         }
         (Within::PromptDetails, "cached_tokens") => &mut usage.prompt_cache_read_tokens,
-        (Within::PromptDetails, "cache_write_tokens") => &mut usage.prompt_cache_write_tokens,
+        (Within::PromptDetails, "cache_write_tokens" | "created_cache_tokens") => {
+            &mut usage.prompt_cache_write_tokens
+        }
         (Within::Usage, "prompt_cache_miss_tokens") => &mut usage.prompt_cache_miss_tokens,
         (Within::PromptDetails, "audio_tokens") => &mut usage.prompt_audio_tokens,
         (Within::CompletionDetails, "audio_tokens") => &mut usage.completion_audio_tokens,

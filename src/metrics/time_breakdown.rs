@@ -207,7 +207,7 @@ impl Division {
         let is_of_server =
             |(_, tag): &(Stage, MetricTag)| results.iter().any(|result| result.metric.tag == *tag);
         // The first two are the client's.
-        STAGES.iter().skip(2).any(|stage| is_of_server(stage))
+        STAGES.iter().skip(2).any(is_of_server)
     }
 
     /// Returns the number of parts of all latencies.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::report::ReceiverReport;
-use super::table::Table;
+use super::table::{Key, Table};
 use super::wire::{self, Source};
 use crate::lock::{Condition, Lock};
 use crate::record::{OriginalSpan, RequestRecord, ServerSpan, TraceContext, TraceShare};
@@ -49,6 +49,7 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     record: Box<RequestRecord>,
+    key: Key,
     bytes: usize,
     until: Nanos,
 }
@@ -80,9 +81,12 @@ impl SpanJoin {
             return Some(record);
         }
         let until = record.end + self.wait;
+        let id = response_id(&record.body.bytes);
         let mut state = self.state.lock();
+        let response = id.map(|id| state.table.response(id));
+        let key = Key { request: record.request_id, response };
         state.bytes += bytes;
-        state.waiting.push_back(Waiting { record: Box::new(record), bytes, until });
+        state.waiting.push_back(Waiting { record: Box::new(record), key, bytes, until });
         None
     }
 
@@ -106,8 +110,7 @@ impl SpanJoin {
             released.push(state.release(oldest));
         }
         let State { table, waiting, .. } = &mut *state;
-        let is_ready =
-            |one: &mut Waiting| now >= one.until || table.is_complete(one.record.request_id, now);
+        let is_ready = |one: &mut Waiting| now >= one.until || table.is_complete(one.key, now);
         let ready: Vec<_> = extract(waiting, is_ready);
         released.extend(ready.into_iter().map(|one| state.release(one)));
         drop(state);
@@ -193,9 +196,9 @@ impl SpanJoin {
 impl State {
     /// Takes the spans of a record.
     fn release(&mut self, one: Waiting) -> Released {
-        let Waiting { record, bytes, .. } = one;
+        let Waiting { record, key, bytes, .. } = one;
         self.bytes -= bytes;
-        let spans = self.table.claim(record.request_id);
+        let spans = self.table.claim(key);
         self.report.sampled_requests += 1;
         if spans.is_empty() {
             self.report.unjoined_requests += 1;
@@ -204,6 +207,21 @@ impl State {
         }
         (record, spans)
     }
+}
+
+/// Maximum number of bytes at the start of a response in which its ID is looked for.
+const HEAD: usize = 4 << 10;
+
+/// Returns the ID at the start of a response. It is only compared with those of spans, so that
+/// another member of the same name does no harm, and the response need not be parsed for it.
+fn response_id(body: &[u8]) -> Option<&str> {
+    const NAME: &[u8] = b"\"id\"";
+    let head = body.get(..HEAD).unwrap_or(body);
+    let at = head.windows(NAME.len()).position(|window| window == NAME)?;
+    let value = head.get(at + NAME.len()..)?.trim_ascii_start().strip_prefix(b":")?;
+    let value = value.trim_ascii_start().strip_prefix(b"\"")?;
+    let end = value.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    std::str::from_utf8(value.get(..end)?).ok().filter(|id| !id.is_empty())
 }
 
 /// Removes the elements for which `is_so` holds, and returns them in order.

@@ -42,6 +42,10 @@ const OVERHEAD: usize = size_of::<Received>() + 64;
 /// Attributes with the client's ID of the request.
 const REQUEST_IDS: &[&str] = &["x_request_id", "gen_ai.request.id"];
 
+/// Attributes with the server's own ID of the request or of its response: of the conventions, of
+/// Dynamo and of SGLang.
+const RESPONSE_IDS: &[&str] = &["gen_ai.response.id", "gen_ai.request.id", "request_id", "rid"];
+
 /// How long a record waits after the first child of its request has arrived, unless all services
 /// have sent their spans. Processes export on their own schedules, by default every five seconds.
 const GRACE: Nanos = Nanos(5_500_000_000);
@@ -54,6 +58,18 @@ const SETTLING: Nanos = Nanos(250_000_000);
 
 type TraceId = [u8; 16];
 
+/// What the spans of a request are found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) request: Uuid,
+    /// The server's ID of the response, from [`Table::response`].
+    pub(super) response: Option<ResponseKey>,
+}
+
+/// The hash of a server's ID of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ResponseKey(u64);
+
 /// The spans that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -63,6 +79,8 @@ pub(super) struct Table {
     other: Ring,
     /// Traces with other IDs than their requests, by the ID of the request.
     aliases: HashMap<TraceId, TraceId>,
+    /// The same, by the servers' IDs of their responses.
+    responses: HashMap<ResponseKey, TraceId>,
     claimed: HashSet<TraceId>,
     claimed_order: VecDeque<TraceId>,
     /// Hashes of the services of our traces.
@@ -91,6 +109,8 @@ struct Trace {
     last_at: Nanos,
     /// The request with this trace, if its ID is another one.
     request: Option<TraceId>,
+    /// The server's ID of its response, unless the trace is that of the request.
+    response: Option<ResponseKey>,
 }
 
 #[derive(Debug)]
@@ -153,6 +173,9 @@ impl Table {
         // Other IDs matter only where the trace is not that of the request.
         let request = (!is_child && !trace.is_own).then(|| request_id(span)).flatten();
         let request = request.filter(|request| *request != place.trace);
+        let is_of_other = !is_child && self.traces.get(&place.trace).is_none_or(|it| !it.is_own);
+        let response = is_of_other.then(|| self.response_of(span)).flatten();
+        let trace = self.traces.entry(place.trace).or_default();
         let becomes_own = !trace.is_own && is_child;
         let service = self.hasher.hash_one(wire::service(&source.resource));
         let bytes = span.len() + source.resource.len() + source.scope.len() + OVERHEAD;
@@ -160,8 +183,12 @@ impl Table {
         let original = OriginalSpan { resource, scope, span: span.into() };
         trace.spans.push(Received { id: place.span, service, original });
         trace.last_at = now;
-        if is_child || request.is_some() {
+        if is_child || request.is_some() || response.is_some() {
             trace.child_at.get_or_insert(now);
+        }
+        if trace.response.is_none() {
+            trace.response = response;
+            self.responses.extend(response.map(|response| (response, place.trace)));
         }
         let before = trace.bytes;
         trace.bytes += bytes;
@@ -233,22 +260,37 @@ impl Table {
         {
             self.aliases.remove(&request);
         }
+        if let Some(response) = trace.response
+            && self.responses.get(&response) == Some(&id)
+        {
+            self.responses.remove(&response);
+        }
         trace.spans
     }
 
+    /// Returns the key of a response with the ID `id`.
+    pub(super) fn response(&self, id: &str) -> ResponseKey {
+        ResponseKey(self.hasher.hash_one(own_id(id)))
+    }
+
+    /// Returns the key of the response that a span is about.
+    fn response_of(&self, span: &[u8]) -> Option<ResponseKey> {
+        wire::first_text(span, RESPONSE_IDS, |id| Some(self.response(id)))
+    }
+
     /// Returns the ID of the trace of a request.
-    fn trace_of(&self, request: Uuid) -> TraceId {
-        let id = request.into_bytes();
+    fn trace_of(&self, key: Key) -> TraceId {
+        let id = key.request.into_bytes();
         if self.traces.contains_key(&id) {
-            id
-        } else {
-            self.aliases.get(&id).copied().unwrap_or(id)
+            return id;
         }
+        let response = || self.responses.get(&key.response?);
+        self.aliases.get(&id).or_else(response).copied().unwrap_or(id)
     }
 
     /// Returns whether the spans of a request have arrived, as far as can be known at `now`.
-    pub(super) fn is_complete(&self, request: Uuid, now: Nanos) -> bool {
-        let Some(trace) = self.traces.get(&self.trace_of(request)) else { return false };
+    pub(super) fn is_complete(&self, key: Key, now: Nanos) -> bool {
+        let Some(trace) = self.traces.get(&self.trace_of(key)) else { return false };
         let has_learned = self.first_own.is_some_and(|first| now.since(first) >= LEARNING);
         let has = |service: &u64| trace.spans.iter().any(|span| span.service == *service);
         let has_settled = now.since(trace.last_at) >= SETTLING;
@@ -258,8 +300,8 @@ impl Table {
     }
 
     /// Removes the spans of a request.
-    pub(super) fn claim(&mut self, request: Uuid) -> Vec<OriginalSpan> {
-        let id = self.trace_of(request);
+    pub(super) fn claim(&mut self, key: Key) -> Vec<OriginalSpan> {
+        let id = self.trace_of(key);
         let spans = self.remove(id);
         self.remember(id);
         self.counts.joined += spans.len() as u64;
@@ -290,14 +332,23 @@ impl Table {
     }
 }
 
-/// Returns the client's ID of the request in the attributes of a span. vLLM puts it between the kind
-/// of the answer and the number of the prompt, as in `cmpl-<ID>-0`.
+/// Returns the client's ID of the request in the attributes of a span.
 fn request_id(span: &[u8]) -> Option<TraceId> {
     wire::first_text(span, REQUEST_IDS, |text| {
-        let text = text.strip_prefix("chatcmpl-").or(text.strip_prefix("cmpl-")).unwrap_or(text);
-        let id = text.get(..uuid::fmt::Hyphenated::LENGTH)?;
+        let id = own_id(text).get(..uuid::fmt::Hyphenated::LENGTH)?;
         Uuid::try_parse(id).ok().map(Uuid::into_bytes)
     })
+}
+
+/// Returns an ID without what servers add to it in one place and not in another: the kind of the
+/// answer before it, and the number of the prompt after it, as in `cmpl-<ID>-0` and `resp_<ID>_0` of
+/// vLLM.
+fn own_id(text: &str) -> &str {
+    let text = text.strip_prefix("chatcmpl-").or(text.strip_prefix("cmpl-")).unwrap_or(text);
+    let is_number =
+        |end: &str| (1..=3).contains(&end.len()) && end.bytes().all(|c| c.is_ascii_digit());
+    let numbered = text.rsplit_once(['-', '_']).filter(|(_, end)| is_number(end));
+    numbered.map_or(text, |(id, _)| id)
 }
 
 #[cfg(test)]

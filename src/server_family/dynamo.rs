@@ -61,6 +61,8 @@ pub(super) fn timing(nvext: &Object<'_>, timing: &mut ServerTiming) {
         timing.answered_by(id);
     }
     let times = nvext.object("timing");
+    let hit_rate = times.number("kv_hit_rate");
+    timing.cached.hit_rate = hit_rate.filter(|rate| (0.0..=1.0).contains(rate));
     let of = |name| Scale::MILLISECONDS.of(&times, name);
     let prefilled = of("ttft_ms");
     let whole = of("total_time_ms");

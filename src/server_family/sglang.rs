@@ -80,6 +80,7 @@ pub(super) fn timing(meta_info: &Object<'_>, timing: &mut ServerTiming) {
     if let Some(rank) = meta_info.count("dp_rank") {
         timing.answered_by(&format!("dp {rank}"));
     }
+    cached_tokens(meta_info, timing);
     if let Some(steps) = meta_info.count("spec_verify_ct") {
         timing.speculation = Some(Drafted {
             steps: Some(steps),
@@ -87,4 +88,14 @@ pub(super) fn timing(meta_info: &Object<'_>, timing: &mut ServerTiming) {
             accepted: meta_info.count("spec_num_correct_drafts"),
         });
     }
+}
+
+/// Reads `cached_tokens_details`, which a hierarchical cache has: in `meta_info`, and over the routes
+/// of `OpenAI` in `sglext` (`return_cached_tokens_details`).
+pub(super) fn cached_tokens(object: &Object<'_>, timing: &mut ServerTiming) {
+    let details = object.object("cached_tokens_details");
+    let cached = &mut timing.cached;
+    cached.device = details.count("device").or(cached.device);
+    cached.host = details.count("host").or(cached.host);
+    cached.storage = details.count("storage").or(cached.storage);
 }

@@ -7,7 +7,7 @@ use super::declaration::{
     Count, ServerFamily, Times, completion_tokens, counter, gauge, histogram, prompt_tokens,
     requests, seconds,
 };
-use super::timing::{Scale, ServerTiming, Stages, rest};
+use super::timing::{ServerTiming, Stages, durations, rest};
 
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
@@ -53,15 +53,8 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
 /// `kv_transfer`.
 pub(super) fn server_timing(text: &str, timing: &mut ServerTiming) {
     let of = |name: &str| {
-        let mut metrics = text.split(',').map(|metric| metric.split(';').map(str::trim));
-        metrics.find_map(|mut metric| {
-            metric.next().filter(|found| found.eq_ignore_ascii_case(name))?;
-            let duration = metric.find_map(|parameter| {
-                let (name, value) = parameter.split_once('=')?;
-                name.trim_end().eq_ignore_ascii_case("dur").then_some(value)
-            });
-            Scale::MILLISECONDS.parse(duration?.trim().trim_matches('"'))
-        })
+        let mut found = durations(text).filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        found.next().map(|(_, nanos)| nanos)
     };
     let aggregated = Stages {
         queue: of("server_queue"),

@@ -4,6 +4,7 @@
 //! for different intervals, so that each family's file says what its words cover; a sum of stages
 //! stays a sum, and what a server does not report stays unknown.
 
+mod header;
 mod hosted;
 mod json;
 mod spans;
@@ -13,9 +14,10 @@ use std::sync::Arc;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
+pub(in crate::server_family) use self::header::durations;
 pub(crate) use self::json::Object;
 pub(in crate::server_family) use self::json::{Scale, rest};
-use super::{dynamo, llama_cpp, sglang, tensorrt_llm, text_generation_inference, vllm};
+use super::{dynamo, llama_cpp, sglang, tensorrt_llm, text_generation_inference, triton, vllm};
 use crate::redact;
 use crate::setting::named;
 
@@ -85,6 +87,23 @@ pub struct ServerTiming {
     pub(crate) worker: Option<Arc<str>>,
     /// What became of drafted tokens.
     pub(crate) speculation: Option<Drafted>,
+    /// Where cached tokens of the prompt came from.
+    pub(crate) cached: CachedTokens,
+    /// Times that are not those of a known stage, by the server's own names, in nanoseconds.
+    pub(crate) other: Vec<(String, f64)>,
+}
+
+/// The cached tokens of a prompt by the place that they were read from, and their share.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct CachedTokens {
+    /// In the memory of the GPU.
+    pub(crate) device: Option<u64>,
+    /// In the memory of the host.
+    pub(crate) host: Option<u64>,
+    /// In storage that several servers may share.
+    pub(crate) storage: Option<u64>,
+    /// Share of the prompt's blocks that the worker had in its cache, from 0 to 1.
+    pub(crate) hit_rate: Option<f64>,
 }
 
 /// Where a server reports times.
@@ -176,7 +195,7 @@ pub(crate) struct Member {
 }
 
 /// The members that [`ServerTiming::member`] reads. `endpoint::envelope` has them in this order.
-pub(crate) static MEMBERS: [Member; 8] = [
+pub(crate) static MEMBERS: [Member; 9] = [
     Member { name: "metrics", read: vllm::timing },
     Member { name: "nvext", read: dynamo::timing },
     Member { name: "timings", read: llama_cpp::timing },
@@ -185,6 +204,7 @@ pub(crate) static MEMBERS: [Member; 8] = [
     Member { name: "time_info", read: hosted::cerebras },
     Member { name: "perf_metrics", read: hosted::fireworks },
     Member { name: "x_groq", read: hosted::groq },
+    Member { name: "sglext", read: sglang::cached_tokens },
 ];
 
 impl Member {
@@ -240,6 +260,9 @@ impl ServerTiming {
             tensorrt_llm::server_timing(text, self);
         }
         if !is_stream && !self.has_times() {
+            if let Some(text) = value("server-timing") {
+                header::read(text, self);
+            }
             hosted::headers(value, self);
             text_generation_inference::headers(value, self);
         }
@@ -254,7 +277,12 @@ impl ServerTiming {
 
     /// Returns whether it says nothing at all.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.has_times() && self.worker.is_none() && self.speculation.is_none()
+        let Self { worker, speculation, cached, other, .. } = self;
+        !self.has_times()
+            && worker.is_none()
+            && speculation.is_none()
+            && *cached == CachedTokens::default()
+            && other.is_empty()
     }
 
     /// Returns whether it has any time.
@@ -272,8 +300,9 @@ impl ServerTiming {
     ) {
         let found = Self { family, stages, first_token, whole, ..Self::default() };
         if found.has_times() {
-            let (worker, speculation) = (self.worker.take(), self.speculation);
-            *self = Self { worker, speculation, ..found };
+            let (worker, other) = (self.worker.take(), std::mem::take(&mut self.other));
+            let Self { speculation, cached, .. } = *self;
+            *self = Self { worker, speculation, cached, other, ..found };
         }
     }
 }

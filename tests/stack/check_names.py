@@ -46,6 +46,8 @@ UNSEEN = {
     r"gen_ai_server_.*": "only with --otel-server-semconv",
     r"gen_ai_execute_tool_.*": "no dataset here has results of tools",
     r"aiperf_(percentiles_)?server_.*": "no server here reports the times of requests",
+    r"aiperf_(percentiles_)?usage_prompt_cache_read_(device|host|storage)_.*":
+        "no server here has a hierarchical cache",
     r"aiperf_(percentiles_|total_)?spec_decode_.*": "no server here drafts tokens",
     r"aiperf_total_(accepted_)?draft_tokens.*": "no server here drafts tokens",
     r"aiperf_client_read_lag_seconds": "only where the kernel stamps what it receives",

@@ -22,8 +22,9 @@ use crate::artifacts::sink::{LineSink, Output};
 use crate::artifacts::{open, replace};
 use crate::column::{Column, Store};
 use crate::judge::Gate;
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
-use crate::run::{Combination, Part, RunDescription, RunOutcome};
+use crate::run::{Combination, Part, RunDescription, RunOutcome, RunReport};
 use crate::schedule::BranchStats;
 use crate::schedule::config::PhaseConfig;
 use crate::server_metrics::conservation::ClientCounts;
@@ -133,15 +134,7 @@ pub fn combine(
         shards: Some(combination),
     };
     let mut report = gathered.report(run, outcome, server_metrics, &mut notes);
-    let asked = report.server_metrics.as_ref().map(|found| &found.report.summary);
-    let asked = asked.map_or(&[][..], |summary| &summary.endpoints_configured);
-    report.outcome.time_breakdown = time_breakdown(
-        report.run.shard,
-        &report.results,
-        asked,
-        report.server_metrics.as_ref(),
-        report.outcome.client_health.as_ref(),
-    );
+    report.outcome.time_breakdown = divided(&report);
     notes.extend(missing_note(report.outcome.shards.as_ref()));
     Manifest::finished(&report, prefix, &kept)
         .write(&layout.manifest)
@@ -150,6 +143,14 @@ pub fn combine(
     let (rows, server_metrics) = (Rows { registry, origins }, files);
     let profiling = gathered.profiling;
     Ok(Rebuilt { report, layout, server_metrics, notes, profiling, written, rows, coverage })
+}
+
+/// Returns the client's mean latencies by the server's times.
+fn divided(report: &RunReport) -> Option<TimeBreakdown> {
+    let servers = report.server_metrics.as_ref();
+    let asked = servers.map_or(&[][..], |found| &found.report.summary.endpoints_configured);
+    let health = report.outcome.client_health.as_ref();
+    time_breakdown(report.run.shard, &report.results, asked, servers, health)
 }
 
 /// Returns what became of the conversations that others started in all shards, if each of them knows.

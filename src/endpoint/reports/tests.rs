@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::endpoint::fixture::{endpoint, stream, whole};
 use crate::endpoint::{EndpointType, ParsedResponse};
 use crate::record::ResponseBody;
-use crate::server_family::{Drafted, ServerTiming, Stages};
+use crate::server_family::{CachedTokens, Drafted, ServerTiming, Stages};
 
 /// Returns the response in the capture `name`.
 fn captured(name: &str) -> ParsedResponse {
@@ -240,6 +240,43 @@ fn sglang_reports_in_a_choice() {
     assert_eq!(found.worker.as_deref(), Some("dp 3"));
     let expected = Drafted { steps: Some(10), tokens: Some(40), accepted: Some(12) };
     assert_eq!(found.speculation, Some(expected));
+}
+
+#[test]
+fn sglang_reports_where_cached_tokens_came_from() {
+    let details = r#""cached_tokens_details":{"device":64,"host":32,"storage":16,"storage_backend":"mooncake"}"#;
+    let expected = CachedTokens {
+        device: Some(64),
+        host: Some(32),
+        storage: Some(16),
+        ..CachedTokens::default()
+    };
+    // A chunk of its own, without choices.
+    let events = [
+        r#"data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#.to_owned(),
+        format!(r#"data: {{"choices":[],"sglext":{{{details}}}}}"#),
+        "data: [DONE]".to_owned(),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let found = timing(parse("chat", &stream(&events))).unwrap();
+    assert_eq!((found.cached, found.has_times()), (expected, false));
+    let body = format!(
+        r#"{{"choices":[{{"message":{{"content":"a"}},"meta_info":{{"e2e_latency":0.7,{details}}}}}]}}"#
+    );
+    let found = timing(parse("chat", &whole(body.as_bytes()))).unwrap();
+    assert_eq!((found.cached, found.whole), (expected, nanos(700.0)));
+}
+
+#[test]
+fn dynamo_reports_the_share_of_cached_blocks() {
+    // The recorded request hit 3 of 4 blocks.
+    let found = timing(captured("server-timing/dynamo/disagg_chat_stream")).unwrap();
+    assert_eq!(found.cached.hit_rate, Some(0.75));
+    for (rate, expected) in [("1.5", None), ("-1", None), ("0", Some(0.0))] {
+        let found =
+            beside(&format!(r#""nvext":{{"timing":{{"ttft_ms":1,"kv_hit_rate":{rate}}}}}"#));
+        assert_eq!(found.cached.hit_rate, expected, "{rate}");
+    }
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use super::ratio;
 use crate::metrics::ConsoleGroup::{Audio, Cache, Prediction, Reasoning, Usage};
-use crate::metrics::metric::{Metric, MetricFlags as Flag};
+use crate::metrics::metric::{Facts, Metric, MetricFlags as Flag};
 use crate::metrics::tag;
+use crate::server_family::CachedTokens;
 use crate::units::Unit;
 
 pub(super) const ABOUT: &str = "Token counts as the server reports them in `usage`, and their \
@@ -25,12 +26,41 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(Flag::LARGER_IS_BETTER)
     .at(Cache, 1010)
     .says("Prompt tokens read from the cache, as the server reports them.", "`prompt_tokens_details.cached_tokens`, `cache_read_input_tokens` (Anthropic), `prompt_cache_hit_tokens` (DeepSeek)."),
+    Metric::record(tag::USAGE_PROMPT_CACHE_READ_DEVICE_TOKENS, "Usage Prompt Cache Read Device Tokens", Unit::Tokens, |facts, _| {
+        Some(cached(facts)?.device? as f64)
+    })
+    .short("Cache Read Device")
+    .flagged(Flag::LARGER_IS_BETTER)
+    .at(Cache, 1011)
+    .says("Cached prompt tokens that were in the memory of the GPU.", "SGLang with a hierarchical cache: `cached_tokens_details.device`."),
+    Metric::record(tag::USAGE_PROMPT_CACHE_READ_HOST_TOKENS, "Usage Prompt Cache Read Host Tokens", Unit::Tokens, |facts, _| {
+        Some(cached(facts)?.host? as f64)
+    })
+    .short("Cache Read Host")
+    .flagged(Flag::LARGER_IS_BETTER)
+    .at(Cache, 1012)
+    .says("Cached prompt tokens that were loaded from the memory of the host.", "SGLang with a hierarchical cache: `cached_tokens_details.host`."),
+    Metric::record(tag::USAGE_PROMPT_CACHE_READ_STORAGE_TOKENS, "Usage Prompt Cache Read Storage Tokens", Unit::Tokens, |facts, _| {
+        Some(cached(facts)?.storage? as f64)
+    })
+    .short("Cache Read Storage")
+    .flagged(Flag::LARGER_IS_BETTER)
+    .at(Cache, 1013)
+    .says("Cached prompt tokens that were loaded from storage.", "SGLang with a hierarchical cache: `cached_tokens_details.storage`."),
+    Metric::record(tag::SERVER_CACHE_HIT_RATE, "Server Cache Hit Rate", Unit::Percent, |facts, _| {
+        Some(100.0 * cached(facts)?.hit_rate?)
+    })
+    .float()
+    .short("Server Cache Hit Rate")
+    .flagged(Flag::LARGER_IS_BETTER)
+    .at(Cache, 1014)
+    .says("Share of the prompt's blocks that were in the cache of the worker that the router chose.", "Dynamo with its KV router: `kv_hit_rate`, also with separate workers, whose `cached_tokens` is 0."),
     Metric::record(tag::USAGE_PROMPT_CACHE_WRITE_TOKENS, "Usage Prompt Cache Write Tokens", Unit::Tokens, |facts, _| {
         facts.usage(|usage| usage.prompt_cache_write_tokens)
     })
     .short("Usage Prompt Cache Write")
     .at(Cache, 1015)
-    .says("Prompt tokens written to the cache, as the server reports them.", "`cache_creation_input_tokens` (Anthropic)."),
+    .says("Prompt tokens written to the cache, as the server reports them.", "`cache_creation_input_tokens` (Anthropic), `created_cache_tokens` (vLLM), `cache_write_tokens`."),
     Metric::record(tag::USAGE_PROMPT_CACHE_MISS_TOKENS, "Usage Prompt Cache Miss Tokens", Unit::Tokens, |facts, _| {
         facts.usage(|usage| usage.prompt_cache_miss_tokens)
     })
@@ -182,3 +212,7 @@ pub(super) static ROWS: &[Metric] = &[
     .at(Usage, 2200)
     .says("Prompt and completion tokens of all requests, as the server reports them.", "Σ usage_total_tokens."),
 ];
+
+fn cached<'a>(facts: &Facts<'a>) -> Option<&'a CachedTokens> {
+    facts.response.server.as_deref().map(|server| &server.cached)
+}

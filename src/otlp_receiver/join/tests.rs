@@ -1,7 +1,7 @@
 use opentelemetry_proto::tonic::trace::v1::Span;
 use uuid::Uuid;
 
-use super::super::fixture::{child, encoded, sent_by};
+use super::super::fixture::{attribute, child, encoded, sent_by};
 use super::*;
 use crate::record::{HttpTrace, RequestError, ResponseBody, TurnId};
 use crate::schedule::PhaseKind;
@@ -61,6 +61,57 @@ fn add(join: &SpanJoin, spans: Vec<Span>) {
 
 fn ids(records: &[RequestRecord]) -> Vec<Uuid> {
     records.iter().map(|record| record.request_id).collect()
+}
+
+#[test]
+fn the_id_of_a_response_is_found_in_its_head() {
+    let found = |text: &str| response_id(text.as_bytes()).map(str::to_owned);
+    assert_eq!(found(r#"{"id":"chatcmpl-1","object":"x"}"#).as_deref(), Some("chatcmpl-1"));
+    let event = "data: {\"type\":\"response.created\",\"response\": {\"id\" : \"resp_2\"}}\n\n";
+    assert_eq!(found(event).as_deref(), Some("resp_2"));
+    for none in ["", "{}", r#"{"id":7}"#, r#"{"id":""}"#, r#"{"id":"cut"#, r#"{"idx":"a"}"#] {
+        assert_eq!(found(none), None, "{none}");
+    }
+    let far = format!("{}{}", " ".repeat(HEAD), r#"{"id":"a"}"#);
+    assert_eq!(found(&far), None);
+}
+
+/// A server that does not take over the trace of the request: its spans have a trace of their own.
+#[test]
+fn spans_are_joined_by_the_id_of_the_response() {
+    let cases = [
+        ("gen_ai.response.id", "chatcmpl-a1", r#"{"id":"chatcmpl-a1"}"#),
+        ("gen_ai.request.id", "cmpl-b2-0", r#"{"id":"cmpl-b2"}"#),
+        ("gen_ai.request.id", "resp_c3_0", r#"{"id":"resp_c3"}"#),
+        (
+            "request_id",
+            "f3a10ed4-eb80-44a5-8005-32cc697bf831",
+            r#"{"id":"chatcmpl-f3a10ed4-eb80-44a5-8005-32cc697bf831"}"#,
+        ),
+        ("rid", "0123abcd", r#"{"id":"0123abcd"}"#),
+    ];
+    for (at, (name, id, body)) in cases.into_iter().enumerate() {
+        let join = all();
+        let now = Clock::now();
+        let mut held = record(request(1), now);
+        held.body.bytes = body.as_bytes().to_vec();
+        assert!(join.hold(held, 10).is_none());
+        let mut other = record(request(2), now);
+        other.body.bytes = br#"{"id":"chatcmpl-other"}"#.to_vec();
+        assert!(join.hold(other, 10).is_none());
+        let foreign = request(70 + at as u128);
+        let attributes = vec![attribute(name, &id.into())];
+        let span = Span { parent_span_id: Vec::new(), attributes, ..child(foreign, 1) };
+        // Another span of the same trace, which has no ID, comes first.
+        let inner = Span { parent_span_id: vec![0, 0, 0, 0, 0, 0, 0, 1], ..child(foreign, 2) };
+        add(&join, vec![inner, span]);
+        let ready = join.ready_at(now + seconds(9.0));
+        assert_eq!(ids(&ready), [request(1)], "{name}");
+        assert_eq!(ready[0].server_spans.len(), 2, "{name}");
+        assert!(ready[0].server_spans.iter().all(|span| !span.is_child_of_request));
+        let released = join.release_all();
+        assert_eq!((released.len(), released[0].server_spans.len()), (1, 0), "{name}");
+    }
 }
 
 #[test]

@@ -29,6 +29,11 @@ fn inner(trace: Uuid, id: u64) -> Span {
     Span { parent_span_id: vec![9; 8], ..child(trace, id) }
 }
 
+/// Returns the key of a request whose response has no ID.
+fn key(request: Uuid) -> Key {
+    Key { request, response: None }
+}
+
 #[test]
 fn spans_are_claimed_once_with_those_that_came_before() {
     let mut table = Table::default();
@@ -36,10 +41,10 @@ fn spans_are_claimed_once_with_those_that_came_before() {
     // The worker's span comes before that of the front end, under which it is.
     add(&mut table, "worker", vec![inner(one, 1)], 0.0);
     add(&mut table, "front", vec![child(one, 2), child(other, 3)], 1.0);
-    assert_eq!(table.claim(one).len(), 2);
-    assert_eq!(table.claim(one).len(), 0);
-    assert_eq!(table.claim(request(3)).len(), 0);
-    assert_eq!(table.claim(other).len(), 1);
+    assert_eq!(table.claim(key(one)).len(), 2);
+    assert_eq!(table.claim(key(one)).len(), 0);
+    assert_eq!(table.claim(key(request(3))).len(), 0);
+    assert_eq!(table.claim(key(other)).len(), 1);
     add(&mut table, "worker", vec![inner(other, 4)], 2.0);
     let counts = table.counts();
     assert_eq!((counts.spans_received, counts.joined, counts.late), (4, 3, 1));
@@ -53,7 +58,7 @@ fn spans_that_come_again_are_kept_once() {
         add(&mut table, "vllm", vec![child(request(1), 1)], 0.0);
     }
     assert_eq!(table.counts().duplicates, 2);
-    assert_eq!(table.claim(request(1)).len(), 1);
+    assert_eq!(table.claim(key(request(1))).len(), 1);
 }
 
 #[test]
@@ -67,7 +72,7 @@ fn the_delay_is_from_the_end_of_a_span_of_ours_to_its_arrival() {
 
 /// Returns when the spans of a request are complete, in tenths of a second.
 fn complete_at(table: &Table, request: Uuid, from: u64) -> u64 {
-    let is_complete = |tenth: &u64| table.is_complete(request, Nanos(tenth * SECOND.0 / 10));
+    let is_complete = |tenth: &u64| table.is_complete(key(request), Nanos(tenth * SECOND.0 / 10));
     (from..1_000).find(is_complete).unwrap()
 }
 
@@ -79,7 +84,7 @@ fn a_record_waits_for_all_services_that_are_known() {
     assert_eq!(complete_at(&table, request(1), 0), 55);
     add(&mut table, "worker", vec![inner(request(1), 2)], 4.0);
     assert_eq!(complete_at(&table, request(1), 0), 55);
-    table.claim(request(1));
+    table.claim(key(request(1)));
 
     add(&mut table, "front", vec![child(request(2), 1)], 10.0);
     // The worker's spans do not come: 5.5 s after those of the front end.
@@ -96,7 +101,7 @@ fn a_record_waits_for_all_services_that_are_known() {
     // A proxy in between does not export its span.
     add(&mut table, "worker", vec![inner(request(4), 1)], 30.0);
     assert_eq!(complete_at(&table, request(4), 300), 355);
-    assert!(!table.is_complete(request(5), Nanos::from_seconds(1e6)));
+    assert!(!table.is_complete(key(request(5)), Nanos::from_seconds(1e6)));
 }
 
 #[test]
@@ -112,13 +117,13 @@ fn other_ids_of_the_request_lead_to_the_trace() {
         span.attributes = vec![attribute("a", &json!(1)), attribute(name, &value.clone().into())];
         add(&mut table, "vllm", vec![span, inner(request(50), 2)], 1.0);
         assert_eq!(complete_at(&table, request(1), 0), 65, "{value}");
-        assert_eq!(table.claim(request(1)).len(), 2, "{value}");
+        assert_eq!(table.claim(key(request(1))).len(), 2, "{value}");
     }
     let mut table = Table::default();
     let mut span = inner(request(50), 1);
     span.attributes = vec![attribute("gen_ai.request.id", &"resp_abc_0".into())];
     add(&mut table, "vllm", vec![span], 1.0);
-    assert_eq!(table.claim(request(1)).len(), 0);
+    assert_eq!(table.claim(key(request(1))).len(), 0);
     assert_eq!(table.counts().foreign, 1);
 }
 
@@ -165,7 +170,7 @@ fn a_hundred_thousand_hostile_spans_change_only_counts() {
     assert_eq!(counts.malformed, 40_001);
     // A trace has at most 64 of the spans, which all others displace a few times.
     assert!((19_000..20_000).contains(&counts.dropped), "{}", counts.dropped);
-    assert_eq!(table.claim(request(1)).len(), 2);
+    assert_eq!(table.claim(key(request(1))).len(), 2);
     let Counts { joined, malformed, dropped, foreign, duplicates, late, .. } = table.counts();
     assert_eq!((joined, duplicates, late), (2, 0, 0));
     assert_eq!(joined + malformed + dropped + foreign, counts.spans_received);
@@ -183,9 +188,9 @@ fn strangers_displace_only_each_other() {
     // 40 MB, where 16 MiB are kept.
     (2..402).for_each(|number| add(&mut table, "stranger", long(number), 0.0));
     assert!(table.bytes() <= MAX_OTHER + 200_000, "{}", table.bytes());
-    assert_eq!(table.claim(request(2)).len(), 0);
-    assert_eq!(table.claim(request(401)).len(), 1);
-    assert_eq!(table.claim(request(1)).len(), 1);
+    assert_eq!(table.claim(key(request(2))).len(), 0);
+    assert_eq!(table.claim(key(request(401))).len(), 1);
+    assert_eq!(table.claim(key(request(1))).len(), 1);
 }
 
 #[test]
@@ -195,7 +200,7 @@ fn a_full_trace_has_room_for_the_child_of_the_request() {
     add(&mut table, "sglang", spans, 0.0);
     add(&mut table, "sglang", vec![child(request(1), 200)], 0.0);
     assert_eq!(table.counts().dropped, 36);
-    assert_eq!(table.claim(request(1)).len(), 65);
+    assert_eq!(table.claim(key(request(1))).len(), 65);
 }
 
 #[test]
@@ -205,7 +210,7 @@ fn memory_does_not_grow_with_the_number_of_requests() {
         let span = child(request(number), 1).encode_to_vec();
         let source = Source { resource: Arc::default(), scope: Arc::default() };
         assert!(table.add(&source, &span, SECOND, SECOND.0));
-        assert_eq!(table.claim(request(number)).len(), 1);
+        assert_eq!(table.claim(key(request(number))).len(), 1);
     }
     assert_eq!((table.bytes(), table.traces.len(), table.aliases.len()), (0, 0, 0));
     assert_eq!((table.claimed.len(), table.claimed_order.len()), (REMEMBERED, REMEMBERED));
@@ -228,8 +233,8 @@ fn spans_of_vllm_are_children_of_our_requests() {
     );
     add(&mut table, "vllm", spans.into_iter().map(|(_, span)| span).collect(), 0.0);
     for request in requests {
-        assert!(table.is_complete(request, GRACE));
-        let claimed = table.claim(request);
+        assert!(table.is_complete(key(request), GRACE));
+        let claimed = table.claim(key(request));
         let parent = TraceContext::of(request).span_id;
         let span = wire::decode(claimed[0].clone(), parent).unwrap();
         assert!(span.is_child_of_request && span.name == "llm_request");
@@ -250,7 +255,7 @@ fn spans_of_dynamos_workers_are_in_the_requests_trace() {
     for (service, span) in spans {
         add(&mut table, &service, vec![span], 0.0);
     }
-    let claimed = table.claim(trace);
+    let claimed = table.claim(key(trace));
     let request = fixture::id("b7ad6b7169203331").try_into().unwrap();
     let spans: Vec<_> =
         claimed.into_iter().map(|span| wire::decode(span, request).unwrap()).collect();

@@ -33,6 +33,11 @@ impl<'e> Object<'e> {
         serde_json::from_str(self.json(name)?).ok()
     }
 
+    /// Returns the number that the member `name` is.
+    pub(in crate::server_family) fn number(&self, name: &str) -> Option<f64> {
+        self.json(name)?.parse().ok()
+    }
+
     /// Returns the whole number that the member `name` is.
     pub(in crate::server_family) fn count(&self, name: &str) -> Option<u64> {
         self.json(name)?.parse().ok()

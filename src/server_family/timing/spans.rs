@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     Scale, ServerTiming, Source, Stages, dynamo, rest, sglang, tensorrt_llm,
-    text_generation_inference, vllm,
+    text_generation_inference, triton, vllm,
 };
 use crate::record::ServerSpan;
 
@@ -15,7 +15,7 @@ use crate::record::ServerSpan;
 type Reader = fn(&[ServerSpan], &ServerTiming) -> Option<Found>;
 
 /// The readers of engines, which know the stages.
-const ENGINES: &[Reader] = &[of_engine, of_sglang, of_text_generation_inference];
+const ENGINES: &[Reader] = &[of_engine, of_sglang, of_text_generation_inference, of_triton];
 
 /// The readers of front ends, at which requests arrive before they reach an engine.
 const FRONT_ENDS: &[Reader] = &[of_dynamo, of_llm_d];
@@ -207,6 +207,28 @@ fn of_text_generation_inference(spans: &[ServerSpan], _: &ServerTiming) -> Optio
     };
     let whole = of("total_time");
     Some(Found { family: text_generation_inference::FAMILY.name, stages, first_token: None, whole })
+}
+
+/// Triton: events of the spans of the request, of the model and of its computation, all by one clock.
+/// An ensemble has those of several models, which are not stages of one request.
+fn of_triton(spans: &[ServerSpan], _: &ServerTiming) -> Option<Found> {
+    let time = |name: &str| {
+        let events = spans.iter().flat_map(|span| &span.events);
+        let mut times = events.filter(|(of, _)| of == name).map(|(_, time_ns)| *time_ns);
+        times.next().filter(|_| times.next().is_none())
+    };
+    let between = |from: Option<u64>, to: Option<u64>| Some(to?.checked_sub(from?)? as f64);
+    let request = spans.iter().find(|span| span.name == "InferRequest");
+    let (queued, started) = (time("QUEUE_START"), time("COMPUTE_START"));
+    let stages = Stages {
+        front_end: between(request.map(|span| span.start_ns), queued),
+        queue: between(queued, started),
+        prefill_and_decode: between(started, time("COMPUTE_END")),
+        ..Stages::default()
+    };
+    let is_of_triton = stages.queue.is_some() || stages.prefill_and_decode.is_some();
+    let whole = request.map(duration);
+    is_of_triton.then_some(Found { family: triton::FAMILY.name, stages, first_token: None, whole })
 }
 
 /// Reads a duration as Rust prints it, such as `1.5µs`, in nanoseconds.

@@ -105,8 +105,8 @@ fn spans_of_dynamo_have_the_true_time_to_first_token() {
 #[test]
 fn spans_of_dynamo_divide_the_transfer_from_decode() {
     let nvext = json!({"timing": {
-        "prefill_wait_time_ms": 3.853083, "prefill_time_ms": 20.809089, "ttft_ms": 24.662172,
-        "total_time_ms": 164.877758, "kv_transfer_estimated_latency_ms": 0.0,
+        "prefill_wait_time_ms": 3.853_083, "prefill_time_ms": 20.809_089, "ttft_ms": 24.662_172,
+        "total_time_ms": 164.877_758, "kv_transfer_estimated_latency_ms": 0.0,
     }});
     let mut timing = ServerTiming::default();
     dynamo::timing(&Object::parse(&nvext.to_string()), &mut timing);
@@ -249,6 +249,35 @@ fn other_families_are_read_by_their_names() {
     assert_eq!(timing.family, "llm-d");
     assert!(near(timing.stages.queue_and_prefill, 30.0) && near(timing.whole, 90.5));
     assert!(near(timing.stages.kv_transfer_and_decode, 60.0));
+}
+
+/// The events of Triton's trace with timestamps, in its three spans.
+#[test]
+fn triton_has_its_times_in_events() {
+    let events = |of: &[(&str, u64)]| -> Vec<(String, u64)> {
+        of.iter().map(|(name, at)| ((*name).to_owned(), at * 1_000_000)).collect()
+    };
+    let request = span("InferRequest", (0, 100), &[]);
+    let model = ServerSpan {
+        events: events(&[("REQUEST_START", 1), ("QUEUE_START", 2), ("REQUEST_END", 99)]),
+        ..span("tiny", (1, 99), &[])
+    };
+    let compute = ServerSpan {
+        events: events(&[
+            ("COMPUTE_START", 22),
+            ("COMPUTE_INPUT_END", 25),
+            ("COMPUTE_OUTPUT_START", 95),
+            ("COMPUTE_END", 97),
+        ]),
+        ..span("compute", (22, 97), &[])
+    };
+    let timing = read(&[request.clone(), model.clone(), compute.clone()]);
+    assert_eq!(timing.family, "triton");
+    let Stages { front_end, queue, prefill_and_decode, .. } = timing.stages;
+    assert!(near(front_end, 2.0) && near(queue, 20.0) && near(prefill_and_decode, 75.0));
+    assert!(near(timing.whole, 100.0) && timing.first_token.is_none());
+    // An ensemble of two models.
+    assert!(!read(&[request, model.clone(), model, compute.clone(), compute]).has_times());
 }
 
 #[test]
