@@ -39,7 +39,8 @@ use tokio::sync::{mpsc, watch};
 use self::connection::{Socket, Wire};
 pub use self::script::{FaultRule, Jitter, Script, parse_duration};
 use self::service::{Connection, Service};
-pub use self::timing::{Timing, TimingForm};
+use self::timing::SpanSender;
+pub use self::timing::{SpanExport, Timing, TimingForm};
 pub use self::write_log::RequestLog;
 use self::write_log::WriteLog;
 use crate::lock::Lock;
@@ -173,10 +174,10 @@ impl MockServer {
             (0..config.threads.max(1)).map(|_| runtime()).collect::<io::Result<Vec<_>>>()?;
         let listener = listen(&runtimes[0], config.address)?;
         let address = listener.local_addr()?;
-        let service = Arc::new(Service::new(
-            config.script,
-            write_log(config.write_log_capacity, config.write_log_file)?,
-        ));
+        let log = write_log(config.write_log_capacity, config.write_log_file)?;
+        let spans = config.script.timing.and_then(|timing| timing.spans);
+        let spans = spans.map(SpanSender::start).transpose()?.map(Arc::new);
+        let service = Arc::new(Service::new(config.script, log, spans));
         let (stop, stopped) = watch::channel(false);
         let threads = spawn(runtimes, listener, &service, &stopped)?;
         Ok(Self { address, service, stop, threads: Lock::new(Some(threads)) })
@@ -240,6 +241,9 @@ impl MockServer {
         }
         if let Some(log) = &self.service.log {
             log.close();
+        }
+        if let Some(spans) = &self.service.spans {
+            spans.close();
         }
     }
 }

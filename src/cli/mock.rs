@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::value::{choice, duration, positive};
-use crate::mock_server::{Config, FaultRule, Jitter, MockServerError, Script, Timing, TimingForm};
+use crate::mock_server::{
+    Config, FaultRule, Jitter, MockServerError, Script, SpanExport, Timing, TimingForm,
+};
 use crate::units::Nanos;
 
 /// The flags of `aiperf mock-server`.
@@ -73,6 +75,16 @@ pub(super) struct MockServerArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0",
           requires = "report_timing")]
     kv_transfer_time: Nanos,
+    /// Also send these times as spans to an OTLP receiver for HTTP, such as 127.0.0.1:4318
+    #[arg(long, value_name = "ADDRESS", requires = "report_timing")]
+    report_spans: Option<SocketAddr>,
+    /// Time from a span to the export of its batch
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0",
+          requires = "report_spans")]
+    span_delay: Nanos,
+    /// Leave the times out of responses
+    #[arg(long, requires = "report_spans")]
+    only_spans: bool,
     /// Number of workers that respond in turn, as reported
     #[arg(long, value_name = "COUNT", value_parser = positive, default_value = "1",
           requires = "report_timing")]
@@ -99,6 +111,7 @@ pub(super) struct MockServerArgs {
     ///   close-after-each    announce keep-alive, but close the connection after the response
     ///   job=failed|never|odd  a job fails, never ends, or has an unknown status
     ///   lie=FACTOR          report times that are this many times as long
+    ///   new-trace           send spans in a trace of their own
     ///   stall=EVENT,DURATION  delay this step of the schedule (from 0) and later ones
     #[arg(long, value_name = "SELECTOR:FAULT", value_parser = fault, verbatim_doc_comment)]
     fault: Vec<FaultRule>,
@@ -125,6 +138,11 @@ impl MockServerArgs {
                 kv_transfer: self.kv_transfer_time,
                 workers: self.workers,
                 draft_tokens: self.draft_tokens,
+                spans: self.report_spans.map(|address| SpanExport {
+                    address,
+                    delay: self.span_delay,
+                    is_only: self.only_spans,
+                }),
             }),
             faults: self.fault,
             ..Script::default()

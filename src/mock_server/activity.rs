@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::timing::PendingSpans;
 use crate::units::{Clock, Nanos};
 
 /// The counters of a server. All are updated before the last byte of a response is sent, so a
@@ -101,6 +102,7 @@ impl Activity {
             kv_tokens: 0,
             last_chunk: None,
             permit: None,
+            spans: None,
         }
     }
 }
@@ -115,6 +117,8 @@ pub(super) struct InFlight {
     kv_tokens: u64,
     last_chunk: Option<Nanos>,
     permit: Option<OwnedSemaphorePermit>,
+    /// What is sent when it has succeeded.
+    spans: Option<PendingSpans>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +142,11 @@ impl InFlight {
         self.activity.running.fetch_add(1, Relaxed);
         self.activity.prompt_tokens.fetch_add(prompt_tokens, Relaxed);
         self.hold(prompt_tokens);
+    }
+
+    /// Has `spans` sent when the request has succeeded.
+    pub(super) fn report(&mut self, spans: Option<PendingSpans>) {
+        self.spans = spans;
     }
 
     /// Records that `tokens` are sent now. Gaps between chunks of the first choice (`lead`) are
@@ -186,6 +195,11 @@ impl InFlight {
         if finish != Finish::Abort {
             activity.served.fetch_add(1, Relaxed);
             activity.request_latency.observe(Clock::now().since(self.arrival), 1);
+        }
+        if let Some(spans) =
+            self.spans.take().filter(|_| matches!(finish, Finish::Stop | Finish::Length))
+        {
+            spans.send();
         }
         self.leave_stage();
         self.stage = Stage::Over;

@@ -92,6 +92,9 @@ impl Script {
             "has a limit of 0 concurrent requests; use at least 1, or no limit"
         } else if self.max_concurrent.is_some_and(|n| n > MAX_CONCURRENT) {
             "has a limit on concurrent requests that is too high; remove the limit"
+        } else if self.timing.is_some_and(|it| it.spans.is_some() && !it.form.has_spans()) {
+            "cannot send the spans of this server; use vllm, dynamo, dynamo-separate or \
+             dynamo-bootstrap"
         } else if self.embedding_dimensions == 0 || self.embedding_dimensions > MAX_DIMENSIONS {
             "requires an embedding length from 1 to 65536"
         } else {

@@ -19,7 +19,7 @@ use super::reply::{Events, Reply, ReplyContent};
 use super::request::{BadRequest, Prompt};
 use super::schedule::{Schedule, mix};
 use super::script::{Fault, Script};
-use super::timing::Report;
+use super::timing::{PendingSpans, Report, SpanSender};
 use super::vocabulary::PromptCounter;
 use super::write_log::{RequestLog, WriteLog};
 use super::{JSON, dialect};
@@ -39,6 +39,7 @@ pub(super) struct Service {
     script: Script,
     pub(super) activity: Arc<Activity>,
     pub(super) log: Option<Arc<WriteLog>>,
+    pub(super) spans: Option<Arc<SpanSender>>,
     clock: Clock,
     material: Arc<ReplyContent>,
     prompts: PromptCounter,
@@ -75,12 +76,17 @@ struct Order {
 }
 
 impl Service {
-    pub(super) fn new(script: Script, log: Option<Arc<WriteLog>>) -> Self {
+    pub(super) fn new(
+        script: Script,
+        log: Option<Arc<WriteLog>>,
+        spans: Option<Arc<SpanSender>>,
+    ) -> Self {
         let clock = Clock::start();
         let created = clock.wall_ns(Clock::now()) / 1_000_000_000;
         Self {
             activity: Arc::default(),
             log,
+            spans,
             clock,
             material: Arc::new(ReplyContent::new(&script)),
             prompts: PromptCounter::default(),
@@ -165,6 +171,21 @@ impl Service {
         reply.report = Report::new(&self.script, number, waited, reply.chunks(), factor);
         reply
     }
+
+    /// Returns the spans of the request with this reply, if any are sent; removes the times from the
+    /// reply if they are only in spans.
+    fn spans_of(
+        &self,
+        reply: &mut Reply,
+        arrival: Nanos,
+        headers: &http::HeaderMap,
+    ) -> Option<PendingSpans> {
+        let (sender, export) = (self.spans.as_ref()?, self.script.timing?.spans?);
+        let report = if export.is_only { reply.report.take() } else { reply.report }?;
+        let ignores = reply.fault == Some(Fault::NewTrace);
+        let start_ns = self.clock.wall_ns(arrival);
+        PendingSpans::of(sender, report, headers, reply.id, start_ns, ignores)
+    }
 }
 
 impl Connection {
@@ -237,7 +258,8 @@ impl Connection {
         in_flight.admit(order.prompt_tokens, permit);
         let schedule = Schedule::new(&self.service.script, number, origin, fault.as_ref());
         let stream = order.stream;
-        let reply = self.service.reply(order, number, [arrival, origin], fault);
+        let mut reply = self.service.reply(order, number, [arrival, origin], fault);
+        in_flight.report(self.service.spans_of(&mut reply, arrival, &head.headers));
         if stream {
             Ok(self.stream(head.version, Events::new(reply, schedule), in_flight).await)
         } else {

@@ -1,9 +1,13 @@
 //! What the server reports of the times of a request, in the forms of several servers. Pure.
 
+mod spans;
+
 use std::fmt::Write as _;
 
 use http::{HeaderName, HeaderValue};
 
+pub use self::spans::SpanExport;
+pub(super) use self::spans::{PendingSpans, SpanSender};
 use super::script::Script;
 use crate::setting::named;
 use crate::units::Nanos;
@@ -21,13 +25,29 @@ pub struct Timing {
     pub workers: u64,
     /// Number of tokens that are drafted for each step after the first, one of which is accepted.
     pub draft_tokens: u64,
+    /// Where spans with the times are sent, if any are.
+    pub spans: Option<SpanExport>,
+}
+
+impl TimingForm {
+    /// Returns whether there are spans of this server.
+    pub(super) const fn has_spans(self) -> bool {
+        matches!(self, Self::Vllm | Self::Dynamo | Self::DynamoSeparate | Self::DynamoBootstrap)
+    }
 }
 
 impl Timing {
     /// Returns the settings of a server of this form without a queue, a transfer or drafts.
     #[must_use]
     pub const fn of(form: TimingForm) -> Self {
-        Self { form, queue: Nanos::ZERO, kv_transfer: Nanos::ZERO, workers: 1, draft_tokens: 0 }
+        Self {
+            form,
+            queue: Nanos::ZERO,
+            kv_transfer: Nanos::ZERO,
+            workers: 1,
+            draft_tokens: 0,
+            spans: None,
+        }
     }
 }
 
@@ -40,6 +60,8 @@ pub enum TimingForm {
     Dynamo,
     /// Dynamo with separate workers for prefill and decode.
     DynamoSeparate,
+    /// The same with bootstrap, so that Dynamo has no estimate of the transfer.
+    DynamoBootstrap,
     /// SGLang: `meta_info`, only without streaming.
     Sglang,
     /// llama.cpp: `timings`.
@@ -55,6 +77,7 @@ named! {
         "vllm" => Vllm,
         "dynamo" => Dynamo,
         "dynamo_separate" => DynamoSeparate,
+        "dynamo_bootstrap" => DynamoBootstrap,
         "sglang" => Sglang,
         "llama.cpp" => LlamaCpp,
         "tensorrt_llm" => TensorrtLlm,
@@ -88,7 +111,7 @@ impl Report {
         chunks: u64,
         factor: u32,
     ) -> Option<Self> {
-        let Timing { form, queue, kv_transfer, workers, draft_tokens } = script.timing?;
+        let Timing { form, queue, kv_transfer, workers, draft_tokens, .. } = script.timing?;
         let milliseconds = |time: Nanos| time.as_millis() * f64::from(factor);
         let prefill = script.ttft.0.saturating_sub(queue.0).saturating_sub(kv_transfer.0);
         Some(Self {
@@ -137,6 +160,9 @@ impl Report {
             TimingForm::Dynamo => (worker, String::new()),
             TimingForm::DynamoSeparate => {
                 (1, format!(r#","kv_transfer_estimated_latency_ms":{kv_transfer}"#))
+            }
+            TimingForm::DynamoBootstrap => {
+                (1, r#","kv_transfer_estimated_latency_ms":0.0"#.to_owned())
             }
             _ => return String::new(),
         };

@@ -4,7 +4,8 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use aiperf::units::Clock;
+use aiperf::mock_server::{Script, SpanExport, Timing, TimingForm};
+use aiperf::units::{Clock, Nanos};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -17,6 +18,7 @@ use prost::Message as _;
 use rustix::process::Signal;
 use tonic::codec::CompressionEncoding;
 
+use crate::support::load::mock;
 use crate::support::otlp_receiver::{OtlpReceiver, attribute};
 use crate::support::raw_server::{self, read_as_sent, read_request};
 use crate::support::run::{Run, aiperf, profile, signal, summary};
@@ -354,4 +356,100 @@ fn settings_that_do_not_fit_are_refused() {
         assert_ne!(run.exit_code(), Some(0), "{flags:?}");
         assert!(run.stderr().contains(why), "{flags:?}: {}", run.stderr());
     }
+}
+
+/// Runs 6 requests against the mock server, with a queue of 80 ms, a prefill of 30 ms, a transfer of
+/// 15 ms and a decode of 15 ms, and spans that come 0.3 s late.
+fn run_with_mock(form: TimingForm, is_only: bool, faults: &[&str]) -> Run {
+    let (port, millis) = (free_port(), Nanos::from_millis);
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let spans = Some(SpanExport { address, delay: millis(300.0), is_only });
+    let timing =
+        Timing { queue: millis(80.0), kv_transfer: millis(15.0), spans, ..Timing::of(form) };
+    let server = mock(Script {
+        ttft: millis(125.0),
+        itl: millis(5.0),
+        timing: Some(timing),
+        faults: faults.iter().map(|rule| rule.parse().unwrap()).collect(),
+        ..Script::default()
+    });
+    let port = port.to_string();
+    let flags = ["--otel-receiver", &port, "--otel-receiver-wait", "3s", "--request-count", "6"];
+    let flags = [&flags[..], &["--concurrency", "3", "--no-server-metrics"]].concat();
+    let run = profile(&server.url(), &flags).succeeded();
+    let receiver = &run.summary()["telemetry"]["receiver"];
+    assert_eq!(receiver["joined_requests"], 6, "{form:?}: {receiver}");
+    // That of the server's start.
+    assert_eq!(receiver["spans_foreign"], 1, "{form:?}: {receiver}");
+    run
+}
+
+/// Stages without `server_`, in milliseconds.
+type Stages = &'static [(&'static str, f64)];
+
+#[test]
+fn stages_injected_into_spans_are_found() {
+    let cases: [(TimingForm, bool, Stages); 4] = [
+        // vLLM's queue contains the transfer.
+        (
+            TimingForm::Vllm,
+            true,
+            &[("queue_time", 95.0), ("prefill_time", 30.0), ("decode_time", 15.0)],
+        ),
+        (
+            TimingForm::Dynamo,
+            true,
+            &[("front_end_time", 0.0), ("queue_and_prefill_time", 110.0), ("decode_time", 30.0)],
+        ),
+        (
+            TimingForm::DynamoSeparate,
+            true,
+            &[("front_end_time", 0.0), ("time_to_first_token", 125.0), ("decode_time", 15.0)],
+        ),
+        // The response has the transfer together with decode, and the span divides them.
+        (
+            TimingForm::DynamoBootstrap,
+            false,
+            &[
+                ("front_end_time", 0.0),
+                ("queue_and_prefill_time", 110.0),
+                ("kv_transfer_time", 15.0),
+                ("decode_time", 15.0),
+            ],
+        ),
+    ];
+    for (form, is_only, expected) in cases {
+        let run = run_with_mock(form, is_only, &[]);
+        let summary = run.summary();
+        let delay = summary["telemetry"]["receiver"]["longest_delay_seconds"].as_f64().unwrap();
+        assert!(delay > 0.2, "{form:?}: {delay}");
+        for (name, expected) in expected {
+            let metric = &summary[format!("server_{name}")];
+            for statistic in ["p50", "p99"] {
+                let found = metric[statistic].as_f64();
+                let found = found.unwrap_or_else(|| panic!("{form:?} {name}"));
+                assert!((found - expected).abs() < 1e-3, "{form:?} {statistic} of {name}: {found}");
+            }
+        }
+        for record in run.records() {
+            assert_eq!(record["metadata"]["server_timing_source"], "spans", "{form:?}");
+            let rest = record["metrics"]["server_unattributed_time"]["value"].as_f64().unwrap();
+            let sending = record["metrics"]["http_req_sending"]["value"].as_f64().unwrap();
+            assert!(rest + sending > -1.0, "{form:?}: {record}");
+        }
+    }
+}
+
+/// A server that ignores `traceparent` is found by the ID of its response, whose times may be wrong.
+#[test]
+fn spans_of_another_trace_are_joined_and_lies_are_seen() {
+    let run = run_with_mock(TimingForm::Vllm, true, &["requests=2:lie=3", "all:new-trace"]);
+    let rests = run
+        .records()
+        .into_iter()
+        .map(|record| record["metrics"]["server_unattributed_time"]["value"].as_f64().unwrap());
+    let (lies, others): (Vec<f64>, Vec<f64>) = rests.partition(|rest| *rest < -10.0);
+    // 140 less 3 times 140.
+    assert!(lies.len() == 1 && (-285.0..-200.0).contains(&lies[0]), "{lies:?}");
+    assert_eq!(others.len(), 5, "{others:?}");
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::support::load::mock;
 use crate::support::python::run_python;
+use crate::support::raw_server::{self, read_request};
 use crate::support::run::{Run, aiperf, json_lines, profile};
 
 /// A server with a queue of 80 ms, a prefill of 30 ms, a transfer of 15 ms, and a decode of 5 ms for
@@ -28,10 +29,11 @@ const FLAGS: [&str; 4] = ["--request-count", "6", "--concurrency", "3"];
 type Stages = &'static [(&'static str, f64)];
 
 /// Every form, and the stages that are known of a response that is streamed, and of one that is not.
-const FORMS: [(TimingForm, Option<Stages>, Option<Stages>); 7] = [
+const FORMS: [(TimingForm, Option<Stages>, Option<Stages>); 8] = [
     (TimingForm::Vllm, Some(VLLM), Some(VLLM)),
     (TimingForm::Dynamo, Some(DYNAMO), Some(DYNAMO)),
     (TimingForm::DynamoSeparate, Some(SEPARATE), Some(SEPARATE)),
+    (TimingForm::DynamoBootstrap, Some(BOOTSTRAP), Some(BOOTSTRAP)),
     (TimingForm::Sglang, None, Some(SGLANG)),
     (TimingForm::LlamaCpp, Some(LLAMA_CPP), Some(LLAMA_CPP)),
     (TimingForm::TensorrtLlm, Some(TENSORRT_LLM), Some(TENSORRT_LLM)),
@@ -52,6 +54,11 @@ const SEPARATE: Stages = &[
     ("server_queue_and_prefill_time", 110.0),
     ("server_kv_transfer_time", 15.0),
     ("server_decode_time", 15.0),
+];
+const BOOTSTRAP: Stages = &[
+    ("server_front_end_time", 0.0),
+    ("server_queue_and_prefill_time", 110.0),
+    ("server_kv_transfer_and_decode_time", 30.0),
 ];
 const SGLANG: Stages =
     &[("server_queue_time", 80.0), ("server_prefill_time", 30.0), ("server_decode_time", 15.0)];
@@ -372,4 +379,36 @@ fn a_server_is_asked_as_it_requires() {
     assert_eq!(*asked, serde_json::json!(["timing", "worker_id"]), "{line}");
     let recorded = &run.summary()["run_info"]["config"]["endpoint"]["extra_inputs"];
     assert_eq!(recorded["nvext"]["extra_fields"][0], "timing", "{recorded}");
+}
+
+/// Any server's header, with names of stages and of others, which the record keeps.
+#[test]
+fn a_standard_header_is_read() {
+    let address = raw_server::serve(|_, stream| {
+        while read_request(stream).is_some() {
+            let body = r#"{"choices":[{"text":"an answer","finish_reason":"stop"}]}"#;
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 server-timing: queue;dur=0.02, edge;dur=1.5;desc=\"a, b\", miss\r\n\r\n{body}",
+                body.len()
+            );
+            raw_server::write(stream, answer.as_bytes());
+        }
+    });
+    let flags = ["--endpoint-type", "completions", "--request-count", "2", "--no-server-metrics"];
+    let run = profile(&format!("http://{address}"), &flags).succeeded();
+    let check = |run: &Run| {
+        for record in run.records() {
+            let metadata = &record["metadata"];
+            assert_eq!(metadata["server_timing_family"], "server-timing", "{record}");
+            assert_eq!(metadata["server_timing_source"], "headers");
+            assert_eq!(metadata["server_timing_other"], serde_json::json!({"edge": 1.5}));
+            assert_eq!(value(&record, "server_queue_time"), Some(0.02));
+        }
+        assert_eq!(run.summary()["server_queue_time"]["count"], 2);
+    };
+    check(&run);
+    let again = aiperf(&["report", "--overwrite"]).arg(run.directory.path()).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    check(&run);
 }

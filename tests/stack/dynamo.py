@@ -38,14 +38,17 @@ def _run(command):
 
 
 class Dynamo:
-    """A frontend and a worker that serve the model `tiny`."""
+    """A frontend and workers that serve the model `tiny`: one, or separate ones for prefill and
+    decode. With a file for `trace`, the frontend writes the times of each request there, its router is
+    that which knows the cache, and all requests are sampled that have a sampled parent."""
 
     model = "tiny"
 
-    def __init__(self, python, folder, collector_url):
-        port, self._worker_port = free_port(), free_port()
+    def __init__(self, python, folder, collector_url, separate=False, trace=None):
+        port, ports = free_port(), [free_port() for _ in range(1 + separate)]
         self.url = f"http://127.0.0.1:{port}"
-        self.metrics_urls = [f"{self.url}/metrics", f"http://127.0.0.1:{self._worker_port}/metrics"]
+        urls = [f"http://127.0.0.1:{of_worker}/metrics" for of_worker in ports]
+        self.metrics_urls = [f"{self.url}/metrics", *urls]
         discovery = folder / "dynamo-discovery"
         discovery.mkdir()
         environment = {
@@ -66,15 +69,38 @@ class Dynamo:
         worker = [python, "-m", "dynamo.mocker", "--model-path", TINY_MODEL]
         worker += ["--model-name", self.model, "--block-size", 16, "--max-model-len", 4096]
         worker += ["--num-gpu-blocks-override", 4096, "--speedup-ratio", 1]
-        own = {**environment, "DYN_SYSTEM_PORT": str(self._worker_port)}
-        self.worker = Process("dynamo.mocker", worker, folder / "dynamo-mocker.log", own, folder)
+        roles = {"worker": []}
+        if separate:
+            # So slow that the transfer is longer than everything else.
+            slow = ["--kv-transfer-bandwidth", 0.001, "--disaggregation-mode"]
+            roles = {
+                "prefill": [*slow, "prefill", "--bootstrap-ports", free_port()],
+                "decode": [*slow, "decode"],
+            }
+        self.workers = []
+        for (role, flags), of_worker in zip(roles.items(), ports):
+            own = {"DYN_SYSTEM_PORT": str(of_worker), "OTEL_SERVICE_NAME": f"dynamo-{role}"}
+            own = {**environment, **(own if trace else {"DYN_SYSTEM_PORT": str(of_worker)})}
+            log = folder / f"dynamo-mocker-{role}.log"
+            self.workers.append(Process("dynamo.mocker", [*worker, *flags], log, own, folder))
         frontend = [python, "-m", "dynamo.frontend", "--http-host", "127.0.0.1"]
-        frontend += ["--http-port", port, "--router-mode", "round-robin"]
+        frontend += ["--http-port", port, "--router-mode", "kv" if trace else "round-robin"]
+        if trace:
+            environment["DYN_REQUEST_TRACE"] = "1"
+            environment["DYN_REQUEST_TRACE_SINKS"] = "jsonl"
+            environment["DYN_REQUEST_TRACE_OUTPUT_PATH"] = str(trace)
+            environment["OTEL_SERVICE_NAME"] = "dynamo-frontend"
         self.log = folder / "dynamo-frontend.log"
         self.frontend = Process("dynamo.frontend", frontend, self.log, environment, folder)
-        wait_until("Dynamo serves its model", self._serves, 90, [self.frontend, self.worker])
-        of_worker = lambda: fetch(self.metrics_urls[1])  # noqa: E731
-        wait_until("Dynamo's worker has metrics", of_worker, 30, [self.worker])
+        wait_until("Dynamo serves its model", self._serves, 90, [self.frontend, *self.workers])
+        for url in urls:
+            of_worker = lambda url=url: fetch(url)  # noqa: E731
+            wait_until("Dynamo's worker has metrics", of_worker, 30, self.workers)
+
+    def stop(self):
+        """Ends its programs."""
+        for process in (self.frontend, *self.workers):
+            process.stop()
 
     def _serves(self):
         models = json.loads(fetch(f"{self.url}/v1/models"))["data"]

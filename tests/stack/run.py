@@ -17,6 +17,7 @@ import aiperf
 import build
 import check_deltas
 import check_registry
+import check_stages
 import dynamo
 import panels
 from collector import WAYS
@@ -86,6 +87,7 @@ def main():
         check_registry.check(report, program)
         check_deltas.check(report, program, build.collector(), pathlib.Path(tempfile.mkdtemp(dir=CACHE)))
         python = dynamo.interpreter(CACHE)
+        check_stages.check(report, program, python, pathlib.Path(tempfile.mkdtemp(dir=CACHE)))
         for mode in WAYS if arguments.mode == "all" else [arguments.mode]:
             test(report, program, python, mode, arguments.keep, arguments.update)
     except (StackError, build.Missing, subprocess.CalledProcessError) as error:

@@ -98,6 +98,8 @@ pub(crate) enum Fault {
         /// The factor.
         factor: u32,
     },
+    /// The spans of the request are in a trace of their own, and without its `x-request-id`.
+    NewTrace,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,13 +174,14 @@ fn parse_fault(text: &str) -> Result<Fault, &'static str> {
             let (at, by) = argument.split_once(',').ok_or("requires stall=EVENT,DURATION")?;
             Fault::Stall { at_event: count(at)?, duration: duration(by)? }
         }
+        ("new-trace", None) => Fault::NewTrace,
         ("lie", Some(factor)) => {
             Fault::Lie { factor: factor.parse().map_err(|_| "requires a whole number")? }
         }
         _ => {
             return Err("has an unknown fault, or one with the wrong number of arguments \
                         (status, cut, cut-mid, garbage, empty, no-done, error, hang, close, \
-                        drip, close-after-each, job, stall, lie)");
+                        drip, close-after-each, job, stall, lie, new-trace)");
         }
     };
     Ok(fault)
@@ -249,6 +252,7 @@ impl fmt::Display for Fault {
             Self::CloseAfterEach => f.write_str("close-after-each"),
             Self::Job(fault) => write!(f, "job={}", fault.name()),
             Self::Lie { factor } => write!(f, "lie={factor}"),
+            Self::NewTrace => f.write_str("new-trace"),
             Self::Stall { at_event, duration } => write!(f, "stall={at_event},{}ns", duration.0),
         }
     }
