@@ -37,6 +37,7 @@ pub(crate) use format::{count, number};
 pub(crate) use layout::{Column, Table, numbers};
 pub use live::Ui;
 pub(crate) use live::{DownloadLine, ProgressLine, block};
+pub(crate) use panel::wrapped_line as wrapped;
 pub use run::{render, render_file};
 pub use style::Style;
 pub(crate) use warning::by_example as warnings_by_example;

@@ -3,6 +3,7 @@
 //! command ended.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
@@ -31,7 +32,7 @@ use crate::multi_run::{
 use crate::report::plot::AutoPlot;
 use crate::report::{self, Comparison, PageFile};
 use crate::run::{ClientTables, RunReport};
-use crate::terminal::terminal_style;
+use crate::terminal::{terminal_style, terminal_width};
 
 /// A run that has ended and written its files.
 pub(super) struct RunEnding {
@@ -313,7 +314,7 @@ pub(super) fn line_of_run(
         return String::new();
     }
     let standing = standing_of(config.conditions(), run, config.confidence_level);
-    console::runs::render_run(run, number, all, standing)
+    wrapped(console::runs::render_run(run, number, all, standing))
 }
 
 /// Renders the cell with the index `at`, or the last one, of the `cells` of a search for a load, which
@@ -330,7 +331,16 @@ pub(super) fn line_of_cell<'a>(
     let run = at.and_then(|at| cells.get(at)).map(|(variation, _)| *variation);
     let history = History::of(search, &sweep.filters, cells.into_iter());
     let point = history.points.iter().rfind(|point| Some(&point.variation) == run);
-    point.map(|point| console::runs::render_point(&history, point)).unwrap_or_default()
+    let line = point.map(|point| console::runs::render_point(&history, point));
+    line.map(wrapped).unwrap_or_default()
+}
+
+/// Wraps a line between words if it is for a terminal.
+fn wrapped(line: String) -> String {
+    match terminal_width(&io::stdout()) {
+        Some(_) => console::wrapped(&line, terminal_style()),
+        None => line,
+    }
 }
 
 /// What a command ended with.

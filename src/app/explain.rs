@@ -53,13 +53,13 @@ const FLAG: &str = "flag";
 
 /// The kinds, in the order in which they are listed, and what lists all of a kind that has too many.
 const KINDS: [(&str, &str, Option<&str>); 7] = [
-    (METRIC, "Metrics", Some("aiperf metrics")),
+    (METRIC, "Metrics", Some("`aiperf metrics`")),
     (WARNING, "Warnings", None),
     (REASON, "Reasons for doubt about the client", None),
     (CONCEPT, "Concepts and verdicts", None),
     (GATE, "Gates, also by their text, such as 'ttft:p99<=200ms'", None),
     (ERROR, "Error types", None),
-    (FLAG, "Flags", Some("aiperf profile --help")),
+    (FLAG, "Flags", Some("`--help` of each command")),
 ];
 
 /// Prints what `asked` names.
@@ -83,11 +83,17 @@ fn entries() -> Vec<Entry> {
         let names = [metric.tag.name(), metric.short_header, metric.header];
         Entry::new(METRIC, &names, reference::entry(metric))
     });
-    let warnings = console::warnings_by_example().into_iter().map(|(name, title, lines)| {
-        let lines = lines.iter().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n\n");
-        let text =
-            format!("{title}. A run says, for example:\n\n{}", lines.replace("\n\n- ", "\n- "));
-        Entry::new(WARNING, &[name, title], text)
+    let warnings = console::warnings_by_example().into_iter().map(|warning| {
+        let list = |lines: &[String]| -> String {
+            lines.iter().map(|line| format!("- {}\n", line.trim())).collect()
+        };
+        let text = format!(
+            "{}. For example:\n\n{}\nWhat to do:\n\n{}",
+            warning.title,
+            list(&warning.findings),
+            list(&warning.advice)
+        );
+        Entry::new(WARNING, &[warning.name, warning.title], text)
     });
     let reasons = reasons_by_example().into_iter().map(|reason| {
         let text = format!(
@@ -143,7 +149,7 @@ fn listing(entries: &[Entry]) -> String {
         let names: Vec<&str> =
             entries.iter().filter(|entry| entry.kind == kind).map(Entry::name).collect();
         let names = match all {
-            Some(command) => format!("{}, listed by `{command}`", names.len()),
+            Some(command) => format!("{}, listed by {command}", names.len()),
             None => names.join(", "),
         };
         // Writing to a string cannot fail.

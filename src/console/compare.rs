@@ -37,7 +37,7 @@ pub(crate) fn render(cells: &[Comparison], style: Style) -> String {
         Column::number(new).spare(2),
         Column::number(difference).or("Diff."),
         Column::number(interval).spare(3),
-        Column::name(finding),
+        Column::word(finding),
     ];
     let rows = rows(cells).map(|Shown { short, cells: [first, metric, rest @ ..] }| {
         [first.into(), Cell::or(metric, short)].into_iter().chain(rest.map(Cell::from))
@@ -301,6 +301,7 @@ fn differs(difference: &Difference) -> String {
 fn setting(path: &str) -> String {
     let path = path.strip_prefix("config.").unwrap_or(path);
     let path = path.strip_prefix("schedule.phases[0].").unwrap_or(path);
+    let path = path.strip_suffix(".most").unwrap_or(path);
     path.replace(['.', '_'], " ")
 }
 

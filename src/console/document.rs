@@ -84,7 +84,28 @@ fn plain(text: &str) -> String {
         }
     }
     shown.push_str(rest);
-    shown.replace("**", "").replace('`', "")
+    without_emphasis(&shown.replace("**", "")).replace('`', "")
+}
+
+/// Removes the asterisks around words, but none that stands alone.
+fn without_emphasis(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('*') {
+        shown.push_str(before);
+        let is_start = after.starts_with(|c: char| c.is_alphanumeric());
+        match after.split_once('*').filter(|(inner, _)| is_start && !inner.ends_with(' ')) {
+            Some((inner, more)) => {
+                shown.push_str(inner);
+                rest = more;
+            }
+            None => {
+                shown.push('*');
+                rest = after;
+            }
+        }
+    }
+    shown + rest
 }
 
 #[cfg(test)]
@@ -93,7 +114,7 @@ mod tests {
 
     #[test]
     fn markdown_is_shown_without_its_marks() {
-        let page = "## Load `health`\n\nA **verdict** on the\n[load](gates.md#x), and [a].\n\n- one item \
+        let page = "## Load `health`\n\nA **verdict** *on* the\n[load](gates.md#x), and [a].\n\n- one item \
                     that is long\n- two\n\n```sh\naiperf  demo\n```\n\n| a | b |\n|---|---|\n| `x\\|y` | 2 |\n";
         let text = render(page, Style { width: 24, colour: false });
         assert_eq!(

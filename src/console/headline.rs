@@ -59,10 +59,10 @@ const NOTABLE_PERCENT: f64 = 0.05;
 
 /// The statistics, and the order in which a narrow terminal does without them.
 const STATISTICS: [(&str, u8); 6] =
-    [("avg", 5), ("p50", 0), ("p90", 3), ("p95", 2), ("p99", 0), ("max", 6)];
+    [("avg", 4), ("p50", 0), ("p90", 2), ("p95", 1), ("p99", 0), ("max", 5)];
 
-/// The columns of error bounds, and their order of being left out.
-const BOUNDS: [(&str, u8); 2] = [("p50 95% CI", 1), ("p99 95% CI", 4)];
+/// The columns of error bounds. A terminal of less than 100 columns usually does without the first.
+const BOUNDS: [&str; 2] = ["p50 95% CI", "p99 95% CI"];
 
 /// Renders what was run: models and servers, load, tokenizer, and what became of a dataset that was
 /// not sent as it is.
@@ -115,7 +115,8 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
     let mut columns = vec![Column::name("")];
     columns.extend(STATISTICS.map(|(name, order)| Column::number(name).spare(order)));
     if bounds != ErrorBounds::default() {
-        columns.extend(BOUNDS.map(|(name, order)| Column::number(name).spare(order)));
+        let [p50, p99] = BOUNDS.map(Column::number);
+        columns.extend([p50.extra(), p99.spare(3)]);
     }
     let mut table = Table::plain(columns);
     for &(tag, label, short) in DISTRIBUTIONS {
@@ -154,12 +155,12 @@ fn interval(bound: Bound) -> String {
     }
 }
 
-/// Returns what is shown beside a total: how much higher it would be without the client's delays, and
-/// its value in the steady state.
+/// Returns what is shown beside a total: its value in the steady state, and how much higher it is at most
+/// without the client's delays.
 fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -> String {
     let rates =
         rates.filter(|it| tag == tag::REQUEST_THROUGHPUT && it.above_percent >= NOTABLE_PERCENT);
-    let client = rates.map(|it| format!("up to +{:.1}% without client delays", it.above_percent));
+    let client = rates.map(|it| format!("client delays ≤ {:.1}%", it.above_percent));
     let steady = report.steady_state.as_ref().ok().and_then(|steady| {
         let value = steady.results.iter().find(|result| result.metric.tag == tag)?.stats.avg;
         let half = steady.request_throughput_half_width;

@@ -15,7 +15,8 @@ const LONGEST_WORD: usize = 24;
 /// Parts longer than this are then broken anywhere.
 const LONGEST_PIECE: usize = 40;
 
-/// How a layout saves width, in this order for each number of columns.
+/// How a layout saves width once it is without its extra columns, in this order for each number of
+/// columns.
 const SAVINGS: [Saving; 3] = [
     Saving { is_short: false, wraps_labels: false },
     Saving { is_short: true, wraps_labels: false },
@@ -43,6 +44,8 @@ enum Kind {
     Number,
     /// Text at the left side, broken between words.
     Text,
+    /// A few words at the left side, which are never broken.
+    Word,
 }
 
 /// A column of a table.
@@ -53,12 +56,14 @@ pub(crate) struct Column {
     kind: Kind,
     /// The order in which columns are left out for lack of width, from 1; 0 is never left out.
     spare: u8,
+    /// Whether it is left out before anything is made shorter.
+    is_extra: bool,
 }
 
 impl Column {
     /// Creates a column of the names of rows, which end at its right side.
     pub(crate) fn label(name: impl Into<String>) -> Self {
-        Self { name: name.into(), short: None, kind: Kind::Label, spare: 0 }
+        Self { name: name.into(), short: None, kind: Kind::Label, spare: 0, is_extra: false }
     }
 
     /// Creates a column of the names of rows, which begin at its left side.
@@ -76,9 +81,20 @@ impl Column {
         Self { kind: Kind::Text, ..Self::label(name) }
     }
 
+    /// Creates a column of a few words that are never broken.
+    pub(crate) fn word(name: impl Into<String>) -> Self {
+        Self { kind: Kind::Word, ..Self::label(name) }
+    }
+
     /// Sets the name on a narrow terminal.
     pub(crate) fn or(mut self, short: &str) -> Self {
         self.short = Some(short.to_owned());
+        self
+    }
+
+    /// Sets that the column is left out before names are shortened.
+    pub(crate) const fn extra(mut self) -> Self {
+        self.is_extra = true;
         self
     }
 
@@ -195,11 +211,12 @@ impl Table {
         let most = self.columns.iter().map(|column| column.spare).max().unwrap_or(0);
         let of_words = |breaks_words| {
             (0..=most).flat_map(move |level| {
-                SAVINGS.map(|saving| Layout::of(self, level, saving, breaks_words))
+                SAVINGS.map(|saving| Layout::of(self, Some(level), saving, breaks_words))
             })
         };
-        let mut layouts = of_words(false).chain(of_words(true));
-        let narrowest = || Layout::of(self, most, SAVINGS[SAVINGS.len() - 1], true);
+        let with_extra = std::iter::once_with(|| Layout::of(self, None, SAVINGS[0], false));
+        let mut layouts = with_extra.chain(of_words(false)).chain(of_words(true));
+        let narrowest = || Layout::of(self, Some(most), SAVINGS[SAVINGS.len() - 1], true);
         let layout = layouts.find(|it| it.narrowest(1) <= width).unwrap_or_else(narrowest);
         let body = match layout.bordered(width).filter(|_| self.has_borders) {
             Some(body) => body,
@@ -232,10 +249,14 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// Returns the table without the spare columns up to `level`, with this `saving`.
-    fn of(table: &'a Table, level: u8, saving: Saving, breaks_words: bool) -> Self {
+    /// Returns the table without its extra columns and its spare columns up to `level`, or with all, and
+    /// with this `saving`.
+    fn of(table: &'a Table, level: Option<u8>, saving: Saving, breaks_words: bool) -> Self {
         let Saving { is_short, wraps_labels } = saving;
-        let is_shown = |column: &&Column| column.spare == 0 || column.spare > level;
+        let is_shown = |column: &&Column| {
+            level
+                .is_none_or(|level| !column.is_extra && (column.spare == 0 || column.spare > level))
+        };
         let shown = || table.columns.iter().filter(is_shown);
         fn pick<'t>(text: &'t str, short: Option<&'t String>, is_short: bool) -> &'t str {
             short.filter(|_| is_short).map_or(text, String::as_str)
@@ -268,7 +289,7 @@ impl<'a> Layout<'a> {
             let cells = self.rows.iter().filter_map(|(cells, _)| cells.get(at));
             let cells = cells.map(|text| match kind {
                 Kind::Label | Kind::Name if self.wraps_labels => self.longest_word(text),
-                Kind::Number | Kind::Label | Kind::Name => {
+                Kind::Number | Kind::Label | Kind::Name | Kind::Word => {
                     text.lines().map(length).max().unwrap_or(0)
                 }
                 Kind::Text => self.longest_word(text),
@@ -427,7 +448,7 @@ fn padded(
             let text = number.checked_sub(above).and_then(|line| cell.get(line));
             let text = text.map_or("", String::as_str);
             match kind {
-                Kind::Text | Kind::Name => format!("{text:width$}"),
+                Kind::Text | Kind::Name | Kind::Word => format!("{text:width$}"),
                 Kind::Label | Kind::Number => format!("{text:>width$}"),
             }
         };

@@ -32,6 +32,18 @@ pub(super) fn wrapped(line: &str, most: usize) -> Vec<String> {
     filled(indent, line.split_whitespace(), most)
 }
 
+/// Wraps a line between words, with a newline at its end and other lines indented.
+#[must_use]
+pub(crate) fn wrapped_line(line: &str, style: Style) -> String {
+    let width = style.width.into();
+    let first = filled(0, line.split_whitespace(), width).into_iter().next().unwrap_or_default();
+    let rest: Vec<&str> = line.split_whitespace().skip(first.split_whitespace().count()).collect();
+    if rest.is_empty() {
+        return first + "\n";
+    }
+    format!("{first}\n{}\n", filled(2, rest, width).join("\n"))
+}
+
 /// Returns lines of `words` with `indent` spaces before them, of at most `most` characters.
 pub(super) fn filled<'a>(
     indent: usize,
@@ -68,6 +80,13 @@ mod tests {
         assert_eq!(wrapped("short", 9), ["short"]);
         assert_eq!(wrapped("", 9), [""]);
         assert_eq!(wrapped("a-word-too-long", 5), ["a-word-too-long"]);
+    }
+
+    #[test]
+    fn further_lines_are_indented_within_the_width() {
+        let style = Style { width: 9, colour: false };
+        assert_eq!(wrapped_line("one two six ten for", style), "one two\n  six ten\n  for\n");
+        assert_eq!(wrapped_line("one two\n", style), "one two\n");
     }
 
     #[test]

@@ -131,14 +131,13 @@ fn advice(report: &RunReport, style: Style) -> String {
     lines.extend(warnings.iter().map(|one| (one.name().to_owned(), one.summary())));
     let mut text = String::new();
     let mut add = |line: &str, name: Option<&str>| {
-        let lines = panel::wrapped(&printable(line), style.width.into()).join("\n  ");
+        let lines = panel::wrapped_line(&printable(line), style);
         let lines = match name {
             // Colour codes do not take any width, so they are added last.
             Some(name) => lines.replacen(name, &style.yellow(name), 1),
             None => lines,
         };
         text.push_str(&lines);
-        text.push('\n');
     };
     if let Some(early) = &report.outcome.ended_early {
         add(&format!("Early end: {early}"), None);

@@ -607,7 +607,7 @@ fn error_bounds_are_beside_their_number_as_far_as_the_width_allows() {
     let narrow = line(60, "TTFT");
     assert!(!narrow.contains('–') && narrow.ends_with("needs 368"), "{narrow}");
     let rate = line(80, "Requests/s");
-    assert!(rate.ends_with("38.50  up to +1.2% without client delays"), "{rate}");
+    assert!(rate.ends_with("38.50  client delays ≤ 1.2%"), "{rate}");
 }
 
 /// The tables of a run at the widths of terminals.

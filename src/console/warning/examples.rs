@@ -9,12 +9,26 @@ use crate::server_family::Quantity;
 use crate::server_metrics::conservation::Comparison;
 use crate::telemetry::{ScrapesReport, TracesReport};
 
-/// Returns the name, the title and the text of each warning, with the numbers of an example and the advice
-/// for a run with few settings.
+/// A warning as it is explained, with the numbers of an example and the advice for a run with few
+/// settings.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) findings: Vec<String>,
+    pub(crate) advice: Vec<String>,
+}
+
+/// Returns all warnings.
 #[must_use]
-pub(crate) fn by_example() -> Vec<(&'static str, &'static str, Vec<String>)> {
-    let all = Warning::examples().into_iter();
-    all.map(|it| (it.name(), it.title(), it.text(&Given::default()))).collect()
+pub(crate) fn by_example() -> Vec<Explained> {
+    let explained = |warning: Warning| Explained {
+        name: warning.name(),
+        title: warning.title(),
+        findings: warning.findings(),
+        advice: warning.advice(&Given::default()),
+    };
+    Warning::examples().into_iter().map(explained).collect()
 }
 
 impl Warning {
