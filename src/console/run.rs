@@ -6,8 +6,8 @@ use super::style::Style;
 use super::table::SummaryTable;
 use super::warning::{Given, Warning};
 use super::{
-    gates, gpu, headline, health, panel, server_metrics, speculation, steady, table, time_breakdown,
-    workers,
+    gates, gpu, headline, health, panel, server_metrics, speculation, steady, table,
+    time_breakdown, workers,
 };
 use crate::metrics::tag;
 use crate::redact::printable;

@@ -3,30 +3,33 @@
 use std::fmt::Write as _;
 
 use super::format::number;
+use super::layout::{Column, Table};
 use super::style::Style;
-use super::table::figures;
 use crate::metrics::breakdown::{GroupResult, MeanLatency, Worker};
 use crate::metrics::metric::Statistic;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
 use crate::run::RunReport;
 
-const HEADER: [&str; 8] = [
-    "Worker",
-    "Requests (%)",
-    "TTFT p50 (ms)",
-    "TTFT p99 (ms)",
-    "Latency p50 (ms)",
-    "Mean Latency (ms)",
-    "Largest Stage",
-    "Differs",
+/// The columns, their names on a narrow terminal, and the order in which it does without them.
+const COLUMNS: [(&str, &str, u8); 6] = [
+    ("Requests (%)", "req. %", 4),
+    ("TTFT p50 (ms)", "TTFT p50", 0),
+    ("TTFT p99 (ms)", "TTFT p99", 0),
+    ("Latency p50 (ms)", "Lat. p50", 2),
+    ("Mean latency (ms)", "Mean lat.", 3),
+    ("Largest stage", "Stage", 1),
 ];
 
 /// Renders a row for each worker, and how unequal their loads are; nothing without several workers.
 pub(super) fn render(report: &RunReport, style: Style) -> String {
     let Some(found) = &report.breakdowns.workers else { return String::new() };
     let rows = found.workers.iter().map(|worker| row(worker, &report.breakdowns.by_worker));
-    let mut text = figures("aiperf | Workers", HEADER, rows, style);
+    let numbers = COLUMNS.map(|(name, short, spare)| Column::number(name).or(short).spare(spare));
+    let mut columns = vec![Column::name("Worker")];
+    columns.extend(numbers);
+    columns.push(Column::text("Differs"));
+    let mut text = Table::new("aiperf | Workers", columns).rows(rows).render(style);
     let tokens = found.imbalance.output_tokens;
     let tokens = tokens.map(|tokens| format!(", of output tokens {tokens:.2}"));
     // Writing to a string cannot fail.
