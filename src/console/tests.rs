@@ -515,7 +515,7 @@ fn no_text_is_too_long_for_a_table_or_a_box() {
     for text in tables.iter().chain([&shown]) {
         assert!(text.lines().all(|line| line.chars().count() < 4000), "{text}");
     }
-    // Text that has no words is broken all the same.
+    // Text without spaces is broken all the same.
     assert!(tables[2].lines().skip(1).all(|line| line.chars().count() <= 84), "{}", tables[2]);
 }
 

@@ -60,7 +60,7 @@ pub enum TimingForm {
     Dynamo,
     /// Dynamo with separate workers for prefill and decode.
     DynamoSeparate,
-    /// The same with bootstrap, so that Dynamo has no estimate of the transfer.
+    /// The same with bootstrap, so that Dynamo does not estimate the transfer.
     DynamoBootstrap,
     /// SGLang: `meta_info`, only without streaming.
     Sglang,

@@ -43,7 +43,7 @@ impl<'e> Object<'e> {
         self.json(name)?.parse().ok()
     }
 
-    /// Returns whether it has no members.
+    /// Returns whether it is empty.
     pub(in crate::server_family) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
