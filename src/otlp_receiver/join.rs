@@ -84,7 +84,7 @@ impl SpanJoin {
         let id = response_id(&record.body.bytes);
         let mut state = self.state.lock();
         let response = id.map(|id| state.table.response(id));
-        let key = Key { request: record.request_id, response };
+        let key = Key { request: record.request_id, response, end: record.end };
         state.bytes += bytes;
         state.waiting.push_back(Waiting { record: Box::new(record), key, bytes, until });
         None

@@ -64,6 +64,8 @@ pub(super) struct Key {
     pub(super) request: Uuid,
     /// The server's ID of the response, from [`Table::response`].
     pub(super) response: Option<ResponseKey>,
+    /// When the request ended: a worker for prefill may send its spans long before.
+    pub(super) end: Nanos,
 }
 
 /// The hash of a server's ID of a response.
@@ -111,6 +113,8 @@ struct Trace {
     request: Option<TraceId>,
     /// The server's ID of its response, unless the trace is that of the request.
     response: Option<ResponseKey>,
+    /// When the first span with that ID arrived.
+    response_at: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -183,11 +187,12 @@ impl Table {
         let original = OriginalSpan { resource, scope, span: span.into() };
         trace.spans.push(Received { id: place.span, service, original });
         trace.last_at = now;
-        if is_child || request.is_some() || response.is_some() {
+        if is_child || request.is_some() {
             trace.child_at.get_or_insert(now);
         }
-        if trace.response.is_none() {
+        if trace.response.is_none() && response.is_some() {
             trace.response = response;
+            trace.response_at = Some(now);
             self.responses.extend(response.map(|response| (response, place.trace)));
         }
         let before = trace.bytes;
@@ -290,13 +295,17 @@ impl Table {
 
     /// Returns whether the spans of a request have arrived, as far as can be known at `now`.
     pub(super) fn is_complete(&self, key: Key, now: Nanos) -> bool {
-        let Some(trace) = self.traces.get(&self.trace_of(key)) else { return false };
+        let id = self.trace_of(key);
+        let Some(trace) = self.traces.get(&id) else { return false };
+        // In the trace of the request, a span below the client's is still to come.
+        let by_response = trace.response_at.filter(|_| id != key.request.into_bytes());
+        let first = trace.child_at.or(by_response);
         let has_learned = self.first_own.is_some_and(|first| now.since(first) >= LEARNING);
         let has = |service: &u64| trace.spans.iter().any(|span| span.service == *service);
         let has_settled = now.since(trace.last_at) >= SETTLING;
-        trace.child_at.is_some() && has_learned && has_settled && self.services.iter().all(has)
+        first.is_some() && has_learned && has_settled && self.services.iter().all(has)
             // Without a child, one between the client and the server does not export its spans.
-            || now.since(trace.child_at.unwrap_or(trace.last_at)) >= GRACE
+            || now.since(first.unwrap_or(trace.last_at).max(key.end)) >= GRACE
     }
 
     /// Removes the spans of a request.

@@ -203,15 +203,15 @@ fn unreported(
         let divided = |family: &&&ServerFamily| family.times.stages().next().is_some();
         let known = server_family::ALL.iter().filter(divided).map(|family| family.title);
         format!(
-            "{} exposes no times of the stages of requests, as {} name them, and the responses do \
-             not report any; name the endpoints of the engines with --server-metrics, or let the \
+            "the metrics at {} do not have the times of stages, as {} name them, and the responses \
+             do not report any; name the endpoints of the engines with --server-metrics, or let the \
              server report its times in responses",
             joined(&summary.endpoints_successful),
             known.collect::<Vec<_>>().join(", ")
         )
     } else {
         format!(
-            "{} returned no metrics, and the responses do not report the server's times; name the \
+            "there are no metrics at {}, and the responses do not report the server's times; name the \
              server's endpoints with --server-metrics, or let the server report its times in \
              responses",
             joined(asked)

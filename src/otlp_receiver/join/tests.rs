@@ -114,6 +114,26 @@ fn spans_are_joined_by_the_id_of_the_response() {
     }
 }
 
+/// A worker for prefill sends its spans long before the request ends, and the front end after it.
+#[test]
+fn a_record_waits_for_spans_that_come_after_its_end() {
+    let join = all();
+    let now = Clock::now();
+    let id = "f3a10ed4-eb80-44a5-8005-32cc697bf831";
+    let early = Span {
+        parent_span_id: vec![0, 0, 0, 0, 0, 0, 0, 9],
+        attributes: vec![attribute("request_id", &id.into())],
+        ..child(request(1), 2)
+    };
+    add(&join, vec![early]);
+    let end = now + seconds(60.0);
+    let mut held = record(request(1), end);
+    held.body.bytes = format!(r#"{{"id":"chatcmpl-{id}"}}"#).into_bytes();
+    assert!(join.hold(held, 10).is_none());
+    assert_eq!(join.ready_at(end + seconds(5.4)), []);
+    assert_eq!(ids(&join.ready_at(end + seconds(5.6))), [request(1)]);
+}
+
 #[test]
 fn records_wait_for_spans_and_no_longer_than_the_bound() {
     let join = all();

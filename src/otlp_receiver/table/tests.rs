@@ -31,7 +31,7 @@ fn inner(trace: Uuid, id: u64) -> Span {
 
 /// Returns the key of a request whose response has no ID.
 fn key(request: Uuid) -> Key {
-    Key { request, response: None }
+    Key { request, response: None, end: Nanos::ZERO }
 }
 
 #[test]
