@@ -11,7 +11,7 @@ use crate::column::Store;
 use crate::redact::ShownUrl;
 
 pub use workers::Workers;
-pub(crate) use workers::{MeanLatency, Worker};
+pub(crate) use workers::{MeanLatency, Pace, Worker};
 
 /// Maximum number of groups; requests with further names are in the group [`OTHER`].
 const MAX_GROUPS: usize = 64;

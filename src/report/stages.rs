@@ -70,14 +70,14 @@ impl Stages {
         for group in Table::open(path)?.groups() {
             let group = group?;
             let phase = group.texts("benchmark_phase")?;
-            let start = group.integers("request_start_ns")?;
+            let starts = group.integers("request_start_ns")?;
             let worker = group.texts("server_worker_id")?;
             let id = group.texts("x_request_id")?;
             let values = stages.iter().map(|(_, tag)| group.numbers(tag.name()));
             let values = values.collect::<Result<Vec<_>, _>>()?;
             for row in 0..group.rows() {
                 let Some(started) =
-                    start[row].filter(|_| phase[row].as_deref() == Some("profiling"))
+                    starts[row].filter(|_| phase[row].as_deref() == Some("profiling"))
                 else {
                     continue;
                 };
@@ -89,8 +89,8 @@ impl Stages {
                 if !parts.contains_key(&Stage::Unattributed) {
                     parts.clear();
                 }
-                let start_ms = millis(i128::from(started) - i128::from(start_ns));
-                means.add(start_ms, &parts);
+                let start = millis(i128::from(started) - i128::from(start_ns));
+                means.add(start, &parts);
                 let row_in_table = before + row as u64;
                 if latency == REQUEST_LATENCY && shown.contains(&row_in_table) {
                     let (id, worker) = (id[row].clone().unwrap_or_default(), worker[row].clone());

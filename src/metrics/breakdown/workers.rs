@@ -70,6 +70,7 @@ impl Requests {
 /// The workers that answered.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[expect(clippy::struct_field_names, reason = "the name in the file")]
 pub struct Workers {
     /// The confidence level of each interval, and of all findings together.
     pub(crate) confidence_level: f64,

@@ -59,9 +59,9 @@ impl Growth {
     pub(crate) fn sentence(&self, between: &str) -> String {
         let magnitude = self.difference_ms.abs();
         let digits = if magnitude > 0.0 { magnitude.log10().floor() as i32 + 1 } else { 1 };
-        let decimals = (DIGITS - digits).clamp(1, MAX_DECIMALS) as usize;
-        let shown =
-            |part: &&PartGrowth| part.difference_ms.abs() >= 0.5 * 0.1_f64.powi(decimals as i32);
+        let places = (DIGITS - digits).clamp(1, MAX_DECIMALS);
+        let (decimals, least) = (places as usize, 0.5 * 0.1_f64.powi(places));
+        let shown = |part: &&PartGrowth| part.difference_ms.abs() >= least;
         let part = |part: &PartGrowth| {
             format!("{} {:+.decimals$}", part.stage.title_within(), part.difference_ms)
         };

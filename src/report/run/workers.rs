@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::Run;
-use crate::metrics::breakdown::{MeanLatency, Worker};
+use crate::metrics::breakdown::{MeanLatency, Pace, Worker};
 use crate::metrics::tag;
+use crate::metrics::time_breakdown::Stage;
 use crate::report::chart::rounded;
 use crate::report::document::Table;
 
@@ -26,12 +27,12 @@ impl Run<'_> {
                     json!(latency.map(|latency| latency.mean_ms)),
                     json!(interval.map(|[low, _]| low)),
                     json!(interval.map(|[_, high]| high)),
-                    json!(latency.and_then(|latency| latency.finding).map(|found| found.as_str())),
+                    json!(latency.and_then(|latency| latency.finding).map(Pace::as_str)),
                 ]
             };
             let shares = [Some(worker.request_share), worker.output_token_share];
             let [requests, tokens] = shares.map(|share| share.map(|share| 100.0 * share));
-            let stage = worker.largest_stage.map(|stage| stage.title());
+            let stage = worker.largest_stage.map(Stage::title);
             let first = [json!(worker.name), json!(requests), json!(tokens), json!(stage)];
             let means = latencies.iter().flat_map(|(metric, _)| of(worker.latency(*metric)));
             first.into_iter().chain(means).collect()
