@@ -85,7 +85,7 @@ fn entries() -> Vec<Entry> {
     });
     let warnings = console::warnings_by_example().into_iter().map(|warning| {
         let list = |lines: &[String]| -> String {
-            lines.iter().map(|line| format!("- {}\n", line.trim())).collect()
+            lines.iter().flat_map(|line| ["- ", line.trim(), "\n"]).collect()
         };
         let text = format!(
             "{}. For example:\n\n{}\nWhat to do:\n\n{}",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use clap::builder::PossibleValue;
 use clap::{Arg, Args, Command};
 
 /// What to explain.
@@ -22,33 +23,43 @@ pub(crate) struct FlagHelp {
     pub(crate) text: String,
 }
 
+/// The help of a flag, and the commands that have it.
+#[derive(Debug)]
+struct Help {
+    text: String,
+    commands: Vec<String>,
+}
+
 /// Returns the flags of all commands, by name.
 #[must_use]
 pub(crate) fn flags() -> Vec<FlagHelp> {
     let mut command = super::command();
     // Only a built command knows which flags take a value.
     command.build();
-    let mut found: BTreeMap<String, (Vec<String>, Vec<(String, Vec<String>)>)> = BTreeMap::new();
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut helps: BTreeMap<String, Vec<Help>> = BTreeMap::new();
     for of in command.get_subcommands() {
         for flag in of.get_arguments().filter(|flag| !flag.is_hide_set()) {
-            let Some(long) = flag.get_long() else { continue };
-            let (names, texts) = found.entry(format!("--{long}")).or_default();
-            names.extend(other_names(flag));
-            let text = help(flag);
-            match texts.iter_mut().find(|(known, _)| *known == text) {
-                Some((_, commands)) => commands.push(name(of)),
-                None => texts.push((text, vec![name(of)])),
+            let Some(long) = flag.get_long().map(|long| format!("--{long}")) else { continue };
+            names.entry(long.clone()).or_default().extend(other_names(flag));
+            let (helps, text) = (helps.entry(long).or_default(), help(flag));
+            match helps.iter_mut().find(|known| known.text == text) {
+                Some(known) => known.commands.push(name(of)),
+                None => helps.push(Help { text, commands: vec![name(of)] }),
             }
         }
     }
-    let flag = |(long, (mut names, texts)): (String, (Vec<String>, Vec<(String, Vec<String>)>))| {
-        names.sort();
-        names.dedup();
-        names.insert(0, long);
-        let text = texts.iter().map(|(text, commands)| format!("{}: {text}", commands.join(", ")));
-        FlagHelp { names, text: text.collect::<Vec<_>>().join("\n\n") }
+    let flag = |(long, mut others): (String, Vec<String>)| {
+        others.sort();
+        others.dedup();
+        let texts = helps.get(&long).into_iter().flatten();
+        let texts = texts.map(|help| format!("{}: {}", help.commands.join(", "), help.text));
+        FlagHelp {
+            text: texts.collect::<Vec<_>>().join("\n\n"),
+            names: std::iter::once(long).chain(others).collect(),
+        }
     };
-    found.into_iter().map(flag).collect()
+    names.into_iter().map(flag).collect()
 }
 
 fn name(command: &Command) -> String {
@@ -68,7 +79,7 @@ fn help(flag: &Arg) -> String {
     let defaults = flag.get_default_values().iter().map(|value| value.to_string_lossy());
     let defaults = defaults.collect::<Vec<_>>().join(" ");
     let values = flag.get_possible_values();
-    let values = values.iter().map(|value| value.get_name()).collect::<Vec<_>>().join(", ");
+    let values = values.iter().map(PossibleValue::get_name).collect::<Vec<_>>().join(", ");
     let takes_value = flag.get_action().takes_values();
     let list = |what: &str, text: &str| match text {
         "" => String::new(),

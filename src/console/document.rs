@@ -23,7 +23,7 @@ pub(crate) fn render(markdown: &str, style: Style) -> String {
             text.push_str(&table(rows).render(style));
         } else if let Some(title) = line.strip_prefix('#') {
             let title = plain(title.trim_start_matches('#').trim());
-            text.push_str(&format!("{}\n", style.bold(&title)));
+            text.push_str(&(style.bold(&title) + "\n"));
         } else if line.trim().is_empty() {
             text.push('\n');
         } else {
@@ -42,7 +42,7 @@ pub(crate) fn render(markdown: &str, style: Style) -> String {
             let wrapped = panel::wrapped(&plain(&whole), width.saturating_sub(2));
             for (at, line) in wrapped.iter().enumerate() {
                 let indent = if is_item && at > 0 { "  " } else { "" };
-                text.push_str(&format!("{indent}{line}\n"));
+                text.extend([indent, line, "\n"]);
             }
         }
     }
@@ -72,15 +72,12 @@ fn plain(text: &str) -> String {
             let (_, more) = more.split_once(')')?;
             (!name.contains('\n')).then_some((name, more))
         });
-        match link {
-            Some((name, more)) => {
-                shown.push_str(name);
-                rest = more;
-            }
-            None => {
-                shown.push('[');
-                rest = after;
-            }
+        if let Some((name, more)) = link {
+            shown.push_str(name);
+            rest = more;
+        } else {
+            shown.push('[');
+            rest = after;
         }
     }
     shown.push_str(rest);
@@ -94,15 +91,13 @@ fn without_emphasis(text: &str) -> String {
     while let Some((before, after)) = rest.split_once('*') {
         shown.push_str(before);
         let is_start = after.starts_with(|c: char| c.is_alphanumeric());
-        match after.split_once('*').filter(|(inner, _)| is_start && !inner.ends_with(' ')) {
-            Some((inner, more)) => {
-                shown.push_str(inner);
-                rest = more;
-            }
-            None => {
-                shown.push('*');
-                rest = after;
-            }
+        let inner = after.split_once('*').filter(|(inner, _)| is_start && !inner.ends_with(' '));
+        if let Some((inner, more)) = inner {
+            shown.push_str(inner);
+            rest = more;
+        } else {
+            shown.push('*');
+            rest = after;
         }
     }
     shown + rest

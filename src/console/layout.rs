@@ -258,9 +258,6 @@ impl<'a> Layout<'a> {
                 .is_none_or(|level| !column.is_extra && (column.spare == 0 || column.spare > level))
         };
         let shown = || table.columns.iter().filter(is_shown);
-        fn pick<'t>(text: &'t str, short: Option<&'t String>, is_short: bool) -> &'t str {
-            short.filter(|_| is_short).map_or(text, String::as_str)
-        }
         let cells = |row: &'a Row| -> Vec<&'a str> {
             let cells = table.columns.iter().zip(&row.cells);
             let cells = cells.filter(|(column, _)| is_shown(column));
@@ -302,9 +299,12 @@ impl<'a> Layout<'a> {
     /// Returns the length of the longest part of a text that is not broken.
     fn longest_word(&self, text: &str) -> usize {
         let words = text.split_whitespace();
-        let parts = words.map(|word| match self.breaks_words && length(word) > LONGEST_WORD {
-            true => pieces(word).into_iter().map(length).max().unwrap_or(0),
-            false => length(word),
+        let parts = words.map(|word| {
+            if self.breaks_words && length(word) > LONGEST_WORD {
+                pieces(word).into_iter().map(length).max().unwrap_or(0)
+            } else {
+                length(word)
+            }
         });
         parts.max().unwrap_or(0)
     }
@@ -364,7 +364,7 @@ impl<'a> Layout<'a> {
             format!("{left}{parts}{right}\n")
         };
         let lines = |cells: &[&str], edge: char| {
-            let cells = self.cells(cells, &widths);
+            let cells = broken(cells, &widths);
             let inner = format!(" {edge} ");
             let lines = padded(&cells, &widths, &self.kinds, false);
             let line = |line: Vec<String>| format!("{edge} {} {edge}\n", line.join(&inner));
@@ -408,14 +408,18 @@ impl<'a> Layout<'a> {
         }
         text
     }
+}
 
-    /// Returns the lines of cells in columns of these widths.
-    fn cells(&self, cells: &[&str], widths: &[usize]) -> Vec<Vec<String>> {
-        let cell = |(text, width): (&&str, &usize)| {
-            text.lines().flat_map(|line| wrap(line, *width)).collect()
-        };
-        cells.iter().zip(widths).map(cell).collect()
-    }
+/// Returns the short text if it is wanted and there is one.
+fn pick<'a>(text: &'a str, short: Option<&'a String>, is_short: bool) -> &'a str {
+    short.filter(|_| is_short).map_or(text, String::as_str)
+}
+
+/// Returns the lines of cells in columns of these widths.
+fn broken(cells: &[&str], widths: &[usize]) -> Vec<Vec<String>> {
+    let cell =
+        |(text, width): (&&str, &usize)| text.lines().flat_map(|line| wrap(line, *width)).collect();
+    cells.iter().zip(widths).map(cell).collect()
 }
 
 /// Adds the `rest` of a row to its first line, and to lines below it if it is too long.

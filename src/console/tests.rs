@@ -1,3 +1,5 @@
+mod widths;
+
 use super::layout::Cell;
 use super::warning::{Given, Warning};
 use super::*;
@@ -608,18 +610,4 @@ fn error_bounds_are_beside_their_number_as_far_as_the_width_allows() {
     assert!(!narrow.contains('–') && narrow.ends_with("needs 368"), "{narrow}");
     let rate = line(80, "Requests/s");
     assert!(rate.ends_with("38.50  client delays ≤ 1.2%"), "{rate}");
-}
-
-/// The tables of a run at the widths of terminals.
-#[test]
-fn the_tables_of_a_run_at_four_widths() {
-    let mut report = usual();
-    report.run.tables.client = ClientTables::All;
-    let shown = [60, 80, 100, 160].map(|width| {
-        let style = Style { width, colour: false };
-        let text = render(&report, style) + &table::errors(&report.errors, style);
-        assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
-        format!("{width} columns\n{text}")
-    });
-    insta::assert_snapshot!(shown.join("\n"));
 }
