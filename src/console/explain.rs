@@ -183,7 +183,7 @@ fn around(metrics: &ServerMetrics, slow: &[Slow], style: Style) -> String {
     }
     let columns = [Column::name("Metric"), Column::number("mean of run").or("mean")];
     let of_requests = (1..=slow.len()).map(|at| Column::number(format!("{at}")));
-    let title = "aiperf | Server, highest while each of the slowest requests ran";
+    let title = "aiperf | Server, highest values while they ran";
     Table::new(title, columns.into_iter().chain(of_requests)).rows(rows).render(style)
 }
 

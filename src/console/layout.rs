@@ -225,8 +225,10 @@ impl Table {
         let mut text = String::new();
         if !self.title.is_empty() {
             let widest = body.lines().map(length).max().unwrap_or(0);
-            let indent = widest.saturating_sub(length(&self.title)) / 2;
-            text = format!("{:indent$}{}\n", "", style.bold(&self.title));
+            for line in panel::wrapped(&self.title, width) {
+                let indent = widest.saturating_sub(length(&line)) / 2;
+                text.extend([&" ".repeat(indent), &*style.bold(&line), "\n"]);
+            }
         }
         text.push_str(&body);
         let left_out: Vec<&str> = layout.left_out.iter().map(|name| name.trim()).collect();
