@@ -41,7 +41,7 @@ fn inputs_can_be_left_out_and_conversations_keep_their_names() {
         set.record(measured, &run.clock);
     }
     let report = run.report();
-    set.finish(&report, &console::render(&report, Style::FILE)).unwrap();
+    set.finish(&report, &console::render_file(&report)).unwrap();
     assert!(!run.directory().join("inputs.json").exists());
     let lines = fs::read_to_string(run.directory().join("profile_export.jsonl")).unwrap();
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
@@ -134,7 +134,7 @@ fn a_complete_run_is_rebuilt_to_the_last_byte() {
     }
     let mut rebuilt = rebuild::rebuild(run.directory()).unwrap();
     assert!(rebuilt.notes.is_empty());
-    let console = console::render(&rebuilt.report, Style::FILE);
+    let console = console::render_file(&rebuilt.report);
     let written = rebuild::write(&mut rebuilt, &console).unwrap();
     assert_eq!(written.len(), 4, "three summaries and the table");
     assert!(rebuilt.notes.is_empty(), "the rows are those of the run");

@@ -35,10 +35,18 @@ const NEWEST: [&str; 3] =
     ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 6] = [
+const UNSEEN: [(&str, &str); 14] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
     ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),
+    ("aiperf.usage_prompt_cache_read_device_tokens", PLACES),
+    ("aiperf.percentiles.usage_prompt_cache_read_device_tokens", PLACES),
+    ("aiperf.usage_prompt_cache_read_host_tokens", PLACES),
+    ("aiperf.percentiles.usage_prompt_cache_read_host_tokens", PLACES),
+    ("aiperf.usage_prompt_cache_read_storage_tokens", PLACES),
+    ("aiperf.percentiles.usage_prompt_cache_read_storage_tokens", PLACES),
+    ("aiperf.server_cache_hit_rate", ROUTER),
+    ("aiperf.percentiles.server_cache_hit_rate", ROUTER),
     ("gen_ai.server.request.duration", TRANSLATED),
     ("gen_ai.server.time_per_output_token", TRANSLATED),
     ("gen_ai.server.time_to_first_token", TRANSLATED),
@@ -59,6 +67,10 @@ const UNSEEN_SPANS: [(&str, &str); 8] = [
 const SERVERS: &str = "checked where servers do not answer";
 
 const WITH_NEWEST: &str = "only with the newest conventions";
+
+const PLACES: &str = "only from SGLang with a hierarchical cache";
+
+const ROUTER: &str = "only from Dynamo's KV router";
 
 const TRANSLATED: &str = "checked where metrics of servers are forwarded";
 

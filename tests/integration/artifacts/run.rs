@@ -99,7 +99,7 @@ impl TestRun {
             set.record(measured, &self.clock);
         }
         let report = self.report();
-        let console = console::render(&report, Style::FILE);
+        let console = console::render_file(&report);
         let written = set.finish(&report, &console).unwrap();
         check_files(self.directory());
         written
