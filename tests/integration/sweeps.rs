@@ -147,17 +147,17 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
     let loads: Vec<u64> =
         cells.iter().filter_map(|cell| cell["parameters"]["concurrency"].as_u64()).collect();
     assert!(loads.is_sorted() && loads.starts_with(&[1, 2]), "{loads:?}");
-    // Beyond the knee, requests wait; for what they wait most depends on the machine.
+    // Beyond the knee, requests wait. A busy machine can hide it: then nothing is said.
     let beyond = &found["beyond"];
-    let saturated_from = found["saturation"]["saturated_from"].as_f64();
-    assert_eq!(beyond["from"]["concurrency"].as_f64(), saturated_from, "{beyond}");
-    for growth in beyond["growth"].as_array().unwrap() {
+    assert_eq!(stdout.contains("ms from concurrency"), !beyond.is_null(), "{stdout}");
+    for growth in beyond["growth"].as_array().into_iter().flatten() {
+        let saturated_from = found["saturation"]["saturated_from"].as_f64();
+        assert_eq!(beyond["from"]["concurrency"].as_f64(), saturated_from, "{beyond}");
         let of = |part: &Value| part["difference_ms"].as_f64().unwrap();
         let parts: Vec<f64> = growth["parts"].as_array().unwrap().iter().map(of).collect();
         assert!((parts.iter().sum::<f64>() - of(growth)).abs() < 1e-9, "{beyond}");
         assert!(parts.is_sorted_by(|a, b| a.abs() >= b.abs()), "{beyond}");
     }
-    assert!(stdout.contains("ms from concurrency"), "{stdout}");
     run_python("tests/check_saturation.py", directory);
     run_python("tests/check_sweep.py", directory);
     fs::remove_dir_all(&place).unwrap();
