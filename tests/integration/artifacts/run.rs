@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aiperf::artifacts::server_metrics::ServerMetricsFiles;
 use aiperf::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel, rebuild};
-use aiperf::console::{self, Style};
+use aiperf::console;
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
 use aiperf::metrics::metric::{MeasuredRecord, Settings};
