@@ -113,9 +113,16 @@ fn limits(report: &RunReport) -> Vec<String> {
     [Some(by), largest_part(report)].into_iter().flatten().collect()
 }
 
-/// States which part of the mean latency is the largest, if the server reports its times.
+/// States which part of the mean latency is the largest, or why it is not known.
 fn largest_part(report: &RunReport) -> Option<String> {
-    let Some(TimeBreakdown::Found(division)) = &report.outcome.time_breakdown else { return None };
+    let division = match report.outcome.time_breakdown.as_ref()? {
+        TimeBreakdown::Found(division) => division,
+        TimeBreakdown::None { reason, .. } => {
+            return Some(format!(
+                "Which part of the latency is the largest is not known: {reason}."
+            ));
+        }
+    };
     let latency = division.of(tag::REQUEST_LATENCY)?;
     let part = latency.parts.iter().max_by(|a, b| a.mean_ms.total_cmp(&b.mean_ms))?;
     Some(format!(

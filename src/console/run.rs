@@ -74,7 +74,7 @@ fn tables(report: &RunReport, tables: ClientTables, style: Style) -> String {
     if tables == ClientTables::All {
         text.push_str(&steady::render(report, style));
     }
-    text.push_str(&time_breakdown::render(report, style));
+    text.push_str(&time_breakdown::render(report, tables, style));
     text.push_str(&workers::render(report, style));
     text.push_str(&speculation::render(report, style));
     text.push_str(&gpu::render(report, style));

@@ -4,20 +4,26 @@ use std::fmt::Write as _;
 
 use super::format::{count, number};
 use super::layout::{Cell, Column, Table};
+use super::panel;
 use super::style::Style;
 use super::table::label;
 use crate::metrics::Registry;
 use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::run::RunReport;
+use crate::run::{ClientTables, RunReport};
 use crate::server_metrics::time_breakdown::hidden;
 
-/// Renders the parts of each latency, or one line that states why they are not known; nothing if
-/// no one asked for them.
-pub(super) fn render(report: &RunReport, style: Style) -> String {
+/// Renders the parts of each latency, or a line that states why they are not known; nothing if
+/// no one asked for them. That the server reports no times at all is stated only if all `tables` are
+/// shown, since most servers do not.
+pub(super) fn render(report: &RunReport, tables: ClientTables, style: Style) -> String {
     let division = match &report.outcome.time_breakdown {
         None => return String::new(),
+        Some(TimeBreakdown::None { is_unreported: true, .. }) if tables != ClientTables::All => {
+            return String::new();
+        }
         Some(TimeBreakdown::None { reason, .. }) => {
-            return format!("No time breakdown: {reason}\n\n");
+            let line = format!("No time breakdown: {reason}");
+            return panel::wrapped(&line, style.width.into()).join("\n") + "\n\n";
         }
         Some(TimeBreakdown::Found(division)) => division,
     };

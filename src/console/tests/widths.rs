@@ -97,7 +97,7 @@ fn the_other_tables_of_a_run_at_four_widths() {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         [
             steady::render(&report, style),
-            time_breakdown::render(&report, style),
+            time_breakdown::render(&report, ClientTables::All, style),
             gates::render(&report.gates(), style),
             server_metrics::render(metrics, style),
         ]
