@@ -267,13 +267,14 @@ impl Service {
     async fn events(self: Arc<Self>, parts: Parts) {
         let mut stopped = self.stopped.clone();
         loop {
+            // Before the metrics, so that the last ones are final.
+            let is_over = self.status.files().is_some();
             let run = self.status.run();
             let progress = event("progress", &self.progress(run.as_ref()));
             let metrics = event("metrics", &self.metrics(run.as_ref()));
             if !parts.send(progress + &metrics).await {
                 return;
             }
-            let is_over = self.status.files().is_some();
             if is_over || *stopped.borrow() {
                 break;
             }

@@ -65,9 +65,14 @@ fn row(worker: &Worker, groups: &[GroupResult]) -> [String; 8] {
     ]
 }
 
-/// States in which mean latency a worker differs from the others.
+/// States how a worker differs from the others, and in which mean latency unless in both.
 fn differs(worker: &Worker) -> String {
-    let named = [(tag::TIME_TO_FIRST_TOKEN, "TTFT"), (tag::REQUEST_LATENCY, "latency")];
-    let of = |(metric, name)| Some(format!("{name} {}", worker.latency(metric)?.finding?.as_str()));
-    named.into_iter().filter_map(of).collect::<Vec<_>>().join(", ")
+    let of = |metric| Some(worker.latency(metric)?.finding?.as_str());
+    match [tag::TIME_TO_FIRST_TOKEN, tag::REQUEST_LATENCY].map(of) {
+        [Some(first), Some(whole)] if first == whole => first.to_owned(),
+        [Some(first), Some(whole)] => format!("TTFT {first}, latency {whole}"),
+        [Some(first), None] => format!("TTFT {first}"),
+        [None, Some(whole)] => format!("latency {whole}"),
+        [None, None] => String::new(),
+    }
 }
