@@ -165,7 +165,7 @@ fn run_demo(demo: &Demo, out: &mut impl Write) -> anyhow::Result<Outcome> {
         let directory = redact::printable(&directory.display().to_string());
         writeln!(
             out,
-            "\nMeasure your server:  aiperf profile -m MODEL -u URL --streaming --concurrency 8\n\
+            "\nMeasure your server:  aiperf URL --concurrency 8\n\
              See it as a page:     aiperf report {directory} --html\n\
              Fail in CI:           --gate 'time_to_first_token:p99<=250ms' on the command line"
         )?;
