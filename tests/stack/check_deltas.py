@@ -17,6 +17,8 @@ FAULTS = ["--fault", "every=9:status=500"]
 FLAGS = [*MOCK, *CHAT, "--concurrency", "4", "--request-count", "120",
          "--warmup-request-count", "10", "--otel-temporality", "delta",
          "--trace-sample", "20%,slowest:3,errors"]  # fmt: skip
+# What distinguishes the series of an instrument beside the phase and the error.
+LABELS = ("gen_ai.token.type", "aiperf.stage")
 DELTA, CUMULATIVE = 1, 2
 
 
@@ -95,8 +97,8 @@ def _check_totals(report, run, path):
     found = defaultdict(lambda: [0, 0.0, 0])
     for (name, _), (is_counter, temporality, attributes, point) in last.items():
         assert temporality == CUMULATIVE, name
-        key = (name, attributes["aiperf.benchmark_phase"], attributes.get("error.type", ""),
-               attributes.get("gen_ai.token.type"))  # fmt: skip
+        label = next(((label.replace(".", "_"), attributes[label]) for label in LABELS if label in attributes), None)
+        key = (name, attributes["aiperf.benchmark_phase"], attributes.get("error.type", ""), label)
         if is_counter:
             found[key][1] += float(point.get("asDouble", point.get("asInt", 0)))
             continue
