@@ -1,14 +1,13 @@
 //! `aiperf explain DIR`: what limits a run, by its verdicts, its slowest requests and what the server
 //! reported while they ran.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::path::Path;
 
 use anyhow::bail;
 
 use crate::artifacts::rebuild::{self, Group, Wanted};
 use crate::console::{self, Slow, Style};
+use crate::metrics::metric::Observation;
 use crate::metrics::tag;
 use crate::schedule::PhaseKind;
 
@@ -25,27 +24,17 @@ pub(super) fn explained(directory: &Path, style: Style) -> anyhow::Result<String
         let first = first.map(|run| format!(", such as {}", run.display())).unwrap_or_default();
         bail!("{} has several runs; name the directory of one of them{first}", directory.display());
     }
-    // The slowest so far, of which the fastest is on top.
-    let mut slowest: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-    let mut kept: Vec<(usize, Slow)> = Vec::new();
-    let mut count = 0_usize;
-    let mut observe = |observation: &crate::metrics::metric::Observation| {
-        count += 1;
-        let Some(latency) = observation.values.scalar(tag::REQUEST_LATENCY) else { return };
-        if observation.phase != PhaseKind::Profiling {
-            return;
-        }
-        slowest.push(Reverse((latency as u64, count)));
-        kept.push((count, Slow::of(observation)));
-        if slowest.len() > SLOWEST
-            && let Some(Reverse((_, fastest))) = slowest.pop()
-        {
-            kept.retain(|(at, _)| *at != fastest);
+    let mut slowest: Vec<Slow> = Vec::new();
+    let mut observe = |observation: &Observation| {
+        let has_latency = observation.values.scalar(tag::REQUEST_LATENCY).is_some();
+        if observation.phase == PhaseKind::Profiling && has_latency {
+            slowest.push(Slow::of(observation));
+            // Of equal ones, the first in the file remains.
+            slowest.sort_by(|a, b| b.latency_ns().total_cmp(&a.latency_ns()));
+            slowest.truncate(SLOWEST);
         }
     };
     let wanted = Wanted { gates: &[], needs_server_metrics: true, observe: Some(&mut observe) };
     let rebuilt = rebuild::rebuild_with(directory, wanted)?;
-    let mut slow: Vec<Slow> = kept.into_iter().map(|(_, slow)| slow).collect();
-    slow.sort_by(|a, b| b.latency_ns().total_cmp(&a.latency_ns()));
-    Ok(console::explained(&rebuilt.report, &slow, style))
+    Ok(console::explained(&rebuilt.report, &slowest, style))
 }
