@@ -41,6 +41,7 @@ pub(crate) use self::file::{
 };
 pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};
+pub(crate) use self::lengths::LengthPreset;
 pub use self::lengths::{RandomRange, RangeStyle, SequenceDistribution};
 pub(crate) use self::media::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape, Inline, MAX_FILE_BYTES,

@@ -23,8 +23,8 @@ use super::server_metrics::ServerMetricsArgs;
 use super::sweep::SweepArgs;
 use super::synthesis::SynthesisArgs;
 use super::value::{
-    choice, count, duration, listening_address, millis, non_empty, number, positive, seconds,
-    seconds_above_zero, share, stats_interval,
+    choice, count, duration, input_length, listening_address, millis, non_empty, number,
+    output_length, positive, seconds, seconds_above_zero, share, stats_interval,
 };
 use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
@@ -445,9 +445,10 @@ pub(super) struct ConversationArgs {
 #[derive(Args)]
 #[command(groups = [ArgGroup::new("text").multiple(true), ArgGroup::new("output_lengths").multiple(true)])]
 pub(super) struct PromptArgs {
-    /// Mean number of input tokens per prompt [default: 550]
+    /// Mean number of input tokens per prompt, or that of a use case: chat (512), rag (4096),
+    /// summarize (1024), code (512) [default: 550]
     #[arg(long, visible_aliases = ["prompt-input-tokens-mean", "synthetic-input-tokens-mean"],
-          value_name = "TOKENS", value_parser = number,
+          value_name = "TOKENS", value_parser = input_length,
           help_heading = "Input Sequence Length (ISL)", group = "text")]
     pub(super) isl: Option<f64>,
     /// Standard deviation of the number of input tokens per prompt [default: 0]
@@ -481,9 +482,10 @@ pub(super) struct PromptArgs {
           "synthetic-input-tokens-block-size"], value_name = "TOKENS", value_parser = positive,
           requires = "recorded", help_heading = "Input Sequence Length (ISL)")]
     pub(super) isl_block_size: Option<u64>,
-    /// Mean number of output tokens to request [default: the server decides]
+    /// Mean number of output tokens to request, or that of a use case: chat (256), rag (512),
+    /// summarize (256), code (512) [default: the server decides]
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],
-          value_name = "TOKENS", value_parser = number,
+          value_name = "TOKENS", value_parser = output_length,
           help_heading = "Output Sequence Length (OSL)", group = "output_lengths")]
     pub(super) osl: Option<f64>,
     /// Standard deviation of the number of output tokens to request [default: 0]

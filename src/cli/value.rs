@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use jiff::SignedDuration;
 use serde_json::Value;
 
+use crate::dataset::LengthPreset;
 use crate::schedule::{MAX_CONCURRENCY, check_rate};
 use crate::setting::Named;
 
@@ -70,6 +71,27 @@ pub(super) fn positive(text: &str) -> Result<u64, String> {
         0 => Err("must be at least 1".to_owned()),
         number => Ok(number),
     }
+}
+
+/// Parses a number of input tokens, or the name of a use case.
+pub(super) fn input_length(text: &str) -> Result<f64, String> {
+    length(text, |preset| preset.input_tokens)
+}
+
+/// Parses a number of output tokens, or the name of a use case.
+pub(super) fn output_length(text: &str) -> Result<f64, String> {
+    length(text, |preset| preset.output_tokens)
+}
+
+fn length(text: &str, of: fn(LengthPreset) -> u64) -> Result<f64, String> {
+    if let Some(preset) = LengthPreset::named(text.trim()) {
+        return Ok(of(preset) as f64);
+    }
+    if text.trim().starts_with(|first: char| first.is_ascii_alphabetic()) {
+        let names = LengthPreset::ALL.map(|preset| preset.name).join(", ");
+        return Err(format!("expected a number of tokens or a use case: {names}"));
+    }
+    number(text)
 }
 
 /// Parses a finite number of at least 0.
@@ -335,6 +357,15 @@ mod tests {
         assert!(rate_or_inf("nan").is_err() && rate_or_inf("-inf").is_err());
         assert!(concurrency("16777216").is_ok() && concurrency("16777217").is_err());
         assert!(shape("1e-320").is_err() && non_empty("").is_err());
+    }
+
+    #[test]
+    fn lengths_are_numbers_or_use_cases() {
+        assert_eq!((input_length("rag"), output_length(" rag ")), (Ok(4096.0), Ok(512.0)));
+        assert_eq!((input_length("1_024"), output_length("0.5")), (Ok(1024.0), Ok(0.5)));
+        let error = input_length("poetry").unwrap_err();
+        assert!(error.ends_with("a use case: chat, rag, summarize, code"), "{error}");
+        assert!(output_length("-1").is_err() && input_length("10,20").is_err());
     }
 
     #[test]

@@ -362,6 +362,29 @@ fn read_number(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The lengths of a use case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LengthPreset {
+    pub(crate) name: &'static str,
+    pub(crate) input_tokens: u64,
+    pub(crate) output_tokens: u64,
+}
+
+impl LengthPreset {
+    /// The use cases and lengths that GuideLLM, the benchmark of the vLLM project, recommends.
+    pub(crate) const ALL: [Self; 4] = [
+        Self { name: "chat", input_tokens: 512, output_tokens: 256 },
+        Self { name: "rag", input_tokens: 4096, output_tokens: 512 },
+        Self { name: "summarize", input_tokens: 1024, output_tokens: 256 },
+        Self { name: "code", input_tokens: 512, output_tokens: 512 },
+    ];
+
+    /// Returns the preset called `name`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|preset| preset.name == name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
