@@ -21,6 +21,7 @@ mod reports;
 mod requested_tokens;
 pub mod sse;
 pub(crate) mod text;
+mod tool_calls;
 mod traits;
 pub(crate) mod usage;
 
@@ -46,6 +47,7 @@ pub(crate) use fit::check;
 pub use parsed::ParsedResponse;
 pub(crate) use parsed::{ContentPiece, choices};
 pub(crate) use requested_tokens::requested_output_tokens;
+pub use tool_calls::ToolCalls;
 pub use traits::EndpointTraits;
 pub use usage::Usage;
 

@@ -18,7 +18,7 @@ use crate::column::Store;
 use crate::dataset::{Sent, SentCounter};
 use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
-use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::breakdown::{Breakdowns, Grouped};
 use crate::metrics::health::LoadTimes;
 use crate::metrics::{
     Accumulator, AgentTotals, ClientHealth, Health, Measurer, MetricTag, Registry,
@@ -375,7 +375,13 @@ impl Shared {
                 let RequestRecord { model, url, .. } = &measured.record;
                 let worker =
                     measured.response.server.as_ref().and_then(|server| server.worker.as_ref());
-                readers.breakdowns.observe(model, url, worker, observation);
+                readers.breakdowns.observe(Grouped {
+                    model,
+                    url,
+                    worker,
+                    turn: Some(turn.turn),
+                    observation,
+                });
                 readers.health.observe(&measured);
                 let due = measured.record.due.map(|due| self.parts.clock.wall_ns(due));
                 readers.load_times.observe(due, observation);

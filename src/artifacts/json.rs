@@ -57,6 +57,10 @@ pub(super) struct Summary<'a> {
     /// The workers compared with each other, if there are several, and at most 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     workers: Option<&'a Workers>,
+    /// The metrics of each turn of the conversations, if they have several. Turns count from 1; later
+    /// ones are together, such as `17-32`.
+    #[serde(skip_serializing_if = "Groups::is_empty")]
+    by_turn: Groups<'a>,
     steady_state: Steady<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_breakdown: Option<&'a TimeBreakdown>,
@@ -126,6 +130,7 @@ impl<'a> Summary<'a> {
             by_url: groups(&breakdowns.by_url),
             by_worker: groups(&breakdowns.by_worker),
             workers: breakdowns.workers.as_ref(),
+            by_turn: groups(&breakdowns.by_turn),
             steady_state: match &report.steady_state {
                 Err(reason) => Steady::None { found: false, reason: reason.to_string() },
                 Ok(steady) => Steady::Found {
@@ -446,6 +451,11 @@ impl Entry<'_> {
 /// Formats local time without a zone, with microseconds: `2026-11-21T01:54:54.681160`.
 pub(crate) fn local_time(wall_ns: u64) -> String {
     zoned(wall_ns).strftime("%FT%T.%6f").to_string()
+}
+
+/// Formats a wall time as local time, to the minute, such as `2026-11-21 01:54`.
+pub(crate) fn local_minute(wall_ns: u64) -> String {
+    zoned(wall_ns).strftime("%F %R").to_string()
 }
 
 fn zoned(wall_ns: u64) -> Zoned {

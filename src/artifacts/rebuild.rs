@@ -27,7 +27,7 @@ use super::server_metrics::ServerMetricsFiles;
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::dataset::{Sent, SentCounter};
 use crate::judge::Gate;
-use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::breakdown::{Breakdowns, Grouped, Variety};
 use crate::metrics::gpu;
 use crate::metrics::health::{
     ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
@@ -447,7 +447,13 @@ impl Gathered {
             PhaseKind::Profiling => {
                 self.profiling.observe(&line.observation);
                 let Line { model, url, worker, observation, .. } = line;
-                self.breakdowns.observe(model, url, worker.as_ref(), observation);
+                self.breakdowns.observe(Grouped {
+                    model,
+                    url,
+                    worker: worker.as_ref(),
+                    turn: line.turn.as_ref().map(|(_, turn)| *turn),
+                    observation,
+                });
                 let Observation { start_wall_ns, end_wall_ns, .. } = line.observation;
                 self.spans.push(Span { start: start_wall_ns, end: end_wall_ns });
                 self.slips.extend(line.due_wall_ns.map(|due| start_wall_ns.saturating_sub(due)));
@@ -555,10 +561,16 @@ impl Gathered {
     }
 }
 
-/// Returns the breakdowns of `run` by the models and URLs in its description.
+/// Returns the breakdowns of `run` by the models and URLs in its description, and by the turns that
+/// its records have.
 fn breakdowns(registry: &Arc<Registry>, store: &Store, run: &RunDescription) -> Breakdowns {
     let setup = &run.setup;
-    Breakdowns::new(registry, store, setup.requested_models().len(), setup.urls.len())
+    let variety = Variety {
+        models: setup.requested_models().len(),
+        urls: setup.urls.len(),
+        turns: usize::MAX,
+    };
+    Breakdowns::new(registry, store, variety)
 }
 
 /// Returns the maximum number of spans that overlap at any time.

@@ -6,8 +6,8 @@ use super::style::Style;
 use super::table::SummaryTable;
 use super::warning::{Given, Warning};
 use super::{
-    gates, gpu, headline, health, panel, server_metrics, speculation, steady, table,
-    time_breakdown, workers,
+    gates, gpu, headline, health, highlights, panel, server_metrics, speculation, steady, table,
+    time_breakdown, turns, workers,
 };
 use crate::metrics::tag;
 use crate::redact::printable;
@@ -23,6 +23,7 @@ pub fn render_file(report: &RunReport) -> String {
     let mut text = headline::header(report, style) + &tables(report, ClientTables::All, style);
     text.push_str(&headline::table(report, style));
     text.push('\n');
+    text.push_str(&highlights::render(report, style));
     if !report.errors.is_empty() {
         text.push_str(&table::errors(&report.errors, style));
         text.push('\n');
@@ -43,6 +44,7 @@ pub fn render(report: &RunReport, style: Style) -> String {
     text.push_str(&headline::header(report, style));
     text.push_str(&headline::table(report, style));
     text.push('\n');
+    text.push_str(&highlights::render(report, style));
     text.push_str(&headline::steady_note(report, style));
     text.push_str(&health::verdicts(report, style));
     text.push_str(&gates::line(&report.gates(), style));
@@ -73,6 +75,7 @@ fn tables(report: &RunReport, tables: ClientTables, style: Style) -> String {
     }
     if tables == ClientTables::All {
         text.push_str(&steady::render(report, style));
+        text.push_str(&turns::render(report, style));
     }
     text.push_str(&time_breakdown::render(report, tables, style));
     text.push_str(&workers::render(report, style));

@@ -6,7 +6,6 @@ use super::format::number;
 use super::layout::{Column, Table};
 use super::style::Style;
 use crate::metrics::breakdown::{GroupResult, MeanLatency, Worker};
-use crate::metrics::metric::Statistic;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
 use crate::run::RunReport;
@@ -44,10 +43,7 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
 
 fn row(worker: &Worker, groups: &[GroupResult]) -> [String; 8] {
     let group = groups.iter().find(|group| *group.name == worker.name);
-    let value = |tag: MetricTag, statistic: &str| {
-        let result = group?.results.iter().find(|result| result.metric.tag == tag)?;
-        Statistic::named(statistic)?.of(&result.stats)
-    };
+    let value = |tag: MetricTag, statistic: &str| group?.value(tag, statistic);
     let mean = |latency: &MeanLatency| {
         let half = latency.interval_ms.map(|[low, high]| (high - low) / 2.0);
         let half = half.map(|half| format!(" ± {}", number(Some(half)))).unwrap_or_default();

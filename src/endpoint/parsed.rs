@@ -1,6 +1,6 @@
 //! A parsed response of any dialect.
 
-use super::Usage;
+use super::{ToolCalls, Usage};
 use crate::record::{Arrival, RequestError};
 use crate::server_family::ServerTiming;
 
@@ -24,6 +24,8 @@ pub struct ParsedResponse {
     /// The completion tokens that the server had reported with the first content event or before
     /// it; absent if it does not report them during the stream.
     pub first_content_tokens: Option<u64>,
+    /// The numbers of tool calls.
+    pub tool_calls: ToolCalls,
     /// The finish reasons, in the order of the choices; choices without one are left out.
     pub finish_reasons: Vec<String>,
     /// The model that the server reports.

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::envelope::Envelope;
 use super::reports::Reports;
 use super::text::Text;
+use super::tool_calls::Calls;
 use super::{ContentPiece, ParsedResponse, Usage, error, sse};
 use crate::record::{Arrival, RequestError, ResponseBody};
 use crate::server_family::TENSORRT_LLM_EVENT;
@@ -37,6 +38,8 @@ pub(super) struct Answer {
     pub(super) usage: Usage,
     /// The kinds of content in the current event.
     pub(super) found: ContentKinds,
+    /// The tool calls, whose names and arguments are output as well.
+    pub(super) calls: Calls,
     /// What the server reports about its times.
     pub(super) reports: Reports,
     is_done: bool,
@@ -225,6 +228,7 @@ impl Answer {
         let mut response = self.response;
         let usage = self.usage.whole_prompt();
         response.usage = (!usage.is_empty()).then_some(usage);
+        response.tool_calls = self.calls.counted();
         response.server = self.reports.into_timing();
         response.error = self.reported.or(self.invalid).or_else(|| {
             if is_cut {

@@ -1,12 +1,14 @@
-//! Statistics of requests grouped by model, URL or worker.
+//! Statistics of requests grouped by model, URL, worker or turn.
 
+mod turns;
 mod workers;
 
 use std::sync::Arc;
 
 use super::accumulate::Accumulator;
-use super::metric::{MetricResult, Observation};
+use super::metric::{MetricResult, Observation, Statistic};
 use super::registry::Registry;
+use super::tag::MetricTag;
 use crate::column::Store;
 use crate::redact::ShownUrl;
 
@@ -30,10 +32,19 @@ pub(crate) struct Breakdown {
 /// The results of one group.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupResult {
-    /// The model or URL of its requests.
+    /// What its requests have in common, such as their model.
     pub(crate) name: Arc<str>,
     /// The results of its requests, in catalogue order.
     pub(crate) results: Vec<MetricResult>,
+}
+
+impl GroupResult {
+    /// Returns a statistic of a metric, in the metric's display unit.
+    #[must_use]
+    pub(crate) fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
+        let result = self.results.iter().find(|result| result.metric.tag == tag)?;
+        Statistic::named(statistic)?.of(&result.stats).filter(|value| value.is_finite())
+    }
 }
 
 impl Breakdown {
@@ -70,7 +81,7 @@ impl Breakdown {
     }
 }
 
-/// The breakdowns of a run. Those by model and URL exist only if the run has several.
+/// The breakdowns of a run. Those by model, URL and turn exist only if the run has several.
 #[derive(Debug, Default)]
 pub(crate) struct Breakdowns {
     pub(crate) by_model: Option<Breakdown>,
@@ -79,6 +90,29 @@ pub(crate) struct Breakdowns {
     pub(crate) by_worker: Option<Breakdown>,
     /// The requests of each group of `by_worker`.
     workers: Vec<workers::Requests>,
+    /// By the position in the conversation, of the metrics that depend on it.
+    pub(crate) by_turn: Option<Breakdown>,
+}
+
+/// How many of each there may be in a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variety {
+    pub(crate) models: usize,
+    pub(crate) urls: usize,
+    /// The turns of the longest conversation.
+    pub(crate) turns: usize,
+}
+
+/// A request to add to the breakdowns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grouped<'a> {
+    pub(crate) model: &'a Arc<str>,
+    pub(crate) url: &'a ShownUrl,
+    /// The worker that answered, if the server names it.
+    pub(crate) worker: Option<&'a Arc<str>>,
+    /// The number of turns before it in its conversation; absent if that is not known.
+    pub(crate) turn: Option<usize>,
+    pub(crate) observation: &'a Observation,
 }
 
 /// The results of [`Breakdowns`]; empty if there is only one group.
@@ -89,38 +123,44 @@ pub struct BreakdownResults {
     pub(crate) by_worker: Vec<GroupResult>,
     /// The workers compared with each other, if there are several.
     pub(crate) workers: Option<Workers>,
+    /// In the order of the turns; several of many turns are one group, such as `17-32`.
+    pub(crate) by_turn: Vec<GroupResult>,
 }
 
 impl Breakdowns {
-    /// Creates the breakdowns for a run with these numbers of models and URLs, whose values will be
-    /// in `store`.
+    /// Creates the breakdowns for a run with this `variety`, whose values will be in `store`.
     #[must_use]
-    pub(crate) fn new(registry: &Arc<Registry>, store: &Store, models: usize, urls: usize) -> Self {
-        let of = |count| (count > 1).then(|| Breakdown::new(Arc::clone(registry), store.clone()));
-        let by_worker = Some(Breakdown::new(Arc::clone(registry), store.clone()));
-        Self { by_model: of(models), by_url: of(urls), by_worker, workers: Vec::new() }
+    pub(crate) fn new(registry: &Arc<Registry>, store: &Store, variety: Variety) -> Self {
+        let of = |registry: &Arc<Registry>| Breakdown::new(Arc::clone(registry), store.clone());
+        let if_several = |count| (count > 1).then(|| of(registry));
+        Self {
+            by_model: if_several(variety.models),
+            by_url: if_several(variety.urls),
+            by_worker: Some(of(registry)),
+            workers: Vec::new(),
+            by_turn: (variety.turns > 1)
+                .then(|| of(&Arc::new(registry.limited_to(&turns::METRICS)))),
+        }
     }
 
-    /// Adds a request, which `worker` answered if the server names it.
-    pub(crate) fn observe(
-        &mut self,
-        model: &Arc<str>,
-        url: &ShownUrl,
-        worker: Option<&Arc<str>>,
-        observation: &Observation,
-    ) {
+    /// Adds a request.
+    pub(crate) fn observe(&mut self, request: Grouped<'_>) {
+        let observation = request.observation;
         if let Some(by_model) = &mut self.by_model {
-            by_model.observe(model, observation);
+            by_model.observe(request.model, observation);
         }
         if let Some(by_url) = &mut self.by_url {
-            by_url.observe(url.text(), observation);
+            by_url.observe(request.url.text(), observation);
         }
-        if let (Some(by_worker), Some(worker)) = (&mut self.by_worker, worker) {
+        if let (Some(by_worker), Some(worker)) = (&mut self.by_worker, request.worker) {
             let at = by_worker.observe(worker, observation);
             if at == self.workers.len() {
                 self.workers.push(workers::Requests::new(by_worker.store.clone()));
             }
             self.workers[at].add(observation);
+        }
+        if let (Some(by_turn), Some(turn)) = (&mut self.by_turn, request.turn) {
+            by_turn.observe(turns::group(turn), observation);
         }
     }
 
@@ -137,6 +177,7 @@ impl Breakdowns {
         let is_whole = !by_worker.is_empty() && by_worker.len() <= MAX_GROUPS;
         let workers = is_whole.then(|| workers::compare(&self.workers, &by_worker));
         let (by_model, by_url) = (of(&self.by_model), of(&self.by_url));
-        BreakdownResults { by_model, by_url, by_worker, workers }
+        let by_turn = turns::ordered(of(&self.by_turn));
+        BreakdownResults { by_model, by_url, by_worker, workers, by_turn }
     }
 }

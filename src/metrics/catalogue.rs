@@ -17,6 +17,7 @@ mod server_timing;
 mod speculation;
 mod streaming;
 mod tokens;
+mod tools;
 mod usage;
 mod usage_diff;
 
@@ -40,6 +41,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { title: "Audio", about: media::AUDIO, rows: media::AUDIO_ROWS },
     Family { title: "Reasoning", about: reasoning::ABOUT, rows: reasoning::ROWS },
     Family { title: "Usage fields", about: usage::ABOUT, rows: usage::ROWS },
+    Family { title: "Tool calls", about: tools::ABOUT, rows: tools::ROWS },
     Family { title: "Usage discrepancy", about: usage_diff::ABOUT, rows: usage_diff::ROWS },
     Family { title: "OSL mismatch", about: osl_mismatch::ABOUT, rows: osl_mismatch::ROWS },
     Family { title: "Goodput", about: goodput::ABOUT, rows: goodput::ROWS },

@@ -79,6 +79,26 @@ impl Registry {
         Ok(Self { settings, rows, presentation, positions })
     }
 
+    /// Returns a registry of those of its metrics that have one of `tags`. A metric that requires
+    /// others needs them too.
+    #[must_use]
+    pub(crate) fn limited_to(&self, tags: &[MetricTag]) -> Self {
+        let mut limited = Self {
+            settings: self.settings.clone(),
+            rows: Vec::new(),
+            presentation: Vec::new(),
+            positions: TagMap::default(),
+        };
+        for metric in self.rows.iter().filter(|metric| tags.contains(&metric.tag)) {
+            limited.positions.insert(metric.tag, limited.rows.len());
+            limited.rows.push(metric);
+        }
+        let shown = self.presentation.iter().map(|at| self.rows[*at].tag);
+        limited.presentation =
+            shown.filter_map(|tag| limited.positions.get(tag).copied()).collect();
+        limited
+    }
+
     /// Returns the whole catalogue, in display order.
     #[must_use]
     pub fn catalogue() -> &'static [&'static Metric] {

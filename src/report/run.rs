@@ -7,6 +7,7 @@ mod notices;
 mod shown;
 mod speculation;
 mod stages;
+mod turns;
 mod workers;
 
 use std::collections::BTreeSet;
@@ -83,6 +84,7 @@ impl<'a> Run<'a> {
                 self.stages(),
             )
             .with(self.stage_tables()),
+            Section::new("Turns", "", vec![]).with(self.turns().into_iter().collect()),
             Section::new("Workers", "", vec![]).with(self.workers().into_iter().collect()),
             Section::new("Server", "What the server reports about itself.", self.server())
                 .with(self.time_breakdown().into_iter().chain(self.speculation()).collect()),

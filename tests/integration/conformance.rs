@@ -35,7 +35,7 @@ const NEWEST: [&str; 3] =
     ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 14] = [
+const UNSEEN: [(&str, &str); 20] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
     ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),
@@ -45,6 +45,12 @@ const UNSEEN: [(&str, &str); 14] = [
     ("aiperf.percentiles.usage_prompt_cache_read_host_tokens", PLACES),
     ("aiperf.usage_prompt_cache_read_storage_tokens", PLACES),
     ("aiperf.percentiles.usage_prompt_cache_read_storage_tokens", PLACES),
+    ("aiperf.tool_call_count", TOOLS),
+    ("aiperf.percentiles.tool_call_count", TOOLS),
+    ("aiperf.invalid_tool_call_count", TOOLS),
+    ("aiperf.total_tool_calls", TOOLS),
+    ("aiperf.total_invalid_tool_calls", TOOLS),
+    ("aiperf.percentiles.invalid_tool_call_count", TOOLS),
     ("aiperf.server_cache_hit_rate", ROUTER),
     ("aiperf.percentiles.server_cache_hit_rate", ROUTER),
     ("gen_ai.server.request.duration", TRANSLATED),
@@ -67,6 +73,8 @@ const UNSEEN_SPANS: [(&str, &str); 8] = [
 const SERVERS: &str = "checked where servers do not answer";
 
 const WITH_NEWEST: &str = "only with the newest conventions";
+
+const TOOLS: &str = "only where responses call tools";
 
 const PLACES: &str = "only from SGLang with a hierarchical cache";
 

@@ -38,10 +38,12 @@ mod explain;
 mod gates;
 mod gen_ai_conventions;
 mod gpu_telemetry;
+mod highlights;
 mod histogram_estimate;
 mod hostile;
 mod hub_datasets;
 mod layout;
+mod listing;
 #[cfg(target_os = "linux")]
 mod live_view;
 mod load;

@@ -22,7 +22,7 @@ use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::judge::{self, EarlyEnd, Gate, Judged, Reading};
-use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::breakdown::{Breakdowns, Variety};
 use crate::metrics::gpu;
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::MetricResult;
@@ -279,10 +279,14 @@ impl Run {
         counts.of_choices(self.description.setup.choices())
     }
 
-    /// Results by model and by URL.
+    /// Results by model, by URL and by turn.
     fn breakdowns(&self, store: &Store) -> Breakdowns {
-        let (models, urls) = (self.config.dataset.requested_models(), &self.config.server.urls);
-        Breakdowns::new(&self.registry, store, models.len(), urls.len())
+        let variety = Variety {
+            models: self.config.dataset.requested_models().len(),
+            urls: self.config.server.urls.len(),
+            turns: self.dataset.conversations.iter().map(|it| it.turns.len()).max().unwrap_or(0),
+        };
+        Breakdowns::new(&self.registry, store, variety)
     }
 
     /// Finds the steady state of the measurement.

@@ -474,6 +474,9 @@ fn tool_calls_and_refusals_are_tokens_and_the_first_output() {
     // look, up, {, one, }, I, cannot.
     assert_eq!(value(tag::OUTPUT_TOKEN_COUNT), Some(7.0));
     assert_eq!(value(tag::OUTPUT_SEQUENCE_LENGTH), Some(10.0));
+    // `{ one }` is not JSON.
+    assert_eq!(value(tag::TOOL_CALL_COUNT), Some(1.0));
+    assert_eq!(value(tag::INVALID_TOOL_CALL_COUNT), Some(1.0));
 }
 
 fn medium(kind: MediaKinds, seconds: Option<f64>) -> Media {

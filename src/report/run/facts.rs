@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Run;
+use crate::console::highlights;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -68,6 +69,7 @@ impl Run<'_> {
             "Program",
             format!("{} {}{}", program.name, program.version, commit.unwrap_or_default()),
         ));
+        facts.extend(highlights(self.report).into_iter().map(|one| (one.title, one.text)));
         facts.push(("Start", crate::artifacts::local_time(outcome.start_wall_ns)));
         let seconds = outcome.end_wall_ns.saturating_sub(outcome.start_wall_ns) as f64 / 1e9;
         facts.push(("Duration", format!("{} s", rounded(seconds))));

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::endpoint::envelope::enveloped;
-use crate::endpoint::reader::{Answer, ContentKinds, Reader, null_is_empty};
+use crate::endpoint::reader::{Answer, Reader, null_is_empty};
 use crate::endpoint::text::{Number, Text};
 
 enveloped! {
@@ -55,6 +55,10 @@ struct Message<'a> {
 
 #[derive(Deserialize)]
 struct ToolCall<'a> {
+    #[serde(default)]
+    index: Number,
+    #[serde(borrow, default)]
+    id: Text<'a>,
     #[serde(borrow, default)]
     function: Option<Function<'a>>,
 }
@@ -91,7 +95,7 @@ impl Reader for Choices {
             if let Some(meta_info) = choice.meta_info {
                 answer.reports.member("meta_info", meta_info);
             }
-            self.choice(choice, &mut answer.found);
+            self.choice(choice, answer);
         }
         Ok(())
     }
@@ -114,8 +118,10 @@ impl Reader for Choices {
 }
 
 impl Choices {
-    fn choice(&mut self, choice: &Choice<'_>, found: &mut ContentKinds) {
-        let index = choice.index.whole().map_or(0, |index| index as usize).min(CHOICE_LIMIT - 1);
+    fn choice(&mut self, choice: &Choice<'_>, answer: &mut Answer) {
+        let place = choice.index.whole().unwrap_or(0);
+        let Answer { found, calls, .. } = answer;
+        let index = (place as usize).min(CHOICE_LIMIT - 1);
         if self.0.len() <= index {
             self.0.resize_with(index + 1, ChoiceText::default);
         }
@@ -128,10 +134,18 @@ impl Choices {
         for message in [&choice.delta, &choice.message].into_iter().flatten() {
             output(&message.content);
             output(&message.refusal);
-            let calls = message.tool_calls.iter().filter_map(|call| call.function.as_ref());
-            for call in calls.chain(&message.function_call) {
-                output(&call.name);
-                output(&call.arguments);
+            for (at, call) in (0..).zip(&message.tool_calls) {
+                if let Some(Function { name, arguments }) = &call.function {
+                    let at = call.index.whole().unwrap_or(at);
+                    calls.part((place, at), &call.id.0, &arguments.0);
+                    output(name);
+                    output(arguments);
+                }
+            }
+            if let Some(Function { name, arguments }) = &message.function_call {
+                calls.part((place, u64::MAX), "", &arguments.0);
+                output(name);
+                output(arguments);
             }
             // Some servers send the same text under both names.
             let reasoning = message.reasoning_content.non_empty();

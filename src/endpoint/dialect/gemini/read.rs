@@ -124,6 +124,7 @@ impl Part<'_> {
             answer.output(&self.text.0);
         }
         if let Some(call) = &self.function_call {
+            answer.calls.whole(call.args.map_or("{}", RawValue::get));
             answer.output(&call.name.0);
             answer.output(call.args.map_or("", RawValue::get));
         }

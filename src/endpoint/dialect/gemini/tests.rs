@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::dataset::{Inline, Media, MediaContent, MediaKinds};
 use crate::endpoint::fixture::{body, config, conversation, endpoint, piece, stream, whole};
-use crate::endpoint::{EndpointType, ParsedResponse};
+use crate::endpoint::{EndpointType, ParsedResponse, ToolCalls};
 use crate::record::ErrorKind;
 
 const GEMINI: EndpointType = EndpointType::GEMINI;
@@ -89,6 +89,7 @@ fn thoughts_are_reasoning_and_calls_are_output() {
     assert_eq!(parsed.error, None);
     assert_eq!(parsed.content, [piece(2, false), piece(3, true), piece(5, true), piece(6, true)]);
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("hm", "Helloadd{\"a\":1}"));
+    assert_eq!(parsed.tool_calls, ToolCalls { count: 1, invalid: 0 });
     assert_eq!(parsed.finish_reasons, ["STOP"]);
     assert_eq!(parsed.model.as_deref(), Some("m-001"));
     let usage = parsed.usage.unwrap();

@@ -51,6 +51,8 @@ struct Start<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
     #[serde(borrow)]
     text: Text<'a>,
     #[serde(borrow)]
@@ -93,6 +95,7 @@ impl Reader for Events {
             block.read(answer);
             // Only for a whole message: in a stream, the input follows in deltas.
             if let Some(input) = block.input {
+                answer.calls.more(input.get());
                 answer.output(input.get());
             }
         }
@@ -101,6 +104,7 @@ impl Reader for Events {
         }
         if let Some(delta) = &event.delta {
             answer.output(&delta.text.0);
+            answer.calls.more(&delta.partial_json.0);
             answer.output(&delta.partial_json.0);
             answer.reasoning(&delta.thinking.0);
             answer.finish_reason(&delta.stop_reason);
@@ -120,11 +124,15 @@ impl Reader for Events {
     /// so that a prompt has all its tokens, as in the other dialects.
     fn end(&mut self, answer: &mut Answer) {
         answer.usage.leaves_out_cache = true;
+        answer.calls.may_be_empty = true;
     }
 }
 
 impl Block<'_> {
     fn read(&self, answer: &mut Answer) {
+        if self.kind.0 == "tool_use" {
+            answer.calls.whole("");
+        }
         answer.output(&self.text.0);
         answer.output(&self.name.0);
         answer.reasoning(&self.thinking.0);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::dataset::{Inline, Media, MediaContent, MediaKinds};
 use crate::endpoint::fixture::{body, config, conversation, endpoint, piece, stream, whole};
-use crate::endpoint::{EndpointType, ParsedResponse};
+use crate::endpoint::{EndpointType, ParsedResponse, ToolCalls};
 
 const MESSAGES: EndpointType = EndpointType::MESSAGES;
 
@@ -118,6 +118,15 @@ fn the_use_of_a_tool_is_content() {
     ]);
     assert_eq!(parsed.content, [piece(2, true), piece(4, true)]);
     assert_eq!(parsed.output_text, "add{\"a\":1}");
+    assert_eq!(parsed.tool_calls, ToolCalls { count: 1, invalid: 0 });
+}
+
+#[test]
+fn a_tool_may_be_used_without_input() {
+    let tool = || block(&json!({"type": "tool_use", "id": "t", "name": "now", "input": {}}));
+    let cut = delta("input_json_delta", "partial_json", "{\"a\":");
+    let parsed = read(&[start(), tool(), tool(), cut, end("tool_use"), stop()]);
+    assert_eq!(parsed.tool_calls, ToolCalls { count: 2, invalid: 1 });
 }
 
 #[test]
@@ -131,6 +140,7 @@ fn a_whole_message() {
     assert_eq!((parsed.error, parsed.content), (None, vec![piece(9, true)]));
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("hm", "aadd{\"a\":1}"));
     assert_eq!(parsed.finish_reasons, ["tool_use"]);
+    assert_eq!(parsed.tool_calls, ToolCalls { count: 1, invalid: 0 });
     assert_eq!(parsed.usage.unwrap().completion_tokens, Some(2));
 }
 

@@ -156,6 +156,11 @@ impl Reader for Events {
                     answer.output(&serde_json::from_str::<Item<'_>>(item.get())?.name.0);
                 }
             }
+            "response.output_item.done" => {
+                if let Some(item) = event.item {
+                    serde_json::from_str::<Item<'_>>(item.get())?.count_call(answer);
+                }
+            }
             "error" => match event.error {
                 Some(error) => answer.report_json(error.get().as_bytes()),
                 None => answer.report_json(json),
@@ -244,6 +249,7 @@ impl Response<'_> {
         }
         for item in &self.output {
             item.read(answer);
+            item.count_call(answer);
         }
         if !answer.has_content() {
             answer.output(&self.output_text.0);
@@ -252,6 +258,13 @@ impl Response<'_> {
 }
 
 impl Item<'_> {
+    /// Counts the item if it is a call of a function, complete with its arguments.
+    fn count_call(&self, answer: &mut Answer) {
+        if self.kind.0 == "function_call" {
+            answer.calls.whole(&self.arguments.0);
+        }
+    }
+
     fn read(&self, answer: &mut Answer) {
         if self.kind.0 == "reasoning" {
             if self.content.iter().all(|part| part.text.0.is_empty()) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::dataset::{Inline, Media, MediaContent, MediaKinds};
 use crate::endpoint::fixture::{body, config, conversation, endpoint, piece, stream, whole};
-use crate::endpoint::{EndpointType, ParsedResponse};
+use crate::endpoint::{EndpointType, ParsedResponse, ToolCalls};
 use crate::record::ErrorKind;
 
 const RESPONSES: EndpointType = EndpointType::RESPONSES;
@@ -103,15 +103,18 @@ fn deltas_are_content_and_what_repeats_them_is_none() {
 #[test]
 fn calls_refusals_and_summaries_are_content() {
     let item = json!({"type": "function_call", "name": "add", "arguments": ""});
+    let done = json!({"type": "function_call", "name": "add", "arguments": "{\"a\":1}"});
     let parsed = read(&[
         delta("reasoning_summary_text", "sum"),
         json!({"type": "response.output_item.added", "item": item}),
         delta("function_call_arguments", "{\"a\":1}"),
+        json!({"type": "response.output_item.done", "item": done}),
         delta("refusal", "no"),
         completed(&json!([])),
     ]);
-    assert_eq!(parsed.content, [piece(1, false), piece(2, true), piece(3, true), piece(4, true)]);
+    assert_eq!(parsed.content, [piece(1, false), piece(2, true), piece(3, true), piece(5, true)]);
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("sum", "add{\"a\":1}no"));
+    assert_eq!(parsed.tool_calls, ToolCalls { count: 1, invalid: 0 });
 }
 
 #[test]
@@ -140,6 +143,7 @@ fn a_whole_response() {
     ));
     assert_eq!((parsed.error, parsed.content), (None, vec![piece(9, true)]));
     assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("s", "abf{}"));
+    assert_eq!(parsed.tool_calls, ToolCalls { count: 1, invalid: 0 });
     assert_eq!(parsed.finish_reasons, ["max_output_tokens"]);
 }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::Choices;
 use crate::endpoint::fixture::{piece, stream, whole};
-use crate::endpoint::{ParsedResponse, reader};
+use crate::endpoint::{ParsedResponse, ToolCalls, reader};
 use crate::record::{ErrorKind, ResponseBody};
 
 fn parse(body: &ResponseBody) -> ParsedResponse {
@@ -88,6 +88,8 @@ fn tool_calls_and_refusals_are_output() {
     ]));
     assert_eq!(parsed.output_text, r#"add{"a":1}fno"#);
     assert_eq!(parsed.content.len(), 4);
+    // The arguments of `f` are missing.
+    assert_eq!(parsed.tool_calls, ToolCalls { count: 2, invalid: 1 });
 }
 
 #[test]

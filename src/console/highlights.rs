@@ -1,0 +1,89 @@
+//! What is worth a line beside the statistics of a run: the use of the prefix cache, how turns differ,
+//! tool calls, and whether the server counted the same.
+
+use super::format::{count, four_digits};
+use super::panel;
+use super::style::Style;
+use crate::metrics::breakdown::GroupResult;
+use crate::metrics::tag;
+use crate::run::RunReport;
+use crate::server_family::Quantity;
+use crate::server_metrics::conservation::Comparison;
+
+/// Number of groups of turns that are told.
+const MAX_TURNS: usize = 6;
+
+/// A fact in a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Highlight {
+    pub(crate) title: &'static str,
+    pub(crate) text: String,
+}
+
+/// Returns what is worth a line of a run, as far as it is known.
+#[must_use]
+pub(crate) fn highlights(report: &RunReport) -> Vec<Highlight> {
+    let lines = [
+        ("Cached prompt tokens", cached(report)),
+        ("TTFT p50 by turn", by_turn(&report.breakdowns.by_turn)),
+        ("Tool calls", tool_calls(report)),
+        ("Server and client agree", agreement(report.conservation())),
+    ];
+    let known =
+        lines.into_iter().filter_map(|(title, text)| Some(Highlight { title, text: text? }));
+    known.collect()
+}
+
+/// Returns the share of prompt tokens that the server read from its cache.
+fn cached(report: &RunReport) -> Option<String> {
+    let share = report.average(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT)?;
+    let all = report.average(tag::TOTAL_USAGE_PROMPT_TOKENS)?;
+    Some(format!("{share:.1}% of {}", count(all as u64)))
+}
+
+/// Returns the number of tool calls, and of those that cannot be used.
+fn tool_calls(report: &RunReport) -> Option<String> {
+    let result = report.results.iter().find(|it| it.metric.tag == tag::TOOL_CALL_COUNT)?;
+    let responses = count(result.stats.distribution?.count);
+    let calls = count(report.average(tag::TOTAL_TOOL_CALLS)? as u64);
+    let what = match report.average(tag::TOTAL_INVALID_TOOL_CALLS)? as u64 {
+        0 => "all with valid JSON".to_owned(),
+        invalid => format!("{} with arguments that are not valid JSON", count(invalid)),
+    };
+    Some(format!("{calls} in {responses} responses, {what}"))
+}
+
+/// Returns the median time to first token of the first groups of turns.
+fn by_turn(groups: &[GroupResult]) -> Option<String> {
+    let p50 = |group: &GroupResult| {
+        let p50 = group.value(tag::TIME_TO_FIRST_TOKEN, "p50")?;
+        Some(format!("{}: {}", group.name, four_digits(p50)))
+    };
+    let told: Vec<String> = groups.iter().filter_map(p50).take(MAX_TURNS).collect();
+    let more = if groups.len() > MAX_TURNS { ", …" } else { "" };
+    (told.len() > 1).then(|| format!("{}{more} ms", told.join(", ")))
+}
+
+/// Returns what server and client counted alike; `None` if they differ anywhere or nothing is known.
+fn agreement(compared: &[Comparison]) -> Option<String> {
+    if !compared.iter().all(|one| one.agrees) {
+        return None;
+    }
+    let of = |quantity: Quantity, noun: &str| {
+        let one = compared.iter().find(|one| one.quantity == quantity)?;
+        Some(format!("{} {noun}", count(one.client as u64)))
+    };
+    let counts = [
+        of(Quantity::Requests, "requests"),
+        of(Quantity::PromptTokens, "prompt tokens"),
+        of(Quantity::CompletionTokens, "completion tokens"),
+    ];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    (!counts.is_empty()).then(|| format!("on {}", counts.join(", ")))
+}
+
+/// Renders each in a line.
+pub(super) fn render(report: &RunReport, style: Style) -> String {
+    let line = |Highlight { title, text }| panel::wrapped_line(&format!("{title}: {text}"), style);
+    highlights(report).into_iter().map(line).collect()
+}
