@@ -12,6 +12,7 @@ mod ending;
 mod explain;
 mod gates;
 mod interrupt;
+mod list;
 mod logging;
 mod outcome;
 mod output;
@@ -118,6 +119,8 @@ fn execute(
         Command::Synthesize(asked) => synthesize::synthesize(&asked, out),
         Command::Anonymize(asked) => convert::anonymize(&asked, out),
         Command::Convert(asked) => convert::convert(&asked, out),
+        Command::List(asked) => list::list(&asked, out),
+        Command::ShowRun(asked) => list::show(&asked, out),
         Command::Explain(asked) => explain::explain(&asked, out),
         Command::Validate(asked) => validate::validate(&asked, out),
         Command::Chat(asked) => chat::chat(asked, out),

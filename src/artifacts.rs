@@ -44,6 +44,6 @@ pub use claim::{Claim, Wanted};
 pub use config::{Config, ExportLevel};
 pub use error::{ArtifactError, WriteFailure};
 pub(crate) use inputs::MAX_INPUT_BYTES;
-pub(crate) use json::local_time;
+pub(crate) use json::{local_minute, local_time};
 pub(crate) use parquet::Table;
 pub use set::ArtifactSet;

@@ -20,6 +20,7 @@ mod generated;
 mod given;
 mod gpu;
 mod hub_args;
+mod list;
 mod load;
 mod load_args;
 mod media_args;
@@ -77,6 +78,7 @@ pub use convert::{Anonymize, Convert};
 pub use explain::Explain;
 pub(crate) use explain::flags;
 pub use generated::ManPage;
+pub use list::{List, Show};
 pub use mock::Demo;
 pub use plot::Plot;
 pub use selfcheck::SelfCheck;
@@ -121,6 +123,10 @@ pub enum Command {
     Validate(Validate),
     /// Send messages one by one.
     Chat(Chat),
+    /// List the runs in a directory.
+    List(List),
+    /// Show the results of a run again.
+    ShowRun(Show),
     /// Describe what a name means, or what limits a run.
     Explain(Explain),
     /// List the metric catalogue.
@@ -295,6 +301,10 @@ enum Action {
     Validate(Validate),
     /// Chat with a server, and show how fast each response is
     Chat(chat::ChatArgs),
+    /// List the runs in a directory, with their most important results
+    List(List),
+    /// Show the results of a run again
+    Show(Show),
     /// Describe a metric, a warning or another name of the output, or what limits a run
     Explain(Explain),
     /// List what is built in, by category
@@ -585,6 +595,8 @@ fn parse_one(
             Command::Profile(benchmark) => Command::Chat(flags.into_chat(benchmark.config)),
             other => other,
         },
+        Action::List(asked) => Command::List(asked),
+        Action::Show(asked) => Command::ShowRun(asked),
         Action::Explain(asked) => Command::Explain(asked),
         Action::Plugins(asked) => Command::Show(asked.listing()?),
         Action::Metrics { json } => Command::Metrics { json },

@@ -16,6 +16,7 @@ mod headline;
 mod health;
 mod highlights;
 mod layout;
+pub(crate) mod list;
 pub(crate) mod live;
 mod panel;
 mod run;

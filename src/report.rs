@@ -1,12 +1,13 @@
 //! Pictures of runs: the HTML page, and files of charts.
 //!
-//! `run` and `cells` describe the charts of a run and of several, and `trace` those of a trace; `page` and `plot` draw the descriptions without knowing
-//! a metric.
+//! `run` and `cells` describe the charts of a run and of several, and `trace` those of a trace; `page`
+//! and `plot` draw the descriptions without knowing a metric. `index` lists runs.
 
 mod cells;
 mod chart;
 mod distribution;
 mod document;
+mod index;
 mod page;
 pub mod plot;
 mod requests;
@@ -25,6 +26,7 @@ use parquet::errors::ParquetError;
 
 use crate::artifacts::WriteFailure;
 use crate::artifacts::layout::Layout;
+use crate::artifacts::rebuild::Listed;
 use crate::dataset::TraceAnalysis;
 use crate::multi_run::GroupResults;
 use crate::platform::replace::replace;
@@ -93,6 +95,12 @@ pub(crate) fn write_group(
 /// Writes the page of the trace `name` to `path`.
 pub(crate) fn write_trace(path: &Path, name: &str, analysis: &TraceAnalysis) -> io::Result<()> {
     write_document(path, &trace::document(name, analysis))
+}
+
+/// Writes the page with the title `title` that lists `runs`, whose directories are relative to that of
+/// `path`.
+pub(crate) fn write_index(path: &Path, title: &str, runs: &[Listed]) -> io::Result<()> {
+    replace(path, |out| index::write(&mut io::BufWriter::new(out), title, runs))
 }
 
 fn write_document(path: &Path, document: &Document) -> io::Result<()> {

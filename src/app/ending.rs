@@ -211,7 +211,7 @@ impl GroupEnding {
     }
 
     /// Renders the results.
-    fn rendered(&self) -> String {
+    pub(super) fn rendered(&self) -> String {
         let style = terminal_style();
         match &self.results {
             GroupResults::Trials(trials) => {

@@ -35,7 +35,12 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
     let ending = match (asked.directories.as_slice(), asked.artifact_dir.clone()) {
         ([only], None) => {
             if let Some(group) = Group::find(only)? {
-                Ending::Group(Box::new(many(only, group, asked, &delivery, &mut out)?))
+                let read = |path: &Path| {
+                    let mut run = read(path, asked)?;
+                    run.tell(&delivery.followers, &delivery.interrupt);
+                    Ok(run)
+                };
+                Ending::Group(Box::new(gathered(only, group, read, &mut out)?))
             } else {
                 let needs_server_metrics = asked.page.is_some();
                 let wanted = Wanted { needs_server_metrics, ..wanted(asked) };
@@ -72,12 +77,12 @@ fn one(rebuilt: Rebuilt, asked: &Report) -> anyhow::Result<Ending> {
     Ok(Ending::Run(Box::new(written(rebuilt, asked.overwrite)?)))
 }
 
-/// Recomputes the summaries of each run of the `group` in `directory`, and the statistics over all.
-fn many(
+/// Returns the results of the `group` in `directory`, whose runs `read` reads, with the statistics over
+/// all.
+pub(super) fn gathered(
     directory: &Path,
     group: Group,
-    asked: &Report,
-    delivery: &Delivery,
+    read: impl Fn(&Path) -> Result<RunEnding, Failure>,
     out: &mut Output<'_>,
 ) -> anyhow::Result<GroupEnding> {
     warn(&group.notes)?;
@@ -88,11 +93,8 @@ fn many(
     let mut runs = Runs::default();
     let mut results: Vec<(usize, RunResult)> = Vec::new();
     for GroupRun { number, cell, member, directory: place } in planned {
-        let run = match read(&directory.join(&place), asked) {
-            Ok(mut run) => {
-                run.tell(&delivery.followers, &delivery.interrupt);
-                runs.add(run, member, place, &config)
-            }
+        let run = match read(&directory.join(&place)) {
+            Ok(run) => runs.add(run, member, place, &config),
             Err(failure) => runs.add_failed(failure, member, place, &config),
         };
         out.say(&line_of_run(&config, &run, number, all));

@@ -206,7 +206,7 @@ pub(super) const SWEEP_PLAN: &str = "sweep_plan.json";
 pub(super) const SEARCH_HISTORY: &str = "search_history.json";
 
 /// The page of a run without a prefix, and of several runs.
-const PAGE: &str = "report.html";
+pub(super) const PAGE: &str = "report.html";
 /// The directory of the pictures of runs (`aiperf plot`).
 pub(crate) const PLOTS: &str = "plots";
 

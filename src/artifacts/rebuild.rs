@@ -8,6 +8,7 @@ mod foreign;
 mod group;
 mod line_file;
 mod lines;
+mod listing;
 mod network_latency;
 mod origin;
 mod server_metrics;
@@ -44,6 +45,9 @@ use crate::units::Nanos;
 pub use combine::combine;
 pub(crate) use group::{Group, GroupRun};
 use lines::{RecordReader, Seen};
+#[cfg(test)]
+pub(crate) use listing::State;
+pub(crate) use listing::{Headline, Level, Listed, list};
 use origin::Origin;
 pub(crate) use origin::read_json;
 use server_metrics::Known;

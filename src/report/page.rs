@@ -9,7 +9,7 @@ use ring::digest;
 use super::document::Document;
 use super::theme;
 
-const STYLE: &str = include_str!("../../assets/report/page.css");
+pub(super) const STYLE: &str = include_str!("../../assets/report/page.css");
 /// Apache `ECharts`, whose licence is beside it.
 const CHARTS: &str = include_str!("../../assets/echarts/echarts.common.min.js");
 const SCRIPT: &str = include_str!("../../assets/report/page.js");
@@ -43,7 +43,7 @@ pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> 
 }
 
 /// Returns the source expression of a script or style for the Content-Security-Policy.
-fn hash(text: &str) -> String {
+pub(super) fn hash(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(digest::digest(&digest::SHA256, text.as_bytes())))
 }
 

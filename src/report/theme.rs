@@ -109,6 +109,16 @@ impl Theme {
     }
 }
 
+/// Returns the variables of both themes as a style sheet; the user's preference selects the theme.
+pub(super) fn style_sheet_by_preference() -> String {
+    format!(
+        ":root {{{} color-scheme: light; }}\n@media (prefers-color-scheme: dark) {{ :root {{{} \
+         color-scheme: dark; }} }}\n",
+        LIGHT.variables(),
+        DARK.variables()
+    )
+}
+
 /// Returns the variables of both themes as a style sheet; `data-theme` selects the theme.
 pub(super) fn style_sheet() -> String {
     format!(

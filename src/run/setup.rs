@@ -19,6 +19,8 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "Serialized")]
 pub struct Setup {
+    /// The name of the run (`--run-name`), if it has one.
+    pub run_name: Option<String>,
     /// Names of the models.
     pub models: Vec<String>,
     /// LoRA adapters that requests name instead of the model.
@@ -92,6 +94,13 @@ struct Serialized {
     #[serde(deserialize_with = "Option::deserialize")]
     network_latency: Option<network_latency::Config>,
     multi_run: multi_run::Config,
+    telemetry: Telemetry,
+}
+
+#[derive(Deserialize)]
+struct Telemetry {
+    #[serde(deserialize_with = "Option::deserialize")]
+    run_name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +158,7 @@ impl From<Serialized> for Setup {
             Some(network_latency::Config::Automatic(_)) | None => None,
         };
         Self {
+            run_name: config.telemetry.run_name,
             models: dataset.models,
             lora_modules: dataset.lora_modules,
             urls: server.urls.iter().map(|url| url.trim_end_matches('/').to_owned()).collect(),

@@ -24,6 +24,8 @@ fn help_of_every_command() {
             "compare",
             "ab",
             "capacity",
+            "list",
+            "show",
             "explain",
             "anonymize",
             "convert",

@@ -1,0 +1,41 @@
+//! The arguments of `aiperf list` and `aiperf show`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::value::choice;
+use crate::run::ClientTables;
+
+/// Which runs to list.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Directory that contains artifact directories
+    #[arg(value_name = "DIR", default_value = "artifacts")]
+    pub(crate) directory: PathBuf,
+    /// Also write a page that lists the runs, with links to their pages [default file: index.html in
+    /// DIR]
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    pub(crate) html: Option<Option<PathBuf>>,
+}
+
+/// Which run to show.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Artifact directory, or the name of one in --artifact-dir, or the name or the beginning of the
+    /// benchmark ID of a run there [default: the newest run]
+    #[arg(value_name = "RUN")]
+    pub(crate) run: Option<String>,
+    /// Directory that contains artifact directories
+    #[arg(
+        long,
+        visible_alias = "output-artifact-dir",
+        value_name = "DIR",
+        default_value = "artifacts"
+    )]
+    pub(crate) artifact_dir: PathBuf,
+    /// Tables of the client's metrics to print: a summary, or also one for each group of metrics
+    /// [default: those that the run printed]
+    #[arg(long, value_name = "TABLES", value_parser = choice::<ClientTables>())]
+    pub(crate) tables: Option<ClientTables>,
+}

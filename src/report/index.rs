@@ -1,0 +1,155 @@
+//! The page that lists runs. It has neither charts nor scripts.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::chart::rounded;
+use super::page;
+use super::theme;
+use crate::artifacts::local_minute;
+use crate::artifacts::rebuild::{Headline, Level, Listed};
+
+/// The columns with results.
+const RESULTS: [(&str, fn(&Headline) -> Option<f64>); 6] = [
+    ("Requests/s", |it| it.request_throughput),
+    ("Output tokens/s", |it| it.output_token_throughput),
+    ("TTFT p99 (ms)", |it| it.ttft_p99),
+    ("ITL p99 (ms)", |it| it.itl_p99),
+    ("Latency p99 (ms)", |it| it.latency_p99),
+    ("Errors (%)", |it| it.error_rate),
+];
+
+/// What the style of the pages does not have.
+const STYLE: &str = "td.good { color: var(--good); } td.doubtful { color: var(--doubtful); } \
+    td.bad { color: var(--bad); } tr.member td:first-child { padding-left: 28px; } \
+    tr.member { font-size: 12px; }";
+
+/// Writes the page of `runs`, whose directories are relative to that of the page.
+pub(super) fn write(out: &mut dyn Write, title: &str, runs: &[Listed]) -> io::Result<()> {
+    let style = theme::style_sheet_by_preference() + page::STYLE + STYLE;
+    let title = escaped(title);
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src {}; \
+         img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>{style}</style>\n\
+         </head>\n<body>\n<main>\n<h1>{title}</h1>\n<div class=\"table\"><div class=\"scroll\">\n\
+         <table>\n<caption class=\"note\">The newest first</caption>\n<thead><tr>",
+        page::hash(&style)
+    )?;
+    for name in ["Run", "Started", "Model", "Load"] {
+        write!(out, "<th scope=\"col\">{name}</th>")?;
+    }
+    for (name, _) in RESULTS {
+        write!(out, "<th scope=\"col\" class=\"number\">{name}</th>")?;
+    }
+    out.write_all(b"<th scope=\"col\">State</th></tr></thead>\n<tbody>\n")?;
+    for run in runs {
+        row(out, run, Path::new(""))?;
+        for member in &run.members {
+            row(out, member, &run.directory)?;
+        }
+    }
+    out.write_all(b"</tbody>\n</table>\n</div></div>\n</main>\n</body>\n</html>\n")
+}
+
+/// Writes a run that is below `group`, the directory of its group if it is a member of one.
+fn row(out: &mut dyn Write, run: &Listed, group: &Path) -> io::Result<()> {
+    let is_member = !group.as_os_str().is_empty();
+    let place = group.join(&run.directory);
+    let shown = run.directory.display().to_string();
+    let name = run.name.as_deref().filter(|_| !is_member).map(|name| format!(" ({name})"));
+    let shown = escaped(&(shown + &name.unwrap_or_default()));
+    let class = if is_member { " class=\"member\"" } else { "" };
+    write!(out, "<tr{class}><td>")?;
+    match &run.page {
+        Some(page) => write!(out, "<a href=\"{}\">{shown}</a>", link(&place.join(page)))?,
+        None => out.write_all(shown.as_bytes())?,
+    }
+    let started = run.start_wall_ns.map(local_minute).unwrap_or_default();
+    for text in [&started, &run.models, &run.load] {
+        write!(out, "</td><td>{}", escaped(text))?;
+    }
+    for (_, of) in RESULTS {
+        let value = of(&run.headline).map(rounded).unwrap_or_default();
+        write!(out, "</td><td class=\"number\">{value}")?;
+    }
+    let level = match run.state.level {
+        Level::Good => "good",
+        Level::Doubtful => "doubtful",
+        Level::Bad => "bad",
+    };
+    writeln!(out, "</td><td class=\"{level}\">{}</td></tr>", escaped(&run.state.text))
+}
+
+/// Returns a relative URL of a path. A name with a colon could be taken for a scheme, so the URL begins
+/// with `./`.
+fn link(path: &Path) -> String {
+    let parts = path.iter().map(|part| {
+        let unreserved = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+        part.as_encoded_bytes().iter().fold(String::new(), |mut text, byte| {
+            if unreserved(byte) {
+                text.push(char::from(*byte));
+            } else {
+                text.push_str(&format!("%{byte:02X}"));
+            }
+            text
+        })
+    });
+    format!("./{}", parts.collect::<Vec<_>>().join("/"))
+}
+
+/// Returns a text for HTML, also in attributes.
+fn escaped(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, char| {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::artifacts::rebuild::State;
+
+    fn run(directory: &str) -> Listed {
+        Listed {
+            directory: directory.into(),
+            name: Some("<script>alert(1)</script>".to_owned()),
+            benchmark_id: String::new(),
+            models: "a & b".to_owned(),
+            load: "concurrency 8".to_owned(),
+            start_wall_ns: None,
+            headline: Headline { ttft_p99: Some(212.34567), ..Headline::default() },
+            state: State { level: Level::Bad, text: "2 of 3 gates held".to_owned() },
+            page: Some("report.html".into()),
+            members: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_is_a_row_with_a_link_to_its_page() {
+        let member = Listed { name: None, page: None, ..run("concurrency_8") };
+        let all = [Listed { members: vec![member], ..run("javascript:x/a b\"") }];
+        let mut out = Vec::new();
+        write(&mut out, "Runs in artifacts", &all).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        let link = "<a href=\"./javascript%3Ax/a%20b%22/report.html\">";
+        assert!(page.contains(link), "{page}");
+        assert!(
+            page.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && !page.contains("<script")
+        );
+        assert!(page.contains("<td>a &amp; b</td>"));
+        assert!(page.contains("<td class=\"number\">212.3</td>"));
+        assert!(page.contains("<td class=\"bad\">2 of 3 gates held</td>"));
+        assert!(page.contains("<tr class=\"member\"><td>concurrency_8</td>"));
+    }
+}
