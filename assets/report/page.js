@@ -21,6 +21,35 @@
   const short = (value) =>
     isNumber(value) ? String(Number(value.toPrecision(6))) : value === null ? "" : String(value);
   const axisTitle = (axis) => (axis.unit ? `${axis.title} (${axis.unit})` : axis.title);
+  const rounded = (value) => String(Number(value.toPrecision(4)));
+
+  // An interval in words. An end that is null is infinite.
+  function intervalText(interval, format) {
+    if (!interval || (interval[0] === null && interval[1] === null)) return "";
+    const [low, high] = interval;
+    if (high === null) return ` (${format(low)} or more)`;
+    if (low === null) return ` (${format(high)} or less)`;
+    return ` (${format(low)} to ${format(high)})`;
+  }
+
+  // The values on an axis, 0 for x and 1 for y: those of points and of marks.
+  function valuesOn(chart, at) {
+    const points = chart.series.flatMap((series) => series.points.filter((point) => point[1] !== null));
+    const marked = chart.marks.filter((mark) => mark.on === "xy"[at]);
+    return [...points.map((point) => point[at]), ...marked.map((mark) => mark.at)];
+  }
+
+  // The ends between which intervals are drawn, as in pictures.
+  function endsOn(chart, at) {
+    const values = valuesOn(chart, at);
+    const least = values.reduce((a, b) => Math.min(a, b), 0);
+    return [least, 2 * values.reduce((a, b) => Math.max(a, b), least)];
+  }
+
+  const within = ([low, high], [least, most]) => [
+    low === null ? least : Math.max(low, least),
+    high === null ? most : Math.min(high, most),
+  ];
 
   // The whole axis of all timelines.
   const timelines = data.sections.flatMap((part) => part.charts).filter((chart) => chart.is_timeline);
@@ -66,7 +95,9 @@
 
   function tooltip(chart, found) {
     if (isStack(chart)) return stackTooltip(chart, found);
-    const items = (Array.isArray(found) ? found : [found]).filter((item) => item.value && item.value[1] !== null);
+    // After the series of the chart come those that draw intervals.
+    const isPoint = (item) => item.seriesIndex < chart.series.length && item.value && item.value[1] !== null;
+    const items = (Array.isArray(found) ? found : [found]).filter(isPoint);
     const box = element("div", { className: "tip" });
     if (items.length === 0) return box;
     const first = items[0].value[0];
@@ -76,9 +107,9 @@
       const label = series.labels ? `${series.labels[item.dataIndex]}: ` : "";
       const x = isScatter(chart) ? `${short(item.value[0])} ${chart.x.unit}, ` : "";
       const at = !isScatter(chart) && item.value[0] !== first ? ` at ${short(item.value[0])} ${chart.x.unit}` : "";
-      box.append(
-        element("div", { textContent: `${series.name}: ${label}${x}${short(item.value[1])} ${chart.y.unit}${at}` }),
-      );
+      const interval = series.intervals ? intervalText(series.intervals[item.dataIndex], short) : "";
+      const y = `${short(item.value[1])}${interval} ${chart.y.unit}`;
+      box.append(element("div", { textContent: `${series.name}: ${label}${x}${y}${at}` }));
     }
     return box;
   }
@@ -90,7 +121,20 @@
 
   function seriesOption(chart, series, at) {
     const tint = colour(series, at);
-    const common = { name: series.name, data: series.points, itemStyle: { color: tint }, animation: false };
+    const named = new Set(series.named);
+    const common = {
+      name: series.name,
+      data: series.points,
+      itemStyle: { color: tint },
+      animation: false,
+      label: {
+        show: named.size > 0,
+        position: "top",
+        color: css("--faint"),
+        formatter: (item) => (named.has(item.dataIndex) ? series.labels[item.dataIndex] : ""),
+      },
+      labelLayout: { hideOverlap: true },
+    };
     if (series.shape === "points") {
       const size = series.points.length > 2000 ? 4 : 7;
       return { ...common, type: "scatter", symbolSize: size, itemStyle: { color: tint, opacity: 0.7 } };
@@ -118,30 +162,117 @@
       areaStyle: series.shape === "area" ? { color: tint, opacity: 0.35 } : undefined,
       showSymbol: (isFew && series.shape === "line") || series.points.length === 1,
       symbolSize: 5,
-      label: series.labels
-        ? { show: true, position: "top", color: css("--faint"), formatter: (item) => series.labels[item.dataIndex] }
-        : undefined,
-      labelLayout: { hideOverlap: true },
     };
   }
 
-  function markLine(chart) {
-    if (chart.marks.length === 0) return undefined;
-    return {
-      silent: true,
+  // The series that draw the intervals of a series: lines with an end on both sides, or an area on
+  // an invisible line. They have its name, so that the legend switches them with it.
+  function intervalOptions(chart, series, at) {
+    const tint = colour(series, at);
+    const common = { name: series.name, type: "line", silent: true, animation: false, itemStyle: { color: tint }, z: 1 };
+    const bars = (data, symbolSize) => ({
+      ...common,
+      data,
+      symbol: "rect",
+      symbolSize,
+      lineStyle: { color: tint, width: 1.5 },
+    });
+    const area = (data, areaStyle) => ({
+      ...common,
+      data,
+      areaStyle,
+      stack: `intervals of ${at}`,
+      stackStrategy: "all",
       symbol: "none",
+      step: series.shape === "line" ? false : "end",
+      lineStyle: { width: 0 },
+    });
+    const options = [];
+    const known = (intervals, axis) =>
+      series.points.flatMap((point, row) =>
+        point[1] !== null && intervals[row] ? [[point, within(intervals[row], endsOn(chart, axis))]] : [],
+      );
+    if (series.x_intervals) {
+      const lines = known(series.x_intervals, 0).flatMap(([[, y], [low, high]]) => [[low, y], [high, y], [high, null]]);
+      options.push(bars(lines, [1.5, 8]));
+    }
+    if (series.intervals && series.spread === "bars") {
+      const lines = known(series.intervals, 1).flatMap(([[x], [low, high]]) => [[x, low], [x, high], [x, null]]);
+      options.push(bars(lines, [8, 1.5]));
+    }
+    if (series.intervals && series.spread === "band") {
+      const ends = endsOn(chart, 1);
+      const rows = series.points.map(([x, y], row) => {
+        const interval = y === null ? null : series.intervals[row];
+        return [x, interval ? within(interval, ends) : [null, null]];
+      });
+      options.push(area(rows.map(([x, [low]]) => [x, low])));
+      const heights = rows.map(([x, [low, high]]) => [x, low === null ? null : high - low]);
+      options.push(area(heights, { color: tint, opacity: 0.22 }));
+    }
+    return options;
+  }
+
+  // Lines at the marked values, areas where these can be, and invisible points by which the axes
+  // reach them.
+  function marked(chart) {
+    const [x] = valuesOn(chart, 0);
+    const [y] = valuesOn(chart, 1);
+    const place = (mark) => (mark.on === "x" ? { xAxis: mark.at } : { yAxis: mark.at });
+    const text = (mark) =>
+      `${mark.label} ${rounded(mark.at)}${intervalText(mark.interval, rounded)} ${chart[mark.on].unit}`.trim();
+    const areas = chart.marks.filter((mark) => mark.interval).map((mark) => {
+      const axis = `${mark.on}Axis`;
+      const [low, high] = within(mark.interval, endsOn(chart, mark.on === "x" ? 0 : 1));
+      return [{ [axis]: low }, { [axis]: high }];
+    });
+    return {
+      type: "scatter",
+      symbolSize: 0,
+      silent: true,
       animation: false,
-      lineStyle: { color: css("--faint"), type: "dashed", width: 1 },
-      label: { color: css("--faint"), rotate: 90, position: "insideEndTop", fontSize: 11 },
-      data: chart.marks.map((mark) => ({ xAxis: mark.at, label: { formatter: mark.label } })),
+      data: chart.marks.map((mark) => (mark.on === "x" ? [mark.at, y] : [x, mark.at])),
+      markLine: {
+        silent: true,
+        symbol: "none",
+        animation: false,
+        lineStyle: { color: css("--faint"), type: "dashed", width: 1 },
+        label: { color: css("--faint"), fontSize: 11 },
+        data: chart.marks.map((mark) => ({
+          ...place(mark),
+          label: {
+            formatter: text(mark),
+            rotate: mark.on === "x" ? 90 : 0,
+            position: "insideEndTop",
+          },
+        })),
+      },
+      markArea: {
+        silent: true,
+        animation: false,
+        itemStyle: { color: css("--faint"), opacity: 0.14 },
+        data: areas,
+      },
     };
   }
 
-  function axisOption(axis, gap) {
+  // How an axis is divided: from zero, or else its title says so.
+  function division(axis, values) {
+    const least = values.reduce((a, b) => Math.min(a, b), Infinity);
+    const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
+    // As in pictures.
+    if (axis.start === "near" && least > 0 && least >= 0.7 * most) return { scale: true, remark: ", not from zero" };
+    if (axis.start === "log" && least > 0)
+      return { type: "log", logBase: most / least > 5000 ? 10 : 2, remark: ", logarithmic" };
+    return { remark: "" };
+  }
+
+  function axisOption(axis, gap, values = []) {
+    const { remark, ...divided } = division(axis, values);
     return {
       type: "value",
-      scale: true,
-      name: axisTitle(axis),
+      ...divided,
+      name: axisTitle(axis) + remark,
       nameLocation: "middle",
       nameGap: gap,
       nameTextStyle: { color: css("--text") },
@@ -153,19 +284,18 @@
 
   function chartOption(chart) {
     const series = chart.series.map((series, at) => seriesOption(chart, series, at));
-    if (series.length > 0) series[0].markLine = markLine(chart);
+    series.push(...chart.series.flatMap((series, at) => intervalOptions(chart, series, at)));
+    if (chart.marks.length > 0 && chart.series.length > 0) series.push(marked(chart));
     const scatter = isScatter(chart);
-    let x = axisOption(chart.x, 28);
-    let y = axisOption(chart.y, 58);
-    // Areas and steps are compared by their height.
-    y.scale = chart.series.every((series) => series.shape === "line" || series.shape === "points");
+    let x = axisOption(chart.x, 28, valuesOn(chart, 0));
+    let y = axisOption(chart.y, 58, valuesOn(chart, 1));
     if (chart.is_timeline) {
-      Object.assign(x, { min: 0, max: lastTime || 1, scale: false });
+      Object.assign(x, { min: 0, max: lastTime || 1 });
       // The end of the run is not a round number.
       x.axisLabel.showMaxLabel = false;
     } else if (isStack(chart)) {
       // Each bar is named, so they are horizontal.
-      x = { ...axisOption(chart.y, 28), scale: false };
+      x = axisOption(chart.y, 28);
       y = {
         type: "category",
         inverse: true,
@@ -397,7 +527,7 @@
         element(
           "div",
           { className: "value", title: String(value) },
-          element("b", { textContent: String(Number(value.toPrecision(4))) }),
+          element("b", { textContent: rounded(value) }),
           element("span", { textContent: ` ${unit}` }),
         ),
         element("div", { className: "note", textContent: detail }),

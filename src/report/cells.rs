@@ -222,6 +222,7 @@ impl Comparison {
         for cell in &self.cells {
             if let (Some(x), Some(y)) = (value(cell, x, "avg"), value(cell, y, "avg")) {
                 series.points.push(Point::new(x, y));
+                series.named.push(series.labels.len());
                 series.labels.push(cell.label.clone());
             }
         }
@@ -295,6 +296,7 @@ impl Comparison {
                 let x = value(cell, tag::REQUEST_THROUGHPUT, "avg");
                 if let (Some(x), Some(y)) = (x, value(cell, tag, "p99")) {
                     all.points.push(Point::new(x, y));
+                    all.named.push(all.labels.len());
                     all.labels.push(cell.label.clone());
                     if cell.is_pareto {
                         front.push((Point::new(x, y), cell.label.clone()));

@@ -15,7 +15,7 @@ pub(crate) struct Chart {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
-    /// Marked values of the x axis.
+    /// Marked values of the axes.
     pub(crate) marks: Vec<Mark>,
     /// Whether x is the time of the run, on the axis that all such charts share.
     pub(crate) is_timeline: bool,
@@ -28,6 +28,22 @@ pub(crate) struct Axis {
     pub(crate) title: String,
     /// The unit of its values; empty for counts without one.
     pub(crate) unit: String,
+    /// Where it starts.
+    pub(crate) start: Start,
+}
+
+/// Where an axis starts. One that does not start at zero says so in its title.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Start {
+    /// At zero, or below it if there are negative values.
+    #[default]
+    Zero,
+    /// Near the lowest value if all values are far from zero, as those of a distribution can be.
+    Near,
+    /// Below the lowest value, with equal distances between powers of ten; at zero if a value is
+    /// not positive.
+    Log,
 }
 
 /// Values with the same meaning.
@@ -40,6 +56,17 @@ pub(crate) struct Series {
     /// The names of the points, if each has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) labels: Vec<String>,
+    /// The indices of the points whose name stands beside them, as far as there is room.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) named: Vec<usize>,
+    /// The interval of y of each point, or nothing if none is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) intervals: Vec<Option<Interval>>,
+    /// The interval of x of each point, likewise; always drawn as bars.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) x_intervals: Vec<Option<Interval>>,
+    /// How the intervals of y are drawn.
+    pub(crate) spread: Spread,
     /// The request of each point, as an index in the requests of the page.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) requests: Vec<u32>,
@@ -84,16 +111,94 @@ impl Serialize for Point {
     }
 }
 
-/// A marked value of the x axis.
+/// Where a value lies with some confidence, or where the values of an interval of time lie. An
+/// infinite end is drawn to the edge of the chart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Interval {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Serialize for Interval {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.low, self.high).serialize(serializer)
+    }
+}
+
+/// How the intervals of a series are drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Spread {
+    /// A bar with ends through each point.
+    #[default]
+    Bars,
+    /// A shaded area along the line.
+    Band,
+}
+
+/// A value of an axis that is marked by a line across the chart.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Mark {
+    pub(crate) on: MarkedAxis,
     pub(crate) at: f64,
+    /// Where the value can be, shaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) interval: Option<Interval>,
+    /// What it is. The value, the interval and the unit are added.
     pub(crate) label: String,
+}
+
+/// The axis that a mark is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MarkedAxis {
+    /// A vertical line.
+    X,
+    /// A horizontal line.
+    Y,
+}
+
+impl Mark {
+    /// A value of the x axis.
+    pub(crate) fn x(at: f64, label: impl Into<String>) -> Self {
+        Self { on: MarkedAxis::X, at, interval: None, label: label.into() }
+    }
+
+    /// A value of the y axis.
+    pub(crate) fn y(at: f64, label: impl Into<String>) -> Self {
+        Self { on: MarkedAxis::Y, ..Self::x(at, label) }
+    }
+
+    /// Says where the value can be.
+    pub(crate) fn within(mut self, interval: Option<Interval>) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Returns the label with the value and its interval, in `unit`: `knee 24 (22 to 27)`.
+    pub(crate) fn text(&self, unit: &str) -> String {
+        let interval = match self.interval {
+            None => String::new(),
+            Some(Interval { low, high }) => match (low.is_finite(), high.is_finite()) {
+                (true, true) => format!(" ({} to {})", rounded(low), rounded(high)),
+                (true, false) => format!(" ({} or more)", rounded(low)),
+                (false, true) => format!(" ({} or less)", rounded(high)),
+                (false, false) => String::new(),
+            },
+        };
+        let text = format!("{} {}{interval} {unit}", self.label, rounded(self.at));
+        text.trim().to_owned()
+    }
 }
 
 impl Axis {
     pub(crate) fn new(title: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { title: title.into(), unit: unit.into() }
+        Self { title: title.into(), unit: unit.into(), start: Start::Zero }
+    }
+
+    /// The same axis with another start.
+    pub(crate) fn from(self, start: Start) -> Self {
+        Self { start, ..self }
     }
 
     /// The time of a run.
@@ -104,9 +209,26 @@ impl Axis {
 
 impl Series {
     pub(crate) fn new(name: impl Into<String>, shape: Shape, points: Vec<Point>) -> Self {
-        let name = name.into();
-        let (labels, requests) = (Vec::new(), Vec::new());
-        Self { name, shape, tone: Tone::Own, points, labels, requests }
+        Self {
+            name: name.into(),
+            shape,
+            tone: Tone::Own,
+            points,
+            labels: Vec::new(),
+            named: Vec::new(),
+            intervals: Vec::new(),
+            x_intervals: Vec::new(),
+            spread: Spread::Bars,
+            requests: Vec::new(),
+        }
+    }
+
+    /// Adds the intervals of y, one for each point, drawn as `spread` says.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for charts over time"))]
+    pub(crate) fn within(mut self, intervals: Vec<Option<Interval>>, spread: Spread) -> Self {
+        self.intervals = intervals;
+        self.spread = spread;
+        self
     }
 
     pub(crate) fn toned(mut self, tone: Tone) -> Self {

@@ -2,6 +2,8 @@
 
 mod draw;
 mod font;
+mod intervals;
+mod labels;
 mod png;
 mod scale;
 mod scene;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
-use super::chart::{Axis, Chart, Mark, Point, Series, Shape, rounded};
+use super::chart::{Axis, Chart, Mark, Point, Series, Shape, Start, rounded};
 use super::distribution::{Bins, cumulative};
 use super::document::{Document, Figure, Section, ShownRequests, Table};
 use super::timeline::Intervals;
@@ -124,11 +124,10 @@ fn lengths(analysis: &TraceAnalysis) -> Vec<Chart> {
     ];
     let mut charts = Vec::new();
     for (name, title, values) in all {
-        let axis = || Axis::new(title, "tokens");
+        let axis = || Axis::new(title, "tokens").from(Start::Near);
         let found = distribution(|| values.iter().copied());
         let marks = found.iter().flat_map(|it| [("p50", it.p50), ("p90", it.p90), ("p99", it.p99)]);
-        let marks: Vec<Mark> =
-            marks.map(|(label, at)| Mark { at, label: label.to_owned() }).collect();
+        let marks: Vec<Mark> = marks.map(|(label, at)| Mark::x(at, label)).collect();
         let below = (format!("{name}_cdf"), format!("{title}: share of requests below a value"));
         charts.push(Chart {
             marks: marks.clone(),

@@ -2,8 +2,8 @@
 
 use super::font::Font;
 use super::scale::{Ends, Scale};
-use super::scene::{Anchor, HALO, Item, Line, Part, Place, Scene, Text};
-use crate::report::chart::{Axis, Chart, Point, Series, Shape, Tone, rounded};
+use super::scene::{Anchor, Item, Part, Place, Scene, Text};
+use crate::report::chart::{Axis, Chart, MarkedAxis, Point, Series, Shape, Start, Tone, rounded};
 use crate::report::theme::{Colour, Theme};
 
 const WIDTH: f64 = 1200.0;
@@ -22,8 +22,8 @@ const MAX_LINES: usize = 2;
 const SIGN: f64 = 22.0;
 /// Maximum width of the name of a series.
 const MAX_NAME: f64 = 320.0;
-/// Space between neighbouring labels.
-const GAP: f64 = 12.0;
+/// Intervals that end beyond this multiple of the largest value are cut off.
+const LONGEST: f64 = 2.0;
 /// Room for a tick.
 const TICK_WIDTH: f64 = 120.0;
 const TICK_HEIGHT: f64 = 55.0;
@@ -42,20 +42,20 @@ pub(super) struct Style<'a> {
 
 /// The area between the axes.
 #[derive(Clone, Copy)]
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
 }
 
 /// A picture that is being drawn.
-struct Drawing<'a> {
-    style: &'a Style<'a>,
-    chart: &'a Chart,
+pub(super) struct Drawing<'a> {
+    pub(super) style: &'a Style<'a>,
+    pub(super) chart: &'a Chart,
     x: Scale,
     y: Scale,
-    frame: Frame,
+    pub(super) frame: Frame,
 }
 
 /// Returns the picture of `chart`. The time of a run is shown until `end`, in seconds.
@@ -66,36 +66,35 @@ pub(super) fn draw(chart: &Chart, end: f64, style: &Style<'_>) -> Scene {
     parts.push(heading);
     let (legend, top) = legend(chart, style, below);
     parts.push(legend);
-    // Labels of marks are above the chart.
-    let top = if chart.marks.is_empty() { top } else { top + SMALL };
+    // Labels of marks of the x axis are above the chart.
+    let has_x_mark = chart.marks.iter().any(|mark| mark.on == MarkedAxis::X);
+    let top = if has_x_mark { top + SMALL } else { top };
 
-    let points = || chart.series.iter().flat_map(|series| &series.points);
-    let marked = chart.marks.iter().map(|mark| mark.at);
-    let drawn = points().filter(|point| point.y.is_some());
-    let ends = if chart.is_timeline { Ends::Timeline } else { Ends::Near };
     let end = chart.is_timeline.then_some(end);
-    let x = drawn.map(|point| point.x).chain(marked).chain(end);
+    let x_ends = if chart.is_timeline { Ends::Timeline } else { ends(chart.x.start) };
+    let x = values(chart, MarkedAxis::X).into_iter().chain(end);
     let bottom = HEIGHT - MARGIN - (SMALL + TEXT + SMALL) * LEADING - 8.0;
-    let has_area =
-        chart.series.iter().any(|series| matches!(series.shape, Shape::Area | Shape::Stack));
-    let y_ends = if has_area { Ends::FromZero } else { Ends::Near };
     let y_count = ((bottom - top) / TICK_HEIGHT) as usize;
-    let y = Scale::of(points().filter_map(|point| point.y), y_ends, y_count);
+    let y = Scale::of(values(chart, MarkedAxis::Y).into_iter(), ends(chart.y.start), y_count);
     let widths = y.ticks.iter().map(|tick| style.font.width(&y.label(*tick), SMALL));
     let left = MARGIN + TEXT * LEADING + widths.fold(0.0, f64::max) + 12.0;
     let frame = Frame { left, right: WIDTH - MARGIN - 12.0, top, bottom };
-    let x = Scale::of(x, ends, ((frame.right - left) / TICK_WIDTH) as usize);
+    let x = Scale::of(x, x_ends, ((frame.right - left) / TICK_WIDTH) as usize);
 
     let drawing = Drawing { style, chart, x, y, frame };
     parts.push(drawing.x_axis());
     parts.push(drawing.y_axis());
+    parts.extend(drawing.shades());
+    let series = chart.series.iter().enumerate();
+    parts.extend(series.filter_map(|(at, series)| drawing.intervals(at, series)));
     // A column hides the parts of the next ones that are behind it.
     let (stacks, others): (Vec<_>, Vec<_>) =
         chart.series.iter().enumerate().partition(|(_, series)| series.shape == Shape::Stack);
     let in_order = stacks.into_iter().rev().chain(others);
     parts.extend(in_order.map(|(at, series)| drawing.series(at, series)));
-    parts.extend(drawing.marks());
-    parts.extend(drawing.labels());
+    let mut taken = Vec::new();
+    parts.extend(drawing.marks(&mut taken));
+    parts.extend(drawing.labels(taken));
     parts.push(subject(style));
     Scene {
         width: WIDTH,
@@ -104,6 +103,39 @@ pub(super) fn draw(chart: &Chart, end: f64, style: &Style<'_>) -> Scene {
         ground: style.theme.panel,
         parts,
     }
+}
+
+const fn ends(start: Start) -> Ends {
+    match start {
+        Start::Zero => Ends::FromZero,
+        Start::Near => Ends::Near,
+        Start::Log => Ends::Log,
+    }
+}
+
+/// Returns the values that the axis must show: those of points, of marks, and the ends of intervals
+/// as far as they are not much longer than what is drawn.
+fn values(chart: &Chart, axis: MarkedAxis) -> Vec<f64> {
+    let is_x = axis == MarkedAxis::X;
+    let mut found = Vec::new();
+    let mut ends = Vec::new();
+    for series in &chart.series {
+        let drawn = series.points.iter().filter_map(|point| Some((point.x, point.y?)));
+        found.extend(drawn.map(|(x, y)| if is_x { x } else { y }));
+        let intervals = if is_x { &series.x_intervals } else { &series.intervals };
+        let known = intervals.iter().flatten();
+        ends.extend(known.flat_map(|interval| [interval.low, interval.high]));
+    }
+    for mark in chart.marks.iter().filter(|mark| mark.on == axis) {
+        found.push(mark.at);
+        ends.extend(mark.interval.into_iter().flat_map(|it| [it.low, it.high]));
+    }
+    let least = found.iter().copied().fold(0.0, f64::min);
+    let most = found.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let ends = ends.into_iter().filter(|end| end.is_finite());
+    let ends: Vec<f64> = ends.map(|end| end.min(most * LONGEST).max(least)).collect();
+    found.extend(ends);
+    found
 }
 
 /// Returns the title and the note, and the lower end of both.
@@ -173,15 +205,15 @@ fn subject(style: &Style<'_>) -> Part {
 }
 
 impl Drawing<'_> {
-    fn place(&self, x: f64, y: f64) -> Place {
+    pub(super) fn place(&self, x: f64, y: f64) -> Place {
         (self.at_x(x), self.at_y(y))
     }
 
-    fn at_x(&self, x: f64) -> f64 {
+    pub(super) fn at_x(&self, x: f64) -> f64 {
         self.frame.left + self.x.place(x) * (self.frame.right - self.frame.left)
     }
 
-    fn at_y(&self, y: f64) -> f64 {
+    pub(super) fn at_y(&self, y: f64) -> f64 {
         self.frame.bottom - self.y.place(y) * (self.frame.bottom - self.frame.top)
     }
 
@@ -199,7 +231,7 @@ impl Drawing<'_> {
             }));
         }
         part.line(vec![(left, bottom), (right, bottom)], theme.faint, 1.0);
-        let title = self.style.font.fitted(&title(&self.chart.x), TEXT, right - left);
+        let title = self.style.font.fitted(&title(&self.chart.x, &self.x), TEXT, right - left);
         let place = (f64::midpoint(left, right), bottom + 12.0 + (SMALL + TEXT) * 1.2);
         part.items.push(Item::Text(Text {
             anchor: Anchor::Middle,
@@ -222,7 +254,7 @@ impl Drawing<'_> {
             }));
         }
         part.line(vec![(left, top), (left, bottom)], theme.faint, 1.0);
-        let title = self.style.font.fitted(&title(&self.chart.y), TEXT, bottom - top);
+        let title = self.style.font.fitted(&title(&self.chart.y, &self.y), TEXT, bottom - top);
         let place = (MARGIN + TEXT * 0.6, f64::midpoint(top, bottom));
         part.items.push(Item::Text(Text {
             anchor: Anchor::Middle,
@@ -274,193 +306,6 @@ impl Drawing<'_> {
         }
         part
     }
-
-    /// Returns the marked values of the x axis, with labels side by side above the chart.
-    fn marks(&self) -> Option<Part> {
-        let Frame { left, right, top, bottom } = self.frame;
-        let colour = self.style.theme.faint;
-        let mut part = Part::new("marks");
-        let mut labels = Vec::new();
-        for mark in &self.chart.marks {
-            let x = self.at_x(mark.at);
-            let label = format!("{} {} {}", mark.label, rounded(mark.at), self.chart.x.unit);
-            let label = label.trim_end().to_owned();
-            let width = self.style.font.width(&label, SMALL);
-            labels.push((label, x, width));
-            let places = vec![(x, top - 4.0), (x, bottom)];
-            part.items.push(Item::Line(Line { places, colour, width: 1.0, is_dashed: true }));
-        }
-        labels.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let middles: Vec<(f64, f64)> = labels.iter().map(|(_, x, width)| (*x, *width)).collect();
-        for ((label, ..), start) in labels.into_iter().zip(side_by_side(&middles, left, right)) {
-            part.items.push(text(label, (start, top - 8.0), SMALL, colour));
-        }
-        (!part.items.is_empty()).then_some(part)
-    }
-
-    /// Returns the parts of all lines between two points.
-    fn lines(&self) -> Vec<[Place; 2]> {
-        let lines = self.chart.series.iter().filter(|series| series.shape == Shape::Line);
-        let pieces = lines.flat_map(pieces);
-        let parts = pieces.flat_map(|piece| {
-            let places: Vec<Place> = piece.iter().map(|(x, y)| self.place(*x, *y)).collect();
-            places.windows(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>()
-        });
-        parts.collect()
-    }
-
-    /// Returns the names of points, as far as there is room.
-    fn labels(&self) -> Option<Part> {
-        let mut part = Part::new("labels");
-        let mut taken: Vec<Room> = Vec::new();
-        let mut named: Vec<(Place, &str)> = Vec::new();
-        for series in &self.chart.series {
-            for (point, name) in series.points.iter().zip(&series.labels) {
-                let Some(y) = point.y else { continue };
-                let place = self.place(point.x, y);
-                // A point can be in several series.
-                if !named.contains(&(place, name)) {
-                    named.push((place, name));
-                    taken.push(Room::around(place, 4.0));
-                }
-            }
-        }
-        let lines = self.lines();
-        for ((x, y), name) in named {
-            let name = self.style.font.fitted(name, SMALL, MAX_NAME);
-            let width = self.style.font.width(&name, SMALL);
-            let (above, below, beside) = (y - 11.0, y + 9.0 + SMALL * 0.8, y + SMALL * 0.35);
-            let (centred, before, after) = (x - width / 2.0, x - width - 9.0, x + 9.0);
-            let places = [
-                (centred, above),
-                (after, beside),
-                (before, beside),
-                (centred, below),
-                (before, above),
-                (after, above),
-                (before, below),
-                (after, below),
-            ];
-            let room = |(start, base): (f64, f64)| {
-                let (top, bottom) = (base - SMALL * 0.8 - HALO, base + SMALL * 0.25 + HALO);
-                Room { left: start - HALO, right: start + width + HALO, top, bottom }
-            };
-            let is_free = |place: &&(f64, f64)| {
-                let room = room(**place);
-                room.is_in(self.frame) && !taken.iter().any(|other| room.overlaps(other))
-            };
-            let is_clear = |place: &&(f64, f64)| {
-                is_free(place) && !lines.iter().any(|line| room(**place).is_crossed(line))
-            };
-            let place = places.iter().find(is_clear).or_else(|| places.iter().find(is_free));
-            let Some(place) = place else { continue };
-            taken.push(room(*place));
-            part.items.push(Item::Text(Text {
-                halo: Some(self.style.theme.panel),
-                ..line_of_text(name, *place, SMALL, self.style.theme.faint)
-            }));
-        }
-        (!part.items.is_empty()).then_some(part)
-    }
-}
-
-/// The room of a label.
-#[derive(Debug, Clone, Copy)]
-struct Room {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-}
-
-impl Room {
-    fn around((x, y): Place, space: f64) -> Self {
-        Self { left: x - space, right: x + space, top: y - space, bottom: y + space }
-    }
-
-    fn is_in(&self, frame: Frame) -> bool {
-        self.left >= frame.left
-            && self.right <= frame.right
-            && self.top >= frame.top
-            && self.bottom <= frame.bottom
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        self.left < other.right
-            && other.left < self.right
-            && self.top < other.bottom
-            && other.top < self.bottom
-    }
-
-    /// Returns whether the line between two places is partly inside, by the algorithm of Liang and
-    /// Barsky.
-    fn is_crossed(&self, [from, to]: &[Place; 2]) -> bool {
-        let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-        let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
-        for (step, distance) in [
-            (-dx, from.0 - self.left),
-            (dx, self.right - from.0),
-            (-dy, from.1 - self.top),
-            (dy, self.bottom - from.1),
-        ] {
-            if step < 0.0 {
-                enters = enters.max(distance / step);
-            } else if step > 0.0 {
-                leaves = leaves.min(distance / step);
-            } else if distance < 0.0 {
-                return false;
-            }
-        }
-        enters < leaves
-    }
-}
-
-/// Returns the starts of labels that are as near as possible to their middles without touching each
-/// other, between `left` and `right`. Labels are given by their middle, in ascending order, and
-/// their width.
-fn side_by_side(labels: &[(f64, f64)], left: f64, right: f64) -> Vec<f64> {
-    struct Group {
-        /// Where each label would start the group.
-        starts: Vec<f64>,
-        widths: Vec<f64>,
-    }
-    impl Group {
-        fn width(&self) -> f64 {
-            self.widths.iter().sum::<f64>() + GAP * (self.widths.len() as f64 - 1.0)
-        }
-
-        fn start(&self, left: f64, right: f64) -> f64 {
-            let mean = self.starts.iter().sum::<f64>() / self.starts.len() as f64;
-            mean.min(right - self.width()).max(left)
-        }
-    }
-    let mut groups: Vec<Group> = Vec::new();
-    for (middle, width) in labels {
-        let mut group = Group { starts: vec![middle - width / 2.0], widths: vec![*width] };
-        // A group that touches the one before is joined with it.
-        while let Some(before) = groups.pop() {
-            let end = before.start(left, right) + before.width() + GAP;
-            if end <= group.start(left, right) {
-                groups.push(before);
-                break;
-            }
-            let offset = before.width() + GAP;
-            let starts = group.starts.iter().map(|start| start - offset);
-            group.starts = before.starts.iter().copied().chain(starts).collect();
-            group.widths = before.widths.iter().chain(&group.widths).copied().collect();
-        }
-        groups.push(group);
-    }
-    let placed = |group: &Group| {
-        let mut next = group.start(left, right);
-        let mut starts = Vec::new();
-        for width in &group.widths {
-            starts.push(next);
-            next += width + GAP;
-        }
-        starts
-    };
-    groups.iter().flat_map(placed).collect()
 }
 
 /// Returns the chart with the height of each column as the sum of those below it, and with the ends of
@@ -489,7 +334,7 @@ fn stacked(chart: &Chart) -> Chart {
 
 /// Returns the runs of consecutive points that have a value. Steps end where the next value is
 /// missing.
-fn pieces(series: &Series) -> Vec<Vec<(f64, f64)>> {
+pub(super) fn pieces(series: &Series) -> Vec<Vec<(f64, f64)>> {
     let is_stepped = matches!(series.shape, Shape::Steps | Shape::Area | Shape::Stack);
     let mut pieces = Vec::new();
     let mut piece: Vec<(f64, f64)> = Vec::new();
@@ -508,7 +353,7 @@ fn pieces(series: &Series) -> Vec<Vec<(f64, f64)>> {
 }
 
 /// Returns the corners of a horizontal line from each point to the next.
-fn steps(piece: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(super) fn steps(piece: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut corners = Vec::with_capacity(2 * piece.len());
     for point in piece {
         if let Some((_, y)) = corners.last().copied() {
@@ -519,60 +364,35 @@ fn steps(piece: &[(f64, f64)]) -> Vec<(f64, f64)> {
     corners
 }
 
-fn colour(theme: &Theme, at: usize, series: &Series) -> Colour {
+pub(super) fn colour(theme: &Theme, at: usize, series: &Series) -> Colour {
     match series.tone {
         Tone::Own => theme.series(at),
         Tone::Bad => theme.bad,
     }
 }
 
-fn title(axis: &Axis) -> String {
-    if axis.unit.is_empty() {
-        axis.title.clone()
-    } else {
-        format!("{} ({})", axis.title, axis.unit)
-    }
+/// Returns the title of an axis, which says if it does not start at zero.
+fn title(axis: &Axis, scale: &Scale) -> String {
+    let unit = if axis.unit.is_empty() { String::new() } else { format!(" ({})", axis.unit) };
+    let start = match axis.start {
+        Start::Log if scale.is_log => ", logarithmic".to_owned(),
+        Start::Near if scale.low > 0.0 => format!(", from {}", rounded(scale.low)),
+        _ => String::new(),
+    };
+    format!("{}{unit}{start}", axis.title)
 }
 
-fn text(text: String, at: Place, size: f64, colour: Colour) -> Item {
+pub(super) fn text(text: String, at: Place, size: f64, colour: Colour) -> Item {
     Item::Text(line_of_text(text, at, size, colour))
 }
 
-fn line_of_text(text: String, at: Place, size: f64, colour: Colour) -> Text {
+pub(super) fn line_of_text(text: String, at: Place, size: f64, colour: Colour) -> Text {
     Text { at, anchor: Anchor::Start, is_upright: false, size, colour, halo: None, content: text }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn labels_are_side_by_side() {
-        // Apart, touching, and at the ends.
-        assert_eq!(side_by_side(&[(100.0, 40.0), (200.0, 40.0)], 0.0, 300.0), [80.0, 180.0]);
-        assert_eq!(side_by_side(&[(100.0, 40.0), (100.0, 40.0)], 0.0, 300.0), [54.0, 106.0]);
-        assert_eq!(side_by_side(&[(0.0, 40.0), (300.0, 40.0)], 0.0, 300.0), [0.0, 260.0]);
-        assert_eq!(
-            side_by_side(&[(290.0, 40.0), (295.0, 40.0), (300.0, 40.0)], 0.0, 300.0),
-            [156.0, 208.0, 260.0]
-        );
-        assert!(side_by_side(&[], 0.0, 300.0).is_empty());
-    }
-
-    #[test]
-    fn lines_cross_rooms() {
-        let room = Room::around((0.0, 0.0), 1.0);
-        for (line, is_crossed) in [
-            ([(-5.0, 0.0), (5.0, 0.0)], true),
-            ([(-5.0, 2.0), (5.0, 2.0)], false),
-            ([(0.5, 0.5), (0.6, 0.6)], true),
-            ([(-3.0, 0.0), (0.0, 3.0)], false),
-            ([(-1.5, 0.0), (0.0, 1.5)], true),
-            ([(2.0, -5.0), (2.0, 5.0)], false),
-        ] {
-            assert_eq!(room.is_crossed(&line), is_crossed, "{line:?}");
-        }
-    }
 
     #[test]
     fn columns_are_stacked() {

@@ -6,6 +6,8 @@ pub(super) struct Scale {
     pub(super) low: f64,
     pub(super) high: f64,
     pub(super) ticks: Vec<f64>,
+    /// Whether powers of ten have equal distances.
+    pub(super) is_log: bool,
     /// Number of decimals of the ticks.
     decimals: usize,
 }
@@ -19,12 +21,18 @@ pub(super) enum Ends {
     FromZero,
     /// At zero and the last value.
     Timeline,
+    /// At ticks around the values, on a logarithmic scale if all are above zero.
+    Log,
 }
 
 /// Largest value of an axis, so that differences are finite.
 const MOST: f64 = 1e300;
 /// Smallest step of an axis, as a share of its values, so that ticks differ.
 const LEAST_STEP: f64 = 1e-12;
+/// Smallest value of a logarithmic axis.
+const LEAST_LOG: f64 = 1e-12;
+/// Logarithmic axes with a greater ratio of their ends only have ticks at powers of ten.
+const WIDE: f64 = 5e3;
 /// Values that are at least this share of the largest one do not need zero.
 const FAR_FROM_ZERO: f64 = 0.7;
 
@@ -32,6 +40,11 @@ impl Scale {
     /// Returns the axis of `values`, with about `count` ticks.
     pub(super) fn of(values: impl Iterator<Item = f64> + Clone, ends: Ends, count: usize) -> Self {
         let finite = values.filter(|value| value.abs() <= MOST);
+        if ends == Ends::Log
+            && let Some(scale) = Self::log(finite.clone())
+        {
+            return scale;
+        }
         let whole = finite.clone().all(|value| value.fract() == 0.0);
         let mut low = finite.clone().fold(f64::INFINITY, f64::min);
         let mut high = finite.fold(f64::NEG_INFINITY, f64::max);
@@ -59,11 +72,34 @@ impl Scale {
         let (low, end) = (first * step, last * step);
         let high = if ends == Ends::Timeline { high } else { end };
         let ticks = ticks.filter(|tick| *tick <= high + step * 1e-9).collect();
-        Self { low, high, ticks, decimals }
+        Self { low, high, ticks, is_log: false, decimals }
+    }
+
+    /// Returns a logarithmic axis with ticks at 1, 2 and 5 times powers of ten, or at the powers
+    /// alone if these are many; `None` if a value is not above zero.
+    fn log(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
+        let least = values.clone().reduce(f64::min).filter(|least| *least >= LEAST_LOG)?;
+        let most = values.fold(least, f64::max);
+        let powers = least.log10().floor() as i32..=most.log10().ceil() as i32 + 1;
+        let is_wide = most / least > WIDE;
+        let times = if is_wide { &[1.0][..] } else { &[1.0, 2.0, 5.0] };
+        let of_power = |power| times.iter().map(move |times| times * 10_f64.powi(power));
+        let all: Vec<f64> = powers.flat_map(of_power).collect();
+        let first = all.iter().rposition(|tick| *tick <= least * (1.0 + 1e-9)).unwrap_or(0);
+        let last = all.iter().position(|tick| *tick >= most * (1.0 - 1e-9));
+        let last = last.unwrap_or(all.len() - 1).max(first + 1).min(all.len() - 1);
+        let ticks = all.get(first..=last)?.to_vec();
+        let (low, high) = (*ticks.first()?, *ticks.last()?);
+        let decimals = (-low.log10().floor()).clamp(0.0, 12.0) as usize;
+        (low < high).then_some(Self { low, high, ticks, is_log: true, decimals })
     }
 
     /// Returns the place of `value`: 0 at the low end, 1 at the high one.
     pub(super) fn place(&self, value: f64) -> f64 {
+        if self.is_log {
+            return (value.max(LEAST_LOG).log10() - self.low.log10())
+                / (self.high.log10() - self.low.log10());
+        }
         (value - self.low) / (self.high - self.low)
     }
 
@@ -73,7 +109,8 @@ impl Scale {
             return format!("{tick:e}");
         }
         // Not -0.
-        let text = format!("{:.*}", self.decimals, tick + 0.0);
+        let decimals = if self.is_log && tick >= 1.0 { 0 } else { self.decimals };
+        let text = format!("{:.decimals$}", tick + 0.0);
         let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
         let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
         let mut grouped = String::new();
@@ -133,6 +170,20 @@ mod tests {
     }
 
     #[test]
+    fn a_logarithmic_axis_has_powers_of_ten_at_equal_distances() {
+        let load = scale(&[1.0, 16.0, 90.0], Ends::Log);
+        assert_eq!(labels(&load), ["1", "2", "5", "10", "20", "50", "100"]);
+        let places = [1.0, 10.0, 100.0].map(|value| load.place(value));
+        for (place, expected) in places.into_iter().zip([0.0, 0.5, 1.0]) {
+            assert!((place - expected).abs() < 1e-12, "{places:?}");
+        }
+        let wide = scale(&[0.3, 40_000.0], Ends::Log);
+        assert_eq!(labels(&wide), ["0.1", "1", "10", "100", "1,000", "10,000", "100,000"]);
+        // Zero has no place on it.
+        assert_eq!(scale(&[0.0, 100.0], Ends::Log), scale(&[0.0, 100.0], Ends::FromZero));
+    }
+
+    #[test]
     fn any_values_have_an_axis() {
         for values in [
             &[][..],
@@ -148,7 +199,7 @@ mod tests {
             &[1e10, 1e10 + 1e-5],
             &[1e16, 1e16 + 2.0],
         ] {
-            for ends in [Ends::Near, Ends::FromZero, Ends::Timeline] {
+            for ends in [Ends::Near, Ends::FromZero, Ends::Timeline, Ends::Log] {
                 let scale = scale(values, ends);
                 let count = scale.ticks.len();
                 assert!((1..=20).contains(&count), "{values:?} {ends:?}: {scale:?}");

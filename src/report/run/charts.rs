@@ -4,7 +4,7 @@ use super::{LATENCIES, Run, ValueOf};
 use crate::metrics::Registry;
 use crate::metrics::metric::{Metric, MetricResult, Statistic};
 use crate::metrics::tag;
-use crate::report::chart::{Axis, Chart, Mark, Point, Series, Shape, Tone, axis};
+use crate::report::chart::{Axis, Chart, Mark, Point, Series, Shape, Start, Tone, axis};
 use crate::report::distribution::{Bins, Histogram, cumulative};
 use crate::report::requests::Request;
 use crate::report::server;
@@ -64,7 +64,7 @@ impl Run<'_> {
         let marks =
             [("p50", found.p50), ("p90", found.p90), ("p95", found.p95), ("p99", found.p99)];
         let marks = marks.into_iter().filter(|(_, at)| at.is_finite());
-        marks.map(|(label, at)| Mark { at, label: label.to_owned() }).collect()
+        marks.map(|(label, at)| Mark::x(at, label)).collect()
     }
 
     fn cumulative(&self, metric: &Metric, note: &str, series: Vec<Series>) -> Chart {
@@ -72,7 +72,7 @@ impl Run<'_> {
             name: format!("{}_cdf", metric.tag),
             title: format!("{}: share of requests below a value", metric.header),
             note: note.to_owned(),
-            x: axis(metric),
+            x: axis(metric).from(Start::Near),
             y: Axis::new("Requests", "%"),
             series,
             marks: self.marks(metric),
@@ -98,7 +98,7 @@ impl Run<'_> {
             name: format!("{}_histogram", metric.tag),
             title: format!("{}: histogram", metric.header),
             note: note.to_owned() + &above,
-            x: axis(metric),
+            x: axis(metric).from(Start::Near),
             y: Axis::new("Requests", ""),
             series,
             marks,
@@ -216,7 +216,7 @@ impl Run<'_> {
     pub(super) fn scatters(&self) -> Vec<Chart> {
         let time = |request: &Request| Some(request.start / 1e3);
         let latency = Axis::new("Request latency", "ms");
-        let tokens = |title: &str| Axis::new(title, "tokens");
+        let tokens = |title: &str| Axis::new(title, "tokens").from(Start::Near);
         let mut over_time = self.scatter(
             "requests",
             "Requests by start",
