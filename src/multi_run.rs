@@ -302,6 +302,8 @@ pub(crate) struct RunResult {
     pub(crate) verdict: Option<Verdict>,
     /// The verdict on its load.
     pub(crate) load_verdict: Option<LoadVerdict>,
+    /// Number of GPUs that were measured; 0 if none was.
+    pub(crate) gpus: u64,
 }
 
 /// Why a run is excluded from the statistics.
@@ -364,6 +366,7 @@ impl RunResult {
             rate_bounds: None,
             verdict: None,
             load_verdict: None,
+            gpus: 0,
         }
     }
 

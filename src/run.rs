@@ -398,6 +398,7 @@ impl RunReport {
             values: (config.runs > 1).then_some(values),
             verdict: health.and_then(|health| health.verdict),
             load_verdict: self.outcome.load_health.map(|health| health.verdict),
+            gpus: self.outcome.gpus.iter().flat_map(|found| &found.fleets).map(|it| it.gpus).sum(),
         }
     }
 

@@ -239,7 +239,7 @@ def check_sweep(directory, pictures):
     chart.expect_points(chart.dots("cells"), expected, "cells")
     labels = next(group for group in chart.groups if group.get("class") == "labels")
     shown = {text.text for text in labels.iter(f"{SVG}text")}
-    names = {"concurrency_" + str(cell["parameters"]["concurrency"]) for cell in cells}
+    names = {str(cell["parameters"]["concurrency"]) for cell in cells}
     expect(shown and shown <= names, f"{chart.name}: labels {shown} of {names}")
     chart = pictures["time_to_first_token_by_throughput"]
     expected = [(rate, latency["p99"]) for latency, rate in zip(first, rates)]

@@ -206,6 +206,14 @@ pub(crate) fn layout(directory: &Path) -> Result<Layout, ReportError> {
     Ok(Layout::new(directory, Origin::find(directory)?.prefix()).existing())
 }
 
+/// Returns the description of the run in `directory`, and when its measurement started in
+/// nanoseconds since the epoch, as far as its manifest has them.
+pub(crate) fn described(directory: &Path) -> Option<(RunDescription, Option<u64>)> {
+    let origin = Origin::find(directory).ok().filter(Origin::has_manifest)?;
+    let (run, end) = origin.describe(&Layout::new(directory, None)).ok()?;
+    Some((run, end.map(|end| end.outcome.start_wall_ns)))
+}
+
 /// Rebuilds the report of the run in `directory`.
 pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
     rebuild_with(directory, Wanted::default())

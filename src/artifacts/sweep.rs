@@ -1,5 +1,6 @@
 //! The files of a sweep: its plan, from which it can be continued, and its results.
 
+mod cells;
 mod evaluation;
 mod plan;
 mod table;
@@ -20,7 +21,7 @@ use crate::metrics::Verdict;
 use crate::metrics::metric::MetricResult;
 use crate::multi_run::aggregate::{DividedRow, Row};
 use crate::multi_run::knee::{End, Saturation};
-use crate::multi_run::sweep::{Best, Cell, Results, plain};
+use crate::multi_run::sweep::{Best, Cell, Results, by_values, plain};
 use crate::multi_run::{Load, RunResult};
 use crate::setting::Named as _;
 use crate::statistics::Estimate;
@@ -36,6 +37,8 @@ pub(crate) struct SweepFiles {
     json: PathBuf,
     csv: PathBuf,
     table: PathBuf,
+    /// A row for each cell, without other sections.
+    cells: PathBuf,
 }
 
 impl SweepFiles {
@@ -43,8 +46,15 @@ impl SweepFiles {
     pub(crate) fn create(directory: &Path) -> Result<Self, ArtifactError> {
         make(directory)?;
         let file = |ending: &str| directory.join(format!("profile_export_aiperf_sweep.{ending}"));
-        let files = Self { json: file("json"), csv: file("csv"), table: file("parquet") };
-        [&files.json, &files.csv, &files.table].into_iter().try_for_each(|p| replace::check(p))?;
+        let files = Self {
+            json: file("json"),
+            csv: file("csv"),
+            table: file("parquet"),
+            cells: directory.join("sweep_cells.csv"),
+        };
+        [&files.json, &files.csv, &files.table, &files.cells]
+            .into_iter()
+            .try_for_each(|p| replace::check(p))?;
         Ok(files)
     }
 
@@ -56,6 +66,7 @@ impl SweepFiles {
             write_whole(&self.json, |out| pretty(out, &summary(results, &cells)))?,
             write_whole(&self.csv, |out| write_csv(out, results, &cells))?,
             table::write(&self.table, results)?,
+            write_whole(&self.cells, |out| cells::write(out, results))?,
         ];
         if let Some(evaluation) = &results.sweep.evaluation {
             let (name, content) = evaluation::file(results, evaluation);
@@ -196,18 +207,6 @@ fn described_best(results: &Results, best: &Best<'_>) -> Value {
         "unit": best.row.metric.display_unit.label(),
         "metric_key": best.row.key(),
     })
-}
-
-/// Compares the values of cells, numbers by size and others as text.
-fn by_values(a: &Cell, b: &Cell) -> std::cmp::Ordering {
-    let (a, b) = (a.variation.values.values(), b.variation.values.values());
-    a.zip(b)
-        .map(|(a, b)| match (a.as_f64(), b.as_f64()) {
-            (Some(a), Some(b)) => a.total_cmp(&b),
-            _ => plain(a).cmp(&plain(b)),
-        })
-        .find(|order| order.is_ne())
-        .unwrap_or(std::cmp::Ordering::Equal)
 }
 
 /// Returns each parameter with its values, in the order of the cells.

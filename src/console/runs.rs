@@ -25,7 +25,7 @@ use crate::setting::Named as _;
 use crate::statistics::Estimate;
 use crate::units::Unit;
 
-pub(crate) use search::{render_point, render_search};
+pub(crate) use search::{conclusion, render_point, render_search};
 
 /// Renders the title of the run `nth` with a `label`; `all` is the number of runs, if it is known.
 #[must_use]
@@ -195,7 +195,7 @@ fn cells(row: &Row) -> [Text; 8] {
 }
 
 /// Formats a fraction as a percentage without trailing zeros: `95`, `99.5`.
-fn number_of_percent(share: f64) -> String {
+pub(crate) fn number_of_percent(share: f64) -> String {
     let text = format!("{:.2}", share * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -227,15 +227,35 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
 fn findings(results: &Results) -> Vec<String> {
     let undivided = |cell: &Cell| {
         let reason = cell.time_breakdown.as_ref()?.as_ref().err()?;
-        let name = printable(&cell.variation.directory);
+        let name = name_of(results, cell);
         Some(format!("{name}: no time breakdown: {}", printable(reason)))
     };
-    let notes = results.cells.iter().filter_map(note);
+    let notes = results.in_order().into_iter().filter_map(|cell| note(results, cell));
     let notes: Vec<String> = notes.chain(results.cells.iter().filter_map(undivided)).collect();
     let mut found = Vec::new();
     if !notes.is_empty() {
         found.push(notes.join("\n"));
     }
+    found.extend(conclusions(results));
+    if let Some(beyond) = results.beyond() {
+        found.push(beyond.sentences().collect::<Vec<_>>().join(" "));
+    }
+    if let Some(limits) = &results.limit {
+        let text = limit(limits, results.config.confidence_level);
+        found.push(format!("{text} Required: {}.", conditions(results)));
+    }
+    found
+}
+
+/// Returns the conditions that cells must meet, in words.
+pub(crate) fn conditions(results: &Results) -> String {
+    results.sweep.filters.iter().map(required).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns what a sweep was made for, in paragraphs: where throughput stops growing, the best
+/// combinations, and what a recipe computes. The limit of a load is not among them.
+pub(crate) fn conclusions(results: &Results) -> Vec<String> {
+    let mut found = Vec::new();
     if let (Some(saturation), Choice::Knee(range)) = (&results.saturation, &results.sweep.choice) {
         let level = number_of_percent(results.config.confidence_level);
         let mut text = saturated(saturation, range, &level);
@@ -247,15 +267,7 @@ fn findings(results: &Results) -> Vec<String> {
         }
         found.push(text);
     }
-    if let Some(beyond) = results.beyond() {
-        found.push(beyond.sentences().collect::<Vec<_>>().join(" "));
-    }
     found.extend(results.space.as_ref().map(best_combinations));
-    if let Some(limits) = &results.limit {
-        let conditions: Vec<String> = results.sweep.filters.iter().map(required).collect();
-        let text = limit(limits, results.config.confidence_level);
-        found.push(format!("{text} Required: {}.", conditions.join(", ")));
-    }
     found.extend(results.sweep.evaluation.as_ref().and_then(|it| evaluated(results, it)));
     found
 }
@@ -289,7 +301,7 @@ fn sweep_table(title: &str, results: &Results) -> Table {
         row.extend(converges.then_some(ended));
         row
     };
-    Table::new(title, header).rows(results.cells.iter().map(row))
+    Table::new(title, header).rows(results.in_order().into_iter().map(row))
 }
 
 /// The best combinations of a search over several settings.
@@ -360,11 +372,11 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
             ))
         }
         Evaluation::Breach => {
-            let name = |cell: &&Cell| printable(&cell.variation.label);
-            let highest = results.cells.iter().rfind(|cell| cell.is_feasible);
-            let lowest = results.cells.iter().find(|cell| !cell.is_feasible);
-            let conditions: Vec<String> = results.sweep.filters.iter().map(required).collect();
-            let conditions = conditions.join(", ");
+            let name = |cell: &&&Cell| printable(&cell.variation.label);
+            let cells = results.in_order();
+            let highest = cells.iter().rfind(|cell| cell.is_feasible);
+            let lowest = cells.iter().find(|cell| !cell.is_feasible);
+            let conditions = conditions(results);
             let highest = highest.as_ref().map_or_else(|| "none".to_owned(), name);
             let lowest = lowest.as_ref().map_or_else(|| "none".to_owned(), name);
             Some(format!(
@@ -388,7 +400,7 @@ fn times(results: &Results, style: Style) -> String {
     let mut header = settings(results);
     header.push(Column::number("all"));
     header.extend(stages.iter().map(|stage| Column::number(stage.title())));
-    let rows = results.cells.iter().map(|cell| {
+    let rows = results.in_order().into_iter().map(|cell| {
         let found = divided(cell);
         let mut row = settings_of(results, cell);
         row.push(number(found.as_ref().map(|found| found.mean_ms.mean)));
@@ -509,9 +521,18 @@ fn trimmed(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
+/// The name of a cell's directory, with its settings unless they are the name.
+fn name_of(results: &Results, cell: &Cell) -> String {
+    let directory = printable(&cell.variation.directory);
+    if !results.sweep.is_search() {
+        return directory;
+    }
+    format!("{} ({directory})", printable(&results.sweep.described(&cell.variation)))
+}
+
 /// What is missing from a cell, or may be wrong with it.
-fn note(cell: &Cell) -> Option<String> {
-    let name = printable(&cell.variation.directory);
+fn note(results: &Results, cell: &Cell) -> Option<String> {
+    let name = name_of(results, cell);
     match (cell.error(), cell.verdict()) {
         (Some(error), _) => Some(format!("{name}: {}", printable(error))),
         (None, Some(verdict)) if verdict != Verdict::Valid => Some(format!(

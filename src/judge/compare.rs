@@ -16,10 +16,9 @@ use crate::statistics::interval::{self, Measured, Scale};
 
 pub(crate) use finding::{Finding, Needed};
 pub(crate) use parts::PartRow;
-pub(crate) use trial::{Requests, Side, Trial};
+pub(crate) use trial::{Requests, Sampled, Side, Source, Trial};
 
 pub(super) use finding::{Amount, Estimate, Shortage};
-pub(super) use trial::Source;
 pub(super) use trial::{MIN_REQUESTS, errors};
 
 /// Minimum number of runs on each side for a comparison of their means.

@@ -1,6 +1,8 @@
 //! Sweeps: a cell for each combination of settings, the order of their runs, and which cells are
 //! the best.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -11,7 +13,7 @@ use super::evidence::Condition;
 use super::knee::{Level, Saturation};
 use super::limit::{self, Limit};
 use super::search::{self, History};
-use super::{Failure, Filter, Load, Range, RunResult, Trials, Variation, filter, space};
+use super::{Dimension, Failure, Filter, Load, Range, RunResult, Trials, Variation, filter, space};
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::{DIVIDED, Growth};
 use crate::metrics::{MetricTag, Verdict};
@@ -20,6 +22,18 @@ use crate::units::Nanos;
 
 /// Characters that are not part of a directory's name, as in AIPerf.
 const DROPPED: &[char] = &['/', '\\', '<', '>', ':', '"', '|', '?', '*'];
+
+/// The statistics by which cells are compared in tables and charts.
+pub(crate) const COMPARED: &[(MetricTag, &[&str])] = &[
+    (tag::REQUEST_THROUGHPUT, &["avg"]),
+    (tag::OUTPUT_TOKEN_THROUGHPUT, &["avg"]),
+    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, &["avg"]),
+    (tag::TIME_TO_FIRST_TOKEN, &["p50", "p99"]),
+    (tag::INTER_TOKEN_LATENCY, &["p50", "p99"]),
+    (tag::REQUEST_LATENCY, &["p50", "p99"]),
+    (tag::REQUEST_ERROR_RATE, &["avg"]),
+    (tag::GOODPUT, &["avg"]),
+];
 
 /// The settings of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -188,6 +202,34 @@ impl Config {
         }
     }
 
+    /// Returns the settings of a cell in words, such as `concurrency 16, osl 64`; its name if it does
+    /// not have all parameters.
+    pub(crate) fn described(&self, cell: &Variation) -> String {
+        let pairs = self.parameters.iter().map(|parameter| {
+            let value = plain(cell.values.get(&parameter.path)?);
+            Some(format!("{} {value}", parameter.name.replace('_', " ")))
+        });
+        self.joined(cell, pairs)
+    }
+
+    /// Returns the values of these settings, such as `16, 64`.
+    pub(crate) fn values_of(&self, cell: &Variation) -> String {
+        let values = self.parameters.iter().map(|it| cell.values.get(&it.path).map(plain));
+        self.joined(cell, values)
+    }
+
+    fn joined(&self, cell: &Variation, parts: impl Iterator<Item = Option<String>>) -> String {
+        let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty());
+        parts.map_or_else(|| cell.directory.clone(), |parts| parts.join(", "))
+    }
+
+    /// Returns the index of the parameter by which cells are joined: the load, or else the only one.
+    pub(crate) fn load_parameter(&self) -> Option<usize> {
+        let paths = [Dimension::Concurrency, Dimension::RequestRate].map(Dimension::path);
+        let load = self.parameters.iter().position(|it| paths.contains(&it.path.as_str()));
+        load.or_else(|| (self.parameters.len() == 1).then_some(0))
+    }
+
     /// Returns the last part of the parameter's path, or the part before it if another parameter
     /// has the same last part: `isl` and `osl`, which both have a `mean`.
     fn short_name<'a>(&self, parameter: &'a Parameter) -> &'a str {
@@ -251,7 +293,7 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// Returns the statistics over the runs of a statistic of a metric.
-    fn row(&self, tag: MetricTag, statistic: &str) -> Option<&Row> {
+    pub(crate) fn row(&self, tag: MetricTag, statistic: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.metric.tag == tag && row.statistic == statistic)
     }
 
@@ -364,12 +406,12 @@ impl Results {
             Choice::Known => results.limit = results.limit_of_load(),
             Choice::Knee(range) => {
                 results.saturation = Some(Saturation::of(range, &results.levels()));
-                let load = |cell: &Cell| Load::of(&cell.variation.values).map_or(0.0, Load::amount);
-                results.cells.sort_by(|a, b| load(a).total_cmp(&load(b)));
+                results.cells.sort_by(by_values);
             }
             Choice::Search(search) => {
                 let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
                 results.search = Some(History::of(search, &sweep.filters, cells));
+                results.cells.sort_by(by_values);
             }
             Choice::Space(space) => {
                 let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
@@ -392,6 +434,18 @@ impl Results {
             cell.is_pareto = is_pareto;
         }
         results
+    }
+
+    /// Returns the cells by the values of their settings, not in the order of their runs.
+    pub(crate) fn in_order(&self) -> Vec<&Cell> {
+        let mut cells: Vec<&Cell> = self.cells.iter().collect();
+        cells.sort_by(|a, b| by_values(a, b));
+        cells
+    }
+
+    /// Returns the highest load that meets the conditions, of a sweep or a search.
+    pub(crate) fn load_limit(&self) -> Option<&Limit> {
+        self.limit.as_ref().or_else(|| self.search.as_ref().map(|found| &found.limit))
     }
 
     /// Returns the highest load that meets the conditions.
@@ -498,6 +552,18 @@ impl Results {
         };
         self.cells.iter().map(of).sum()
     }
+}
+
+/// Compares the values of cells, numbers by size and others as text.
+pub(crate) fn by_values(a: &Cell, b: &Cell) -> Ordering {
+    let (a, b) = (a.variation.values.values(), b.variation.values.values());
+    a.zip(b)
+        .map(|(a, b)| match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            _ => plain(a).cmp(&plain(b)),
+        })
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
 }
 
 /// Returns which points of throughput and latency are on the Pareto front: no other point is at

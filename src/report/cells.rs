@@ -1,63 +1,131 @@
 //! The page of several runs: the cells of a sweep, or the runs of one load.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod answer;
+mod charts;
+mod table;
+mod within;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use serde_json::{Value, json};
 
-use super::chart::{Axis, Chart, Point, Series, Shape, Tone, axis};
+use self::answer::Answer;
+use self::within::{Within, within};
+use super::chart::{Axis, Interval, Point};
 use super::distribution::cumulative;
-use super::document::{Document, Figure, Level, Notice, Section, ShownRequests, Table};
+use super::document::{Document, Level, Notice, Section, ShownRequests};
 use super::plot::Charts;
 use super::requests::Requests;
 use super::run::LATENCIES;
 use crate::artifacts::rebuild;
+use crate::console::runs::number_of_percent as percent;
+use crate::metrics::Verdict;
 use crate::metrics::tag::{self, MetricTag};
-use crate::metrics::time_breakdown::Stage;
-use crate::metrics::{Registry, Verdict};
 use crate::multi_run::aggregate::{self, DividedRow, Row};
-use crate::multi_run::sweep::{self, Beyond, Results};
-use crate::multi_run::{GroupResults, RunResult, Trials};
+use crate::multi_run::sweep::{self, Beyond, COMPARED, Results, plain};
+use crate::multi_run::{Filter, GroupResults, RunResult, Trials};
 
 /// Maximum number of distributions in a chart.
 const MAX_DISTRIBUTIONS: usize = 12;
 
-/// The statistics that are compared.
-const COMPARED: &[(MetricTag, &[&str])] = &[
-    (tag::REQUEST_THROUGHPUT, &["avg"]),
-    (tag::OUTPUT_TOKEN_THROUGHPUT, &["avg"]),
-    (tag::TIME_TO_FIRST_TOKEN, &["p50", "p99"]),
-    (tag::INTER_TOKEN_LATENCY, &["p50", "p99"]),
-    (tag::REQUEST_LATENCY, &["p50", "p99"]),
-    (tag::REQUEST_ERROR_RATE, &["avg"]),
-    (tag::GOODPUT, &["avg"]),
-];
-
 /// Runs that are shown as one.
 pub(super) struct Cell {
+    /// Its name in sentences: `concurrency 16`.
+    name: String,
+    /// Its name in charts: `16`.
     label: String,
-    /// The value of the only parameter, if it is a number.
-    parameter: Option<f64>,
+    /// Its settings, for the table.
+    values: Vec<Value>,
+    /// The line that it is on; empty if there is only one.
+    line: String,
+    /// Its place on the line, if it is a number.
+    place: Option<f64>,
     rows: Vec<Row>,
     /// Its mean request latency with its parts, if it is divided.
     divided: Option<DividedRow>,
     /// The directories of its successful runs.
     runs: Vec<PathBuf>,
+    /// Number of GPUs that were measured; 0 if none was.
+    gpus: u64,
     is_pareto: bool,
+    /// Whether it meets the conditions, if there are some.
+    is_feasible: Option<bool>,
     verdict: Option<Verdict>,
     error: Option<String>,
+    /// The intervals of its only run.
+    within: Vec<Within>,
+    /// The distribution of each latency; empty if it is not shown.
+    distributions: Vec<Vec<Point>>,
 }
 
 /// The cells of a page, and what it says of all.
 pub(crate) struct Comparison {
     title: String,
     facts: Vec<(&'static str, String)>,
-    /// What distinguishes the cells.
+    /// What was found.
+    sentences: Vec<Notice>,
+    answers: Vec<Answer>,
+    /// The conditions on the cells.
+    objectives: Vec<Filter>,
+    /// Confidence level of the intervals.
+    level: f64,
+    /// The names of the settings of a cell.
+    settings: Vec<String>,
+    /// What distinguishes the cells of a line.
     axis: Axis,
     /// Which stages grow beyond the best load; empty if nothing is known.
     beyond: Vec<String>,
+    /// In the order of their lines, and on a line in that of their places.
     cells: Vec<Cell>,
+}
+
+impl Cell {
+    /// The runs of one load in `directory`.
+    fn of(name: String, directory: &Path, trials: &Trials) -> Self {
+        let divided = aggregate::time_breakdown(trials).and_then(|found| {
+            let mut rows = found.ok()?.into_iter();
+            rows.find(|row| row.metric == tag::REQUEST_LATENCY)
+        });
+        let error =
+            trials.runs.iter().find_map(|run| Some(run.failure.as_ref()?.message().to_owned()));
+        Self {
+            label: name.clone(),
+            values: vec![json!(name)],
+            name,
+            line: String::new(),
+            place: None,
+            rows: aggregate::rows(trials),
+            divided,
+            runs: directories(directory, trials.successful()),
+            gpus: trials.successful().map(|run| run.gpus).max().unwrap_or(0),
+            is_pareto: false,
+            is_feasible: None,
+            verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
+            error,
+            within: Vec::new(),
+            distributions: Vec::new(),
+        }
+    }
+
+    fn row(&self, tag: MetricTag, statistic: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.metric.tag == tag && row.statistic == statistic)
+    }
+
+    /// Returns the mean over its runs of a statistic of a metric.
+    fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
+        self.row(tag, statistic).map(|row| row.across.mean).filter(|value| value.is_finite())
+    }
+
+    /// Returns the interval of this mean over the runs, or of the statistic of the only one.
+    fn interval(&self, tag: MetricTag, statistic: &str) -> Option<Interval> {
+        if let Some(spread) = self.row(tag, statistic)?.across.spread {
+            return Some(Interval { low: spread.ci_low, high: spread.ci_high });
+        }
+        let is_it = |(of, name, _): &&Within| *of == tag && *name == statistic;
+        self.within.iter().find(is_it).map(|(.., interval)| *interval)
+    }
 }
 
 impl Comparison {
@@ -71,33 +139,62 @@ impl Comparison {
 
     /// The cells of the sweep in `directory`.
     fn of_sweep(directory: &Path, results: &Results) -> Self {
-        let names: Vec<&str> =
-            results.sweep.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let sweep = &results.sweep;
+        let names: Vec<String> =
+            sweep.parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect();
+        let along = sweep.load_parameter();
+        let has_conditions = !sweep.filters.is_empty();
         let cell = |cell: &sweep::Cell| {
-            let values = &cell.variation.values;
-            let only = if values.len() == 1 { values.values().next() } else { None };
+            let variation = &cell.variation;
+            let value =
+                |it: &sweep::Parameter| variation.values.get(&it.path).cloned().unwrap_or_default();
+            let values: Vec<Value> = sweep.parameters.iter().map(value).collect();
+            let others = (0..).zip(names.iter().zip(&values));
+            let others = others.filter(|(at, _)| along.is_some_and(|along| along != *at));
+            let line: Vec<String> =
+                others.map(|(_, (name, value))| format!("{name} {}", plain(value))).collect();
+            let label = match along {
+                Some(at) if !line.is_empty() => values.get(at).map(plain),
+                _ => None,
+            };
             Cell {
-                label: cell.variation.directory().to_owned(),
-                parameter: only.and_then(Value::as_f64),
-                rows: cell.rows.clone(),
-                divided: cell.divided(tag::REQUEST_LATENCY).cloned(),
-                runs: directories(directory, cell.trials.successful()),
+                label: label.unwrap_or_else(|| sweep.values_of(variation)),
+                place: along.and_then(|at| values.get(at)).and_then(Value::as_f64),
+                line: line.join(", "),
+                values,
                 is_pareto: cell.is_pareto,
-                verdict: cell.verdict(),
+                is_feasible: has_conditions.then_some(cell.is_feasible),
                 error: cell.error().map(str::to_owned),
+                ..Cell::of(sweep.described(variation), directory, &cell.trials)
             }
         };
-        Self {
-            title: format!("Sweep over {} | aiperf", names.join(", ")),
-            facts: vec![
-                ("Cells", results.cells.len().to_string()),
-                ("Runs per cell", results.config.runs.to_string()),
-                ("Sweep ID", results.sweep_id.to_string()),
-            ],
-            axis: Axis::new(names.join(", "), ""),
-            beyond: results.beyond().iter().flat_map(Beyond::sentences).collect(),
-            cells: results.cells.iter().map(cell).collect(),
+        let cells: Vec<Cell> = results.in_order().into_iter().map(cell).collect();
+        let (mut facts, model) = answer::about(&cells);
+        if has_conditions {
+            facts.insert(0, ("Objectives", crate::console::runs::conditions(results)));
         }
+        facts.extend([
+            ("Cells", results.cells.len().to_string()),
+            ("Runs per cell", results.config.runs.to_string()),
+            ("Sweep ID", results.sweep_id.to_string()),
+        ]);
+        let kind = if sweep.is_search() { "Search" } else { "Sweep" };
+        let title = [format!("{kind} over {}", names.join(", ")), model, "aiperf".to_owned()];
+        let title: Vec<String> = title.into_iter().filter(|part| !part.is_empty()).collect();
+        let mut comparison = Self {
+            title: title.join(" | "),
+            facts,
+            sentences: answer::sentences(results),
+            answers: answer::answers(results),
+            objectives: sweep.filters.clone(),
+            level: results.config.confidence_level,
+            axis: Axis::new(along.and_then(|at| names.get(at)).cloned().unwrap_or_default(), ""),
+            settings: names,
+            beyond: results.beyond().iter().flat_map(Beyond::sentences).collect(),
+            cells,
+        };
+        comparison.sort();
+        comparison
     }
 
     /// The runs of one load in `directory`.
@@ -105,9 +202,9 @@ impl Comparison {
         let mut comparison = Self {
             title: format!("{} runs | aiperf", trials.runs.len()),
             facts: vec![("Runs", trials.runs.len().to_string())],
+            level: trials.config.confidence_level,
             axis: Axis::new("Run", ""),
-            beyond: Vec::new(),
-            cells: Vec::new(),
+            ..Self::of_others()
         };
         for run in &trials.runs {
             let mut alone = Trials::new(trials.config.clone(), trials.sweep_id);
@@ -122,130 +219,185 @@ impl Comparison {
         Self {
             title: "Several runs | aiperf".to_owned(),
             facts: Vec::new(),
-            axis: Axis::new("Concurrency", ""),
+            sentences: Vec::new(),
+            answers: Vec::new(),
+            objectives: Vec::new(),
+            level: crate::multi_run::Config::default().confidence_level,
+            settings: vec!["run".to_owned()],
+            axis: Axis::new("concurrency", ""),
             beyond: Vec::new(),
             cells: Vec::new(),
         }
     }
 
-    /// Adds the runs of one load in `directory` as a cell; `parameter` distinguishes it from others,
-    /// if each has one.
+    /// Adds the runs of one load in `directory` as a cell; `place` is its concurrency, if it has one.
     pub(crate) fn add(
         &mut self,
-        label: String,
-        parameter: Option<f64>,
+        name: String,
+        place: Option<f64>,
         directory: &Path,
         trials: &Trials,
     ) {
-        self.cells.push(Cell {
-            label,
-            parameter,
-            rows: aggregate::rows(trials),
-            divided: aggregate::time_breakdown(trials).and_then(|found| {
-                let mut rows = found.ok()?.into_iter();
-                rows.find(|row| row.metric == tag::REQUEST_LATENCY)
-            }),
-            runs: directories(directory, trials.successful()),
-            is_pareto: false,
-            verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
-            error: trials
-                .runs
-                .iter()
-                .find_map(|run| Some(run.failure.as_ref()?.message().to_owned())),
-        });
+        self.cells.push(Cell { place, ..Cell::of(name, directory, trials) });
+        self.sort();
     }
 
-    /// Adds the cells of `other`, with `label` before theirs.
-    pub(crate) fn join(&mut self, label: &str, other: Self) {
-        let cells = other.cells.into_iter();
-        self.cells.extend(cells.map(|cell| Cell {
-            label: format!("{label}/{}", cell.label),
-            parameter: None,
+    /// Adds the cells of the sweep `other` as lines of their own, with `name` before their names.
+    pub(crate) fn join(&mut self, name: &str, other: Self) {
+        if self.cells.is_empty() {
+            self.axis = other.axis.clone();
+            self.objectives.clone_from(&other.objectives);
+        }
+        self.objectives.retain(|objective| other.objectives.contains(objective));
+        let is_same = self.axis.title == other.axis.title;
+        let cells = other.cells.into_iter().map(|cell| Cell {
+            name: format!("{name}, {}", cell.name),
+            values: vec![json!(format!("{name}, {}", cell.name))],
+            line: if cell.line.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{name}, {}", cell.line)
+            },
+            place: cell.place.filter(|_| is_same),
             is_pareto: false,
             ..cell
-        }));
+        });
+        self.cells.extend(cells);
+        self.sort();
+    }
+
+    /// Puts the cells of a line together, in the order of their places if all have one.
+    fn sort(&mut self) {
+        let mut lines: Vec<String> = Vec::new();
+        for cell in &self.cells {
+            if !lines.contains(&cell.line) {
+                lines.push(cell.line.clone());
+            }
+        }
+        let line = |cell: &Cell| lines.iter().position(|line| *line == cell.line);
+        self.cells.sort_by_key(line);
+        if self.is_joined() {
+            let place = |cell: &Cell| cell.place.unwrap_or_default();
+            self.cells.sort_by(|a, b| line(a).cmp(&line(b)).then(place(a).total_cmp(&place(b))));
+        }
+    }
+
+    /// Returns whether the cells are joined by their places: each has one, which no other cell of its
+    /// line has.
+    fn is_joined(&self) -> bool {
+        let places: BTreeSet<(&str, u64)> = (self.cells.iter())
+            .filter_map(|cell| Some((cell.line.as_str(), cell.place?.to_bits())))
+            .collect();
+        places.len() == self.cells.len()
+    }
+
+    /// Returns the cells of each line with its name.
+    fn lines(&self) -> Vec<(String, Vec<&Cell>)> {
+        let mut lines: Vec<(String, Vec<&Cell>)> = Vec::new();
+        for cell in &self.cells {
+            match lines.last_mut().filter(|(line, _)| *line == cell.line) {
+                Some((_, cells)) => cells.push(cell),
+                None => lines.push((cell.line.clone(), vec![cell])),
+            }
+        }
+        for (line, _) in lines.iter_mut().filter(|(line, _)| line.is_empty()) {
+            "cells".clone_into(line);
+        }
+        lines
+    }
+
+    /// Returns whether there are lines with names.
+    fn has_lines(&self) -> bool {
+        self.cells.iter().any(|cell| !cell.line.is_empty())
+    }
+
+    /// Reads the requests of the runs: the intervals of single ones, and distributions.
+    fn read(&mut self) -> Result<(), ParquetError> {
+        let level = self.level;
+        for (at, cell) in self.cells.iter_mut().enumerate() {
+            let is_shown = at < MAX_DISTRIBUTIONS;
+            if !is_shown && cell.runs.len() != 1 {
+                continue;
+            }
+            let tables = cell.runs.iter().filter_map(|run| table(run));
+            let runs: Vec<Requests> =
+                tables.map(|table| Requests::read(&table, 0)).collect::<Result<_, _>>()?;
+            if is_shown {
+                let distribution = |(_, value_of): &(MetricTag, super::run::ValueOf)| {
+                    let requests = || runs.iter().flat_map(Requests::iter);
+                    let values = || requests().filter_map(|request| value_of(&request));
+                    cumulative(|| values().filter(|value| value.is_finite()))
+                };
+                cell.distributions = LATENCIES.iter().map(distribution).collect();
+            }
+            if let [only] = runs.as_slice() {
+                let compared = |row: &&Row| {
+                    let (tag, statistic) = (row.metric.tag, row.statistic);
+                    COMPARED.iter().any(|(of, names)| *of == tag && names.contains(&statistic))
+                };
+                let rows: Vec<Row> = cell.rows.iter().filter(compared).cloned().collect();
+                cell.within = within(only, &rows, level);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the page.
-    pub(super) fn document(&self) -> Result<Document, ParquetError> {
+    pub(super) fn document(mut self) -> Result<Document, ParquetError> {
+        self.read()?;
         let about_cells: Vec<&str> = ["Means over the successful runs of a cell."]
             .into_iter()
             .chain(self.beyond.iter().map(String::as_str))
             .collect();
+        let level = percent(self.level);
+        let intervals = format!(
+            "Intervals contain the value with {level}% confidence: the mean over the runs of a cell, \
+             or the statistic of its only run, if it has enough requests."
+        );
         let mut sections = vec![
             Section::new(
                 "Throughput and latency",
                 "A cell is on the Pareto front if no other cell is at least as good in both values \
                  and better in one.",
-                self.trade_offs(),
+                [self.choices(), self.trade_offs()].concat(),
             ),
             Section::new("By cell", about_cells.join(" "), self.curves()),
             Section::new(
                 "Distributions",
                 "Successful requests of all successful runs of a cell.",
-                self.distributions()?,
+                self.distributions(),
             ),
-            Section {
-                tables: vec![self.table()],
-                ..Section::new(
-                    "Statistics",
-                    "Intervals are those of the mean over the runs.",
-                    vec![],
-                )
-            },
+            Section::new("Statistics", intervals, vec![]).with(vec![self.table()]),
         ];
         sections.retain(|section| !section.is_empty());
+        let (notices, figures) = (self.notices(), self.figures());
         Ok(Document {
-            title: self.title.clone(),
-            facts: self.facts.clone(),
-            notices: self.notices(),
-            figures: self.figures(),
+            title: self.title,
+            facts: self.facts,
+            notices: self.sentences.into_iter().chain(notices).collect(),
+            figures,
             sections,
             requests: ShownRequests::default(),
         })
     }
 
     /// Returns the charts that are drawn as pictures.
-    pub(crate) fn plots(&self) -> Result<Charts, ParquetError> {
+    pub(crate) fn plots(mut self) -> Result<Charts, ParquetError> {
+        self.read()?;
+        let first = self.by_first_token().into_iter().collect();
         let charts =
-            [self.trade_offs(), vec![self.by_first_token()], self.curves(), self.distributions()?];
+            [self.choices(), self.trade_offs(), first, self.curves(), self.distributions()];
         let charts = charts.into_iter().flatten().filter(|chart| !chart.is_empty());
         let (title, version) = (self.title.replace(" | aiperf", ""), env!("CARGO_PKG_VERSION"));
         let subject = format!("{title} | {} cells | aiperf {version}", self.cells.len());
         Ok(Charts { subject, charts: charts.collect() })
     }
 
-    /// Returns the throughput by the mean time to first token, as AIPerf draws it.
-    fn by_first_token(&self) -> Chart {
-        let (x, y) = (tag::TIME_TO_FIRST_TOKEN, tag::REQUEST_THROUGHPUT);
-        let mut series = Series::new("cells", Shape::Line, Vec::new());
-        for cell in &self.cells {
-            if let (Some(x), Some(y)) = (value(cell, x, "avg"), value(cell, y, "avg")) {
-                series.points.push(Point::new(x, y));
-                series.named.push(series.labels.len());
-                series.labels.push(cell.label.clone());
-            }
-        }
-        let axis = |tag| Registry::row(tag).map_or_else(|| Axis::new("", ""), axis);
-        Chart {
-            name: "ttft_vs_throughput".to_owned(),
-            title: "Request throughput by mean time to first token".to_owned(),
-            note: "Means over the successful runs of a cell, joined in the order of the cells"
-                .to_owned(),
-            x: axis(x),
-            y: axis(y),
-            series: vec![series],
-            marks: Vec::new(),
-            is_timeline: false,
-        }
-    }
-
     fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
         for cell in &self.cells {
             if let Some(error) = &cell.error {
-                notices
-                    .push(Notice { level: Level::Bad, text: format!("{}: {error}", cell.label) });
+                notices.push(Notice { level: Level::Bad, text: format!("{}: {error}", cell.name) });
             }
             let level = match cell.verdict {
                 Some(Verdict::Invalid) => Level::Bad,
@@ -253,229 +405,10 @@ impl Comparison {
                 Some(Verdict::Valid) | None => continue,
             };
             let verdict = if level == Level::Bad { Verdict::Invalid } else { Verdict::Suspect };
-            let text = format!("{}: client health is {}.", cell.label, verdict.as_str());
+            let text = format!("{}: client health is {}.", cell.name, verdict.as_str());
             notices.push(Notice { level, text });
         }
         notices
-    }
-
-    /// Returns the best value of each statistic, with its cell.
-    fn figures(&self) -> Vec<Figure> {
-        let best = |tag: MetricTag, statistic: &str, is_higher_better: bool| {
-            let metric = Registry::row(tag)?;
-            let score = |value: f64| if is_higher_better { value } else { -value };
-            let values =
-                self.cells.iter().filter_map(|cell| Some((cell, value(cell, tag, statistic)?)));
-            let (cell, value) = values.max_by(|a, b| score(a.1).total_cmp(&score(b.1)))?;
-            let of = if statistic == "avg" { String::new() } else { format!(" {statistic}") };
-            Some(Figure {
-                title: format!("Best {}{of}", metric.header),
-                value,
-                unit: metric.display_unit.label().to_owned(),
-                detail: cell.label.clone(),
-            })
-        };
-        let figures = [
-            best(tag::REQUEST_THROUGHPUT, "avg", true),
-            best(tag::OUTPUT_TOKEN_THROUGHPUT, "avg", true),
-            best(tag::TIME_TO_FIRST_TOKEN, "p99", false),
-            best(tag::REQUEST_LATENCY, "p99", false),
-        ];
-        figures.into_iter().flatten().collect()
-    }
-
-    /// Returns charts of throughput against latencies.
-    fn trade_offs(&self) -> Vec<Chart> {
-        let Some(throughput) = Registry::row(tag::REQUEST_THROUGHPUT) else { return Vec::new() };
-        let mut charts = Vec::new();
-        for (tag, _) in LATENCIES {
-            let Some(metric) = Registry::row(tag) else { continue };
-            let mut all = Series::new("cells", Shape::Points, Vec::new());
-            let mut front = Vec::new();
-            for cell in &self.cells {
-                let x = value(cell, tag::REQUEST_THROUGHPUT, "avg");
-                if let (Some(x), Some(y)) = (x, value(cell, tag, "p99")) {
-                    all.points.push(Point::new(x, y));
-                    all.named.push(all.labels.len());
-                    all.labels.push(cell.label.clone());
-                    if cell.is_pareto {
-                        front.push((Point::new(x, y), cell.label.clone()));
-                    }
-                }
-            }
-            front.sort_by(|a, b| a.0.x.total_cmp(&b.0.x));
-            let (points, labels): (Vec<_>, Vec<_>) = front.into_iter().unzip();
-            let mut series = vec![all];
-            // The front is that of the latency by which the sweep compares its cells.
-            if tag == self.latency() && !points.is_empty() {
-                let front = Series { labels, ..Series::new("Pareto front", Shape::Line, points) };
-                series.push(front.toned(Tone::Own));
-            }
-            let mut y = axis(metric);
-            y.title.push_str(" p99");
-            charts.push(Chart {
-                name: format!("{tag}_by_throughput"),
-                title: format!("{} p99 by request throughput", metric.header),
-                note: String::new(),
-                x: axis(throughput),
-                y,
-                series,
-                marks: Vec::new(),
-                is_timeline: false,
-            });
-        }
-        charts
-    }
-
-    /// Returns the latency that the Pareto front is about.
-    fn latency(&self) -> MetricTag {
-        let first = tag::TIME_TO_FIRST_TOKEN;
-        let has_first = self.cells.iter().any(|cell| value(cell, first, "p99").is_some());
-        if has_first { first } else { tag::REQUEST_LATENCY }
-    }
-
-    /// Returns a chart of each metric by cell.
-    fn curves(&self) -> Vec<Chart> {
-        let parameters = self.cells.iter().filter_map(|cell| cell.parameter);
-        let distinct: BTreeSet<u64> = parameters.map(f64::to_bits).collect();
-        let is_numeric = distinct.len() == self.cells.len();
-        let x = |at: usize, cell: &Cell| {
-            cell.parameter.filter(|_| is_numeric).unwrap_or(at as f64 + 1.0)
-        };
-        let axis_of_cells =
-            if is_numeric { self.axis.clone() } else { Axis::new("Number of the cell", "") };
-        let mut charts = Vec::new();
-        for &(tag, statistics) in COMPARED {
-            let Some(metric) = Registry::row(tag) else { continue };
-            let series = statistics.iter().map(|statistic| {
-                let mut series = Series::new(*statistic, Shape::Line, Vec::new());
-                for (at, cell) in self.cells.iter().enumerate() {
-                    if let Some(y) = value(cell, tag, statistic) {
-                        series.points.push(Point::new(x(at, cell), y));
-                        series.labels.push(cell.label.clone());
-                    }
-                }
-                series
-            });
-            charts.push(Chart {
-                name: format!("{tag}_by_cell"),
-                title: metric.header.to_owned(),
-                note: String::new(),
-                x: axis_of_cells.clone(),
-                y: axis(metric),
-                series: series.collect(),
-                marks: Vec::new(),
-                is_timeline: false,
-            });
-        }
-        charts.push(Chart {
-            name: "time_breakdown_by_cell".to_owned(),
-            title: "Parts of the mean request latency".to_owned(),
-            note: "The parts of a cell add up to its mean request latency".to_owned(),
-            x: axis_of_cells,
-            y: Axis::new("Mean time", "ms"),
-            series: self.parts(x),
-            marks: Vec::new(),
-            is_timeline: false,
-        });
-        charts
-    }
-
-    /// Returns the parts of the mean request latency of the cells, each of which is at `x`.
-    fn parts(&self, x: impl Fn(usize, &Cell) -> f64) -> Vec<Series> {
-        let mut of_stage: BTreeMap<Stage, Series> = BTreeMap::new();
-        for (at, cell) in self.cells.iter().enumerate() {
-            for part in cell.divided.iter().flat_map(|divided| &divided.parts) {
-                let new = || Series::new(part.stage.title(), Shape::Line, Vec::new());
-                let series = of_stage.entry(part.stage).or_insert_with(new);
-                series.points.push(Point::new(x(at, cell), part.mean_ms.mean));
-                series.labels.push(cell.label.clone());
-            }
-        }
-        of_stage.into_values().collect()
-    }
-
-    /// Returns the distributions of each latency, side by side.
-    fn distributions(&self) -> Result<Vec<Chart>, ParquetError> {
-        let mut of_latency: BTreeMap<usize, Vec<Series>> = BTreeMap::new();
-        for cell in self.cells.iter().take(MAX_DISTRIBUTIONS) {
-            let tables = cell.runs.iter().filter_map(|run| table(run));
-            let runs: Vec<Requests> =
-                tables.map(|table| Requests::read(&table, 0)).collect::<Result<_, _>>()?;
-            for (at, (_, value_of)) in LATENCIES.iter().enumerate() {
-                let requests = || runs.iter().flat_map(Requests::iter);
-                let values = || requests().filter_map(|request| value_of(&request));
-                let points = cumulative(|| values().filter(|value| value.is_finite()));
-                let series = Series::new(cell.label.clone(), Shape::Line, points);
-                of_latency.entry(at).or_default().push(series);
-            }
-        }
-        let more = self.cells.len().saturating_sub(MAX_DISTRIBUTIONS);
-        let note = match more {
-            0 => String::new(),
-            more => format!("The first {MAX_DISTRIBUTIONS} cells; {more} more are not shown"),
-        };
-        let chart = |(at, series): (usize, Vec<Series>)| {
-            let (tag, _) = LATENCIES[at];
-            let metric = Registry::row(tag)?;
-            Some(Chart {
-                name: format!("{tag}_cdf"),
-                title: format!("{}: share of requests below a value", metric.header),
-                note: note.clone(),
-                x: axis(metric),
-                y: Axis::new("Requests", "%"),
-                series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
-                marks: Vec::new(),
-                is_timeline: false,
-            })
-        };
-        Ok(of_latency.into_iter().filter_map(chart).collect())
-    }
-
-    fn table(&self) -> Table {
-        let mut rows = Vec::new();
-        for (number, cell) in (1..).zip(&self.cells) {
-            for &(tag, statistics) in COMPARED {
-                for row in statistics.iter().filter_map(|statistic| row(cell, tag, statistic)) {
-                    let spread = row.across.spread.as_ref();
-                    rows.push(vec![
-                        json!(number),
-                        json!(cell.label),
-                        json!(row.metric.tag),
-                        json!(row.statistic),
-                        json!(row.metric.display_unit.label()),
-                        json!(row.across.mean),
-                        json!(spread.map(|spread| spread.ci_low)),
-                        json!(spread.map(|spread| spread.ci_high)),
-                        json!(spread.map(|spread| spread.std)),
-                        json!(row.across.min),
-                        json!(row.across.max),
-                        json!(row.across.runs),
-                    ]);
-                }
-            }
-        }
-        let columns = [
-            "number",
-            "cell",
-            "metric",
-            "statistic",
-            "unit",
-            "mean",
-            "ci_low",
-            "ci_high",
-            "std",
-            "min",
-            "max",
-            "runs",
-        ];
-        Table {
-            title: "Comparison".to_owned(),
-            note: String::new(),
-            columns: columns.map(str::to_owned).to_vec(),
-            rows,
-            requests: Vec::new(),
-        }
     }
 }
 
@@ -489,10 +422,5 @@ fn table(directory: &Path) -> Option<PathBuf> {
     table.exists().then_some(table)
 }
 
-fn row<'a>(cell: &'a Cell, tag: MetricTag, statistic: &str) -> Option<&'a Row> {
-    cell.rows.iter().find(|row| row.metric.tag == tag && row.statistic == statistic)
-}
-
-fn value(cell: &Cell, tag: MetricTag, statistic: &str) -> Option<f64> {
-    row(cell, tag, statistic).map(|row| row.across.mean).filter(|value| value.is_finite())
-}
+#[cfg(test)]
+mod tests;

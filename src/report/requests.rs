@@ -77,6 +77,14 @@ pub(super) struct Requests {
 }
 
 impl Requests {
+    /// Creates the requests of a test, in the order of their starts.
+    #[cfg(test)]
+    pub(super) fn of(requests: impl IntoIterator<Item = Request>) -> Self {
+        let by_start = Column::of(Store::default(), requests.into_iter());
+        let failed = by_start.iter().filter(|request| !request.succeeded()).count();
+        Self { by_start, failed, classes: Vec::new() }
+    }
+
     /// Reads the table at `path`; the phase started at `start_ns`.
     pub(super) fn read(path: &Path, start_ns: u64) -> Result<Self, ParquetError> {
         let directory = path.parent().map(Path::to_owned).unwrap_or_default();

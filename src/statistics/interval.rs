@@ -133,9 +133,15 @@ impl Measured {
 
     /// Returns half the width of its interval at the confidence `level`; `None` if it is unbounded.
     pub(crate) fn half_width(&self, level: f64) -> Option<f64> {
+        let [low, high] = self.ends(level)?;
+        Some((high - low) / 2.0)
+    }
+
+    /// Returns the ends of its interval at the confidence `level`; `None` if it is unbounded.
+    pub(crate) fn ends(&self, level: f64) -> Option<[f64; 2]> {
         let t = student_t::critical(level, whole(self.degrees))?;
         let [below, above] = self.reach(t, Scale::Difference)?;
-        Some(f64::midpoint(below, above))
+        Some([self.value - below, self.value + above])
     }
 
     /// Returns how far the true value may be below and above on `scale`, at `t` standard errors; `None`

@@ -140,6 +140,13 @@ fn the_page_of_a_sweep_compares_its_cells() {
         let latency = &cell["metrics"]["time_to_first_token"]["p99"];
         assert_eq!(trade_off["series"][0]["points"][at], serde_json::json!([rate, latency]));
     }
+    assert_eq!(trade_off["series"][0]["labels"], serde_json::json!(["1", "2", "4"]));
+    let facts = data["facts"].as_array().unwrap();
+    let fact = |name: &str| facts.iter().find(|fact| fact[0] == name).unwrap()[1].as_str().unwrap();
+    assert!(fact("Command").contains("--concurrency 1,2,4"), "{facts:?}");
+    assert!(fact("Server").contains(&server.url()), "{facts:?}");
+    let title = data["title"].as_str().unwrap();
+    assert_eq!(title, format!("Sweep over concurrency | {} | aiperf", fact("Model")));
     let front = cells.iter().filter(|cell| cell["pareto_optimal"] == true).count();
     assert_eq!(trade_off["series"][1]["points"].as_array().unwrap().len(), front);
     assert_eq!(chart("time_to_first_token_cdf")["series"].as_array().unwrap().len(), 3);

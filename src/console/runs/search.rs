@@ -123,7 +123,7 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
 }
 
 /// The search's conclusion, in a few sentences.
-pub(super) fn conclusion(history: &History) -> String {
+pub(crate) fn conclusion(history: &History) -> String {
     let best = history.best().filter(|best| best.is_feasible);
     let conditions: Vec<String> = history.filters.iter().map(required).collect();
     let conditions = conditions.join(", ");

@@ -29,7 +29,7 @@ const MIN_BEYOND: f64 = 10.0;
 
 /// Where a statistic of a run comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::judge) enum Source {
+pub(crate) enum Source {
     /// The mean of a metric of each request.
     Mean(MetricTag),
     /// A percentile of a metric of each request.
@@ -45,7 +45,8 @@ pub(in crate::judge) enum Source {
 }
 
 impl Source {
-    pub(in crate::judge) fn of(metric: &Metric, statistic: Statistic) -> Option<Self> {
+    /// Returns where a statistic of a metric comes from; `None` if it has no interval.
+    pub(crate) fn of(metric: &Metric, statistic: Statistic) -> Option<Self> {
         if matches!(metric.kind, Kind::Record(_)) {
             return match statistic.name.strip_prefix('p') {
                 Some(percent) => Some(Self::Percentile(metric.tag, percent.parse().ok()?)),
@@ -239,13 +240,20 @@ struct TrialRate {
 }
 
 /// A statistic by requests.
-pub(super) struct Sampled {
-    pub(super) measured: Measured,
+pub(crate) struct Sampled {
+    pub(crate) measured: Measured,
     /// Number of requests with it.
-    pub(super) count: usize,
+    pub(crate) count: usize,
 }
 
 impl Sampled {
+    /// Returns the interval of the statistic of `source` at the confidence `level`; `None` if there
+    /// are too few requests for one.
+    pub(crate) fn interval(&self, source: Source, level: f64) -> Option<[f64; 2]> {
+        let is_enough = self.shortage(source).is_none();
+        is_enough.then(|| self.measured.ends(level)).flatten()
+    }
+
     /// Returns why there are too few requests for an interval of the statistic of `source`, and how many are
     /// needed; `None` if there are enough.
     pub(super) fn shortage(&self, source: Source) -> Option<Shortage> {
