@@ -7,6 +7,7 @@ mod cells;
 mod chart;
 mod distribution;
 mod document;
+mod gaps;
 mod index;
 mod page;
 pub mod plot;

@@ -11,6 +11,7 @@ pub(crate) mod interval;
 pub(crate) mod isotonic;
 pub(crate) mod linear;
 pub(crate) mod normal;
+pub(crate) mod order;
 pub(crate) mod percentile;
 pub(crate) mod proportion;
 pub(crate) mod rate;

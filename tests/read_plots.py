@@ -42,15 +42,21 @@ class Axis:
     def __init__(self, group, coordinate, what):
         texts = [(text.text, float(text.get(coordinate))) for text in group.iter(f"{SVG}text")]
         *ticks, (self.title, _) = texts
-        ticks = [(number(text), place) for text, place in ticks]
+        self.is_log = self.title.endswith("logarithmic")
+        ticks = [(self.scaled(number(text)), place) for text, place in ticks]
         (low, start), (high, end) = ticks[0], ticks[-1]
         self.per_pixel = (high - low) / (end - start) if len(ticks) > 1 else math.nan
         self.low, self.start = low, start
         for value, place in ticks:
-            expect(abs(self.value(place) - value) <= abs(self.per_pixel) * PRECISION, f"{what}: tick {value}")
+            difference = abs(self.low + (place - self.start) * self.per_pixel - value)
+            expect(difference <= abs(self.per_pixel) * PRECISION, f"{what}: tick {value}")
+
+    def scaled(self, value):
+        return math.log10(value) if self.is_log else value
 
     def value(self, place):
-        return self.low + (place - self.start) * self.per_pixel
+        value = self.low + (place - self.start) * self.per_pixel
+        return 10**value if self.is_log else value
 
     def shows(self, place, value):
         return abs(self.value(place) - value) <= abs(self.per_pixel) * PRECISION + abs(value) * 1e-9
@@ -209,7 +215,8 @@ def check_run(directory, pictures):
     (line,) = chart.lines("started")
     # The last point only ends the last interval.
     times = [chart.x.value(x) for x, _ in line[0::2]]
-    counted = sum(chart.y.value(y) for _, y in line[0:-1:2]) * (times[1] - times[0])
+    lengths = [end - start for start, end in zip(times, times[1:])]
+    counted = sum(chart.y.value(y) * length for (_, y), length in zip(line[0::2], lengths))
     expect(abs(counted - len(rows)) < 0.1, f"{chart.name}: {counted} instead of {len(rows)}")
     with open(directory / "profile_export_aiperf_timeslices.json", encoding="utf-8") as file:
         slices = json.load(file)["timeslices"]

@@ -86,36 +86,47 @@ def check_timelines(charts, rows):
         """The values of the intervals; the last one ends with another point."""
         return {name: points[:-1] for name, points in series(chart).items()}
 
-    times = [time for time, _ in series("request_rate_over_time")["started"]]
-    length = times[1] - times[0]
+    # The bounds of the intervals; the last one ends with the run.
+    edges = numpy.array([time for time, _ in series("request_rate_over_time")["started"]])
+    lengths = numpy.diff(edges)
+
+    def total(points):
+        return float(numpy.dot([y for _, y in points], lengths))
+
+    expect(edges[-1], max(row["start"] + row["duration"] for row in rows) / 1e3, "end of the run")
+    expect(bool((numpy.abs(lengths[:-1] - lengths[:1]) < 1e-9).all()), True, "equal intervals")
+    expect(bool(0.5 - 1e-9 <= lengths[-1] / lengths[0] <= 1.5), True, "last interval")
+    expect(len(rows) / len(lengths) >= 5, True, f"{len(lengths)} intervals for {len(rows)} requests")
     rates = steps("request_rate_over_time")
     succeeded = [row for row in rows if not row["failed"]]
-    started = numpy.bincount([int(row["start"] / 1e3 / length) for row in rows], minlength=len(times) - 1)
-    expect([y for _, y in rates["started"]], started / length, "request rate")
-    completed = rates.get("completed", [])
-    expect(sum(y for _, y in completed) * length, len(succeeded), "completed requests")
-    in_flight = sum(y for _, y in steps("in_flight_over_time")["in flight"]) * length
+    started = numpy.histogram([row["start"] / 1e3 for row in rows], edges)[0]
+    expect([y for _, y in rates["started"]], started / lengths, "request rate")
+    expect(total(rates["completed"]) if succeeded else 0, len(succeeded), "completed requests")
+    in_flight = total(steps("in_flight_over_time")["in flight"])
     expect(in_flight, sum(row["duration"] for row in rows) / 1e3, "requests in flight")
     tokens = sum(row.get("output_sequence_length") or 0 for row in succeeded)
     if tokens:
-        flow = sum(y for _, y in steps("output_tokens_over_time")["output tokens"]) * length
+        flow = total(steps("output_tokens_over_time")["output tokens"])
         expect(flow, tokens, "output tokens")
     for tag in LATENCIES:
         if f"{tag}_over_time" not in charts:
             continue
         for name, percent in (("p50", 50), ("p99", 99)):
-            for time, value in series(f"{tag}_over_time")[name]:
+            points = series(f"{tag}_over_time")[name]
+            expect([x for x, _ in points], (edges[:-1] + edges[1:]) / 2, f"{tag} {name}: times")
+            for (time, value), start, end in zip(points, edges, edges[1:]):
+                last = end == edges[-1]
                 inside = [
                     row[tag]
                     for row in succeeded
-                    if int(row["start"] / 1e3 / length) == round(time / length)
+                    if start <= row["start"] / 1e3 and (row["start"] / 1e3 < end or last)
                     and row.get(tag) is not None
                 ]
                 expected = numpy.percentile(inside, percent) if inside else None
                 expect(value, expected, f"{tag} {name} at {time} s")
     failures = sum(row["failed"] for row in rows)
     if failures:
-        counted = sum(y for points in steps("errors_over_time").values() for _, y in points)
+        counted = sum(total(points) for points in steps("errors_over_time").values())
         expect(counted, failures, "failed requests over time")
 
 
@@ -222,9 +233,9 @@ def check_stages(data, charts, rows):
         tags = dict(list(STAGES.items())[:count]) | {rest: "Unattributed"}
         for series in chart["series"]:
             tag = next(tag for tag, title in tags.items() if title == series["name"])
-            length = (series["points"][1][0] - series["points"][0][0]) if len(series["points"]) > 1 else 1e9
-            for time, value in series["points"]:
-                of = [row for row in inside if int(row["start"] / 1e3 / length) == round(time / length)]
+            starts = [time for time, _ in series["points"]]
+            for (time, value), end in zip(series["points"], [*starts[1:], numpy.inf]):
+                of = [row for row in inside if time <= row["start"] / 1e3 < end]
                 mean = numpy.mean([row.get(tag) or 0.0 for row in of]) if of else None
                 expect(value, mean, f"{latency}: {series['name']} at {time} s")
 

@@ -16,7 +16,6 @@ mod likely;
 mod load;
 mod load_health;
 mod load_times;
-mod sampling;
 mod selfcheck;
 mod throughput;
 mod verdict;

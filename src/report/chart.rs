@@ -67,6 +67,9 @@ pub(crate) struct Series {
     pub(crate) x_intervals: Vec<Option<Interval>>,
     /// How the intervals of y are drawn.
     pub(crate) spread: Spread,
+    /// The cells of a heat map, whose points are two opposite corners.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) heat: Option<Heat>,
     /// The request of each point, as an index in the requests of the page.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) requests: Vec<u32>,
@@ -86,6 +89,35 @@ pub(crate) enum Shape {
     Stack,
     /// Points.
     Points,
+    /// Rectangles, which are the stronger the more they count.
+    Heat,
+}
+
+/// How often something happened, by x and y.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Heat {
+    /// The ends of the columns on the x axis, one more than there are columns.
+    pub(crate) columns: Vec<f64>,
+    /// The ends of the rows on the y axis, likewise.
+    pub(crate) rows: Vec<f64>,
+    /// Column, row and count of the cells that are not empty.
+    pub(crate) cells: Vec<(usize, usize, u64)>,
+}
+
+impl Heat {
+    /// Returns the largest count.
+    pub(crate) fn most(&self) -> u64 {
+        self.cells.iter().map(|(.., count)| *count).max().unwrap_or(0)
+    }
+
+    /// Returns the opacity of a cell with `count` of at most `most`, by the logarithm of the count, since
+    /// the eye sees ratios.
+    pub(crate) fn opacity(count: u64, most: u64) -> f32 {
+        /// That of a count of 1.
+        const FAINTEST: f64 = 0.12;
+        let share = if most > 1 { (count as f64).ln() / (most as f64).ln() } else { 1.0 };
+        (FAINTEST + (1.0 - FAINTEST) * share.clamp(0.0, 1.0)) as f32
+    }
 }
 
 /// The meaning of a series that its colour expresses.
@@ -219,12 +251,21 @@ impl Series {
             intervals: Vec::new(),
             x_intervals: Vec::new(),
             spread: Spread::Bars,
+            heat: None,
             requests: Vec::new(),
         }
     }
 
+    /// Creates a heat map; `None` if it is empty.
+    pub(crate) fn heat(name: impl Into<String>, heat: Heat) -> Option<Self> {
+        let corner = |x: Option<&f64>, y: Option<&f64>| Some(Point::new(*x?, *y?));
+        let low = corner(heat.columns.first(), heat.rows.first())?;
+        let high = corner(heat.columns.last(), heat.rows.last())?;
+        let series = Self::new(name, Shape::Heat, vec![low, high]);
+        (!heat.cells.is_empty()).then_some(Self { heat: Some(heat), ..series })
+    }
+
     /// Adds the intervals of y, one for each point, drawn as `spread` says.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for charts over time"))]
     pub(crate) fn within(mut self, intervals: Vec<Option<Interval>>, spread: Spread) -> Self {
         self.intervals = intervals;
         self.spread = spread;
@@ -255,6 +296,16 @@ pub(super) fn axis(metric: &Metric) -> Axis {
     Axis::new(metric.header, metric.display_unit.label())
 }
 
+/// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `length`; 1 if there is
+/// none.
+pub(super) fn round_up(length: f64) -> f64 {
+    let power = 10_f64.powf(length.log10().floor());
+    let lengths = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
+    let fits = |round: &&f64| **round >= length * (1.0 - 1e-9);
+    let round = lengths.iter().find(fits).copied().unwrap_or(power);
+    if round > 0.0 && round.is_finite() { round } else { 1.0 }
+}
+
 /// Formats a value with four significant digits, or as a whole number.
 pub(crate) fn rounded(value: f64) -> String {
     let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
@@ -264,4 +315,35 @@ pub(crate) fn rounded(value: f64) -> String {
         return text.trim_end_matches('0').trim_end_matches('.').to_owned();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_as_strong_as_the_logarithm_of_its_count() {
+        // 0.12 and 0.88 times the share of the logarithm.
+        for (count, most, opacity) in
+            [(1, 100, 0.12), (10, 100, 0.56), (100, 100, 1.0), (1, 1, 1.0), (0, 9, 0.12)]
+        {
+            assert!((Heat::opacity(count, most) - opacity).abs() < 1e-6, "{count} of {most}");
+        }
+    }
+
+    #[test]
+    fn a_heat_map_has_its_corners_as_points() {
+        let heat = |cells| Heat { columns: vec![0.0, 1.0, 2.0], rows: vec![5.0, 7.0], cells };
+        let series = Series::heat("gaps", heat(vec![(1, 0, 3)])).unwrap();
+        assert_eq!(series.points, [Point::new(0.0, 5.0), Point::new(2.0, 7.0)]);
+        assert!(Series::heat("gaps", heat(Vec::new())).is_none());
+    }
+
+    #[test]
+    fn lengths_are_rounded_up() {
+        for (length, round) in [(0.1, 0.1), (0.11, 0.2), (250.0, 500.0), (501.0, 1000.0)] {
+            assert!((round_up(length) / round - 1.0_f64).abs() < 1e-9, "{length}");
+        }
+        assert_eq!((round_up(0.0), round_up(f64::NAN)), (1.0, 1.0));
+    }
 }

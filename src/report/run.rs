@@ -16,6 +16,7 @@ use std::path::Path;
 use parquet::errors::ParquetError;
 
 use super::document::{Document, Section};
+use super::gaps::Gaps;
 use super::plot::Charts;
 use super::requests::{Request, Requests};
 use super::sample::Sample;
@@ -24,6 +25,7 @@ use super::timeline::Intervals;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::tag::{self, MetricTag};
 use crate::run::RunReport;
+use crate::statistics::percentile::percentile_of;
 
 /// Returns a value of a request.
 pub(super) type ValueOf = fn(&Request) -> Option<f64>;
@@ -43,6 +45,8 @@ pub(super) struct Run<'a> {
     sample: Sample,
     intervals: Intervals,
     stages: Stages,
+    /// The times between content events; absent without streaming.
+    gaps: Option<Gaps>,
 }
 
 impl<'a> Run<'a> {
@@ -55,9 +59,21 @@ impl<'a> Run<'a> {
         };
         let sample = Sample::of(&requests);
         let end = requests.iter().map(|request| request.end()).fold(0.0, f64::max);
-        let intervals = Intervals::until(end);
-        let mut run =
-            Self { report, table, requests, sample, intervals, stages: Stages::default() };
+        let durations = || requests.iter().map(|request| request.duration);
+        let typical = percentile_of(durations, 50.0).unwrap_or(0.0);
+        let intervals = Intervals::of(end, requests.len(), typical);
+        let mut run = Self {
+            report,
+            table,
+            requests,
+            sample,
+            intervals,
+            stages: Stages::default(),
+            gaps: None,
+        };
+        if run.result(tag::INTER_TOKEN_LATENCY).is_some() && table.exists() {
+            run.gaps = Some(Gaps::read(table, report.outcome.start_wall_ns, intervals)?);
+        }
         // Most servers do not report any.
         if run.result(tag::SERVER_UNATTRIBUTED_TIME).is_some() && table.exists() {
             let slowest = run.sample.slowest.iter().filter_map(|at| run.sample.shown.get(at));
@@ -75,7 +91,8 @@ impl<'a> Run<'a> {
                 .with(self.error_bounds().into_iter().collect()),
             Section::new(
                 "Over time",
-                "All charts share the time axis. A value is drawn from the start of its interval.",
+                "All charts share the time axis and the intervals. A horizontal line is the value of an interval, \
+                 and a point in its middle is a percentile of the requests that started in it.",
                 self.timelines(),
             ),
             Section::new(

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn means_of_an_interval_add_up() {
-        let intervals = Intervals::until(0.25);
+        let intervals = Intervals::of(0.25, 0, 0.0);
         let mut means = Means { intervals, sums: intervals.each(|| (0, BTreeMap::new())) };
         means.add(0.0, &BTreeMap::from([(Stage::Queue, 4.0), (Stage::Decode, 8.0)]));
         means.add(0.1, &BTreeMap::from([(Stage::Decode, 2.0)]));
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_interval_without_reports_is_a_gap() {
-        let intervals = Intervals::until(150.0);
+        let intervals = Intervals::of(200.0, 0, 0.0);
         let mut means = Means { intervals, sums: intervals.each(|| (0, BTreeMap::new())) };
         means.add(110.0, &BTreeMap::from([(Stage::Queue, 4.0)]));
         assert_eq!(means.of(Stage::Queue), [Point { x: 0.0, y: None }, Point::new(0.1, 4.0)]);

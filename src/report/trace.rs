@@ -84,14 +84,14 @@ fn figures(analysis: &TraceAnalysis) -> Vec<Figure> {
 /// Sessions over time, and the times between them beside those of independent arrivals.
 fn arrivals(sessions: &Sessions) -> Vec<Chart> {
     let Some(last) = sessions.starts.last() else { return Vec::new() };
-    let intervals = Intervals::until(last * 1e3);
+    let intervals = Intervals::of(last * 1e3, sessions.starts.len(), 0.0);
     let starts = sessions.starts.iter().map(|start| start * 1e3);
     let rate = Series::new("sessions", Shape::Steps, intervals.rate(starts));
     let over_time = Chart {
         is_timeline: true,
         ..chart(
             ("sessions_over_time", "Sessions over time"),
-            format!("Starts in intervals of {}", intervals.described()),
+            format!("Starts. Intervals of {}", intervals.described()),
             (Axis::new("Time since the first session", "s"), Axis::new("Sessions", "sessions/s")),
             vec![rate],
         )
@@ -282,9 +282,8 @@ mod tests {
         assert_eq!(found[0], ("Arrivals", vec!["sessions_over_time", "session_gaps_cdf"]));
         assert_eq!(found[3], ("Sessions", vec!["turns_cdf"]));
         let rate = &document.sections[0].charts[0].series[0].points;
-        // Intervals of 0.2 s, so that each session is 5 per second.
-        let total: f64 = rate[..rate.len() - 1].iter().filter_map(|point| point.y).sum();
-        assert_eq!((rate[0], total), (Point::new(0.0, 5.0), 20.0));
+        // So few sessions are in a single interval.
+        assert_eq!(rate, &[Point::new(0.0, 4.0 / 9.0), Point::new(9.0, 4.0 / 9.0)]);
         // A mean of 3 s: half of independent arrivals are less than 3 ln 2 apart.
         let expected = &document.sections[0].charts[1].series[1].points;
         let half = expected.iter().find(|point| point.y == Some(50.0)).unwrap();

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::ends::Ends;
 use super::errors::ClientErrors;
 use super::likely::{self, Span};
-use super::sampling::{self, Interval};
 use crate::column::{Column, Store, fixed_struct};
 use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::RecordValues;
 use crate::metrics::tag::{self, MetricTag};
+use crate::statistics::order::{self, Interval};
 use crate::statistics::percentile::{Place, exact_sum, percentiles_of, sorted_at};
 
 /// The percentiles that have bounds, beside the mean.
@@ -342,7 +342,7 @@ impl Timings {
             Some([exact_sum(values(reading)()) / count as f64, p50, p99])
         };
         let mut bounds = self.with(count, &statistics)?;
-        let intervals = PERCENTS.map(|percent| sampling::interval(count, percent / 100.0));
+        let intervals = PERCENTS.map(|percent| order::interval(count, percent / 100.0));
         let ranks = intervals.iter().flat_map(|Interval { low, high }| [*low, *high]).flatten();
         let found = sorted_at(values(Reading::Measured), ranks);
         for (bound, Interval { low, high }) in
@@ -386,7 +386,7 @@ impl Timings {
             ..Bound::default()
         };
         let [p50, p99] = [0, 1].map(|at| {
-            let needed = sampling::needed(PERCENTS[at] / 100.0);
+            let needed = order::needed(PERCENTS[at] / 100.0);
             let requests_needed = Some(needed).filter(|needed| count < *needed);
             Bound { requests_needed, ..bound(at + 1) }
         });

@@ -3,7 +3,9 @@
 use super::font::Font;
 use super::scale::{Ends, Scale};
 use super::scene::{Anchor, Item, Part, Place, Scene, Text};
-use crate::report::chart::{Axis, Chart, MarkedAxis, Point, Series, Shape, Start, Tone, rounded};
+use crate::report::chart::{
+    Axis, Chart, Heat, MarkedAxis, Point, Series, Shape, Start, Tone, rounded,
+};
 use crate::report::theme::{Colour, Theme};
 
 const WIDTH: f64 = 1200.0;
@@ -184,7 +186,7 @@ fn legend(chart: &Chart, style: &Style<'_>, below: f64) -> (Part, f64) {
             Shape::Line | Shape::Steps => {
                 part.line(vec![(start, middle), (end, middle)], colour, 3.0);
             }
-            Shape::Area | Shape::Stack => part.items.push(Item::Area {
+            Shape::Area | Shape::Stack | Shape::Heat => part.items.push(Item::Area {
                 places: vec![(start, y - 11.0), (end, y - 11.0), (end, y), (start, y)],
                 colour,
                 opacity: if series.shape == Shape::Stack { 1.0 } else { 0.6 },
@@ -264,6 +266,18 @@ impl Drawing<'_> {
         part
     }
 
+    /// Returns the rectangles of a heat map.
+    fn cells(&self, heat: &Heat, colour: Colour) -> impl Iterator<Item = Item> {
+        let most = heat.most();
+        heat.cells.iter().filter_map(move |(column, row, count)| {
+            let [left, right] = [heat.columns.get(*column)?, heat.columns.get(column + 1)?];
+            let [low, high] = [heat.rows.get(*row)?, heat.rows.get(row + 1)?];
+            let corners = [(left, low), (right, low), (right, high), (left, high)];
+            let places = corners.map(|(x, y)| self.place(*x, *y)).into();
+            Some(Item::Area { places, colour, opacity: Heat::opacity(*count, most) })
+        })
+    }
+
     fn series(&self, at: usize, series: &Series) -> Part {
         let colour = colour(self.style.theme, at, series);
         let mut part = Part { name: Some(series.name.clone()), ..Part::new("series") };
@@ -277,10 +291,14 @@ impl Drawing<'_> {
             part.items.push(dots(points.map(place).collect(), radius, opacity));
             return part;
         }
+        if let Some(heat) = &series.heat {
+            part.items.extend(self.cells(heat, colour));
+            return part;
+        }
         let pieces: Vec<Vec<(f64, f64)>> = pieces(series);
         for piece in &pieces {
             let corners = match series.shape {
-                Shape::Line | Shape::Points => piece.clone(),
+                Shape::Line | Shape::Points | Shape::Heat => piece.clone(),
                 Shape::Steps | Shape::Area | Shape::Stack => steps(piece),
             };
             let places: Vec<Place> = corners.into_iter().map(place).collect();
@@ -435,5 +453,44 @@ mod tests {
         assert_eq!(pieces(&series(Shape::Line)), [vec![(0.0, 1.0)], last.clone()]);
         assert_eq!(pieces(&series(Shape::Steps)), [vec![(0.0, 1.0), (1.0, 1.0)], last]);
         assert_eq!(steps(&[(2.0, 3.0), (3.0, 4.0)]), [(2.0, 3.0), (3.0, 3.0), (3.0, 4.0)]);
+    }
+
+    #[test]
+    fn a_heat_map_is_drawn_as_rectangles() {
+        let heat = Heat {
+            columns: vec![0.0, 1.0, 4.0],
+            rows: vec![1.0, 10.0, 100.0],
+            cells: vec![(0, 0, 1), (1, 1, 100)],
+        };
+        let chart = Chart {
+            name: String::new(),
+            title: String::new(),
+            note: String::new(),
+            x: Axis::time(),
+            y: Axis::new("Gap", "ms").from(Start::Log),
+            series: vec![Series::heat("gaps", heat).unwrap()],
+            marks: Vec::new(),
+            is_timeline: true,
+        };
+        let font = Font::embedded().unwrap();
+        let theme = crate::report::theme::ThemeName::Light.theme();
+        let scene = draw(&chart, 4.0, &Style { font: &font, theme, subject: "" });
+        let part = scene.parts.iter().find(|part| part.name.as_deref() == Some("gaps")).unwrap();
+        let areas: Vec<_> = part
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Area { places, opacity, .. } => Some((places, *opacity)),
+                _ => None,
+            })
+            .collect();
+        let [(small, faint), (large, strong)] = areas[..] else { panic!("{} areas", areas.len()) };
+        assert!((faint - 0.12).abs() < 1e-6 && (strong - 1.0).abs() < 1e-6);
+        // One second and three, each for a power of ten.
+        let size = |places: &[Place]| (places[1].0 - places[0].0, places[1].1 - places[2].1);
+        let ((width, height), (wide, high)) = (size(small), size(large));
+        assert!((wide / width - 3.0).abs() < 1e-9 && (high / height - 1.0).abs() < 1e-9);
+        // They meet at a corner.
+        assert_eq!(small[2], large[0]);
     }
 }

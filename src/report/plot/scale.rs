@@ -1,5 +1,7 @@
 //! The range and the ticks of an axis.
 
+use crate::report::chart::round_up;
+
 /// An axis of a picture. Its ends are ticks, except for the end of a run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Scale {
@@ -62,7 +64,7 @@ impl Scale {
             low -= if low == 0.0 { 0.0 } else { room };
         }
         let smallest = low.abs().max(high.abs()) * LEAST_STEP;
-        let mut step = step(((high - low) / count.max(1) as f64).max(smallest));
+        let mut step = round_up(((high - low) / count.max(1) as f64).max(smallest));
         if whole {
             step = step.max(1.0);
         }
@@ -122,15 +124,6 @@ impl Scale {
         }
         format!("{sign}{grouped}{fraction}")
     }
-}
-
-/// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `length`.
-fn step(length: f64) -> f64 {
-    let power = 10_f64.powf(length.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
-    let fits = |step: &&f64| **step >= length * (1.0 - 1e-9);
-    let step = steps.iter().find(fits).copied().unwrap_or(power);
-    if step > 0.0 && step.is_finite() { step } else { 1.0 }
 }
 
 #[cfg(test)]

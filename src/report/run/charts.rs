@@ -4,10 +4,11 @@ use super::{LATENCIES, Run, ValueOf};
 use crate::metrics::Registry;
 use crate::metrics::metric::{Metric, MetricResult, Statistic};
 use crate::metrics::tag;
-use crate::report::chart::{Axis, Chart, Mark, Point, Series, Shape, Start, Tone, axis};
+use crate::report::chart::{Axis, Chart, Mark, Point, Series, Shape, Spread, Start, Tone, axis};
 use crate::report::distribution::{Bins, Histogram, cumulative};
 use crate::report::requests::Request;
 use crate::report::server;
+use crate::report::timeline::Percentiles;
 
 impl Run<'_> {
     /// Returns the distributions of latencies.
@@ -115,15 +116,12 @@ impl Run<'_> {
         }
         let successful = || all().filter(Request::succeeded);
         let steps = |name: &str, points| Series::new(name, Shape::Steps, points);
-        let seconds = || intervals.described();
+        let lengths = || format!("Intervals of {}", intervals.described());
         let mut charts = vec![
             over_time(
                 "request_rate_over_time",
                 "Request rate",
-                &format!(
-                    "Requests by their start, and by their end, in intervals of {}",
-                    seconds()
-                ),
+                &format!("Requests by their start, and by their end. {}", lengths()),
                 Axis::new("Requests", "requests/s"),
                 vec![
                     steps("started", intervals.rate(all().map(|request| request.start))),
@@ -135,8 +133,8 @@ impl Run<'_> {
                 "Output token throughput",
                 &format!(
                     "The output tokens of each request, spread evenly from its first token to its \
-                     end, in intervals of {}",
-                    seconds()
+                     end. {}",
+                    lengths()
                 ),
                 Axis::new("Output tokens", "tokens/s"),
                 vec![steps(
@@ -150,7 +148,7 @@ impl Run<'_> {
             over_time(
                 "in_flight_over_time",
                 "Requests in flight",
-                &format!("Mean number in each interval of {}", seconds()),
+                &format!("Mean number. {}", lengths()),
                 Axis::new("Requests", ""),
                 vec![steps("in flight", intervals.in_flight(all()))],
             ),
@@ -159,40 +157,47 @@ impl Run<'_> {
             let Some(metric) = Registry::row(tag) else { continue };
             let values = all().filter_map(|request| Some((request.start, value(&request)?)));
             let [p50, p99] = intervals.percentiles(values, [50.0, 99.0]);
-            let series = |name, points| Series::new(name, Shape::Line, points);
+            let series = |name, found: Percentiles| {
+                Series::new(name, Shape::Line, found.points).within(found.within, Spread::Band)
+            };
             charts.push(over_time(
                 &format!("{tag}_over_time"),
                 metric.header,
-                &format!("Of the requests that started in each interval of {}", seconds()),
+                &format!(
+                    "Of the requests that started in an interval; shaded, where a percentile would \
+                     be with other requests (95%), if enough started. {}",
+                    lengths()
+                ),
                 axis(metric),
                 vec![series("p50", p50), series("p99", p99)],
             ));
         }
+        charts.extend(self.gaps());
         let of_class = |class: u32| all().filter(move |request| request.class == Some(class));
         let errors = (0..).zip(&self.requests.classes);
         charts.push(over_time(
             "errors_over_time",
             "Failed requests",
-            "By the end of the request",
-            Axis::new("Failed requests", format!("per {}", seconds())),
+            &format!("By the end of the request. {}", lengths()),
+            Axis::new("Failed requests", "requests/s"),
             errors
                 .map(|(class, name)| {
-                    steps(name, intervals.count(of_class(class).map(|request| request.end())))
+                    steps(name, intervals.rate(of_class(class).map(|request| request.end())))
                 })
                 .collect(),
         ));
         let worst = |value: ValueOf| {
             let values = all().filter_map(|request| Some((request.start, value(&request)?)));
             let [max] = intervals.percentiles(values, [100.0]);
-            max
+            max.points
         };
         charts.push(over_time(
             "client_delays_over_time",
             "Delays by the client",
             &format!(
-                "The longest in each interval of {}: from due to started, and from the arrival of an \
-                 event to its read",
-                seconds()
+                "The longest of an interval: from due to started, and from the arrival of an event to \
+                 its read. {}",
+                lengths()
             ),
             Axis::new("Delay", "ms"),
             vec![
@@ -204,6 +209,20 @@ impl Run<'_> {
             chart.series.retain(|series| series.points.iter().any(|point| point.y.is_some()));
         }
         charts
+    }
+
+    /// Returns the times between content events.
+    fn gaps(&self) -> Option<Chart> {
+        let heat = self.gaps.as_ref()?.heat()?;
+        let note = format!(
+            "The time between two consecutive content events of a request, at the arrival of the \
+             second one; the stronger the colour, the more: 1 to {} in a rectangle",
+            heat.most()
+        );
+        let axis = Axis::new("Gap", "ms").from(Start::Log);
+        let series = Series::heat("gaps", heat)?;
+        let (name, title) = ("inter_token_gaps_over_time", "Gaps between content events");
+        Some(over_time(name, title, &note, axis, vec![series]))
     }
 
     pub(super) fn server(&self) -> Vec<Chart> {

@@ -30,8 +30,8 @@ impl Run<'_> {
                 name: format!("{latency}_stages_over_time"),
                 title: format!("{} by stage", metric.header),
                 note: format!(
-                    "Means of the requests that started in each interval of {} and whose server \
-                     reported stages; they add up to the mean of these requests",
+                    "Means of the requests that started in an interval and whose server reported \
+                     stages; they add up to the mean of these requests. Intervals of {}",
                     self.intervals.described()
                 ),
                 x: Axis::time(),

@@ -1,6 +1,6 @@
-//! How far a percentile would differ with other requests: the confidence interval between two of
-//! the sorted values, which assumes nothing about their distribution (David and Nagaraja, "Order
-//! Statistics", 2003, section 7.1). It assumes that the requests do not depend on each other.
+//! How far a percentile would differ with other values: the confidence interval between two of the
+//! sorted values, which assumes nothing about their distribution (David and Nagaraja, "Order
+//! Statistics", 2003, section 7.1). It assumes that the values do not depend on each other.
 
 /// Probability that the true percentile is outside the interval, on each side.
 const TAIL: f64 = 0.025;
@@ -8,9 +8,9 @@ const TAIL: f64 = 0.025;
 /// The indices of the sorted values at which the interval begins and ends; absent if there are too
 /// few values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Interval {
-    pub(super) low: Option<u64>,
-    pub(super) high: Option<u64>,
+pub(crate) struct Interval {
+    pub(crate) low: Option<u64>,
+    pub(crate) high: Option<u64>,
 }
 
 /// Returns the interval of the quantile `share` (above 0 and below 1) of `count` values.
@@ -18,7 +18,7 @@ pub(super) struct Interval {
 /// The number of values below the true quantile is binomially distributed. The interval begins at
 /// the last index that more values than that are below with a probability of at most [`TAIL`], and
 /// ends at the first one likewise.
-pub(super) fn interval(count: u64, share: f64) -> Interval {
+pub(crate) fn interval(count: u64, share: f64) -> Interval {
     let (from, weights) = binomial(count, share);
     let total: f64 = weights.iter().sum();
     let bound = |weights: &mut dyn Iterator<Item = &f64>| {
@@ -37,7 +37,7 @@ pub(super) fn interval(count: u64, share: f64) -> Interval {
 }
 
 /// Returns the smallest number of values whose interval has both ends.
-pub(super) fn needed(share: f64) -> u64 {
+pub(crate) fn needed(share: f64) -> u64 {
     (TAIL.ln() / share.max(1.0 - share).ln()).ceil() as u64
 }
 
