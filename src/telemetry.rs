@@ -16,10 +16,12 @@ mod error;
 mod exemplars;
 mod files;
 mod finish;
+mod gates;
 mod gen_ai;
 mod instruments;
 mod json;
 mod logs;
+mod metric_set;
 mod outbox;
 mod protobuf;
 mod queue;
@@ -64,8 +66,9 @@ use crate::server_metrics::scrape::Endpoint;
 
 pub use self::config::{Config, Identity, RunSettings, Streams};
 pub(crate) use self::error::TelemetryError;
-pub(crate) use self::logs::GateResult;
+pub(crate) use self::gates::GateResult;
 pub use self::logs::LogsReport;
+pub use self::metric_set::MetricSet;
 pub use self::reconcile::RunTotals;
 pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
@@ -80,6 +83,7 @@ use self::connection::Connection;
 use self::early_export::EarlyExport;
 use self::exemplars::{ExemplarFilter, Exemplars, Offers};
 use self::files::{Files, Output};
+use self::gates::Gates;
 use self::gen_ai::GenAiMeters;
 use self::instruments::Instruments;
 use self::logs::Logs;
@@ -150,6 +154,7 @@ pub struct Telemetry {
     instruments: Option<Instruments>,
     agents: Agents,
     client: Option<Lock<Client>>,
+    gates: Option<Gates>,
     timing: Option<Lock<Timing>>,
     scrapes: Option<ScrapeForwarder>,
     traces: Option<Traces>,
@@ -158,6 +163,8 @@ pub struct Telemetry {
     tee: Arc<TeeState>,
     exponential: bool,
     exemplars: ExemplarFilter,
+    /// The metrics that are exported.
+    set: MetricSet,
     /// The GenAI conventions of the run's requests.
     conventions: Conventions,
     endpoint: Option<String>,
@@ -241,12 +248,13 @@ impl Telemetry {
         let filter = if may_have_exemplars { filter } else { ExemplarFilter::AlwaysOff };
         let (tee, state) = Tee::new(connection, temporality, exemplars.clone());
 
+        let set = config.metric_set;
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();
         let provider = SdkMeterProvider::builder()
             .with_resource(resources.metrics)
             .with_reader(PeriodicReader::builder(tee).with_interval(interval).build())
-            .with_view(move |instrument: &Instrument| view(instrument, limit, exponential))
+            .with_view(move |instrument: &Instrument| view(instrument, set, limit, exponential))
             .build();
         let meter = meter(&provider, conventions.scope_schema_url());
         let operation = identity.endpoint_type.traits().operation_name;
@@ -258,6 +266,7 @@ impl Telemetry {
 
         let timing =
             config.streams.timing.then(|| Lock::new(Timing::new(&meter, describe.of_phases())));
+        let gates = config.streams.metrics.then(|| Gates::new(&meter, describe.of_phases()));
         let client = config.streams.metrics.then(|| {
             let client = Client::new(&meter, describe.of_phases());
             client.run(identity);
@@ -268,7 +277,7 @@ impl Telemetry {
         let instruments = config
             .streams
             .metrics
-            .then(|| Instruments::new(meter, &gen_ai, catalogue, describe, exemplars));
+            .then(|| Instruments::new(meter, set, &gen_ai, catalogue, describe, exemplars));
         let provider = Lock::new(Some(provider));
         let is_early = AtomicBool::new(endpoint.is_some() && interval > FIRST_EXPORT);
         let tee = state;
@@ -276,6 +285,7 @@ impl Telemetry {
             instruments,
             agents,
             client,
+            gates,
             timing,
             scrapes,
             traces,
@@ -284,6 +294,7 @@ impl Telemetry {
             tee,
             exponential,
             exemplars: filter,
+            set,
             conventions: gen_ai.conventions,
             endpoint,
             provider,
@@ -415,6 +426,9 @@ impl Telemetry {
 
     /// Exports the result of a gate.
     pub(crate) fn gate(&self, gate: &GateResult<'_>) {
+        if let Some(gates) = &self.gates {
+            gates.record(gate);
+        }
         if let Some(logs) = &self.logs {
             logs.gate(gate);
         }
@@ -513,10 +527,17 @@ impl Drop for Telemetry {
 }
 
 /// Returns the stream of each instrument, with room for all legitimate attribute sets, and
-/// exponential buckets if configured.
-fn view(instrument: &Instrument, limit: usize, exponential: bool) -> Option<Stream> {
+/// exponential buckets if configured. An instrument that is not in the set does not have any data.
+fn view(
+    instrument: &Instrument,
+    set: MetricSet,
+    limit: usize,
+    exponential: bool,
+) -> Option<Stream> {
     let mut stream = Stream::builder().with_cardinality_limit(limit);
-    if exponential && instrument.kind() == SdkKind::Histogram {
+    if !set.includes(instrument.name()) {
+        stream = stream.with_aggregation(Aggregation::Drop);
+    } else if exponential && instrument.kind() == SdkKind::Histogram {
         stream = stream.with_aggregation(Aggregation::Base2ExponentialHistogram {
             max_size: EXPONENTIAL_MAX_SIZE,
             max_scale: EXPONENTIAL_MAX_SCALE,

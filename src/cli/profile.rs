@@ -38,7 +38,7 @@ use crate::run::ClientTables;
 use crate::semconv::Conventions;
 use crate::server_family::TimingMode;
 use crate::setting::named;
-use crate::telemetry::{Temporality, TraceSample};
+use crate::telemetry::{MetricSet, Temporality, TraceSample};
 use crate::units::Nanos;
 
 /// A value of `--stream`.
@@ -328,6 +328,10 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "STREAM", value_parser = choice::<Stream>(), num_args = 1..,
           value_delimiter = ',')]
     pub(super) stream: Vec<Stream>,
+    /// Metrics of these streams to export over OTLP: all, or only those that alerts, comparisons of
+    /// runs and the first row of the dashboards need [default: full]
+    #[arg(long, value_name = "SET", value_parser = choice::<MetricSet>())]
+    pub(super) otel_metrics: Option<MetricSet>,
     /// Resource attributes for OTLP export: name=value
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_delimiter = ',')]
     pub(super) otel_resource_attributes: Vec<String>,

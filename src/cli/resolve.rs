@@ -369,6 +369,7 @@ fn telemetry(
         url: flags.otel_url.clone().map(Secret::new),
         files: flags.otel_file.clone(),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
+        metric_set: flags.otel_metrics.unwrap_or_default(),
         resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
         run_name: flags.run_name.clone(),
         provider: flags.gen_ai_provider.clone(),

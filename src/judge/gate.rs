@@ -254,6 +254,31 @@ impl Gate {
     pub(crate) const fn is_of_server(&self) -> bool {
         matches!(self.condition, Condition::Server { .. })
     }
+
+    /// Returns what it limits as gates name it, without the statistic and the labels of a server's
+    /// series.
+    #[must_use]
+    pub(crate) fn metric(&self) -> String {
+        match &self.condition {
+            Condition::Metric { subject, .. } => {
+                let prefix = if subject.is_steady { Subject::STEADY } else { "" };
+                format!("{prefix}{}", subject.metric.tag)
+            }
+            Condition::Server { series, .. } => format!("server:{}", series.name),
+            Condition::ClientHealth(_) => "client_health".to_owned(),
+            Condition::LoadHealth(_) => "load_health".to_owned(),
+        }
+    }
+
+    /// Returns the statistic that it limits; `None` for a verdict.
+    #[must_use]
+    pub(crate) fn statistic(&self) -> Option<&str> {
+        match &self.condition {
+            Condition::Metric { subject, .. } => Some(subject.statistic.name),
+            Condition::Server { series, .. } => Some(&series.statistic),
+            Condition::ClientHealth(_) | Condition::LoadHealth(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Gate {

@@ -166,6 +166,10 @@ fn labels(spec: &MetricSpec) -> &'static str {
             "phase, `aiperf_run_load`, `aiperf_run_url`, `aiperf_run_input_tokens`, \
              `aiperf_run_output_tokens`, `aiperf_run_objectives`"
         }
+        name if name.starts_with("aiperf.gate.") => {
+            "phase, `aiperf_gate_expression`, `aiperf_gate_metric`, `aiperf_gate_statistic`, \
+             `aiperf_gate_unit`"
+        }
         name if name.starts_with("aiperf.percentiles.")
             || name.starts_with("aiperf.client.error_bound.") =>
         {

@@ -19,6 +19,10 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_ENDPOINT_TYPE: &str = "aiperf.endpoint.type";
     /// `aiperf.gate.expression`
     pub(crate) const AIPERF_GATE_EXPRESSION: &str = "aiperf.gate.expression";
+    /// `aiperf.gate.metric`
+    pub(crate) const AIPERF_GATE_METRIC: &str = "aiperf.gate.metric";
+    /// `aiperf.gate.statistic`
+    pub(crate) const AIPERF_GATE_STATISTIC: &str = "aiperf.gate.statistic";
     /// `aiperf.gate.unit`
     pub(crate) const AIPERF_GATE_UNIT: &str = "aiperf.gate.unit";
     /// `aiperf.gate.value`
@@ -838,6 +842,33 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
+    /// The value that a gate limits, in the unit of `aiperf.gate.unit`. `{value}`, gauge.
+    pub(crate) const AIPERF_GATE_VALUE: Definition = Definition {
+        name: "aiperf.gate.value",
+        kind: InstrumentKind::Gauge,
+        unit: "{value}",
+        brief: "The value that a gate limits, in the unit of `aiperf.gate.unit`",
+        boundaries: &[],
+    };
+
+    /// The limit of a gate, in the unit of `aiperf.gate.unit`. `{value}`, gauge.
+    pub(crate) const AIPERF_GATE_LIMIT: Definition = Definition {
+        name: "aiperf.gate.limit",
+        kind: InstrumentKind::Gauge,
+        unit: "{value}",
+        brief: "The limit of a gate, in the unit of `aiperf.gate.unit`",
+        boundaries: &[],
+    };
+
+    /// Whether a gate held, 1 or 0. `{gate}`, gauge.
+    pub(crate) const AIPERF_GATE_PASSED: Definition = Definition {
+        name: "aiperf.gate.passed",
+        kind: InstrumentKind::Gauge,
+        unit: "{gate}",
+        brief: "Whether a gate held, 1 or 0",
+        boundaries: &[],
+    };
+
     /// Time of a stage of a request at the server, as the server reports it for the request. `s`, histogram.
     pub(crate) const AIPERF_SERVER_STAGE_DURATION: Definition = Definition {
         name: "aiperf.server.stage.duration",
@@ -866,7 +897,7 @@ pub(crate) mod metric {
     };
 
     /// All of them.
-    pub(crate) const ALL: [&Definition; 64] = [
+    pub(crate) const ALL: [&Definition; 67] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -928,6 +959,9 @@ pub(crate) mod metric {
         &AIPERF_SAMPLE_INTERVAL_INTER_TOKEN_LATENCY,
         &AIPERF_SAMPLE_INTERVAL_REQUEST_LATENCY,
         &AIPERF_RUN_INFO,
+        &AIPERF_GATE_VALUE,
+        &AIPERF_GATE_LIMIT,
+        &AIPERF_GATE_PASSED,
         &AIPERF_SERVER_STAGE_DURATION,
         &AIPERF_TIME_BREAKDOWN_TIME_TO_FIRST_TOKEN,
         &AIPERF_TIME_BREAKDOWN_REQUEST_LATENCY,

@@ -21,6 +21,7 @@ const REGISTRY: &[&str] = &[
     "aiperf-attributes.yaml",
     "aiperf-timing.yaml",
     "aiperf-client.yaml",
+    "aiperf-gates.yaml",
     "aiperf-time-breakdown.yaml",
     "aiperf-spans.yaml",
     "aiperf-resource.yaml",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Temporality, TraceSample};
+use super::{MetricSet, Temporality, TraceSample};
 use crate::endpoint::EndpointType;
 use crate::redact::{self, Secret, ShownUrl};
 use crate::schedule::Shard;
@@ -35,6 +35,8 @@ pub struct Config {
     pub files: Option<PathBuf>,
     /// The exported streams.
     pub streams: Streams,
+    /// `--otel-metrics`: the metrics that are exported of them.
+    pub metric_set: MetricSet,
     /// `--otel-resource-attributes`, in order; a later one overrides an earlier one.
     #[serde(serialize_with = "shown_attributes")]
     pub resource_attributes: Vec<(String, String)>,
@@ -105,6 +107,7 @@ impl Default for Config {
             url: None,
             files: None,
             streams: Streams { metrics: true, timing: true },
+            metric_set: MetricSet::default(),
             resource_attributes: Vec::new(),
             run_name: None,
             provider: None,

@@ -106,7 +106,7 @@ impl Telemetry {
         if self.timing.is_some() {
             expected.extend(reconcile::of_phases(&totals.phases));
         }
-        expected
+        expected.into_iter().filter_map(|one| one.in_set(self.set)).collect()
     }
 
     /// Flushes and shuts down on a helper thread, since the SDK's functions do not support

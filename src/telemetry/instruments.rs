@@ -9,6 +9,7 @@ use opentelemetry::metrics::{BoundCounter, BoundHistogram, Counter, Histogram, M
 use super::attributes::{Interner, PhaseAttributes, SetKey};
 use super::exemplars::{Exemplars, Offers, Slot};
 use super::gen_ai::{GenAiColumns, GenAiMeters, Modalities};
+use super::metric_set::MetricSet;
 use crate::lock::Lock;
 use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
@@ -35,6 +36,7 @@ const TIME_BREAKDOWN: [(MetricTag, Definition); 2] = [
 #[derive(Debug)]
 pub(super) struct Instruments {
     meter: Meter,
+    set: MetricSet,
     columns: Vec<Column>,
     gen_ai: GenAiColumns,
     /// The targets of a request's values, by metric.
@@ -107,6 +109,7 @@ impl Instruments {
     /// Creates the instruments of `catalogue` and those of the conventions.
     pub(super) fn new(
         meter: Meter,
+        set: MetricSet,
         gen_ai: &GenAiMeters,
         catalogue: &[&'static Metric],
         interner: Interner,
@@ -133,7 +136,8 @@ impl Instruments {
                 of_failed,
             }));
             let stage = instrument.stage.map(|of| KeyValue::new(attribute::AIPERF_STAGE, of));
-            if let Some(column) = Column::new(&meter, &instrument.spec, stage) {
+            let spec = set.instrument(instrument.spec);
+            if let Some(column) = spec.and_then(|spec| Column::new(&meter, &spec, stage)) {
                 let place = columns.len();
                 targets.push(Target { column: place, modalities: None, scale, of_failed });
                 columns.push(column);
@@ -141,6 +145,7 @@ impl Instruments {
         }
         Self {
             meter,
+            set,
             columns,
             gen_ai,
             distributions,
@@ -272,9 +277,12 @@ impl Instruments {
         self.not_exported.lock().clone()
     }
 
-    /// Records a gauge. OpenTelemetry silently drops values that are not finite, so these are noted
+    /// Records a gauge, if it is in the set. OpenTelemetry silently drops values that are not finite, so these are noted
     /// here.
     fn gauge(&self, name: &str, spec: &MetricSpec, value: f64, attributes: &[KeyValue]) {
+        if !self.set.includes(name) {
+            return;
+        }
         if !value.is_finite() {
             let mut not_exported = self.not_exported.lock();
             if !not_exported.iter().any(|have| have == name) {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attributes::{Interner, address};
 use super::connection::Connection;
+use super::gates::GateResult;
 use super::outbox::{Head, Item, Outbox};
 use super::servers::{ServerEvent, ServerWatch};
 use super::traces::{Lifecycle, failure_text, phase_attributes};
@@ -67,19 +68,6 @@ pub(super) struct Logs {
     load: String,
     state: Lock<State>,
     servers: Lock<ServerWatch>,
-}
-
-/// A gate, and how the run compares with it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GateResult<'a> {
-    /// The gate as the user wrote it.
-    pub(crate) expression: &'a str,
-    /// Whether it held; `None` if the run does not have what it limits.
-    pub(crate) held: Option<bool>,
-    /// The value, in `unit`, if it is a number.
-    pub(crate) value: Option<f64>,
-    /// Empty without one.
-    pub(crate) unit: &'a str,
 }
 
 struct State {
@@ -265,7 +253,7 @@ impl Logs {
 
     /// Emits the result of a gate.
     pub(super) fn gate(&self, gate: &GateResult<'_>) {
-        let GateResult { expression, held, value, unit } = *gate;
+        let GateResult { expression, held, value, unit, .. } = *gate;
         let verdict = match held {
             Some(true) => "passed",
             Some(false) => "failed",

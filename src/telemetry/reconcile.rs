@@ -226,6 +226,8 @@ impl Point<'_> {
             Self::Explicit(point) if point.explicit_bounds != spec.boundaries => {
                 return Some("has other bucket bounds than its instrument".into());
             }
+            // Without boundaries, buckets are not counted.
+            Self::Explicit(point) if point.explicit_bounds.is_empty() => return None,
             Self::Explicit(point) => point.bucket_counts.iter().sum(),
             Self::Exponential(point) => {
                 let sides = [&point.positive, &point.negative].into_iter().flatten();

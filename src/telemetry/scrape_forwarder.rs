@@ -28,7 +28,7 @@ use super::connection::Connection;
 use super::protobuf::{self, MAX_REQUEST_BYTES};
 use super::send::{Courier, Failure, SendTask};
 use super::temporality::{Deltas, Temporality};
-use super::{Config, Identity};
+use super::{Config, Identity, MetricSet};
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
 use crate::server_metrics::Scrape;
@@ -70,6 +70,8 @@ pub struct ScrapesReport {
 /// Sends scrapes to the collector.
 pub(super) struct ScrapeForwarder {
     run: Run,
+    /// The servers' metrics that are forwarded.
+    set: MetricSet,
     /// Present if latencies are also exported under the names of the GenAI conventions.
     translation: Option<Translation>,
     queue: Arc<ScrapeQueue>,
@@ -91,7 +93,8 @@ impl ScrapeForwarder {
             Sender { courier, queue: taken, deltas }.run()
         });
         let translation = config.translates_servers.then(|| translation(config, identity));
-        Self { run: Run::new(config, identity), translation, queue, task }
+        let run = Run::new(config, identity);
+        Self { run, set: config.metric_set, translation, queue, task }
     }
 
     /// Accepts a scrape. Never waits: if the collector is too slow, scrapes are dropped.
@@ -101,7 +104,7 @@ impl ScrapeForwarder {
         let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
         let (exposition, time) = (scrape.exposition, scrape.times.first_byte_ns);
         let translation = self.translation.as_ref();
-        let inexpressible = convert::convert(exposition, time, translation, &mut packer);
+        let inexpressible = convert::convert(exposition, time, self.set, translation, &mut packer);
         let (requests, oversized) = packer.finish();
         self.queue.push(scrape.index, requests, inexpressible + oversized);
     }

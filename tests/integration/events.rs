@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use aiperf::mock_server::Script;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use serde_json::Value;
 
 use crate::support::load::{faults, mock};
 use crate::support::metrics_endpoint::{MetricsEndpoint, Reply};
-use crate::support::otlp_receiver::{OtlpReceiver, attribute};
+use crate::support::otlp_receiver::{OtlpReceiver, Received, attribute};
 use crate::support::run::{Run, json_lines, profile, profile_command};
 
 const EXCEPTION: &str = "gen_ai.client.operation.exception";
@@ -189,6 +191,32 @@ fn results_of_gates_are_told() {
     let held: Vec<_> =
         run.summary()["gates"].as_array().unwrap().iter().map(|of| of["held"].clone()).collect();
     assert_eq!(held, [true, false, false]);
+    assert_gauges(&collector, &run.summary()["gates"]);
+}
+
+/// Asserts that the last export has the results of gates as gauges.
+fn assert_gauges(collector: &OtlpReceiver, gates: &Value) {
+    let exports = collector.taken().into_iter().map(|export| Received(export.message));
+    let is_told = |of: &Received| of.metrics().iter().any(|one| one.name == "aiperf.gate.passed");
+    let last = exports.filter(is_told).last().unwrap();
+    let gauge =
+        |name: &str, with: &[(&str, &str)]| last.number(&format!("aiperf.gate.{name}"), with);
+    let of = |gate: &'static str| [("aiperf.gate.expression", gate)];
+    let count = of("request_count>=4");
+    assert_eq!((gauge("value", &count), gauge("limit", &count)), (4.0, 4.0));
+    assert_eq!(gauge("passed", &count), 1.0);
+    let latency = [
+        ("aiperf.gate.metric", "request_latency"),
+        ("aiperf.gate.statistic", "p99"),
+        ("aiperf.gate.unit", "ms"),
+        ("aiperf.benchmark_phase", "profiling"),
+    ];
+    assert_eq!(Some(gauge("value", &latency)), gates[1]["value"].as_f64());
+    assert_eq!((gauge("limit", &latency), gauge("passed", &latency)), (0.001, 0.0));
+    let absent = [("aiperf.gate.metric", "server:no_such_metric")];
+    assert_eq!((gauge("limit", &absent), gauge("passed", &absent)), (1.0, 0.0));
+    let Some(Data::Gauge(values)) = &last.metric("aiperf.gate.value").data else { panic!() };
+    assert_eq!(values.data_points.len(), 2);
 }
 
 #[test]

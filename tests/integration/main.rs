@@ -51,6 +51,7 @@ mod load_health;
 mod many_runs;
 mod media;
 mod messages;
+mod metric_sets;
 mod metric_table;
 mod metrics;
 #[cfg(unix)]

@@ -64,6 +64,7 @@ def of(run, registry):
     _add_time_breakdown(expected, run.summary.get("time_breakdown", {}))
     _add_health(expected, run.summary["client_health"])
     _add_load(expected, run.summary.get("load_health"))
+    _add_gates(expected, run.summary.get("gates", []))
     _add_run(expected, run)
     if "aiperf.client.traces.lost" in registry:
         traces = run.summary["telemetry"].get("traces", {})
@@ -285,6 +286,16 @@ def _add_health(expected, health):
             expected.gauges[f"aiperf.client.{name}", "profiling", None] = float(number)
     spilled = health.get("queue", {}).get("spilled_records", 0)
     expected.counters["aiperf.client.queue.spilled", "profiling", ""] = float(spilled)
+
+
+def _add_gates(expected, gates):
+    """The gates in the summary, each a series by its expression."""
+    for gate in gates:
+        label = "aiperf_gate_expression", gate["gate"]
+        numbers = {"value": gate.get("value"), "limit": gate["limit"], "passed": int(gate["held"])}
+        for name, number in numbers.items():
+            if isinstance(number, int | float):
+                expected.gauges[f"aiperf.gate.{name}", "profiling", label] = float(number)
 
 
 def _add_load(expected, health):

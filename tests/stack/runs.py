@@ -13,12 +13,16 @@ MOCK = ["--model", MockServer.model, "--tokenizer", "builtin"]
 # Everything in a record that is compared with its trace.
 TRACED = ["--export-http-trace", "--trace-sample"]
 
+# Gates that hold: on a latency, a rate and a server's metric.
+GATES = ["--gate", "time_to_first_token:p99<=30s", "--gate", "request_error_rate<=50%",
+         "--gate", "server:vllm:num_requests_waiting:max<=1000"]
+
 # Runs against Dynamo: closed loop, a rate, conversations of several turns.
 DYNAMO_RUNS = {
     "dynamo-closed": ["--concurrency", "4", "--request-count", "240", "--warmup-request-count", "8",
                       "--use-server-token-count"],
     "dynamo-rate": ["--run-name", "at a rate", "--request-rate", "25", "--request-count", "250", "--warmup-request-count", "8",
-                    "--arrival-pattern", "constant", "--goodput", "time_to_first_token:200"],
+                    "--arrival-pattern", "constant", "--goodput", "time_to_first_token:200", *GATES[:4]],
     "dynamo-turns": ["--concurrency", "3", "--num-sessions", "8", "--session-turns-mean", "3",
                      "--session-turns-stddev", "1", "--num-warmup-sessions", "2",
                      *TRACED, "50%,slowest:3,errors"],
@@ -30,7 +34,7 @@ MOCK_RUNS = {
     "mock-streaming": ([*PACED, "--reasoning-tokens", "3"],
                        [*CHAT, "--concurrency", "8", "--request-count", "80",
                         "--warmup-request-count", "10", "--network-latency-automatic",
-                        *TRACED, "100%"]),
+                        *GATES, *TRACED, "100%"]),
     "mock-faults": ([*PACED, "--reasoning-tokens", "3", "--fault", "every=9:status=500",
                      "--fault", "every=11:status=404", "--fault", "every=13:cut=3"],
                     [*CHAT, "--request-rate", "15", "--request-count", "90",

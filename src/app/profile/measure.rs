@@ -556,14 +556,18 @@ fn results(
 }
 
 /// Returns the result of a gate as it is exported.
-fn gate_result(judged: &Judged) -> GateResult<'_> {
+fn gate_result<'a>(gate: &'a Gate, judged: &'a Judged) -> GateResult<'a> {
+    let number = |reading| match reading {
+        Reading::Number(value) => Some(value),
+        Reading::Word(_) => None,
+    };
     GateResult {
         expression: &judged.gate,
+        metric: gate.metric(),
+        statistic: gate.statistic(),
         held: judged.value.map(|_| judged.held),
-        value: match judged.value {
-            Some(Reading::Number(value)) => Some(value),
-            Some(Reading::Word(_)) | None => None,
-        },
+        value: judged.value.and_then(number),
+        limit: number(judged.limit),
         unit: &judged.unit,
     }
 }
@@ -634,8 +638,8 @@ fn finish_export(
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);
-    for gate in &exported.judged(&totals.health) {
-        telemetry.gate(&gate_result(gate));
+    for (gate, judged) in exported.gates.iter().zip(&exported.judged(&totals.health)) {
+        telemetry.gate(&gate_result(gate, judged));
     }
     telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.since_now())
 }

@@ -12,7 +12,7 @@ use crate::metrics::{AgentTotals, ClientHealth, PhaseTotals, RowTotals};
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::{Conventions, Definition, MetricSpec, attribute, metric};
-use crate::telemetry::timing;
+use crate::telemetry::{MetricSet, timing};
 
 /// Tolerance for sums, relative to the sum of magnitudes, since threads add in any order.
 const SUM_TOLERANCE: f64 = 1e-9;
@@ -81,6 +81,11 @@ impl Expected {
     /// Restricts it to the points of one phase.
     fn in_phase(self, phase: PhaseKind) -> Self {
         Self { phase: Some(phase), ..self }
+    }
+
+    /// Returns what the set of metrics has of it; `None` if that does not include the instrument.
+    pub(in crate::telemetry) fn in_set(self, set: MetricSet) -> Option<Self> {
+        Some(Self { spec: set.instrument(self.spec)?, ..self })
     }
 
     /// Returns whether a point with these attributes is included in the total.

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Histogram, Metric, NumberDataPoint, Sum, Summary,
 };
 
-use super::super::protobuf;
+use super::super::{MetricSet, protobuf};
 use super::distribution::{self, Series};
 use super::pack::{Packer, Scope};
 use super::point::{attributes, exemplar, nanos, scope, text};
@@ -56,11 +56,13 @@ fn is_named(exposition: &Exposition<'_>, sample: &Sample<'_>, name: &str) -> boo
     sample.name == name && exposition.family(sample).is_some_and(is_info)
 }
 
-/// Packs all metrics of `exposition`, which was scraped at `time`, in nanoseconds since the epoch,
-/// with their names in `translation`. Returns the number of series that OTLP cannot represent.
+/// Packs the metrics of `exposition` that are in the `set`, which was scraped at `time`, in nanoseconds
+/// since the epoch, and those with a name in `translation` under that name, too. Returns the number of
+/// series that OTLP cannot represent.
 pub(super) fn convert(
     exposition: &Exposition<'_>,
     time: u64,
+    set: MetricSet,
     translation: Option<&Translation>,
     packer: &mut Packer,
 ) -> u64 {
@@ -79,6 +81,10 @@ pub(super) fn convert(
     let created: HashMap<&str, &Samples<'_, '_>> = created.collect();
     let mut inexpressible = 0;
     for (family, samples) in exposition.families.iter().zip(&samples) {
+        let is_in_set = set.includes_of_server(&family.name);
+        if !is_in_set && translation.is_none() {
+            continue;
+        }
         let base = match family.metric_type {
             MetricType::Counter => family.name.strip_suffix("_total").or(Some(&*family.name)),
             MetricType::Histogram | MetricType::Summary => Some(&*family.name),
@@ -92,6 +98,7 @@ pub(super) fn convert(
             samples,
             time,
             starts,
+            is_in_set,
             translation,
             packer: &mut *packer,
         };
@@ -161,6 +168,8 @@ struct FamilyConverter<'c, 'e, 'a> {
     samples: &'c Samples<'e, 'a>,
     time: u64,
     starts: Starts<'e>,
+    /// Whether it is packed under its own name.
+    is_in_set: bool,
     translation: Option<&'c Translation>,
     packer: &'c mut Packer,
 }
@@ -299,7 +308,9 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
                     .scope(Scope { scope: protobuf::scope(), schema_url: SCHEMA_URL.to_owned() });
                 self.packer.push(scope, translated);
             }
-            self.packer.push(scope, metric);
+            if self.is_in_set {
+                self.packer.push(scope, metric);
+            }
         }
     }
 }

@@ -42,7 +42,7 @@ fn converted(body: &str, format: Format) -> (ResourceMetrics, u64) {
     let labels = convert::target_labels(&exposition);
     let resource = run().resource(SERVER, "http://10.0.0.1:8000/metrics", labels);
     let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
-    let inexpressible = convert::convert(&exposition, TIME, None, &mut packer);
+    let inexpressible = convert::convert(&exposition, TIME, MetricSet::Full, None, &mut packer);
     let (requests, oversized) = packer.finish();
     let body = requests.first().map(|request| request.body.clone()).unwrap_or_default();
     let message = ExportMetricsServiceRequest::decode(body).unwrap_or_else(|e| panic!("{e}"));
@@ -424,7 +424,7 @@ proptest! {
         if let Ok(exposition) = Exposition::parse(body.as_bytes(), Format::Text) {
             let resource = run().resource(SERVER, "http://a:1/metrics", &[]);
             let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
-            convert::convert(&exposition, TIME, None, &mut packer);
+            convert::convert(&exposition, TIME, MetricSet::Full, None, &mut packer);
             for request in packer.finish().0 {
                 prop_assert!(ExportMetricsServiceRequest::decode(request.body).is_ok());
             }

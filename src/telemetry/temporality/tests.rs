@@ -111,7 +111,7 @@ proptest! {
         let (tee, state) = Tee::new(None, Temporality::Cumulative, None);
         let provider = SdkMeterProvider::builder()
             .with_reader(PeriodicReader::builder(tee).with_interval(NEVER).build())
-            .with_view(move |of: &Instrument| view(of, 10, exponential))
+            .with_view(move |of: &Instrument| view(of, crate::telemetry::MetricSet::Full, 10, exponential))
             .build();
         let meter = provider.meter("test");
         let histogram = meter.f64_histogram("values").with_boundaries(vec![0.5, 4.0, 1e3]).build();
