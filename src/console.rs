@@ -29,6 +29,7 @@ mod style;
 mod table;
 mod time_breakdown;
 mod turns;
+mod vocabulary;
 mod warning;
 mod workers;
 

@@ -38,7 +38,7 @@ pub(crate) fn render(model: &Model, style: Style) -> String {
     let (n, peak) = model.peak();
     format!(
         "\n{table}\nCurve: {}, {}. Its error at a load that is left out is {}{}.\nHighest throughput: {} \
-         requests/sec{}, with {} in flight.\n\n",
+         requests/s{}, with {} in flight.\n\n",
         name(&model.curve),
         terms(&model.curve),
         percent(model.error),
@@ -80,7 +80,7 @@ fn interval(predicted: &Predicted) -> String {
 
 fn load(demand: Demand) -> String {
     match demand {
-        Demand::Rate(rate) => format!("{rate} requests/sec"),
+        Demand::Rate(rate) => format!("{rate} requests/s"),
         Demand::Users { count, think_seconds: 0.0 } => format!("{count} users"),
         Demand::Users { count, think_seconds } => {
             format!("{count} users that think for {think_seconds} s")
@@ -111,7 +111,7 @@ pub(crate) fn render_prediction(
     };
     let mut rows: Vec<Vec<Cell>> =
         vec![vec!["In flight".into(), number(Some(prediction.in_flight)).into()]];
-    let rate = Cell::or("Request Throughput (requests/sec)", "Requests/s");
+    let rate = Cell::from("Requests/s");
     rows.push(row(rate, &prediction.rate));
     for (metric, statistic, predicted) in &prediction.values {
         let Some(metric) = Registry::row(*metric) else { continue };

@@ -176,12 +176,15 @@ fn around(metrics: &ServerMetrics, slow: &[Slow], style: Style) -> String {
         .map(|shown| {
             let series = &shown.metric.series;
             let mean = series.iter().filter_map(|series| series.stats.named("avg"));
-            let mean = mean.max_by(f64::total_cmp).map_or_else(String::new, four_digits);
+            let text = |value| four_digits(shown.watched.shown(value));
+            let mean = mean.max_by(f64::total_cmp).map_or_else(String::new, text);
             let at = slow.iter().map(|one| {
                 let value = highest(metrics.store.endpoints(), shown.metric, one);
-                value.map_or_else(|| "-".to_owned(), four_digits).into()
+                value.map_or_else(|| "-".to_owned(), text).into()
             });
-            let name = Cell::from(printable(&shown.metric.name));
+            let unit = shown.watched.shown_unit().map(|unit| format!(" ({unit})"));
+            let name = printable(&shown.metric.name) + &unit.unwrap_or_default();
+            let name = Cell::from(name);
             [name, mean.into()].into_iter().chain(at).collect()
         })
         .collect();

@@ -5,6 +5,7 @@ use super::layout::{Cell, Column, Table};
 use super::panel;
 use super::server_spans;
 use super::style::Style;
+use super::vocabulary::Term;
 use crate::metrics::health::{Bound, ErrorBounds, RateBounds};
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::steady::Unsteady;
@@ -13,39 +14,38 @@ use crate::redact::printable;
 use crate::run::RunReport;
 use crate::units::Nanos;
 
-/// The metrics with a distribution, their labels, and those on a narrow terminal; those that the run
-/// has are shown.
-const DISTRIBUTIONS: &[(MetricTag, &str, &str)] = &[
-    (tag::TIME_TO_FIRST_TOKEN, "Time to first token (ms)", "TTFT (ms)"),
-    (tag::NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN, "TTFT less network (ms)", "TTFT-net (ms)"),
-    (tag::INTER_TOKEN_LATENCY, "Inter-token latency (ms)", "ITL (ms)"),
-    (tag::REQUEST_LATENCY, "Request latency (ms)", "Latency (ms)"),
-    (tag::SERVER_QUEUE_TIME, "Server queue (ms)", "Queue (ms)"),
-    (tag::SERVER_PREFILL_TIME, "Server prefill (ms)", "Prefill (ms)"),
-    (tag::SERVER_QUEUE_AND_PREFILL_TIME, "Server queue+prefill (ms)", "Q+prefill (ms)"),
-    (tag::SERVER_KV_TRANSFER_TIME, "Server KV transfer (ms)", "Transfer (ms)"),
-    (tag::SERVER_DECODE_TIME, "Server decode (ms)", "Decode (ms)"),
-    (tag::SERVER_PREFILL_AND_DECODE_TIME, "Server prefill+decode (ms)", "P+decode (ms)"),
-    (tag::SERVER_KV_TRANSFER_AND_DECODE_TIME, "Server transfer+decode (ms)", "T+decode (ms)"),
-    (tag::SPEC_DECODE_ACCEPTANCE_LENGTH, "Acceptance length", "Acceptance"),
-    (tag::NETWORK_ADJUSTED_REQUEST_LATENCY, "Latency less network (ms)", "Lat.-net (ms)"),
-    (tag::NETWORK_RTT, "Network RTT (ms)", "RTT (ms)"),
-    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, "Output tokens/s per user", "Tok/s/user"),
-    (tag::INPUT_SEQUENCE_LENGTH, "Input tokens", "Input tokens"),
-    (tag::OUTPUT_SEQUENCE_LENGTH, "Output tokens", "Output tokens"),
-    (tag::NUM_IMAGES, "Images per request", "Images"),
-    (tag::IMAGE_LATENCY, "Time per image (ms)", "Per image (ms)"),
-    (tag::VIDEO_INFERENCE_TIME, "Video inference (s)", "Video (s)"),
-    (tag::AUDIO_DURATION, "Audio per request (s)", "Audio (s)"),
+/// The metrics with a distribution; those that the run has are shown.
+const DISTRIBUTIONS: &[MetricTag] = &[
+    tag::TIME_TO_FIRST_TOKEN,
+    tag::NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN,
+    tag::INTER_TOKEN_LATENCY,
+    tag::REQUEST_LATENCY,
+    tag::SERVER_QUEUE_TIME,
+    tag::SERVER_PREFILL_TIME,
+    tag::SERVER_QUEUE_AND_PREFILL_TIME,
+    tag::SERVER_KV_TRANSFER_TIME,
+    tag::SERVER_DECODE_TIME,
+    tag::SERVER_PREFILL_AND_DECODE_TIME,
+    tag::SERVER_KV_TRANSFER_AND_DECODE_TIME,
+    tag::SPEC_DECODE_ACCEPTANCE_LENGTH,
+    tag::NETWORK_ADJUSTED_REQUEST_LATENCY,
+    tag::NETWORK_RTT,
+    tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER,
+    tag::INPUT_SEQUENCE_LENGTH,
+    tag::OUTPUT_SEQUENCE_LENGTH,
+    tag::NUM_IMAGES,
+    tag::IMAGE_LATENCY,
+    tag::VIDEO_INFERENCE_TIME,
+    tag::AUDIO_DURATION,
 ];
 
-/// The metrics of the whole run, and their labels, as above.
-const TOTALS: &[(MetricTag, &str, &str)] = &[
-    (tag::REQUEST_THROUGHPUT, "Requests/s", "Requests/s"),
-    (tag::GOODPUT, "Good requests/s", "Good req/s"),
-    (tag::OUTPUT_TOKEN_THROUGHPUT, "Output tokens/s", "Out tokens/s"),
-    (tag::TOTAL_TOKEN_THROUGHPUT, "All tokens/s", "All tokens/s"),
-    (tag::IMAGE_THROUGHPUT, "Images/s", "Images/s"),
+/// The metrics of the whole run, likewise.
+const TOTALS: &[MetricTag] = &[
+    tag::REQUEST_THROUGHPUT,
+    tag::GOODPUT,
+    tag::OUTPUT_TOKEN_THROUGHPUT,
+    tag::TOTAL_TOKEN_THROUGHPUT,
+    tag::IMAGE_THROUGHPUT,
 ];
 
 /// The label of the number of failed requests.
@@ -119,17 +119,22 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
         columns.extend([p50.extra(), p99.spare(3)]);
     }
     let mut table = Table::plain(columns);
-    for &(tag, label, short) in DISTRIBUTIONS {
-        let Some(values) = result(tag).and_then(of_distribution) else { continue };
+    for &tag in DISTRIBUTIONS {
+        let Some(result) = result(tag) else { continue };
+        let Some(values) = of_distribution(result) else { continue };
+        let term = Term::of(result.metric);
         let intervals = ["p50", "p99"].map(|statistic| bounds.of(tag, statistic));
         let intervals = intervals.map(|bound| bound.map_or_else(String::new, interval));
         let cells = values.map(four_digits).into_iter().chain(intervals).map(Cell::from);
-        table.row([Cell::or(label, short)].into_iter().chain(cells));
+        let name = Cell::or(term.label(), term.short_label());
+        table.row([name].into_iter().chain(cells));
     }
-    for &(tag, label, short) in TOTALS {
-        let Some(value) = result(tag).map(|result| result.stats.avg) else { continue };
+    for &tag in TOTALS {
+        let Some(result) = result(tag) else { continue };
+        let (value, term) = (result.stats.avg, Term::of(result.metric));
         let beside = beside_total(report, tag, rates);
-        table.row_with([Cell::or(label, short), four_digits(value).into()], beside, false);
+        let name = Cell::or(term.label(), term.short_label());
+        table.row_with([name, four_digits(value).into()], beside, false);
     }
     let (sent, failed) = (sent(report), failed(report));
     let of = if sent == 0 { String::new() } else { format!("of {}", requests(sent)) };

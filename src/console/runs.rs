@@ -57,7 +57,7 @@ pub(crate) fn render_run(
     let health = run.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
     let conditions = standing.map(|standing| format!(", conditions: {}", standing.as_str()));
     format!(
-        "{name} ({directory}): {} requests, {} failed, {} requests/sec{}{}\n",
+        "{name} ({directory}): {} requests, {} failed, {} requests/s{}{}\n",
         count(tag::REQUEST_COUNT),
         count(tag::ERROR_REQUEST_COUNT),
         number(run.average(tag::REQUEST_THROUGHPUT)),
@@ -277,13 +277,13 @@ fn sweep_table(title: &str, results: &Results) -> Table {
     let has = |column: &&SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
     let columns: Vec<&SweepColumn> = SWEEP_COLUMNS.iter().filter(has).collect();
     let mut header = settings(results);
-    header.extend(columns.iter().map(|it| Column::number(it.header).spare(it.spare)));
-    header.push(Column::number("errors"));
-    header.extend([("client", 6), ("Pareto", 5)].map(|(name, at)| Column::number(name).spare(at)));
+    header.extend(columns.iter().map(|it| Column::number(it.header).or(it.short).spare(it.spare)));
+    header.push(Column::number("Errors"));
+    header.extend([("Client", 6), ("Pareto", 5)].map(|(name, at)| Column::number(name).spare(at)));
     let has_conditions = !results.sweep.filters.is_empty();
-    header.extend(has_conditions.then(|| Column::number("feasible")));
+    header.extend(has_conditions.then(|| Column::number("Feasible")));
     let converges = results.config.convergence.is_some();
-    header.extend(converges.then(|| Column::number("converged").spare(7)));
+    header.extend(converges.then(|| Column::number("Converged").spare(7)));
     let row = |cell: &Cell| {
         let mut row = settings_of(results, cell);
         row.extend(columns.iter().map(|column| number(column.of(cell))));
@@ -441,7 +441,7 @@ fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
             let until = saturation.grows_until.unwrap_or_default();
             format!(
                 "Throughput grows up to {name} {} ({level}% interval: {}), where it reaches {} \
-                 requests/sec ({}). The next lower and higher loads tried are {until} and {from}.",
+                 requests/s ({}). The next lower and higher loads tried are {until} and {from}.",
                 number(Some(knee.value)),
                 interval(knee),
                 number(Some(most.value)),
@@ -449,7 +449,7 @@ fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
             )
         }
         (Some(most), Some(from), None) => format!(
-            "Throughput is {} requests/sec ({level}% interval: {}) from {name} {from} on, the lowest \
+            "Throughput is {} requests/s ({level}% interval: {}) from {name} {from} on, the lowest \
              one tried.",
             number(Some(most.value)),
             interval(most),
@@ -480,6 +480,8 @@ fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
 /// A column of the table of a sweep.
 struct SweepColumn {
     header: &'static str,
+    /// The header on a narrow terminal.
+    short: &'static str,
     tag: MetricTag,
     statistic: &'static str,
     /// Whether it is of the steady state, not of the whole phase.
@@ -489,23 +491,27 @@ struct SweepColumn {
 }
 
 const SWEEP_COLUMNS: &[SweepColumn] = &[
-    column("req/s", tag::REQUEST_THROUGHPUT, "avg", 0),
-    SweepColumn { is_steady: true, ..column("steady req/s", tag::REQUEST_THROUGHPUT, "avg", 1) },
-    column("tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg", 4),
-    column("TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50", 3),
-    column("TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99", 0),
-    column("ITL p50", tag::INTER_TOKEN_LATENCY, "p50", 2),
-    column("ITL p99", tag::INTER_TOKEN_LATENCY, "p99", 8),
-    column("good req/s", tag::GOODPUT, "avg", 0),
+    column("Requests/s", "Req/s", tag::REQUEST_THROUGHPUT, "avg", 0),
+    SweepColumn {
+        is_steady: true,
+        ..column("Steady requests/s", "Steady req/s", tag::REQUEST_THROUGHPUT, "avg", 1)
+    },
+    column("Output tokens/s", "Tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg", 4),
+    column("TTFT p50", "TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50", 3),
+    column("TTFT p99", "TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99", 0),
+    column("ITL p50", "ITL p50", tag::INTER_TOKEN_LATENCY, "p50", 2),
+    column("ITL p99", "ITL p99", tag::INTER_TOKEN_LATENCY, "p99", 8),
+    column("Good requests/s", "Good req/s", tag::GOODPUT, "avg", 0),
 ];
 
 const fn column(
     header: &'static str,
+    short: &'static str,
     tag: MetricTag,
     statistic: &'static str,
     spare: u8,
 ) -> SweepColumn {
-    SweepColumn { header, tag, statistic, is_steady: false, spare }
+    SweepColumn { header, short, tag, statistic, is_steady: false, spare }
 }
 
 impl SweepColumn {

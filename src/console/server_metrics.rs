@@ -110,23 +110,24 @@ fn table(title: &str, rows: Vec<[String; 6]>, style: Style) -> String {
 
 fn rows(shown: &WatchedMetric<'_>) -> Vec<[String; 6]> {
     let statistic = shown.watched.statistic;
-    let unit = unit(statistic, shown.metric.unit.as_deref());
+    let unit = shown.watched.shown_unit().or(shown.metric.unit.as_deref());
+    let unit = unit_of(statistic, unit);
     let line = |series: String, value: String, is_first: bool| {
         let once = |text: &str| if is_first { printable(text) } else { String::new() };
         let name = once(&shown.metric.name);
         [name, series, once(statistic.name()), value, once(&unit), once(shown.watched.meaning)]
     };
     let values = shown.values();
-    let Some((first, _)) = values.first() else {
+    let Some((one, _)) = values.first() else {
         return vec![line(String::new(), "N/A".to_owned(), true)];
     };
     let telling = telling_labels(&values);
-    let is_one_endpoint =
-        values.iter().all(|(series, _)| series.endpoint_url == first.endpoint_url);
-    let shown = values.iter().take(MAX_SERIES).enumerate();
-    let mut rows: Vec<_> = shown
+    let is_one_endpoint = values.iter().all(|(series, _)| series.endpoint_url == one.endpoint_url);
+    let first = values.iter().take(MAX_SERIES).enumerate();
+    let mut rows: Vec<_> = first
         .map(|(at, (series, value))| {
-            line(name(series, &telling, !is_one_endpoint), marked(series, *value), at == 0)
+            let value = shown.watched.shown(*value);
+            line(name(series, &telling, !is_one_endpoint), marked(series, value), at == 0)
         })
         .collect();
     if let more @ 1.. = values.len().saturating_sub(MAX_SERIES) {
@@ -176,7 +177,7 @@ fn host(url: &str) -> &str {
     rest.strip_suffix("/metrics").unwrap_or(rest)
 }
 
-fn unit(statistic: Statistic, unit: Option<&str>) -> String {
+fn unit_of(statistic: Statistic, unit: Option<&str>) -> String {
     match (statistic, unit) {
         (Statistic::Rate, unit) => format!("{}/s", unit.unwrap_or_default()),
         (_, unit) => unit.unwrap_or_default().to_owned(),

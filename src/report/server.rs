@@ -2,9 +2,9 @@
 
 use super::chart::{Axis, Chart, Point, Series, Shape};
 use crate::server_family::Kind;
-use crate::server_metrics::report::{MetricReport, ServerMetrics};
+use crate::server_metrics::report::ServerMetrics;
 use crate::server_metrics::store::{EndpointStore, Labels, Values};
-use crate::server_metrics::watch;
+use crate::server_metrics::watch::{self, WatchedMetric};
 
 /// Maximum number of series of a metric.
 const MAX_SERIES: usize = 8;
@@ -17,19 +17,12 @@ pub(super) fn charts(metrics: &ServerMetrics, start_ns: u64, end_ns: u64) -> Vec
     let families = watch::families(&metrics.report);
     let shown = families.iter().flat_map(|(_, shown)| shown);
     let gauges = shown.filter(|shown| shown.metric.kind == Kind::Gauge);
-    gauges
-        .map(|shown| chart(metrics, shown.metric, shown.watched.meaning, start_ns, end_ns))
-        .collect()
+    gauges.map(|shown| chart(metrics, shown, start_ns, end_ns)).collect()
 }
 
-fn chart(
-    metrics: &ServerMetrics,
-    metric: &MetricReport,
-    meaning: &str,
-    start_ns: u64,
-    end_ns: u64,
-) -> Chart {
+fn chart(metrics: &ServerMetrics, shown: &WatchedMetric<'_>, start_ns: u64, end_ns: u64) -> Chart {
     let endpoints = metrics.store.endpoints();
+    let WatchedMetric { watched, metric } = *shown;
     let mut all: Vec<Series> = Vec::new();
     for endpoint in endpoints {
         let named = endpoint.families.iter();
@@ -40,7 +33,7 @@ fn chart(
             let point = |(scrape, value): (usize, f64)| {
                 let at = endpoint.scrapes().get(scrape)?.first_byte_ns;
                 let is_inside = (start_ns..=end_ns).contains(&at);
-                is_inside.then(|| Point::new((at - start_ns) as f64 / 1e9, value))
+                is_inside.then(|| Point::new((at - start_ns) as f64 / 1e9, watched.shown(value)))
             };
             let points = column.iter(0..endpoint.scrapes().len()).filter_map(point).collect();
             let name = name(endpoint, &series.labels, endpoints.len() > 1);
@@ -53,9 +46,9 @@ fn chart(
     Chart {
         name: metric.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_"),
         title: metric.name.to_string(),
-        note: format!("{meaning}{more}"),
+        note: format!("{}{more}", watched.meaning),
         x: Axis::time(),
-        y: Axis::new("Value", metric.unit.as_deref().unwrap_or_default()),
+        y: Axis::new("Value", watched.shown_unit().or(metric.unit.as_deref()).unwrap_or_default()),
         series: all,
         marks: Vec::new(),
         is_timeline: true,

@@ -99,6 +99,8 @@ pub(crate) struct Watched {
     pub(crate) kind: Kind,
     /// The most informative statistic.
     pub(crate) statistic: Statistic,
+    /// Whether its values are shares from 0 to 1, which are shown in percent.
+    is_share: bool,
     pub(crate) meaning: &'static str,
 }
 
@@ -106,6 +108,16 @@ impl Watched {
     /// Returns the same metric, which had another name in earlier versions.
     pub(super) const fn once(self, earlier: &'static str) -> Self {
         Self { earlier: Some(earlier), ..self }
+    }
+
+    /// Returns the unit in which values are shown, if it is not the metric's own.
+    pub(crate) fn shown_unit(&self) -> Option<&'static str> {
+        self.is_share.then_some("%")
+    }
+
+    /// Returns a value as it is shown.
+    pub(crate) fn shown(&self, value: f64) -> f64 {
+        if self.is_share { 100.0 * value } else { value }
     }
 }
 
@@ -115,7 +127,16 @@ pub(crate) const fn gauge(
     statistic: Statistic,
     meaning: &'static str,
 ) -> Watched {
-    Watched { name, earlier: None, kind: Kind::Gauge, statistic, meaning }
+    Watched { name, earlier: None, kind: Kind::Gauge, statistic, is_share: false, meaning }
+}
+
+/// Returns an important gauge whose values are shares from 0 to 1.
+pub(crate) const fn share(
+    name: &'static str,
+    statistic: Statistic,
+    meaning: &'static str,
+) -> Watched {
+    Watched { is_share: true, ..gauge(name, statistic, meaning) }
 }
 
 /// Returns an important counter.
@@ -124,12 +145,19 @@ pub(super) const fn counter(
     statistic: Statistic,
     meaning: &'static str,
 ) -> Watched {
-    Watched { name, earlier: None, kind: Kind::Counter, statistic, meaning }
+    Watched { name, earlier: None, kind: Kind::Counter, statistic, is_share: false, meaning }
 }
 
 /// Returns an important histogram.
 pub(super) const fn histogram(name: &'static str, meaning: &'static str) -> Watched {
-    Watched { name, earlier: None, kind: Kind::Histogram, statistic: Statistic::P99, meaning }
+    Watched {
+        name,
+        earlier: None,
+        kind: Kind::Histogram,
+        statistic: Statistic::P99,
+        is_share: false,
+        meaning,
+    }
 }
 
 /// A statistic of a series.

@@ -8,7 +8,7 @@
 use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
     Count, Role, ServerFamily, Times, completion_tokens, counter, gauge, histogram, prompt_tokens,
-    requests, seconds,
+    requests, seconds, share,
 };
 use super::timing::{Object, Scale, ServerTiming, Stages, rest};
 
@@ -33,7 +33,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
             "dynamo_component_router_kv_transfer_estimated_latency_seconds",
             "KV transfer, an upper bound",
         ),
-        gauge("dynamo_component_gpu_cache_usage_percent", Max, "KV cache in use on the workers"),
+        share("dynamo_component_gpu_cache_usage_percent", Max, "KV cache in use on the workers"),
     ],
     counts: &[
         Count { only: Some(("status", "success")), ..requests("dynamo_frontend_requests") },

@@ -7,7 +7,7 @@
 use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
     Count, ServerFamily, Speculation, Times, counter, gauge, histogram, prompt_tokens, requests,
-    seconds,
+    seconds, share,
 };
 
 /// The declaration of the family.
@@ -15,7 +15,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
     watched: &[
         gauge("lmdeploy:num_requests_running", Avg, "requests in the batch"),
         gauge("lmdeploy:num_requests_waiting", Max, "queue; growing means saturated"),
-        gauge("lmdeploy:gpu_cache_usage_perc", Max, "KV cache in use; above 0.9 it limits"),
+        share("lmdeploy:gpu_cache_usage_perc", Max, "KV cache in use; above 90% it limits"),
         histogram("lmdeploy:e2e_request_latency_seconds", "request latency"),
         histogram("lmdeploy:time_to_first_token_seconds", "time to first token"),
         histogram("lmdeploy:time_per_output_token_seconds", "inter-token latency"),

@@ -5,7 +5,7 @@
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
     ServerFamily, Speculation, Time, Times, completion_tokens, counter, gauge, histogram,
-    milliseconds, prompt_tokens, requests, seconds,
+    milliseconds, prompt_tokens, requests, seconds, share,
 };
 use super::timing::{Drafted, Object, Scale, ServerTiming, Stages, rest};
 
@@ -14,8 +14,8 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
     watched: &[
         gauge("sglang:num_running_reqs", Avg, "requests in the batch"),
         gauge("sglang:num_queue_reqs", Max, "queue; growing means saturated"),
-        gauge("sglang:token_usage", Max, "KV cache in use; above 0.9 it limits"),
-        gauge("sglang:cache_hit_rate", Avg, "prefix cache hits"),
+        share("sglang:token_usage", Max, "KV cache in use; above 90% it limits"),
+        share("sglang:cache_hit_rate", Avg, "prefix cache hits"),
         gauge("sglang:gen_throughput", Avg, "tokens per second"),
         histogram("sglang:time_to_first_token_seconds", "time to first token"),
         histogram("sglang:inter_token_latency_seconds", "inter-token latency"),

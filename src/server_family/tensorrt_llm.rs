@@ -5,7 +5,7 @@
 use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
     Count, ServerFamily, Times, completion_tokens, counter, gauge, histogram, prompt_tokens,
-    requests, seconds,
+    requests, seconds, share,
 };
 use super::timing::{ServerTiming, Stages, durations, rest};
 
@@ -23,8 +23,8 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         counter("trtllm_generation_tokens", Rate, "decode throughput"),
         gauge("trtllm_num_requests_running", Avg, "requests in the batch"),
         gauge("trtllm_num_requests_waiting", Max, "queue; growing means saturated"),
-        gauge("trtllm_kv_cache_utilization", Max, "KV cache in use"),
-        gauge("trtllm_kv_cache_hit_rate", Avg, "KV cache blocks reused"),
+        share("trtllm_kv_cache_utilization", Max, "KV cache in use"),
+        share("trtllm_kv_cache_hit_rate", Avg, "KV cache blocks reused"),
     ],
     counts: &[
         Count {

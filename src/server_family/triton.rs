@@ -6,7 +6,7 @@
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
     Count, Quantity, ServerFamily, Times, counter, gauge, histogram, microseconds, milliseconds,
-    requests,
+    requests, share,
 };
 
 /// The declaration of the family.
@@ -20,7 +20,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         counter("nv_inference_request_duration_us", Total, "total time of requests"),
         counter("nv_inference_queue_duration_us", Total, "total queue time"),
         histogram("nv_inference_first_response_histogram_ms", "time to first response"),
-        gauge("nv_gpu_utilization", Avg, "GPU busy"),
+        share("nv_gpu_utilization", Avg, "GPU busy"),
         gauge("nv_gpu_memory_used_bytes", Max, "GPU memory in use"),
         counter("nv_cache_num_hits_per_model", Total, "responses from the cache"),
         counter("nv_cache_num_misses_per_model", Total, "responses not in the cache"),

@@ -6,7 +6,7 @@
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
     Count, Hidden, ServerFamily, Speculation, Times, completion_tokens, counter, gauge, histogram,
-    prompt_tokens, requests, seconds,
+    prompt_tokens, requests, seconds, share,
 };
 use super::timing::{Drafted, Object, Scale, ServerTiming, Stages};
 
@@ -16,7 +16,7 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         gauge("vllm:num_requests_running", Avg, "requests in the batch"),
         gauge("vllm:num_requests_waiting", Max, "queue; growing means saturated"),
         gauge("vllm:num_requests_waiting_by_reason", Max, "queue, by reason"),
-        gauge("vllm:kv_cache_usage_perc", Max, "KV cache in use; above 0.9 it limits")
+        share("vllm:kv_cache_usage_perc", Max, "KV cache in use; above 90% it limits")
             .once("vllm:gpu_cache_usage_perc"),
         counter("vllm:num_preemptions", Total, "above 0: memory pressure"),
         histogram("vllm:e2e_request_latency_seconds", "request latency"),

@@ -81,7 +81,7 @@ fn a_grid_has_a_run_for_each_cell_and_can_be_reported_again() {
     }
     let stdout = run.stdout();
     assert!(stdout.contains("Run 4 of 4 (mean_20__concurrency_2): 6 requests"), "{stdout}");
-    for shown in ["aiperf | Sweep", "TTFT p99", "ITL p50", "good req/s", "Pareto"] {
+    for shown in ["aiperf | Sweep", "TTFT p99", "ITL p50", "Good req", "Pareto"] {
         assert!(stdout.contains(shown), "{shown}: {stdout}");
     }
     run_python("tests/check_sweep.py", directory);
@@ -142,7 +142,7 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
     assert!(stdout.contains("1 runs are finished"), "{stdout}");
     let found = results(&place);
     assert_eq!(found["saturation"]["status"], "saturated", "{:#}", found["saturation"]);
-    assert!(stdout.contains("requests/sec ("), "{stdout}");
+    assert!(stdout.contains("requests/s ("), "{stdout}");
     let cells = found["per_combination_metrics"].as_array().unwrap();
     let loads: Vec<u64> =
         cells.iter().filter_map(|cell| cell["parameters"]["concurrency"].as_u64()).collect();

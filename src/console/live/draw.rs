@@ -10,6 +10,7 @@ use ratatui_core::text::{Line, Span};
 use super::duration;
 use crate::console::format::{count, four_digits};
 use crate::console::panel::wrapped;
+use crate::console::vocabulary::Term;
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::live::{LiveError, LiveRate, LiveTime, Percentiles, RECENT};
 use crate::metrics::metric::Metric;
@@ -18,7 +19,6 @@ use crate::redact::printable;
 use crate::schedule::PhaseStats;
 use crate::server_metrics::watch::LiveGauge;
 use crate::status::snapshot::{Snapshot, Stage};
-use crate::units::Unit;
 
 /// The smallest terminal that the view is made for: columns and rows.
 pub(crate) const SMALLEST: (u16, u16) = (80, 24);
@@ -257,13 +257,8 @@ fn label_width(sheet: &Sheet) -> usize {
 }
 
 fn label(sheet: &Sheet, metric: &Metric) -> String {
-    let is_rate = matches!(metric.display_unit, Unit::RequestsPerSecond | Unit::TokensPerSecond);
-    match (sheet.width() < 100, is_rate) {
-        (true, true) => metric.short_header.to_owned(),
-        (true, false) => format!("{} ({})", metric.short_header, metric.display_unit.label()),
-        (false, true) => format!("{} (/s)", metric.header),
-        (false, false) => format!("{} ({})", metric.header, metric.display_unit.label()),
-    }
+    let term = Term::of(metric);
+    if sheet.width() < 100 { term.short_label() } else { term.label() }
 }
 
 /// Seconds in the charts, which are right of `columns` columns of numbers.
@@ -402,9 +397,15 @@ fn gauges_in_line<'a>(gauges: &[LiveGauge]) -> Vec<Span<'a>> {
     let mut line = vec![bold(" Server  ")];
     for gauge in gauges {
         line.push(plain(format!("{} ", short_meaning(gauge))));
-        line.push(bold(format!("{}   ", four_digits(gauge.value))));
+        line.push(bold(format!("{}   ", value_of(gauge))));
     }
     line
+}
+
+/// The value of a gauge, with `%` for a share.
+fn value_of(gauge: &LiveGauge) -> String {
+    let unit = gauge.watched.shown_unit().unwrap_or_default();
+    four_digits(gauge.watched.shown(gauge.value)) + unit
 }
 
 /// The meaning of a gauge, without the advice that follows a semicolon.
@@ -504,7 +505,7 @@ fn server_and_client(sheet: &mut Sheet, snapshot: &Snapshot) {
             several => format!(" (highest of {several} series)"),
         };
         sheet.line([
-            bold(format!(" {:>10}  ", four_digits(gauge.value))),
+            bold(format!(" {:>10}  ", value_of(gauge))),
             plain(format!("{}{series}  ", gauge.watched.meaning)),
             dim(gauge.watched.name),
         ]);

@@ -203,13 +203,13 @@ fn line(stats: &PhaseStats, is_behind: bool) -> String {
     format!("{:.0}%: {}", stats.progress_percent(), status(stats, is_behind))
 }
 
-/// `1,200 done, 98.5 req/s, 10 in flight, 3 errors, 12 s left, client behind`
+/// `1,200 done, 98.5 requests/s, 10 in flight, 3 errors, 12 s left, client behind`
 fn status(stats: &PhaseStats, is_behind: bool) -> String {
     let elapsed = stats.elapsed_seconds();
     let rate = if elapsed > 0.0 { stats.requests_returned as f64 / elapsed } else { 0.0 };
     let left = stats.seconds_left().map(|left| format!(", {} left", duration(left)));
     format!(
-        "{} done, {rate:.1} req/s, {} in flight, {} errors{}{}",
+        "{} done, {rate:.1} requests/s, {} in flight, {} errors{}{}",
         count(stats.requests_returned),
         count(stats.requests_in_flight()),
         count(stats.request_errors),
@@ -260,9 +260,9 @@ mod tests {
         view.finish(&stats(20, 2000));
         let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
         let expected = "\
-profiling 0%: 0 done, 0.0 req/s, 10 in flight, 3 errors
-profiling 25%: 1,000 done, 100.0 req/s, 10 in flight, 3 errors, 30 s left, client behind: records are waiting to be processed
-profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
+profiling 0%: 0 done, 0.0 requests/s, 10 in flight, 3 errors
+profiling 25%: 1,000 done, 100.0 requests/s, 10 in flight, 3 errors, 30 s left, client behind: records are waiting to be processed
+profiling 50%: 2,000 done, 100.0 requests/s, 10 in flight, 3 errors, 20 s left
 ";
         assert_eq!(text, expected);
     }
@@ -280,7 +280,7 @@ profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
             let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
             assert_eq!(text.matches("  details\n").count(), blocks, "{text}");
             assert_eq!(text.lines().count(), 2 + 2 * blocks, "{text}");
-            let first = "[realtime 00:04 profiling] 10%: 400 done, 100.0 req/s, 10 in flight";
+            let first = "[realtime 00:04 profiling] 10%: 400 done, 100.0 requests/s, 10 in flight";
             assert_eq!(text.contains(first), blocks > 0, "{text}");
         }
     }

@@ -73,7 +73,7 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
     let best = history.best().filter(|best| best.is_feasible).map(|best| best.variation.index);
     let (varied, short) = match history.config.range.dimension {
         Dimension::Concurrency => ("Concurrency", "Load"),
-        Dimension::RequestRate => ("Request Rate (requests/sec)", "Rate (/s)"),
+        Dimension::RequestRate => ("Request Rate (requests/s)", "Rate (/s)"),
     };
     let goal = history.config.row();
     let mut columns = vec![Column::label(varied).or(short)];

@@ -165,7 +165,7 @@ fn swept() -> Results {
 fn a_sweep_fits_into_80_columns_without_its_spare_columns() {
     let rendered = |width| render_sweep(&swept(), Style { width, colour: false });
     let narrow = rendered(80);
-    assert!(narrow.contains("Left out for lack of width: steady req/s"), "{narrow}");
+    assert!(narrow.contains("Left out for lack of width: Steady requests/s"), "{narrow}");
     let wide = rendered(140);
     assert!(SWEEP_COLUMNS.iter().all(|column| wide.contains(column.header)), "{wide}");
     assert!(!wide.contains("Left out"), "{wide}");
