@@ -137,7 +137,9 @@
     };
     if (series.shape === "points") {
       const size = series.points.length > 2000 ? 4 : 7;
-      return { ...common, type: "scatter", symbolSize: size, itemStyle: { color: tint, opacity: 0.7 } };
+      // Above the points of lines.
+      const z = isScatter(chart) ? 2 : 4;
+      return { ...common, type: "scatter", symbolSize: size, itemStyle: { color: tint, opacity: 0.7 }, z };
     }
     if (series.shape === "stack") {
       if (!chart.is_timeline) return { ...common, type: "bar", stack: "all", data: series.points.map(([, y]) => y) };

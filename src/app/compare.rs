@@ -37,6 +37,8 @@ struct Directory {
 #[derive(Default)]
 struct Cell {
     variation: Option<Variation>,
+    /// Its name: that of its directory, or of a search, whose directories are numbered, its settings.
+    name: Option<String>,
     runs: Vec<Run>,
 }
 
@@ -64,7 +66,13 @@ impl Directory {
                     let directory = path.join(config.directory(Some(cell), trial));
                     Run { label, directory, member: Some(member) }
                 };
+                let sweep = config.sweep.as_ref().filter(|sweep| sweep.is_search());
+                let named = |cell: &Variation| match sweep {
+                    Some(sweep) => sweep.described(cell),
+                    None => cell.directory().to_owned(),
+                };
                 let cell = |cell: Variation| Cell {
+                    name: Some(named(&cell)),
                     runs: (0..config.runs).map(|trial| run(&cell, trial)).collect(),
                     variation: Some(cell),
                 };
@@ -76,11 +84,11 @@ impl Directory {
                     directory: path.join(run.directory),
                     member: None,
                 };
-                vec![Cell { variation: None, runs: group.runs.into_iter().map(run).collect() }]
+                vec![Cell { runs: group.runs.into_iter().map(run).collect(), ..Cell::default() }]
             }
             None => {
                 let run = Run { label: String::new(), directory: path.to_owned(), member: None };
-                vec![Cell { variation: None, runs: vec![run] }]
+                vec![Cell { runs: vec![run], ..Cell::default() }]
             }
         };
         Ok(Self { path: path.display().to_string(), is_sweep, cells })
@@ -139,8 +147,8 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
     out.finish(outcome)
 }
 
-/// Writes `comparisons`, those of each directory, in the format that is asked for, and the JUnit file;
-/// returns how the command ends.
+/// Writes `comparisons`, those of each directory, in the format that is asked for, and the JUnit file
+/// and the summary of a GitHub workflow; returns how the command ends.
 pub(super) fn deliver(
     comparisons: &[Vec<Comparison>],
     asked: &Comparing,
@@ -157,6 +165,9 @@ pub(super) fn deliver(
         CompareFormat::Json => document(&comparisons.iter().flatten().collect::<Vec<_>>())?,
     };
     out.say(&text);
+    gates::summarize(|| {
+        comparisons.iter().map(|cells| console::compare::markdown(cells)).collect()
+    });
     if let Some(path) = &asked.junit {
         let suites: Vec<Suite> = comparisons.iter().flatten().map(suite).collect();
         gates::write_junit(path, &suites)?;
@@ -183,7 +194,7 @@ fn compared(plan: &Plan, cell: &Cell, base: (&str, &Read), new: (&str, &Read)) -
     Comparison {
         base: base.0.to_owned(),
         new: new.0.to_owned(),
-        cell: variation.map(|variation| variation.directory().to_owned()),
+        cell: cell.name.clone(),
         parameters: variation.map(|variation| variation.values.clone()).unwrap_or_default(),
         runs: [trials(base.1), trials(new.1)],
         compared: plan.compare(&base.1.side, &new.1.side),
@@ -302,20 +313,16 @@ fn suite(comparison: &Comparison) -> Suite {
     let rows = comparison.compared.rows.iter().filter(|row| row.decides);
     let case = |row: &Row| {
         let note = row.note.clone().unwrap_or_default();
-        let interval = row.interval.unwrap_or([f64::NAN; 2]);
-        let difference = row.difference.unwrap_or(f64::NAN);
+        let found = || console::compare::sentence(row);
         Case {
             name: format!("{}:{}", row.name(), row.statistic),
             outcome: match row.finding {
                 Finding::CannotTell => CaseOutcome::Error(note),
-                Finding::Regression => CaseOutcome::Failed(format!(
-                    "regression by {difference} {} ({} to {})",
-                    row.unit, interval[0], interval[1]
-                )),
+                Finding::Regression => CaseOutcome::Failed(found()),
                 Finding::Improvement
                 | Finding::WithinGate
                 | Finding::NoDifference
-                | Finding::NotShown => CaseOutcome::Passed,
+                | Finding::NotShown => CaseOutcome::Passed(found()),
             },
         }
     };

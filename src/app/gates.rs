@@ -1,4 +1,4 @@
-//! Reports gates: JUnit file, and annotations and summary of a GitHub workflow.
+//! Reports gates and comparisons: JUnit file, and annotations and summary of a GitHub workflow.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -43,14 +43,22 @@ pub(super) fn finish(runs: &[JudgedRun], junit: Option<&Path>) -> anyhow::Result
     if let Some(path) = junit {
         write_junit(path, &reports::suites(runs))?;
     }
-    let summary = Environment::process().get("GITHUB_STEP_SUMMARY").filter(|_| is_on_github());
-    if let Some(path) = summary.filter(|_| runs.iter().any(|run| !run.gates.is_empty()))
-        && let Err(error) = append(&path, &reports::markdown(runs))
-    {
-        // The gates are decided without it. An error means that the terminal is gone.
-        let _ = writeln!(Stderr, "warning: cannot write {path} (GITHUB_STEP_SUMMARY): {error}");
+    if runs.iter().any(|run| !run.gates.is_empty()) {
+        summarize(|| reports::markdown(runs));
     }
     Ok(if JudgedRun::all_held(runs) { Outcome::Done } else { Outcome::Missed })
+}
+
+/// Appends Markdown to the summary of the step of the GitHub workflow that the command is part of;
+/// outside of one, does nothing.
+pub(super) fn summarize(text: impl FnOnce() -> String) {
+    let path = Environment::process().get("GITHUB_STEP_SUMMARY").filter(|_| is_on_github());
+    if let Some(path) = path
+        && let Err(error) = append(&path, &text())
+    {
+        // The outcome is decided without it. An error means that the terminal is gone.
+        let _ = writeln!(Stderr, "warning: cannot write {path} (GITHUB_STEP_SUMMARY): {error}");
+    }
 }
 
 /// Replaces the JUnit file at `path`.

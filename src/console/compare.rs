@@ -75,6 +75,19 @@ pub(crate) fn markdown(cells: &[Comparison]) -> String {
     text + "\n"
 }
 
+/// Returns the finding of a row in one line, as in `regression by +5.0% (+4.1% to +5.9%); BASE 20 ms,
+/// NEW 21 ms, required ttft<=3%`.
+#[must_use]
+pub(crate) fn sentence(row: &Row) -> String {
+    let [.., base, new, difference, interval, finding] = row_cells("", row).cells;
+    let required = row.gate.as_ref().map(|gate| format!(", required {gate}")).unwrap_or_default();
+    let unit = row.unit;
+    let by = if row.finding == Finding::Regression { " by" } else { ":" };
+    format!(
+        "{finding}{by} {difference} ({interval}); BASE {base} {unit}, NEW {new} {unit}{required}"
+    )
+}
+
 /// Returns whether the comparisons are those of the cells of sweeps.
 fn are_cells(cells: &[Comparison]) -> bool {
     cells.iter().any(|one| one.cell.is_some())

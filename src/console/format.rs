@@ -18,8 +18,11 @@ pub(crate) fn number(value: Option<f64>) -> String {
     format!("{sign}{}.{fraction}", grouped(whole))
 }
 
-/// Formats a positive number with two significant digits.
+/// Formats a number that is not negative with two significant digits.
 pub(super) fn two_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let decimals = (1.0 - value.log10().floor()).clamp(0.0, 9.0) as usize;
     let text = format!("{value:.decimals$}");
     if decimals == 0 { grouped(&text) } else { text }
@@ -70,5 +73,24 @@ pub(super) fn bounded(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(LONGEST_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
         None => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_digits_say_how_exact_a_value_is() {
+        let cases = [
+            (0.0, "0"),
+            (0.000_123_4, "0.00012"),
+            (0.5, "0.50"),
+            (9.96, "10.0"),
+            (1234.0, "1,234"),
+        ];
+        for (value, shown) in cases {
+            assert_eq!(two_digits(value), shown);
+        }
     }
 }

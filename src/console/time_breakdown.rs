@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::format::{count, number};
+use super::format::{count, number, two_digits};
 use super::layout::{Cell, Column, Table};
 use super::panel;
 use super::style::Style;
@@ -33,7 +33,7 @@ pub(super) fn render(report: &RunReport, tables: ClientTables, style: Style) -> 
         let parts = divided.parts.iter().map(move |part| {
             let name = format!("{} (ms)", part.stage.title()).into();
             let [mean, share] = [number(Some(part.mean_ms)), share(part.mean_ms)].map(Into::into);
-            [name, mean, share, format!("{:.6}", part.bound_ms).into()]
+            [name, mean, share, two_digits(part.bound_ms).into()]
         });
         let [mean, all] = [number(Some(divided.mean_ms)), share(divided.mean_ms)].map(Into::into);
         std::iter::once([title, mean, all, Cell::default()]).chain(parts)

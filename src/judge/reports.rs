@@ -26,7 +26,8 @@ pub(crate) struct Case {
 /// The outcome of a test case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CaseOutcome {
-    Passed,
+    /// What was found; empty if there is nothing to say.
+    Passed(String),
     /// What was tested is not so, and why.
     Failed(String),
     /// It could not be tested, and why.
@@ -40,7 +41,7 @@ pub(crate) fn suites(runs: &[JudgedRun]) -> Vec<Suite> {
     let case = |judged: &Judged| Case {
         name: judged.gate.clone(),
         outcome: if judged.held {
-            CaseOutcome::Passed
+            CaseOutcome::Passed(judged.message())
         } else {
             CaseOutcome::Failed(judged.message())
         },
@@ -48,7 +49,10 @@ pub(crate) fn suites(runs: &[JudgedRun]) -> Vec<Suite> {
     let suite = |run: &JudgedRun| {
         let completed = Case {
             name: "run".to_owned(),
-            outcome: run.failure.clone().map_or(CaseOutcome::Passed, CaseOutcome::Error),
+            outcome: match &run.failure {
+                Some(why) => CaseOutcome::Error(why.clone()),
+                None => CaseOutcome::Passed(String::new()),
+            },
         };
         let label = run.label.as_ref().map(|label| format!(".{label}")).unwrap_or_default();
         Suite {
@@ -111,8 +115,17 @@ fn write(writer: &mut Writer<Vec<u8>>, suite: &Suite) -> io::Result<()> {
                     .create_element("testcase")
                     .with_attributes([("classname", name.as_str()), ("name", of.as_str())]);
                 let (kind, why) = match &case.outcome {
-                    CaseOutcome::Passed => {
+                    CaseOutcome::Passed(found) if found.is_empty() => {
                         element.write_empty()?;
+                        continue;
+                    }
+                    // What most systems show of a case that passed.
+                    CaseOutcome::Passed(found) => {
+                        element.write_inner_content(|writer| {
+                            let output = writer.create_element("system-out");
+                            output.write_text_content(BytesText::new(&xml(found)))?;
+                            Ok(())
+                        })?;
                         continue;
                     }
                     CaseOutcome::Failed(why) => ("failure", xml(why)),
@@ -152,7 +165,24 @@ pub(crate) fn annotations(runs: &[JudgedRun]) -> String {
     text
 }
 
-/// Returns the gates as a Markdown table.
+/// Returns how many gates held, and how many runs failed.
+fn verdict(runs: &[JudgedRun]) -> String {
+    let all = runs.iter().flat_map(|run| &run.gates);
+    let missed = all.clone().filter(|judged| !judged.held).count();
+    let held = match (all.count(), missed) {
+        (1, 0) => "The gate held.".to_owned(),
+        (all, 0) => format!("All {all} gates held."),
+        (all, missed) => format!("{missed} of {all} gates did not hold."),
+    };
+    let failed = runs.iter().filter(|run| run.failure.is_some()).count();
+    match failed {
+        0 => held,
+        _ if runs.len() == 1 => format!("The run failed. {held}"),
+        failed => format!("{failed} of {} runs failed. {held}", runs.len()),
+    }
+}
+
+/// Returns the verdict, and the gates as a Markdown table.
 #[must_use]
 pub(crate) fn markdown(runs: &[JudgedRun]) -> String {
     let has_labels = runs.iter().any(|run| run.label.is_some());
@@ -161,7 +191,7 @@ pub(crate) fn markdown(runs: &[JudgedRun]) -> String {
             cells.iter().skip(usize::from(!has_labels)).map(|cell| markdown_cell(cell)).collect();
         format!("| {} |\n", cells.join(" | "))
     };
-    let mut text = "### aiperf gates\n\n".to_owned();
+    let mut text = format!("### aiperf gates\n\n**{}**\n\n", verdict(runs));
     text += &row(&["Run", "Gate", "Value", "Limit", "Margin", "Held", "Note"]);
     text += &row(&["---", "---", "---:", "---:", "---:", "---", "---"]);
     for run in runs {

@@ -162,6 +162,7 @@ fn a_slower_server_is_a_regression() {
     assert!(paths.iter().any(|path| path.starts_with("config.endpoint.extra_inputs")), "{paths:?}");
     let xml = fs::read_to_string(&junit).unwrap();
     assert!(xml.contains(r#"name="time_to_first_token:avg""#) && xml.contains("regression by"));
+    assert!(xml.contains("required ttft&lt;=5%"), "{xml}");
     // The same files give the same result.
     assert_eq!(compare(&fast, &[&slow], &flags).stdout, output.stdout);
 
@@ -172,6 +173,15 @@ fn a_slower_server_is_a_regression() {
     let text = String::from_utf8_lossy(&better.stdout);
     assert_eq!(better.status.code(), Some(0), "{text}");
     assert!(text.contains("**No regression.**") && text.contains("| improvement |"), "{text}");
+    // In a GitHub workflow, the summary of the step is the same, and cases that passed have values.
+    let steps = directory.path().join("steps.md");
+    let mut command = aiperf(&["compare"]);
+    command.arg(&slow).arg(&fast).args(["--gate", "ttft<=5%", "--junit"]).arg(&junit);
+    command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", &steps);
+    assert_eq!(command.output().unwrap().status.code(), Some(0));
+    assert_eq!(fs::read_to_string(&steps).unwrap(), text);
+    let xml = fs::read_to_string(&junit).unwrap();
+    assert!(xml.contains("<system-out>improvement: -") && xml.contains("; BASE "), "{xml}");
     let several = compare(&fast, &[&fast, &doubtful, &slow], &["--gate", "ttft<=5%"]);
     assert_eq!(several.status.code(), Some(3));
     let missing = compare(&fast, &[&place("nothing")], &[]);

@@ -53,8 +53,7 @@ fn junit_has_a_case_for_each_run_and_gate() {
     let xml = junit(&suites(&runs)).unwrap();
     let found = elements(std::str::from_utf8(&xml).unwrap());
     let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-    let expected =
-        "testsuites testsuite testcase testcase testcase failure testsuite testcase error";
+    let expected = "testsuites testsuite testcase testcase system-out testcase failure testsuite testcase error";
     assert_eq!(names.join(" "), expected);
     let attribute = |at: usize, name: &str| {
         let found = found[at].1.iter().find(|(key, _)| key == name);
@@ -63,15 +62,18 @@ fn junit_has_a_case_for_each_run_and_gate() {
     let counts = |at| ["tests", "failures", "errors"].map(|name| attribute(at, name));
     assert_eq!(counts(0), ["4", "1", "1"]);
     assert_eq!(counts(1), ["3", "1", "0"]);
-    assert_eq!(counts(6), ["1", "0", "1"]);
+    assert_eq!(counts(7), ["1", "0", "1"]);
     assert_eq!(
-        (attribute(1, "name"), attribute(6, "name")),
+        (attribute(1, "name"), attribute(7, "name")),
         ("aiperf.gates", "aiperf.gates.trial_0002")
     );
-    assert_eq!([2, 3, 7].map(|at| attribute(at, "name")), ["run", "x<=250", "run"]);
-    assert_eq!(attribute(4, "name"), "server:a{b=\"<&'  ]]>\"}<=1");
-    assert_eq!(attribute(5, "message"), "300 ms, required <= 250 ms");
-    assert_eq!(attribute(8, "message"), "no server");
+    assert_eq!([2, 3, 8].map(|at| attribute(at, "name")), ["run", "x<=250", "run"]);
+    assert_eq!(attribute(5, "name"), "server:a{b=\"<&'  ]]>\"}<=1");
+    assert_eq!(attribute(6, "message"), "300 ms, required <= 250 ms");
+    assert_eq!(attribute(9, "message"), "no server");
+    // A case that passed says by how much.
+    let xml = std::str::from_utf8(&xml).unwrap();
+    assert!(xml.contains("<system-out>300 ms, required &lt;= 250 ms</system-out>"), "{xml}");
 }
 
 #[test]
@@ -96,6 +98,9 @@ fn markdown_has_a_row_for_each_gate() {
     assert_eq!(lines[0], "| Gate | Value | Limit | Margin | Held | Note |");
     assert_eq!(lines[2], "| a\\|b&lt;=250 | 300 ms | &lt;= 250 ms | -20.0% | **no** | &lt;b> |");
     assert!(text.contains("The run failed: cancelled"), "{text}");
+    let verdict = "### aiperf gates\n\n**The run failed. 1 of 1 gates did not hold.**\n\n";
+    assert!(text.starts_with(verdict), "{text}");
     let labelled = markdown(&[run(Some("trial_0001"), None, vec![judged("a<=1", true, None)])]);
     assert!(labelled.contains("| trial_0001 | a&lt;=1 |") && labelled.contains("| Run |"));
+    assert!(labelled.starts_with("### aiperf gates\n\n**The gate held.**\n\n"), "{labelled}");
 }

@@ -10,6 +10,7 @@ use crate::multi_run::Load;
 use crate::multi_run::sweep::{Choice, Results};
 use crate::report::chart::{Interval, Mark, rounded};
 use crate::report::document::{Figure, Level, Notice};
+use crate::statistics::Estimate;
 
 /// Maximum number of cells that a figure names.
 const MAX_NAMED: usize = 6;
@@ -19,6 +20,8 @@ pub(super) struct Answer {
     /// On the axis of the load.
     pub(super) mark: Mark,
     title: String,
+    /// The requests per second at which throughput stops growing.
+    pub(super) throughput: Option<Estimate>,
 }
 
 /// Returns the limit and the knee of a sweep, as far as they are known.
@@ -30,7 +33,7 @@ pub(super) fn answers(results: &Results) -> Vec<Answer> {
         let interval = Interval { low, high: end(limit.high, f64::INFINITY) };
         let mark = Mark::x(best.amount(), "limit").within(Some(interval));
         let title = format!("Highest {} that meets the objectives", best.dimension().name());
-        Some(Answer { mark, title })
+        Some(Answer { mark, title, throughput: None })
     });
     let knee = results.saturation.as_ref().and_then(|found| {
         let knee = found.knee?;
@@ -38,7 +41,7 @@ pub(super) fn answers(results: &Results) -> Vec<Answer> {
         let mark = Mark::x(knee.value, "knee").within(Some(Interval { low, high }));
         let name = results.sweep.choice.range()?.dimension.name();
         let title = format!("Throughput grows up to {name}");
-        Some(Answer { mark, title })
+        Some(Answer { mark, title, throughput: found.throughput })
     });
     limit.into_iter().chain(knee).collect()
 }
@@ -119,11 +122,11 @@ fn means(cells: &[Cell], tag: MetricTag) -> String {
 impl Comparison {
     /// Returns the answers, and the best value of each statistic, with its cell.
     pub(super) fn figures(&self) -> Vec<Figure> {
-        let answers = self.answers.iter().map(|Answer { mark, title }| Figure {
+        let answers = self.answers.iter().map(|Answer { mark, title, .. }| Figure {
             title: title.clone(),
             value: mark.at,
             unit: String::new(),
-            detail: mark.interval.map_or_else(String::new, |it| self.interval_text(it)),
+            detail: mark.interval.map_or_else(String::new, |it| self.interval_text(it, rounded)),
         });
         let first_token = [(tag::TIME_TO_FIRST_TOKEN, "p99"), (tag::REQUEST_LATENCY, "p99")];
         let best = [
@@ -154,8 +157,9 @@ impl Comparison {
         let alike: Vec<(&Cell, f64)> =
             found.into_iter().filter(|(cell, _)| is_alike(cell)).collect();
         let (cell, value) = *alike.first()?;
-        let interval =
-            cell.interval(tag, statistic).map(|it| format!(", {}", self.interval_text(it)));
+        let interval = cell
+            .interval(tag, statistic)
+            .map(|it| format!(", {}", self.interval_text(it, |end| number(Some(end)))));
         let labels: Vec<&str> = alike.iter().map(|(cell, _)| cell.label.as_str()).collect();
         let doubt = match labels.as_slice() {
             [_] => String::new(),
@@ -174,9 +178,13 @@ impl Comparison {
     }
 
     /// Returns an interval in words, with its level.
-    fn interval_text(&self, Interval { low, high }: Interval) -> String {
+    fn interval_text(
+        &self,
+        Interval { low, high }: Interval,
+        format: impl Fn(f64) -> String,
+    ) -> String {
         let level = percent(self.level);
-        let [low_text, high_text] = [low, high].map(|end| number(Some(end)));
+        let [low_text, high_text] = [low, high].map(format);
         match (low.is_finite(), high.is_finite()) {
             (true, true) => format!("{low_text} to {high_text} ({level}%)"),
             (true, false) => format!("{low_text} or more ({level}%)"),

@@ -68,6 +68,12 @@ impl Comparison {
         let user = Statistic::of(tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, "avg");
         let by_latency = self.trade_off("output_throughput_by_latency", latency, throughput);
         let by_user = self.trade_off("output_throughput_by_interactivity", user, throughput);
+        let by_user = by_user.map(|chart| {
+            let per_gpu = if is_per_gpu { " per GPU" } else { "" };
+            let title =
+                format!("Output tokens per second{per_gpu}: of the server by that of a user");
+            Chart { title, ..chart }
+        });
         by_latency.into_iter().chain(by_user).collect()
     }
 
@@ -111,7 +117,8 @@ impl Comparison {
                 one.x_intervals.push(x.interval(cell));
                 one.intervals.push(y.interval(cell));
                 let is_end = at == 0 || at + 1 == known.len();
-                if is_end || cell.is_pareto || !self.is_joined() {
+                let is_answer = self.answers.iter().any(|it| Some(it.mark.at) == cell.place);
+                if is_end || is_answer || cell.is_pareto || !self.is_joined() {
                     one.named.push(at);
                 }
             }
@@ -132,9 +139,32 @@ impl Comparison {
             marks: Vec::new(),
             is_timeline: false,
         };
+        chart.marks.extend(self.knee(MarkedAxis::X, x));
+        chart.marks.extend(self.knee(MarkedAxis::Y, y));
         self.mark_objectives(&mut chart, MarkedAxis::X, &[x]);
         self.mark_objectives(&mut chart, MarkedAxis::Y, &[y]);
         Some(chart)
+    }
+
+    /// Returns the throughput at which it stops growing, if an axis shows it: in output tokens, by the
+    /// tokens of a request in the nearest cell.
+    fn knee(&self, on: MarkedAxis, statistic: Statistic) -> Option<Mark> {
+        let answer = self.answers.iter().find(|answer| answer.throughput.is_some())?;
+        let estimate = answer.throughput?;
+        let distance = |cell: &Cell| Some((cell.place? - answer.mark.at).abs());
+        let known = self.cells.iter().filter_map(|cell| Some((distance(cell)?, cell)));
+        let (_, nearest) = known.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        let factor = match statistic.tag {
+            tag::REQUEST_THROUGHPUT => 1.0,
+            tag::OUTPUT_TOKEN_THROUGHPUT => {
+                statistic.value(nearest)? / nearest.value(tag::REQUEST_THROUGHPUT, "avg")?
+            }
+            _ => return None,
+        };
+        let [low, high] = estimate.interval().map(|end| end * factor);
+        let mark = if on == MarkedAxis::X { Mark::x } else { Mark::y };
+        let mark = mark(estimate.value * factor, "knee".to_owned());
+        Some(mark.within(Some(Interval { low, high })))
     }
 
     /// Returns the cells on the Pareto front, from the lowest to the highest `x`.

@@ -132,7 +132,7 @@ fn the_answer_is_above_the_figures() {
         ("Objectives", "Time to First Token p99 at most 200.00 ms".to_owned())
     );
     let [limit, throughput, ..] = page.figures.as_slice() else { panic!("{:?}", page.figures) };
-    assert_eq!((limit.value, &*limit.detail), (8.0, "8.00 to 16.00 (95%)"));
+    assert_eq!((limit.value, &*limit.detail), (8.0, "8 to 16 (95%)"));
     // 81 at 8 is the highest that meets the objective, but cannot be told from 80 at 4.
     assert_eq!((&*throughput.title, throughput.value), ("Highest Request Throughput", 80.0));
     assert_eq!(
@@ -198,4 +198,43 @@ fn sweeps_of_the_same_setting_are_lines_of_the_same_charts() {
     let names = chart(&curves, "time_to_first_token_by_cell").series.iter();
     let names: Vec<&str> = names.map(|series| &*series.name).collect();
     assert_eq!(names, ["old, p50", "new, p50", "old, p99", "new, p99"]);
+}
+
+#[test]
+fn the_knee_is_marked_by_its_load_and_its_throughput() {
+    let range = crate::multi_run::Range {
+        dimension: crate::multi_run::Dimension::Concurrency,
+        min: 1.0,
+        max: 8.0,
+        warmup_follows: true,
+    };
+    let sweep = Config {
+        parameters: vec![parameter("concurrency", CONCURRENCY)],
+        choice: sweep::Choice::Knee(range),
+        ..Config::default()
+    };
+    let config = multi_run::Config { sweep: Some(sweep.clone()), ..multi_run::Config::default() };
+    // 20 requests/s for each until 4, of which each has 10 tokens.
+    let loads = [(1, 20.0), (2, 40.0), (4, 80.0), (8, 80.0)];
+    let cells = (0..).zip(loads).map(|(index, (load, throughput))| {
+        let variation = sweep.cell(index, &[json!(load)]);
+        let mut trials = Trials::new(config.clone(), Uuid::nil());
+        let estimate = crate::statistics::Estimate { value: throughput, half_width: 1.0 };
+        let run = run(&variation, 0, throughput, 20.0);
+        trials.runs.push(RunResult { throughput: Ok(estimate), ..run });
+        (variation, trials)
+    });
+    let results = Results::of(&config, &sweep, Uuid::nil(), cells);
+    let comparison = Comparison::of_sweep(Path::new("nowhere"), &results);
+    let curves = comparison.curves();
+    let [knee] = chart(&curves, "request_throughput_by_cell").marks.as_slice() else { panic!() };
+    assert_eq!((knee.on, knee.at), (MarkedAxis::X, 4.0));
+    let choices = comparison.choices();
+    let chart = chart(&choices, "output_throughput_by_latency");
+    let [knee] = chart.marks.as_slice() else { panic!("{chart:?}") };
+    // 80 ± 1 / √2 requests/s, from two loads.
+    assert_eq!((knee.on, knee.at), (MarkedAxis::Y, 800.0));
+    let interval = knee.interval.unwrap();
+    assert!((interval.high - 800.0 - 10.0 / 2.0_f64.sqrt()).abs() < 1e-9, "{interval:?}");
+    assert_eq!(comparison.figures()[0].title, "Throughput grows up to concurrency");
 }
