@@ -188,7 +188,10 @@ impl Comparison {
             answers: answer::answers(results),
             objectives: sweep.filters.clone(),
             level: results.config.confidence_level,
-            axis: Axis::new(along.and_then(|at| names.get(at)).cloned().unwrap_or_default(), ""),
+            axis: Axis::new(
+                along.and_then(|at| names.get(at)).map_or_else(String::new, |it| capital(it)),
+                "",
+            ),
             settings: names,
             beyond: results.beyond().iter().flat_map(Beyond::sentences).collect(),
             cells,
@@ -224,7 +227,7 @@ impl Comparison {
             objectives: Vec::new(),
             level: crate::multi_run::Config::default().confidence_level,
             settings: vec!["run".to_owned()],
-            axis: Axis::new("concurrency", ""),
+            axis: Axis::new("Concurrency", ""),
             beyond: Vec::new(),
             cells: Vec::new(),
         }
@@ -410,6 +413,13 @@ impl Comparison {
         }
         notices
     }
+}
+
+/// Returns a name with a capital letter at its beginning.
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
 }
 
 fn directories<'a>(of: &Path, runs: impl Iterator<Item = &'a RunResult>) -> Vec<PathBuf> {

@@ -285,8 +285,11 @@ impl Drawing<'_> {
             |places: Vec<Place>, radius, opacity| Item::Dots { places, radius, colour, opacity };
         let place = |(x, y): (f64, f64)| self.place(x, y);
         if series.shape == Shape::Points {
-            let (radius, opacity) =
-                if series.points.len() > MANY { (2.0, 0.4) } else { (3.5, 0.65) };
+            let (radius, opacity) = match series.points.len() {
+                ..FEW => (3.5, 1.0),
+                ..=MANY => (3.5, 0.65),
+                _ => (2.0, 0.4),
+            };
             let points = series.points.iter().filter_map(|point| Some((point.x, point.y?)));
             part.items.push(dots(points.map(place).collect(), radius, opacity));
             return part;

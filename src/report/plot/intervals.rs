@@ -16,34 +16,41 @@ impl Drawing<'_> {
     pub(super) fn intervals(&self, at: usize, series: &Series) -> Option<Part> {
         let colour = colour(self.style.theme, at, series);
         let mut part = Part { name: Some(series.name.clone()), ..Part::new("intervals") };
-        let points = || series.points.iter().map(|point| Some((point.x, point.y?)));
-        let mut bar = |from: Place, to: Place, (across, along): Place| {
+        for ([from, to], (across, along)) in self.bars(series) {
             let [start, end] = [from, to].map(|end| self.cut(end));
             part.line(vec![start, end], colour, WIDTH);
             // An end outside of the chart is cut off.
             for (x, y) in [from, to].into_iter().filter(|end| self.cut(*end) == *end) {
                 part.line(vec![(x - across, y - along), (x + across, y + along)], colour, WIDTH);
             }
-        };
-        for ((_, y), interval) in known(points(), &series.x_intervals) {
-            bar(self.place(interval.low, y), self.place(interval.high, y), (0.0, CAP));
         }
-        match series.spread {
-            Spread::Bars => {
-                for ((x, _), interval) in known(points(), &series.intervals) {
-                    bar(self.place(x, interval.low), self.place(x, interval.high), (CAP, 0.0));
-                }
-            }
-            Spread::Band => {
-                let (lower, upper) =
-                    (self.edge(series, |it| it.low), self.edge(series, |it| it.high));
-                for (lower, upper) in lower.into_iter().zip(upper) {
-                    let places = lower.into_iter().chain(upper.into_iter().rev()).collect();
-                    part.items.push(Item::Area { places, colour, opacity: BAND });
-                }
+        if series.spread == Spread::Band {
+            let (lower, upper) = (self.edge(series, |it| it.low), self.edge(series, |it| it.high));
+            for (lower, upper) in lower.into_iter().zip(upper) {
+                let places = lower.into_iter().chain(upper.into_iter().rev()).collect();
+                part.items.push(Item::Area { places, colour, opacity: BAND });
             }
         }
         (!part.items.is_empty()).then_some(part)
+    }
+
+    /// Returns the bars of a series, each with half of the width of its ends to the right and up.
+    fn bars(&self, series: &Series) -> Vec<([Place; 2], Place)> {
+        let points = || series.points.iter().map(|point| Some((point.x, point.y?)));
+        let of_x = known(points(), &series.x_intervals).map(|((_, y), interval)| {
+            ([interval.low, interval.high].map(|x| self.place(x, y)), (0.0, CAP))
+        });
+        let of_y = known(points(), &series.intervals).map(|((x, _), interval)| {
+            ([interval.low, interval.high].map(|y| self.place(x, y)), (CAP, 0.0))
+        });
+        let of_y = of_y.filter(|_| series.spread == Spread::Bars);
+        of_x.chain(of_y).collect()
+    }
+
+    /// Returns the visible parts of all bars.
+    pub(super) fn all_bars(&self) -> impl Iterator<Item = [Place; 2]> {
+        let bars = self.chart.series.iter().flat_map(|series| self.bars(series));
+        bars.map(|(bar, _)| bar.map(|end| self.cut(end)))
     }
 
     /// Returns the pieces of an edge of a band.
@@ -190,6 +197,16 @@ mod tests {
             assert!(picture.contains(text), "{text}: {picture}");
         }
         assert!(!picture.contains(">three<"), "{picture}");
+        // The name of the first point covers neither of its bars.
+        let labels = scene.parts.iter().filter(|part| part.class == "labels");
+        let named = labels.flat_map(|part| &part.items).find_map(|item| match item {
+            Item::Text(text) if text.content == "one" => Some(text),
+            _ => None,
+        });
+        let (start, base) = named.unwrap().at;
+        let end = start + Font::embedded().unwrap().width("one", 13.0);
+        let (x, y) = place(1.0, 20.0);
+        assert!((start > x || end < x) && (base < y || base - 13.0 * 0.8 > y), "{start}, {base}");
         insta::assert_snapshot!(picture);
     }
 

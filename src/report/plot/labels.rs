@@ -56,6 +56,7 @@ impl Drawing<'_> {
         for ((label, ..), start) in labels.into_iter().zip(side_by_side(&middles, left, right)) {
             part.items.push(text(label, (start, top - 8.0), SIZE, colour));
         }
+        let lines = self.lines();
         for mark in self.marked(MarkedAxis::Y) {
             let y = self.at_y(mark.at);
             part.items.push(line(vec![(left, y), (right, y)]));
@@ -64,8 +65,13 @@ impl Drawing<'_> {
             let (above, below) = (y - 6.0, y + 6.0 + SIZE * 0.8);
             let (first, last) = (left + 6.0, right - width - 6.0);
             let places = [(last, above), (first, above), (last, below), (first, below)];
-            let is_free = |place: &&Place| Room::of(**place, width).is_free(self.frame, taken);
-            let place = places.iter().find(is_free).copied().unwrap_or((last, above));
+            let room = |place: Place| Room::of(place, width);
+            let is_free = |place: &&Place| room(**place).is_free(self.frame, taken);
+            let is_clear = |place: &&Place| {
+                is_free(place) && !lines.iter().any(|line| room(**place).is_crossed(line))
+            };
+            let place = places.iter().find(is_clear).or_else(|| places.iter().find(is_free));
+            let place = place.copied().unwrap_or((last, above));
             taken.push(Room::of(place, width));
             part.items.push(Item::Text(Text {
                 halo: Some(self.style.theme.panel),
@@ -79,7 +85,7 @@ impl Drawing<'_> {
         self.chart.marks.iter().filter(move |mark| mark.on == on)
     }
 
-    /// Returns the parts of all lines between two points.
+    /// Returns the parts of all lines between two points, and all bars.
     fn lines(&self) -> Vec<[Place; 2]> {
         let lines = self.chart.series.iter().filter(|series| series.shape == Shape::Line);
         let pieces = lines.flat_map(pieces);
@@ -87,7 +93,7 @@ impl Drawing<'_> {
             let places: Vec<Place> = piece.iter().map(|(x, y)| self.place(*x, *y)).collect();
             places.windows(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>()
         });
-        parts.collect()
+        parts.chain(self.all_bars()).collect()
     }
 
     /// Returns the names of points, as far as there is room beside what is `taken`.
