@@ -135,8 +135,10 @@ def check_requests(data, charts, rows):
     shown = data["requests"]["rows"]
     expect(len(shown), len(rows), "requests shown")
     names = ("blocked", "dns_lookup", "connecting", "sending", "waiting", "receiving")
-    for ident, start, duration, failure, phases, arrivals, _ in shown:
+    for ident, start, duration, failure, phases, arrivals, _, measures in shown:
         row = by_id[ident]
+        for tag, value in zip(LATENCIES, measures, strict=True):
+            expect(value, row.get(tag), f"{ident}: {tag}")
         expect(start, row["start"] / 1e3, f"{ident}: start")
         expect(duration, row["duration"], f"{ident}: duration")
         expect(failure is not None, row["failed"], f"{ident}: outcome")

@@ -1,6 +1,6 @@
 // Draws the document in the element "data". It knows charts, tables and requests, but no metric.
 // All text of the document is set as text, never as HTML.
-"use strict";
+// The other scripts beside this one come before it.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const main = document.querySelector("main");
@@ -8,20 +8,13 @@
   let theme = preferred.matches ? "dark" : "light";
   let isPrinting = false;
   const drawn = [];
+  // The selected time, from the fragment of the address, or null.
+  let selected = null;
+  // What is filled again when the selection changes.
+  const depending = [];
+  // The most rows of the table of a chart, on the screen and on paper.
+  const MAX_ROWS = [400, 25];
 
-  function element(name, properties = {}, ...children) {
-    const made = document.createElement(name);
-    Object.assign(made, properties);
-    made.append(...children);
-    return made;
-  }
-
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const isNumber = (value) => typeof value === "number";
-  const short = (value) =>
-    isNumber(value) ? String(Number(value.toPrecision(6))) : value === null ? "" : String(value);
-  const axisTitle = (axis) => (axis.unit ? `${axis.title} (${axis.unit})` : axis.title);
-  const rounded = (value) => String(Number(value.toPrecision(4)));
 
   // An interval in words. An end that is null is infinite.
   function intervalText(interval, format) {
@@ -57,6 +50,8 @@
   for (const chart of timelines)
     for (const series of chart.series)
       for (const point of series.points) lastTime = Math.max(lastTime, point[0]);
+
+  const canSelect = timelines.length > 0 && data.requests.rows.length > 0;
 
   const isScatter = (chart) => chart.series.every((series) => series.shape === "points");
 
@@ -95,6 +90,7 @@
 
   function tooltip(chart, found) {
     if (isStack(chart)) return stackTooltip(chart, found);
+    if (chart.series[0].heat) return heatTooltip(chart, [found].flat());
     // After the series of the chart come those that draw intervals.
     const isPoint = (item) => item.seriesIndex < chart.series.length && item.value && item.value[1] !== null;
     const items = (Array.isArray(found) ? found : [found]).filter(isPoint);
@@ -141,6 +137,7 @@
       const z = isScatter(chart) ? 2 : 4;
       return { ...common, type: "scatter", symbolSize: size, itemStyle: { color: tint, opacity: 0.7 }, z };
     }
+    if (series.shape === "heat") return heatSeries(series, common, tint);
     if (series.shape === "stack") {
       if (!chart.is_timeline) return { ...common, type: "bar", stack: "all", data: series.points.map(([, y]) => y) };
       return {
@@ -166,6 +163,21 @@
       symbolSize: 5,
     };
   }
+
+  // The area of the selected time in a chart over time.
+  const selectionOption = (range) => ({
+    id: "selection",
+    type: "line",
+    data: [],
+    silent: true,
+    animation: false,
+    markArea: {
+      silent: true,
+      animation: false,
+      itemStyle: { color: css("--text"), opacity: 0.12 },
+      data: range ? [[{ xAxis: range.from }, { xAxis: range.to }]] : [],
+    },
+  });
 
   // The series that draw the intervals of a series: lines with an end on both sides, or an area on
   // an invisible line. They have its name, so that the legend switches them with it.
@@ -288,6 +300,7 @@
     const series = chart.series.map((series, at) => seriesOption(chart, series, at));
     series.push(...chart.series.flatMap((series, at) => intervalOptions(chart, series, at)));
     if (chart.marks.length > 0 && chart.series.length > 0) series.push(marked(chart));
+    if (chart.is_timeline) series.push(selectionOption(selected));
     const scatter = isScatter(chart);
     let x = axisOption(chart.x, 28, valuesOn(chart, 0));
     let y = axisOption(chart.y, 58, valuesOn(chart, 1));
@@ -307,6 +320,7 @@
       };
     }
     return {
+      animation: false,
       backgroundColor: css("--panel"),
       textStyle: { fontFamily: "inherit" },
       grid: { left: isStack(chart) && !chart.is_timeline ? 184 : 78, right: 18, top: 34, bottom: 48 },
@@ -314,22 +328,17 @@
         type: "scroll",
         top: 4,
         left: 60,
-        right: 90,
+        right: 18,
         textStyle: { color: css("--text") },
         pageTextStyle: { color: css("--text") },
       },
-      toolbox: {
-        show: !isPrinting,
-        right: 8,
-        iconStyle: { borderColor: css("--faint") },
-        feature: {
-          dataZoom: { title: { zoom: "zoom", back: "undo zoom" }, filterMode: "none" },
-          saveAsImage: { title: "PNG", name: chart.name, pixelRatio: 2 },
-        },
-      },
+      // Its buttons are those of the figure; it only zooms.
+      // The time is zoomed in all charts over time, which have values of their own.
+      toolbox: { top: -100, feature: { dataZoom: { filterMode: "none", yAxisIndex: chart.is_timeline ? "none" : undefined } } },
       tooltip: {
         trigger: scatter ? "item" : "axis",
         confine: true,
+        transitionDuration: 0,
         backgroundColor: css("--panel"),
         borderColor: css("--line"),
         textStyle: { color: css("--text"), fontSize: 12 },
@@ -344,27 +353,61 @@
 
   function draw(entry) {
     if (entry.instance) return;
+    entry.shown = timeSelection.of(entry.chart, data.requests, selected);
     // Paper has a higher resolution than the screen.
     entry.instance = echarts.init(entry.place, null, isPrinting ? { devicePixelRatio: 3 } : {});
-    entry.instance.setOption(entry.option());
-    if (entry.chart && entry.chart.is_timeline && !isScatter(entry.chart)) {
-      entry.instance.group = "time";
-      echarts.connect("time");
-    }
-    if (entry.chart)
-      entry.instance.on("click", (event) => {
-        const series = entry.chart.series[event.seriesIndex];
-        if (series && series.requests) openRequest(series.requests[event.dataIndex]);
+    entry.instance.setOption(chartOption(entry.shown));
+    entry.setZooming(false);
+    if (entry.chart.is_timeline) {
+      if (!isScatter(entry.chart)) {
+        entry.instance.group = "time";
+        echarts.connect("time");
+      }
+      if (canSelect) selectByDragging(entry.instance, lastTime, {
+        isActive: () => !entry.isZooming,
+        show: (range) => entry.instance.setOption({ series: [selectionOption(range || selected)] }),
+        select,
       });
+    }
+    entry.instance.on("click", (event) => {
+      const series = entry.shown.series[event.seriesIndex];
+      if (series && series.requests) openRequest(series.requests[event.dataIndex]);
+    });
   }
 
-  function redraw() {
-    for (const entry of drawn) {
+  function redraw(entries) {
+    for (const entry of entries) {
       if (!entry.instance) continue;
       entry.instance.dispose();
       entry.instance = null;
       draw(entry);
     }
+  }
+
+  // Puts a selection, or none, in the address.
+  function select(range) {
+    const fragment = timeSelection.fragment(range, null);
+    history.pushState(null, "", fragment || location.href.split("#")[0]);
+    showSelection();
+  }
+
+  // Shows what the address selects.
+  function showSelection() {
+    selected = canSelect ? timeSelection.parse(location.hash, lastTime) : null;
+    for (const entry of drawn) {
+      if (entry.chart.is_timeline) {
+        if (entry.instance) entry.instance.setOption({ series: [selectionOption(selected)] });
+        continue;
+      }
+      const shown = timeSelection.of(entry.chart, data.requests, selected);
+      if (shown === entry.shown || (shown === entry.chart && !entry.shown)) continue;
+      entry.shown = shown;
+      if (entry.instance) entry.instance.setOption(chartOption(shown), { notMerge: true });
+      entry.describe(shown);
+    }
+    depending.forEach((fill) => fill());
+    const section = document.getElementById(timeSelection.section(location.hash) || "");
+    if (section) section.scrollIntoView();
   }
 
   const nearby = new IntersectionObserver(
@@ -378,81 +421,34 @@
     { rootMargin: "400px" },
   );
 
+  // The time is zoomed in all charts over time.
+  const showAll = (entry) =>
+    redraw(drawn.filter((other) => other === entry || (entry.chart.is_timeline && other.chart.is_timeline)));
+
   function chartElement(chart) {
     const place = element("div", { className: "plot" });
     place.setAttribute("role", "img");
-    place.setAttribute("aria-label", `${chart.title}: ${axisTitle(chart.y)} by ${axisTitle(chart.x)}`);
     place.dataset.name = chart.name;
-    drawn.push({ place, chart, option: () => chartOption(chart), instance: null });
+    const entry = { place, chart, shown: chart, instance: null };
+    const note = element("p", { className: "note" });
+    entry.describe = (shown) => {
+      place.setAttribute("aria-label", `${chart.title}. ${chartText.label(shown)}`);
+      note.textContent = shown.note ? `${shown.note}.` : "";
+    };
+    entry.describe(chart);
+    drawn.push(entry);
     nearby.observe(place);
     const figure = element("figure", { className: chart.is_timeline ? "wide" : isStack(chart) ? "wide bars" : "" });
-    figure.append(element("figcaption", {}, element("b", { textContent: chart.title })));
+    figure.append(element("figcaption", {}, element("h3", { textContent: chart.title }), chartTools(entry, draw, showAll)));
     figure.append(place);
-    if (chart.note) figure.append(element("p", { className: "note", textContent: `${chart.note}.` }));
+    if (chart.note) figure.append(note);
+    const current = () => timeSelection.of(chart, data.requests, selected);
+    figure.append(chartTable(entry, current, () => MAX_ROWS[Number(isPrinting)]));
+    depending.push(entry.fillTable);
     return figure;
   }
 
-  // The phases of a request, and the arrivals of its content.
-  const dialog = element("dialog");
-  const close = element("button", { textContent: "Close", className: "close" });
-  close.addEventListener("click", () => dialog.close());
-  let phasesChart = null;
-  dialog.addEventListener("close", () => phasesChart && phasesChart.dispose());
-
-  function openRequest(at) {
-    const [id, start, duration, failure, phases, arrivals, facts] = data.requests.rows[at];
-    const list = element("dl");
-    const rows = [["Start", `${start} s`], ["Duration", `${duration} ms`], ["Outcome", failure || "successful"], ...facts];
-    for (const [name, value] of rows)
-      list.append(element("dt", { textContent: name }), element("dd", { textContent: String(value) }));
-    const place = element("div", { className: "phases" });
-    dialog.replaceChildren(close, element("h3", { textContent: `Request ${id}` }), list, place);
-    dialog.showModal();
-    const names = data.requests.phases;
-    let from = 0;
-    const offsets = [];
-    const lengths = [];
-    phases.forEach((length) => {
-      offsets.push(from);
-      lengths.push(length || 0);
-      from += length || 0;
-    });
-    const categories = [...names, "tokens"];
-    phasesChart = echarts.init(place);
-    phasesChart.setOption({
-      animation: false,
-      grid: { left: 110, right: 20, top: 10, bottom: 44 },
-      tooltip: {
-        confine: true,
-        backgroundColor: css("--panel"),
-        borderColor: css("--line"),
-        textStyle: { color: css("--text"), fontSize: 12 },
-        formatter: (item) => {
-          const text = item.seriesType === "scatter" ? `content at ${short(item.value[0])} ms` : `${item.name}: ${short(item.value)} ms`;
-          return element("div", { textContent: text });
-        },
-      },
-      xAxis: axisOption({ title: "Time since the start of the request", unit: "ms" }, 28),
-      yAxis: {
-        type: "category",
-        data: categories,
-        inverse: true,
-        axisLabel: { color: css("--text") },
-        axisLine: { lineStyle: { color: css("--line") } },
-      },
-      series: [
-        { type: "bar", stack: "a", silent: true, itemStyle: { color: "transparent" }, data: offsets },
-        { type: "bar", stack: "a", barMinHeight: 1, itemStyle: { color: css("--series-0") }, data: lengths },
-        {
-          type: "scatter",
-          symbol: "rect",
-          symbolSize: [1, 14],
-          itemStyle: { color: css("--series-1") },
-          data: arrivals.map((time) => [time, "tokens"]),
-        },
-      ],
-    });
-  }
+  const { dialog, open: openRequest } = requestDialog(data.requests, axisOption);
 
   function tableElement(table) {
     const body = element("tbody");
@@ -461,32 +457,42 @@
     let query = "";
     const fill = () => {
       const matches = ({ cells }) => cells.some((cell) => String(cell).toLowerCase().includes(query));
+      const isSelected = ({ request }) => request === undefined || timeSelection.has(selected, data.requests.rows[request]);
+      const found = rows.filter((row) => isSelected(row) && (query === "" || matches(row)));
+      about.textContent = selected && rows.some((row) => row.request !== undefined) ? `${found.length} of ${rows.length} rows started in the selected time` : "";
       body.replaceChildren(
-        ...rows.filter((row) => query === "" || matches(row)).map(({ cells, request }) => {
+        ...found.map(({ cells, request }) => {
           const line = element("tr");
           cells.forEach((cell, at) => {
-            const shown = element("td", { textContent: short(cell), className: isNumeric[at] ? "number" : "" });
+            const shown = element(at === 0 ? "th" : "td", { className: isNumeric[at] ? "number" : "" });
+            if (at === 0) shown.scope = "row";
+            if (at === 0 && request !== undefined) {
+              const open = element("button", { type: "button", textContent: short(cell) });
+              open.setAttribute("aria-label", `${table.columns[0]} ${short(cell)}: show the request`);
+              shown.append(open);
+            } else shown.textContent = short(cell);
             if (isNumber(cell)) shown.title = String(cell);
             line.append(shown);
           });
           if (request !== undefined) {
             line.className = "opens";
-            line.tabIndex = 0;
             line.addEventListener("click", () => openRequest(request));
-            line.addEventListener("keydown", (event) => event.key === "Enter" && openRequest(request));
           }
           return line;
         }),
       );
     };
     const head = element("tr");
+    const about = element("p", { className: "note" });
     let sorted = null;
     table.columns.forEach((name, at) => {
-      const button = element("button", { textContent: name });
-      const cell = element("th", { className: isNumeric[at] ? "number" : "" }, button);
+      const button = element("button", { type: "button", textContent: name });
+      const cell = element("th", { className: isNumeric[at] ? "number" : "", scope: "col" }, button);
       button.addEventListener("click", () => {
         const isDown = sorted === at;
         sorted = isDown ? null : at;
+        for (const other of head.children) other.removeAttribute("aria-sort");
+        cell.setAttribute("aria-sort", isDown ? "descending" : "ascending");
         const order = (a, b) => (isNumeric[at] ? a - b : String(a).localeCompare(String(b)));
         rows.sort((a, b) => {
           const [left, right] = [a.cells[at], b.cells[at]];
@@ -498,7 +504,8 @@
       head.append(cell);
     });
     fill();
-    const parts = [element("h3", { textContent: table.title })];
+    depending.push(fill);
+    const parts = [element("h3", { textContent: table.title }), about];
     if (table.note) parts.push(element("p", { className: "note", textContent: table.note }));
     if (rows.length > 8) {
       const search = element("input", { type: "search", placeholder: "Search" });
@@ -509,7 +516,11 @@
       });
       parts.push(search);
     }
-    parts.push(element("div", { className: "scroll" }, element("table", {}, element("thead", {}, head), body)));
+    const caption = element("caption", { className: "hidden", textContent: table.title });
+    const box = element("div", { className: "scroll", tabIndex: 0 }, element("table", {}, caption, element("thead", {}, head), body));
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", table.title);
+    parts.push(box);
     return element("div", { className: "table" }, ...parts);
   }
 
@@ -517,9 +528,27 @@
     document.title = data.title;
     const toggle = element("button", { className: "theme", textContent: "Light or dark" });
     toggle.addEventListener("click", () => setTheme(theme === "dark" ? "light" : "dark"));
-    const links = data.sections.map((part) => element("a", { href: `#${part.title}`, textContent: part.title }));
-    main.append(element("nav", {}, ...links, toggle));
-    main.append(element("h1", { textContent: data.title }));
+    const links = data.sections.map((part) => element("a", { textContent: part.title }));
+    const skip = element("a", { href: "#content", className: "skip", textContent: "Skip to the content" });
+    const heading = element("h1", { id: "content", tabIndex: -1, textContent: data.title });
+    skip.addEventListener("click", (event) => {
+      // The fragment is that of the selection.
+      event.preventDefault();
+      heading.focus();
+    });
+    const nav = element("nav", {}, ...links, toggle);
+    nav.setAttribute("aria-label", "Sections");
+    depending.push(() => links.forEach((link) => (link.href = timeSelection.fragment(selected, link.textContent))));
+    main.append(skip, nav);
+    if (canSelect) {
+      const { form, show } = timeFields(data.requests, lastTime, select);
+      depending.push(() => show(selected));
+      addEventListener("keydown", (event) => {
+        if (event.key === "Escape" && selected && !dialog.open) select(null);
+      });
+      main.append(form);
+    }
+    main.append(heading);
     for (const { level, text } of data.notices) main.append(element("p", { className: `notice ${level}`, textContent: text }));
     const figures = data.figures.map(({ title, value, unit, detail }) =>
       element(
@@ -553,11 +582,13 @@
   function setTheme(name) {
     theme = name;
     document.documentElement.dataset.theme = name;
-    redraw();
+    redraw(drawn);
   }
 
   document.documentElement.dataset.theme = theme;
   render();
+  showSelection();
+  addEventListener("popstate", showSelection);
   preferred.addEventListener("change", () => setTheme(preferred.matches ? "dark" : "light"));
   addEventListener("resize", () => drawn.forEach((entry) => entry.instance && entry.instance.resize()));
   let before = theme;
@@ -570,10 +601,19 @@
     before = theme;
     setPrinting(true);
     setTheme("light");
-    drawn.forEach(draw);
+    for (const entry of drawn) {
+      draw(entry);
+      entry.wasOpen = entry.details.open;
+      entry.details.open = true;
+      entry.fillTable();
+    }
   });
   addEventListener("afterprint", () => {
     setPrinting(false);
     setTheme(before);
+    for (const entry of drawn) {
+      entry.details.open = entry.wasOpen;
+      entry.fillTable();
+    }
   });
 })();

@@ -72,12 +72,38 @@ pub(crate) struct Table {
 pub(crate) struct ShownRequests {
     /// The names of the parts of a request's time.
     pub(crate) phases: Vec<&'static str>,
-    /// Identifier, start in seconds, duration in milliseconds, class of the failure, facts, and the
-    /// durations of the phases and the arrivals of content in milliseconds.
+    /// What is measured of each request.
+    pub(crate) measures: Vec<Measure>,
+    /// Number of requests of the run, of which those in `rows` are shown.
+    pub(crate) count: usize,
+    /// The indices of the rows of which statistics can be computed: those of every n-th request.
+    /// Absent if the rows are all requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) every: Option<Every>,
+    /// The requests in order of start.
     pub(crate) rows: Vec<ShownRequest>,
 }
 
-/// A request: a tuple, so that the page does not repeat the names for each.
+/// Something that is measured of each request.
+#[derive(Debug, Serialize)]
+pub(crate) struct Measure {
+    pub(crate) title: &'static str,
+    pub(crate) unit: &'static str,
+    /// The names of its cumulative distribution and of its histogram.
+    pub(crate) charts: [String; 2],
+}
+
+/// Every n-th request: unlike the others of a sample, these are chosen without regard to their values.
+#[derive(Debug, Serialize)]
+pub(crate) struct Every {
+    pub(crate) nth: usize,
+    /// Their indices among the rows.
+    pub(crate) rows: Vec<u32>,
+}
+
+/// A request: identifier, start in seconds, duration in milliseconds, class of the failure, durations of
+/// the phases and arrivals of content in milliseconds, facts, and measures. A tuple, so that the page
+/// does not repeat the names for each.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShownRequest(
     pub(crate) String,
@@ -87,6 +113,7 @@ pub(crate) struct ShownRequest(
     pub(crate) Vec<Option<f64>>,
     pub(crate) Vec<f64>,
     pub(crate) Vec<(&'static str, Value)>,
+    pub(crate) Vec<Option<f64>>,
 );
 
 impl Section {

@@ -12,7 +12,17 @@ use super::theme;
 pub(super) const STYLE: &str = include_str!("../../assets/report/page.css");
 /// Apache `ECharts`, whose licence is beside it.
 const CHARTS: &str = include_str!("../../assets/echarts/echarts.common.min.js");
-const SCRIPT: &str = include_str!("../../assets/report/page.js");
+/// Each file uses those before it.
+const SCRIPT: &str = concat!(
+    include_str!("../../assets/report/dom.js"),
+    include_str!("../../assets/report/selection.js"),
+    include_str!("../../assets/report/selector.js"),
+    include_str!("../../assets/report/access.js"),
+    include_str!("../../assets/report/figure.js"),
+    include_str!("../../assets/report/heat.js"),
+    include_str!("../../assets/report/request.js"),
+    include_str!("../../assets/report/page.js"),
+);
 
 /// Writes the page with `document`.
 pub(super) fn write(out: &mut dyn Write, document: &Document) -> io::Result<()> {

@@ -59,8 +59,8 @@ const LIGHT: Theme = Theme {
     doubtful: "#9a6700",
     bad: "#c5221f",
     palette: [
-        "#0868ac", "#d95f02", "#1b9e77", "#7570b3", "#a6761d", "#c51b7d", "#4d4d4d", "#66a61e",
-        "#2ca8c2",
+        "#0868ac", "#d95f02", "#1b9e77", "#7570b3", "#a6761d", "#c51b7d", "#4d4d4d", "#5a9a10",
+        "#1f97b0",
     ],
 };
 
@@ -126,4 +126,40 @@ pub(super) fn style_sheet() -> String {
         LIGHT.variables(),
         DARK.variables()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance (WCAG 2.2).
+    fn luminance(colour: Colour) -> f64 {
+        let part = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    fn contrast(a: Colour, b: Colour) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    /// WCAG 2.2, level AA: 4.5 for text, 3 for what is drawn.
+    #[test]
+    fn contrast_is_sufficient() {
+        assert_eq!(contrast("#000000", "#ffffff"), 21.0);
+        for theme in [&LIGHT, &DARK] {
+            for ground in [theme.panel, theme.ground] {
+                for text in [theme.text, theme.faint] {
+                    assert!(contrast(text, ground) >= 4.5, "{text} on {ground}");
+                }
+            }
+            let marks = [theme.good, theme.doubtful, theme.bad];
+            for drawn in theme.palette.iter().chain(&marks) {
+                assert!(contrast(drawn, theme.panel) >= 3.0, "{drawn} on {}", theme.panel);
+            }
+        }
+    }
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use parquet::errors::ParquetError;
 use serde_json::json;
 
-use super::Run;
-use crate::report::document::{ShownRequest, ShownRequests, Table};
+use super::{LATENCIES, Run};
+use crate::metrics::Registry;
+use crate::metrics::tag::MetricTag;
+use crate::report::document::{Every, Measure, ShownRequest, ShownRequests, Table};
 use crate::report::requests::{self, PHASES};
 use crate::report::sample::MAX_ROWS;
 
@@ -73,10 +75,25 @@ impl Run<'_> {
                 phases,
                 details.arrivals,
                 facts,
+                LATENCIES.iter().map(|(_, value_of)| value_of(request)).collect(),
             )
         });
-        let phases = PHASES.iter().map(|(name, _)| *name).collect();
-        Ok(Shown { requests: ShownRequests { phases, rows: rows.collect() }, has_all_arrivals })
+        let requests = ShownRequests {
+            phases: PHASES.iter().map(|(name, _)| *name).collect(),
+            measures: LATENCIES.iter().filter_map(|(tag, _)| measure(*tag)).collect(),
+            count: self.requests.len(),
+            every: self.every(),
+            rows: rows.collect(),
+        };
+        Ok(Shown { requests, has_all_arrivals })
+    }
+
+    /// Returns the first request of each group of consecutive ones, if only some are shown.
+    fn every(&self) -> Option<Every> {
+        let nth = self.sample.group?;
+        let places = (0..).zip(self.sample.shown.keys());
+        let rows = places.filter(|(_, at)| at.is_multiple_of(nth)).map(|(place, _)| place);
+        Some(Every { nth, rows: rows.collect() })
     }
 
     pub(super) fn request_tables(&self) -> Vec<Table> {
@@ -128,4 +145,11 @@ impl Run<'_> {
         tables.retain(|table| !table.rows.is_empty());
         tables
     }
+}
+
+/// Returns what the page computes of the metric `tag` for some of the requests.
+fn measure(tag: MetricTag) -> Option<Measure> {
+    let metric = Registry::row(tag)?;
+    let charts = [format!("{tag}_cdf"), format!("{tag}_histogram")];
+    Some(Measure { title: metric.header, unit: metric.display_unit.label(), charts })
 }
