@@ -1,27 +1,44 @@
 // Heat maps: how often something happened, by x and y.
 
-// The rectangles of a heat map, as strong as in pictures: by the logarithm of the count.
-function heatOption({ columns, rows, cells }, tint) {
+// A picture of the rectangles, which are as strong as in the files of `aiperf plot`: by the logarithm of
+// the count. Rows have the same height. Thousands of shapes would make the page slow.
+function heatPicture({ columns, rows, cells }, tint) {
+  const picture = element("canvas", { width: 1440, height: 8 * (rows.length - 1) });
+  const pen = picture.getContext("2d");
   const most = cells.reduce((a, [, , count]) => Math.max(a, count), 1);
-  const opacity = (count) => 0.12 + 0.88 * (most > 1 ? Math.log(count) / Math.log(most) : 1);
-  return {
-    silent: true,
-    animation: false,
-    itemStyle: { color: tint },
-    data: cells.map(([column, row, count]) => [
-      { xAxis: columns[column], yAxis: rows[row], itemStyle: { opacity: opacity(count) } },
-      { xAxis: columns[column + 1], yAxis: rows[row + 1] },
-    ]),
-  };
+  const x = (at) => Math.round(((columns[at] - columns[0]) / (columns[columns.length - 1] - columns[0])) * picture.width);
+  pen.fillStyle = tint;
+  for (const [column, row, count] of cells) {
+    pen.globalAlpha = 0.12 + 0.88 * (most > 1 ? Math.log(count) / Math.log(most) : 1);
+    pen.fillRect(x(column), picture.height - 8 * (row + 1), x(column + 1) - x(column), 8);
+  }
+  return picture;
 }
 
-// The series that draws a heat map.
-function heatSeries(series, common, tint) {
+// Puts the picture of a heat map on the axes of a chart, and keeps it there when these are zoomed.
+function showHeat(instance, heat, tint) {
+  const image = new echarts.graphic.Image({ silent: true, z: 1, style: { image: heatPicture(heat, tint) } });
+  let shown = "";
+  const place = () => {
+    const [left, bottom] = instance.convertToPixel("grid", [heat.columns[0], heat.rows[0]]);
+    const [right, top] = instance.convertToPixel("grid", [heat.columns, heat.rows].map((ends) => ends[ends.length - 1]));
+    const shape = instance.getModel().getComponent("grid").coordinateSystem.getRect();
+    const now = JSON.stringify([left, bottom, right, top, shape]);
+    if (now === shown) return;
+    shown = now;
+    image.setStyle({ x: left, y: top, width: right - left, height: bottom - top });
+    image.setClipPath(new echarts.graphic.Rect({ shape: { ...shape } }));
+  };
+  instance.getZr().add(image);
+  instance.on("rendered", place);
+  place();
+}
+
+// The series of a heat map: invisible points, one for each column, for the axes and the cursor.
+function heatSeries(series, common) {
   const { columns, rows } = series.heat;
-  // Invisible points, one for each column, for the axes and the cursor.
   const point = (start, at) => [(start + columns[at + 1]) / 2, rows[at === 0 ? rows.length - 1 : 0]];
-  const data = columns.slice(0, -1).map(point);
-  return { ...common, type: "scatter", symbolSize: 0, silent: true, data, markArea: heatOption(series.heat, tint) };
+  return { ...common, type: "scatter", symbolSize: 0, silent: true, data: columns.slice(0, -1).map(point) };
 }
 
 // The values of a column of a heat map.

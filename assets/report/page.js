@@ -137,7 +137,7 @@
       const z = isScatter(chart) ? 2 : 4;
       return { ...common, type: "scatter", symbolSize: size, itemStyle: { color: tint, opacity: 0.7 }, z };
     }
-    if (series.shape === "heat") return heatSeries(series, common, tint);
+    if (series.shape === "heat") return heatSeries(series, common);
     if (series.shape === "stack") {
       if (!chart.is_timeline) return { ...common, type: "bar", stack: "all", data: series.points.map(([, y]) => y) };
       return {
@@ -325,6 +325,7 @@
       textStyle: { fontFamily: "inherit" },
       grid: { left: isStack(chart) && !chart.is_timeline ? 184 : 78, right: 18, top: 34, bottom: 48 },
       legend: {
+        show: !chart.series.some((one) => one.heat),
         type: "scroll",
         top: 4,
         left: 60,
@@ -357,6 +358,7 @@
     // Paper has a higher resolution than the screen.
     entry.instance = echarts.init(entry.place, null, isPrinting ? { devicePixelRatio: 3 } : {});
     entry.instance.setOption(chartOption(entry.shown));
+    entry.chart.series.forEach((one, at) => one.heat && showHeat(entry.instance, one.heat, colour(one, at)));
     entry.setZooming(false);
     if (entry.chart.is_timeline) {
       if (!isScatter(entry.chart)) {

@@ -27,7 +27,7 @@ function timeFields(requests, end, select) {
     clear.disabled = !selected;
     output.textContent = selected
       ? timeSelection.summary(requests, selected)
-      : "Or drag over a chart over time. Distributions, charts of single requests and tables then show the requests that started in it";
+      : "Or drag over a chart over time to see only what started in it";
   };
   return { form, show };
 }
