@@ -11,6 +11,8 @@ mod anonymize;
 mod api;
 mod arrivals;
 mod artifacts;
+#[cfg(unix)]
+mod browser;
 mod capacity;
 mod chat;
 #[cfg(unix)]

@@ -1,5 +1,7 @@
 //! Code that several tests share: servers, receivers, runs and external readers.
 
+#[cfg(unix)]
+pub(crate) mod browser;
 pub(crate) mod hub;
 pub(crate) mod left_out;
 pub(crate) mod load;
