@@ -5,13 +5,14 @@ import json
 import pathlib
 import sys
 
-from generator import benchmark_run, client_and_server, compare_runs
+from generator import benchmark_run, client_and_server, compare_runs, history
 
 HERE = pathlib.Path(__file__).resolve().parent
 DASHBOARDS = {
     "benchmark-run.json": benchmark_run.dashboard,
     "client-and-server.json": client_and_server.dashboard,
     "compare-runs.json": compare_runs.dashboard,
+    "history.json": history.dashboard,
 }
 
 

@@ -2,8 +2,8 @@
 
 from . import shared
 from .grafana import (
-    COUNT, PLAIN, SECONDS, VERDICTS, YES_NO, bars, coloured, good_until, heat, lines, now, query,
-    row, stat, table,
+    COUNT, GOOD_SHARE, LOADS, PASSED, PLAIN, SECONDS, VERDICTS, YES_NO, bars, coloured, good_until,
+    heat, lines, now, query, row, stat, table,
 )
 from .grafana import dashboard as whole
 from .queries import (
@@ -73,6 +73,9 @@ def header():
     verdict = f'max({last(of("aiperf_client_verdict_ratio", RUN))})'
     finding = "aiperf_client_finding"
     reasons = f'max by ({finding}) ({last(of("aiperf_client_verdict_reason", RUN))})'
+    load = f'max({last(of("aiperf_load_verdict_ratio", RUN))})'
+    gate = "aiperf_gate_expression, aiperf_gate_unit"
+    gates = lambda part: f'max by ({gate}) ({last(of(f"aiperf_gate_{part}", RUN))})'
     fine = f'label_replace({verdict} == 0, "{finding}", "none: the client kept up", "", "")'
     kept = ", ".join(["aiperf_run_name", *shared.SETTINGS])
     info = last(of("aiperf_run_info", RUN))
@@ -87,10 +90,19 @@ def header():
         stat("Client verdict", "Whether the client kept up. If suspect or invalid, latencies are "
              "partly caused by the client. The worst of all shards, exported at the end.",
              "none", now(verdict, "verdict"), mappings=VERDICTS, none=AT_END, height=5),
+        stat("Load verdict", "Whether the server kept up with the load. If saturated, latencies "
+             "depend on how long the run took. Exported at the end.",
+             "none", now(load, "verdict"), mappings=LOADS, none=AT_END, height=5),
         table("Reasons for the verdict", "Why the verdict is not valid, exported at the end.",
               [("Severity", "none", f"{reasons} or {fine}",
                 [("mappings", VERDICTS), ("custom.cellOptions", {"type": "color-text"}), ("custom.width", 90)])],
-              {finding: "Finding"}, width=20, height=5),
+              {finding: "Finding"}, width=7, height=5),
+        table("Gates", "Whether the results kept each limit of --gate, exported at the end; empty "
+              "without gates. A gate without a value has failed.",
+              [("Result", "none", gates("passed"),
+                [("mappings", PASSED), ("custom.cellOptions", {"type": "color-background"}), ("custom.width", 80)]),
+               ("Value", "none", gates("value"), []), ("Limit", "none", gates("limit"), [])],
+              {"aiperf_gate_expression": "Gate", "aiperf_gate_unit": "Unit"}, width=9, height=5),
         stat("Succeeded", "Successful requests of the phase.", COUNT,
              now(or_zero(total(OK)), "succeeded")),
         stat("Failed", "Fraction of ended requests that failed or were cancelled; see Errors for the reasons.",
@@ -110,7 +122,8 @@ def header():
              decimals=2, none="no objectives"),
         stat("Good requests", "Fraction of all ended requests, failed ones included, that met every "
              "objective of --goodput.", "percentunit",
-             now(f"{good} / {ended(total)}", "fraction"), decimals=2, none="no objectives"),
+             now(f"{good} / {ended(total)}", "fraction"), steps=GOOD_SHARE, decimals=2,
+             none="no objectives"),
         exact_stat("TTFT p50", "Median time to first token, of streamed responses.",
                    "time_to_first_token_seconds", 50),
         exact_stat("TTFT p99", "99th percentile of the time to first token, of streamed responses.",
@@ -133,14 +146,47 @@ def throughput():
         "Throughput",
         lines("Requests per second", "Ended requests, by outcome. If the rate is constant while latency grows, "
               "the server is saturated.", "reqps", active(speed(OK), "succeeded"),
-              active(or_zero(speed(FAILED)), "failed")),
+              active(or_zero(speed(FAILED)), "failed"), width=6),
+        lines("Offered and served", "Requests sent per second, and those that ended, whatever the "
+              "outcome. While more are sent than end, they accumulate in the server; in a closed loop "
+              "both are equal.", "reqps",
+              active(speed(of("aiperf_timing_requests_sent_total", PHASE)), "offered"),
+              active(ended(speed), "served"), width=6),
         lines("Tokens per second", "Tokens of successful requests, counted when a request ends. "
               "Long requests make the curve uneven.", "suffix: tokens/s",
-              active(speed(INPUT), "input"), active(speed(OUTPUT), "output")),
+              active(speed(INPUT), "input"), active(speed(OUTPUT), "output"), width=6),
         lines("In flight", "Requests awaiting a response, and sessions with a turn in progress. In "
               "an open loop a steady rise means that the server cannot keep up.", COUNT,
               active(f"sum({REQUESTS_IN_FLIGHT})", "requests in flight"),
-              active(f'sum({of("aiperf_timing_sessions_in_flight", PHASE)})', "sessions in flight")),
+              active(f'sum({of("aiperf_timing_sessions_in_flight", PHASE)})', "sessions in flight"),
+              width=6),
+    )
+
+
+def servers():
+    """The servers that share the load of a run with several URLs."""
+    by = "server_address, server_port"
+    legend = "{{server_address}}:{{server_port}}"
+    first = "aiperf_time_to_first_token_seconds"
+    mean = lambda name: (
+        f'{total(of(f"aiperf_{name}_sum"), by)} / {total(of(f"aiperf_{name}_count"), by)}'
+    )
+    failed = f"{total(FAILED, by)} or 0 * {total(OK, by)}"
+    return row(
+        "Servers (several --url)",
+        table("By server", "The requests of each server, and the means of what it did. Equal loads "
+              "with unequal latencies mean that a server is slower.",
+              [("Succeeded", COUNT, total(OK, by), []),
+               ("Failed", COUNT, failed, coloured([("green", None), ("red", 1)])),
+               ("Mean TTFT", "s", mean("time_to_first_token_seconds"), []),
+               ("Mean ITL", "s", mean("inter_token_latency_seconds"), []),
+               ("Mean latency", "s", mean("request_latency_seconds"), [])],
+              {"server_address": "Address", "server_port": "Port"}, width=8),
+        lines("Requests per second by server", "Successful requests that ended, by server. If uneven, "
+              "the load is not balanced.", "reqps", query(speed(OK, by), legend)),
+        lines("TTFT p99 by server", f"Time to first token, by server. {FROM_BUCKETS}", "s",
+              query(quantile(0.99, first, by=by), legend)),
+        collapsed=True,
     )
 
 
@@ -155,7 +201,7 @@ def goodput():
               active(speed(good), "good"), active(speed(OK), "succeeded"), width=12),
         lines("Good requests", "Fraction of all ended requests, failed ones included, that met every "
               "objective of --goodput.", "percentunit",
-              active(f"{speed(good)} / {ended(speed)}", "good"), width=12, max=1),
+              active(f"{speed(good)} / {ended(speed)}", "good"), width=12, steps=GOOD_SHARE, max=1),
         collapsed=True,
     )
 
@@ -369,7 +415,7 @@ def dashboard():
     variables = [shared.model(), shared.run(), shared.phase(), shared.instance()]
     rows = [
         header(), throughput(), *latency(), tokens(), errors(), phases(), health(), goodput(),
-        reported(), gpus(),
+        servers(), reported(), gpus(),
     ]
     text = "A benchmark run, live and after its end: load, latencies, tokens, errors and client health."
     return whole(shared.RUN_UID, "Benchmark run", text, variables, shared.links(shared.RUN_UID), rows, [shared.phases()])

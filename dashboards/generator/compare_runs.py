@@ -2,8 +2,8 @@
 
 from . import shared
 from .grafana import (
-    COUNT, SECONDS, VERDICTS, bars, coloured, good_until, lines, now, points, query, row, table,
-    variable,
+    COUNT, GOOD_SHARE, HIGHER, LOWER, PASSED, SECONDS, VERDICTS, bars, coloured, good_until, lines,
+    now, points, query, row, table, variable,
 )
 from .grafana import dashboard as whole
 from .queries import RUN_LABELS, by_run, by_shard, in_either, last, quantile, rate
@@ -46,6 +46,14 @@ def result(metric, percentile):
     return f"({exact(metric, percentile)} and {instances} == 1 or {estimate})"
 
 
+def interval(metric, percentile, end):
+    """An end of the confidence interval of an exact percentile; shards cannot be combined."""
+    extra = f'aiperf_percentile="{percentile}", aiperf_interval_end="{end}"'
+    of_one = f"max by ({RUN_LABELS}) ({last(of(f'aiperf_sample_interval_{metric}', OF_RUNS, extra))})"
+    instances = f"count by ({RUN_LABELS}) ({last(of(f'aiperf_sample_interval_{metric}', OF_RUNS, extra))})"
+    return f"({of_one} and {instances} == 1)"
+
+
 SENT = added("aiperf_timing_requests_sent_total")
 FAILED = f"({added('aiperf_error_request_count_total', REQUESTS)} or 0 * {SENT})"
 ENDED = f"({in_either(lambda metric: added(f'{metric}_count', REQUESTS))})"
@@ -67,57 +75,100 @@ def columns_of(columns):
     return [(name, unit, by_run(expr), settings) for name, unit, expr, settings in columns]
 
 
-def results():
-    """The tables."""
+PERCENTILES = [
+    (f"{title} p{percentile}", metric, percentile)
+    for title, metric in (("TTFT", TTFT), ("ITL", ITL), ("Latency", LATENCY))
+    for percentile in (50, 99)
+]
+# A run all of whose gates held, or whose gates did not.
+GATES = f"min by ({RUN_LABELS}) ({last(of('aiperf_gate_passed', OF_RUNS))})"
+
+
+def result_columns():
+    """The results of runs: the identity of a run's own page and time, then what it achieved."""
     began = f"1000 * {shared.began(BOTH_PHASES)}"
     elapsed = (
         f"sum by ({RUN_LABELS}) (max by ({RUN_LABELS}, aiperf_benchmark_phase) "
         f"({last(of('aiperf_timing_phase_elapsed_sec_seconds', BOTH_PHASES))}))"
     )
-    hidden = [("custom.hideFrom.viz", True)]
-    to_run = {
+    return [
+        ("From", "none", f"{began} - 5000", HIDDEN),
+        ("To", "none", f"{began} + 1000 * {elapsed} + 10000", HIDDEN),
+        ("Verdict", "none", most("aiperf_client_verdict_ratio"),
+         [("mappings", VERDICTS), ("custom.cellOptions", {"type": "color-text"})]),
+        ("Gates", "none", GATES,
+         [("mappings", PASSED), ("custom.cellOptions", {"type": "color-background"})]),
+        ("Duration", SECONDS, most("aiperf_benchmark_duration_seconds"), [("decimals", 1)]),
+        ("Requests", COUNT, ENDED, []),
+        ("Failed", "percentunit", f"{FAILED} / {ENDED}", coloured(good_until(0.001, 0.01))),
+        ("Good", "percentunit", GOOD, coloured(GOOD_SHARE)),
+        *MEASURED,
+    ]
+
+
+# What is compared with the baseline.
+MEASURED = [
+    ("Requests/s", "reqps", RATE, []),
+    ("Output tokens/s", "none", OUTPUT, [("decimals", 1)]),
+    *((title, "s", result(metric, percentile), []) for title, metric, percentile in PERCENTILES),
+]
+HIDDEN = [("custom.hideFrom.viz", True)]
+
+
+def to_run():
+    """The link of a run's name to its own page and time."""
+    return {
         "title": "Benchmark run", "targetBlank": False,
         "url": f"/d/{shared.RUN_UID}?var-run=${{__data.fields.aiperf_benchmark_id}}"
                "&from=${__data.fields.From.numeric}&to=${__data.fields.To.numeric}",
     }
-    columns = [
-        ("From", "none", f"{began} - 5000", hidden),
-        ("To", "none", f"{began} + 1000 * {elapsed} + 10000", hidden),
-        ("Verdict", "none", most("aiperf_client_verdict_ratio"),
-         [("mappings", VERDICTS), ("custom.cellOptions", {"type": "color-text"})]),
-        ("Duration", SECONDS, most("aiperf_benchmark_duration_seconds"), [("decimals", 1)]),
-        ("Requests", COUNT, ENDED, []),
-        ("Failed", "percentunit", f"{FAILED} / {ENDED}", coloured(good_until(0.001, 0.01))),
-        ("Good", "percentunit", GOOD, []),
-        ("Requests/s", "reqps", RATE, []),
-        ("Output tokens/s", "none", OUTPUT, [("decimals", 1)]),
-        ("TTFT p50", "s", result(TTFT, 50), []),
-        ("TTFT p99", "s", result(TTFT, 99), []),
-        ("ITL p50", "s", result(ITL, 50), []),
-        ("ITL p99", "s", result(ITL, 99), []),
-        ("Latency p50", "s", result(LATENCY, 50), []),
-        ("Latency p99", "s", result(LATENCY, 99), []),
-    ]
-    compared = [
-        (name, "percentunit", f"{expr} / scalar({of_baseline(expr)}) - 1", [("decimals", 1)])
-        for name, _, expr, _ in columns[7:]
-    ]
+
+
+def results_table(columns):
+    """The table of results."""
     settings = {
-        "Run": [("custom.width", 280), ("links", [to_run])], "aiperf_benchmark_id": hidden,
+        "Run": [("custom.width", 280), ("links", [to_run()])], "aiperf_benchmark_id": HIDDEN,
     }
-    without = IDS[1:] + ["short_id"]
     labels = {"run": "Run", "aiperf_benchmark_id": "aiperf_benchmark_id"}
+    return table(
+        "Results", "One row per run, with counts and rates summed over its shards; a run's name "
+        "leads to its own page and time. Read the verdict first: latencies of a suspect run are "
+        f"partly caused by the client. Percentiles: {EXACT[0].lower()}{EXACT[1:]}", columns_of(columns),
+        labels, settings=settings, without=IDS[1:] + ["short_id"],
+    )
+
+
+def results():
+    """The tables."""
+    compared = [
+        (name, "percentunit", f"{expr} / scalar({of_baseline(expr)}) - 1",
+         [("decimals", 1), *coloured(LOWER if unit == "s" else HIGHER)])
+        for name, unit, expr, _ in MEASURED
+    ]
+    # What is lower or higher for certain has a colour, since the interval does not contain 0.
+    ends = [
+        (f"{name} {title}", "percentunit",
+         f"{interval(metric, percentile, own)} / scalar({of_baseline(interval(metric, percentile, other))}) - 1",
+         [("decimals", 1), *coloured(steps)])
+        for name, metric, percentile in PERCENTILES
+        for title, own, other, steps in (
+            ("from", "lower", "upper", [("text", None), ("red", 0)]),
+            ("to", "upper", "lower", [("green", None), ("text", 0)]),
+        )
+    ]
     info = last(of("aiperf_run_info", BOTH_PHASES))
     processes = f"count by ({', '.join([RUN_LABELS, *shared.SETTINGS])}) ({info})"
     return row(
         "Results",
-        table("Results", "One row per run, with counts and rates summed over its shards; a run's name "
-              "leads to its own page and time. Read the verdict first: latencies of a suspect run are "
-              f"partly caused by the client. Percentiles: {EXACT[0].lower()}{EXACT[1:]}", columns_of(columns),
-              labels, settings=settings, without=without),
+        results_table(result_columns()),
         table("Difference to the baseline", "Each value divided by that of the run that is chosen as "
-              "baseline, minus 1. Throughput is better if higher, latency if lower.",
+              "baseline, minus 1: green if better by more than 5%, red if worse. Whether latencies differ "
+              "by more than chance is in the next table.",
               columns_of(compared), {"run": "Run"}, settings=RUN_COLUMN, without=[*IDS, "short_id"]),
+        table("Differences of latencies, with intervals", "From and to: how much each percentile differs "
+              "from the baseline's if both are at the ends of their 95% confidence intervals. Red: higher "
+              "for certain; green: lower for certain. Not for sharded runs.",
+              columns_of(ends), {"run": "Run"}, settings=RUN_COLUMN, without=[*IDS, "short_id"]),
         table("Settings", "What was run, as exported by the run itself; the URL is the first one.",
               columns_of([("Processes", COUNT, processes, [])]),
               {"run": "Run", **shared.SETTINGS}, settings=RUN_COLUMN, without=[*IDS, "short_id"]),

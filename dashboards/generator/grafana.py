@@ -30,6 +30,19 @@ def good_until(warn, bad):
     return [("green", None), ("yellow", warn), ("red", bad)]
 
 
+def bad_until(warn, good):
+    """Thresholds of what should be high."""
+    return [("red", None), ("yellow", warn), ("green", good)]
+
+
+# What is good enough of the share of good requests; the alert is at the lower one.
+GOOD_SHARE = bad_until(0.9, 0.99)
+
+# A difference in percent that is marked, for what should be high and for what should be low.
+HIGHER = [("red", None), ("text", -0.05), ("green", 0.05)]
+LOWER = [("green", None), ("text", -0.05), ("red", 0.05)]
+
+
 def query(expr, legend, instant=False, form="time_series", exemplar=False):
     """One PromQL query; `legend` names its series. `exemplar` also shows single requests, which lead
     to their traces."""
@@ -79,6 +92,11 @@ def mapping(**texts):
 
 
 VERDICTS = mapping(_0=("valid", "green"), _1=("suspect", "yellow"), _2=("invalid", "red"))
+LOADS = mapping(
+    _0=("sustained", "green"), _1=("too short to tell", "text"), _2=("not stationary", "yellow"),
+    _3=("saturated", "red"),
+)
+PASSED = mapping(_0=("failed", "red"), _1=("passed", "green"))
 YES_NO = mapping(_0=("no", "green"), _1=("yes", "red"))
 
 
@@ -102,14 +120,20 @@ class Panel(dict):
 
 def lines(
     title, description, unit, *queries, width=8, height=8, stack=False, overrides=(),
-    calcs=("mean", "max"), **more
+    calcs=("mean", "max"), steps=None, apart=False, **more
 ):
-    """Series over time, with a legend of `calcs`."""
+    """Series over time, with a legend of `calcs`. `steps` are thresholds, drawn as lines; `apart` shows
+    points, for values with long gaps, and joins them."""
     custom = {
         "drawStyle": "line", "lineWidth": 1, "fillOpacity": 30 if stack else 8,
-        "showPoints": "never", "spanNulls": False, "axisSoftMin": 0,
+        "showPoints": "always" if apart else "never", "spanNulls": apart, "axisSoftMin": 0,
         "stacking": {"mode": "normal" if stack else "none", "group": "A"},
     }
+    if apart:
+        custom |= {"pointSize": 7, "fillOpacity": 0}
+    if steps:
+        custom["thresholdsStyle"] = {"mode": "dashed"}
+        more["thresholds"] = thresholds(steps)
     defaults = {"custom": custom, "color": {"mode": "palette-classic"}, "min": 0}
     options = {
         "legend": {
@@ -316,13 +340,15 @@ def link(title, uid, tooltip):
     }
 
 
-def dashboard(uid, title, description, variables, links, rows, annotations=()):
+def dashboard(
+    uid, title, description, variables, links, rows, annotations=(), since="now-15m", refresh="5s"
+):
     """The whole, as Grafana imports it."""
     return {
         "uid": uid, "title": title, "description": description, "tags": [TAG, "llm", "benchmark"],
         "schemaVersion": 42, "version": 1, "editable": True, "graphTooltip": 1,
-        "fiscalYearStartMonth": 0, "timezone": "browser", "refresh": "5s",
-        "time": {"from": "now-15m", "to": "now"},
+        "fiscalYearStartMonth": 0, "timezone": "browser", "refresh": refresh,
+        "time": {"from": since, "to": "now"},
         "timepicker": {"refresh_intervals": ["5s", "10s", "30s", "1m", "5m"]},
         "annotations": {"list": list(annotations)}, "links": links,
         "templating": {"list": [datasource(), *variables]}, "panels": laid_out(rows),

@@ -1,14 +1,16 @@
-"""What all three dashboards have: names, links, the choice of model and run."""
+"""What all dashboards have: names, links, the choice of model and run."""
 
 from .grafana import choice, link, phase_regions, variable
 from .queries import RUN, RUN_LABELS, by_run, in_either, of, rate
 
 RUN_UID, SERVER_UID, COMPARE_UID = "aiperf-run", "aiperf-server", "aiperf-compare"
+HISTORY_UID = "aiperf-history"
 
 LINKS = {
     RUN_UID: link("Benchmark run", RUN_UID, "One run in full"),
     SERVER_UID: link("Client and server", SERVER_UID, "The run next to the server's own metrics"),
     COMPARE_UID: link("Compare runs", COMPARE_UID, "Results of several runs side by side"),
+    HISTORY_UID: link("History", HISTORY_UID, "One benchmark over weeks"),
 }
 
 # What every run has from its first request on, and what tells its models apart.
@@ -32,7 +34,7 @@ def phases():
 
 
 def links(uid):
-    """Links to the other two."""
+    """Links to the others."""
     return [made for other, made in LINKS.items() if other != uid]
 
 

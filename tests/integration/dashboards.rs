@@ -12,7 +12,7 @@ use rules::{faults, panels};
 use serde_json::{Value, json};
 
 fn dashboards() -> Vec<Value> {
-    ["benchmark-run", "client-and-server", "compare-runs"]
+    ["benchmark-run", "client-and-server", "compare-runs", "history"]
         .map(|name| {
             let path = format!("{}/dashboards/{name}.json", env!("CARGO_MANIFEST_DIR"));
             serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()

@@ -41,6 +41,8 @@ NEEDS = [
     (r"unless on \(\)", "progress"),
     (r"time_breakdown", "vllm|dynamo"),
     (r"good", "goodput"),
+    (r"aiperf_gate_", "gates"),
+    (r'sample_interval_\w+\{[^}]*aiperf_percentile="99"', "many"),
     (r"reasoning", "reasoning"),
     (r"cache_read", "cache"),
     (r"error_type!=", "errors"),
@@ -51,12 +53,12 @@ NEEDS = [
 # The displayed names of absent servers and features.
 ABSENT = {
     "vllm": "vLLM", "vllm|dynamo": "vLLM", "dynamo": "Dynamo", "dynamo-gpu": "Dynamo with GPUs",
-    "sglang": "SGLang", "trtllm": "TRT-LLM", "triton": "Triton", "goodput": "objectives",
+    "sglang": "SGLang", "trtllm": "TRT-LLM", "triton": "Triton", "goodput": "objectives", "gates": "gates", "many": "400 requests",
     "reasoning": "reasoning", "cache": "cached prompts", "errors": "failures",
     "rate": "a request rate", "usage": "usage", "progress": "only until the exact value is there", "gpus": "GPUs",
 }
-# A streamed run at a request rate with --goodput, against a server that reports usage.
-USUAL = {"goodput", "rate", "usage"}
+# A streamed run at a request rate with --goodput and --gate, against a server that reports usage.
+USUAL = {"goodput", "gates", "rate", "usage"}
 
 
 class Prometheus:

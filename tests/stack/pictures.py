@@ -4,7 +4,7 @@
     python3 tests/stack/pictures.py GRAFANA_URL [--run ID] [--from MS] [--to MS] [--out FOLDER]
                                     [--height benchmark-run=2400 ...]
 
-GRAFANA_URL is that of a Grafana with the three dashboards and with data, such as the one that
+GRAFANA_URL is that of a Grafana with the dashboards and with data, such as the one that
 collector-config/compose.yaml starts. The range is the last 15 minutes unless given in
 milliseconds, as in a dashboard's address. Needs Chromium on the PATH, or named by CHROMIUM.
 """
@@ -25,6 +25,7 @@ PAGES = {
     "benchmark-run": ("aiperf-run", 1150),
     "client-and-server": ("aiperf-server", 1130),
     "compare-runs": ("aiperf-compare", 1300),
+    "history": ("aiperf-history", 900),
 }
 WIDTH = 1600
 # Time of the page, not of the clock, until all panels are drawn.

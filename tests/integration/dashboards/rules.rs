@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::names::Names;
 
-/// Values for the interval of rates and for the dashboard's range.
+/// Values for the interval of rates, and for the dashboard's range and the time between two points.
 const RATE: (&str, Duration) = ("61s", Duration::from_secs(61));
 const RANGE: (&str, Duration) = ("907s", Duration::from_secs(907));
 
@@ -85,8 +85,11 @@ fn whole(dashboard: &Value, uids: &[&str]) -> Vec<String> {
         }
     };
     expect(dashboard["schemaVersion"] == 42, "schemaVersion is not 42");
-    expect(dashboard["time"] == json!({"from": "now-15m", "to": "now"}), "time is another");
-    expect(dashboard["refresh"] == "5s", "refresh is another");
+    // The history covers weeks; the others follow a run.
+    let is_history = dashboard["uid"] == "aiperf-history";
+    let (since, refresh) = if is_history { ("now-30d", "5m") } else { ("now-15m", "5s") };
+    expect(dashboard["time"] == json!({"from": since, "to": "now"}), "time is another");
+    expect(dashboard["refresh"] == refresh, "refresh is another");
     expect(list(&dashboard["tags"]).contains(&json!("aiperf")), "lacks the tag aiperf");
     expect(dashboard.get("id").is_none(), "has an id, which an import would have to change");
     let links = list(&dashboard["links"]);
@@ -263,6 +266,7 @@ fn without_variables(raw: &str) -> String {
     let known = raw
         .replace("$__rate_interval", RATE.0)
         .replace("$__range", RANGE.0)
+        .replace("$__interval", RANGE.0)
         .replace("$attribute", "service_name")
         .replace("${shift}", "5");
     let mut out = String::new();

@@ -41,7 +41,7 @@ type Property<Custom> =
   | ('width' extends keyof Custom ? { id: 'custom.width'; value: number } : never)
   | ('hideFrom' extends keyof Custom ? { id: 'custom.hideFrom.viz'; value: boolean } : never)
   | ('cellOptions' extends keyof Custom
-      ? { id: 'custom.cellOptions'; value: Json<common.TableAutoCellOptions | common.TableColorTextCellOptions> }
+      ? { id: 'custom.cellOptions'; value: Json<common.TableAutoCellOptions | common.TableColorTextCellOptions | common.TableColoredBackgroundCellOptions> }
       : never);
 
 type Overrides<Custom> = {
