@@ -10,7 +10,9 @@ import math
 import pathlib
 import sys
 
+import duckdb
 import numpy
+import pyarrow.parquet
 
 directory = pathlib.Path(sys.argv[1])
 summary = json.loads((directory / "profile_export_aiperf.json").read_text())
@@ -24,6 +26,54 @@ def lines(name):
 def seconds(local):
     return datetime.datetime.fromisoformat(local).timestamp()
 
+
+def check_table():
+    """The table has the samples of the lines, with the units of the summary."""
+    path = directory / "gpu_telemetry_export.parquet"
+    table = pyarrow.parquet.read_table(path)
+    labels = ("timestamp_ns", "gpu_index", "gpu_uuid", "gpu_model_name", "hostname", "platform",
+              "telemetry_source_url", "device", "pci_bus_id", "namespace", "pod_name")  # fmt: skip
+    fields = [name for name in table.column_names if name not in labels]
+    expected = [
+        {name: line.get(name) for name in labels} | {name: line["telemetry_data"].get(name) for name in fields}
+        for line in lines("gpu_telemetry_export.jsonl")
+    ]
+    assert table.to_pylist() == expected, "other samples"
+    gpus = [gpu for of in telemetry["endpoints"].values() for gpu in of["gpus"].values()]
+    units = {name: metric["unit"] for gpu in gpus for name, metric in gpu["metrics"].items()}
+    stated = {field.name: field.metadata[b"unit"].decode() for field in table.schema if field.metadata}
+    assert set(fields) == set(units), (fields, units)
+    assert stated == units | {"timestamp_ns": "ns"}, stated
+    assert json.loads(table.schema.metadata[b"aiperf.units"]) == units
+    assert table.schema.metadata[b"aiperf.benchmark_id"].decode() == summary["benchmark_id"]
+
+
+def check_documented_join():
+    """The join of docs/artifacts.md gives each request the nearest sample of each GPU."""
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "artifacts.md").read_text(encoding="utf-8")
+    (statement,) = (
+        block.split("```")[0]
+        for block in page.split("```sql not-run\n")[1:]
+        if "gpu_telemetry_export.parquet" in block.split("```")[0]
+    )
+    rows = duckdb.sql(statement.replace("artifacts/try", str(directory))).fetchall()
+    samples = lines("gpu_telemetry_export.jsonl")
+    for start, gpu, watts in rows:
+        distance = {}
+        for line in samples:
+            if line["gpu_uuid"] == gpu:
+                apart = abs(line["timestamp_ns"] - start)
+                distance.setdefault(apart, set()).add(line["telemetry_data"]["nvidia_power_usage"])
+        # The middle between two samples is rounded to a whole nanosecond.
+        near = set().union(*(of for apart, of in distance.items() if apart <= min(distance) + 1))
+        assert watts in near, (start, gpu, watts, near)
+    requests = lines("profile_export.jsonl")
+    gpus = {line["gpu_uuid"] for line in samples}
+    assert len(rows) == len(requests) * len(gpus), f"{len(rows)} rows"
+
+
+check_table()
+check_documented_join()
 
 start, end = (seconds(telemetry["summary"][key]) for key in ("start_time", "end_time"))
 samples = {}

@@ -1,4 +1,4 @@
-"""Checks profile_export.parquet against profile_export.jsonl with pyarrow and duckdb.
+"""Checks profile_export.parquet against profile_export.jsonl with pyarrow, Polars and duckdb.
 
     python3 tests/read_parquet.py DIR
 
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import polars
 import pyarrow.parquet
 
 METADATA = (
@@ -101,6 +102,26 @@ def check_metadata(table, summary):
             yield f"metadata of {tag} is not {metric}"
 
 
+def check_units(path, table):
+    """Each Arrow field states its unit: that of the metric, or of the name's ending."""
+    metrics = metric_columns(table)
+    for field in pyarrow.parquet.read_schema(path):
+        stated = (field.metadata or {}).get(b"unit", b"").decode()
+        ending = next((unit for unit in ("ns", "ms") if field.name.endswith(f"_{unit}")), "")
+        if stated != metrics.get(field.name, ending):
+            yield f"{field.name} is in {stated!r}, not {metrics.get(field.name, ending)!r}"
+
+
+def check_polars(path, table):
+    """Polars reads the same columns, types and values."""
+    frame = polars.read_parquet(path)
+    if frame.columns != table.column_names:
+        yield f"Polars reads {frame.columns}"
+    for ours, theirs in zip(table.to_pylist(), frame.to_dicts(), strict=True):
+        if ours != theirs:
+            yield f"Polars reads {theirs}, not {ours}"
+
+
 def main():
     directory = Path(sys.argv[1])
     path = directory / "profile_export.parquet"
@@ -112,6 +133,8 @@ def main():
         *check_rows(table, lines),
         *check_counts(path, lines, summary),
         *check_metadata(table, summary),
+        *check_units(path, table),
+        *check_polars(path, table),
     ]
     for difference in differences:
         print(difference)

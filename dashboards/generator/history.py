@@ -11,8 +11,8 @@ LEGEND = "{{aiperf_model_name}} {{aiperf_run_name}}"
 
 
 def named(expr):
-    """The same of the runs of a name, whose start is looked for minute by minute over weeks."""
-    return expr.replace(CHOSEN, NAMED).replace("[$__range:10s]", "[$__range:1m]").replace("- 5000", "- 65000")
+    """The same of the runs of a name."""
+    return expr.replace(CHOSEN, NAMED)
 
 
 def then(expr):

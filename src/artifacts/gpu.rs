@@ -1,5 +1,7 @@
 //! GPU telemetry: `gpu_telemetry_export.jsonl`, and the sections of the summaries.
 
+pub(super) mod table;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

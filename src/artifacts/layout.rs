@@ -17,6 +17,7 @@ const PREFIX_ENDINGS: &[&str] = &[
     "_server_metrics.csv",
     "_network_latency.jsonl",
     "_gpu_telemetry.jsonl",
+    "_gpu_telemetry.parquet",
     "_timeslices.csv",
     "_timeslices.json",
     "_console.txt",
@@ -69,6 +70,8 @@ pub struct Layout {
     pub(crate) server_metrics_table: PathBuf,
     /// One line per GPU and scrape: `gpu_telemetry_export.jsonl`.
     pub(crate) gpu_lines: PathBuf,
+    /// One row per GPU and scrape: `gpu_telemetry_export.parquet`.
+    pub(crate) gpu_table: PathBuf,
     /// One line per probe of the network: `profile_export_network_latency.jsonl`.
     pub(crate) network_latency_lines: PathBuf,
     /// The page (`--html`): `report.html`.
@@ -108,6 +111,7 @@ impl Layout {
             server_metrics_lines: name("_server_metrics.jsonl", "server_metrics_export.jsonl"),
             server_metrics_table: name("_server_metrics.parquet", "server_metrics_export.parquet"),
             gpu_lines: name("_gpu_telemetry.jsonl", "gpu_telemetry_export.jsonl"),
+            gpu_table: name("_gpu_telemetry.parquet", "gpu_telemetry_export.parquet"),
             network_latency_lines: name(
                 "_network_latency.jsonl",
                 "profile_export_network_latency.jsonl",
@@ -175,6 +179,7 @@ impl Layout {
             &self.server_metrics_lines,
             &self.server_metrics_table,
             &self.gpu_lines,
+            &self.gpu_table,
             &self.network_latency_lines,
             &self.outputs,
             &self.mlflow,

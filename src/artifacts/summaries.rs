@@ -6,10 +6,11 @@ use super::error::WriteFailure;
 use super::layout::Layout;
 use super::server_metrics::ServerMetricsFiles;
 use super::whole::write_whole;
-use super::{csv, json, timeslices};
+use super::{csv, gpu, json, timeslices};
 use crate::run::RunReport;
 
-/// Replaces the JSON, CSV and console files, and the server metrics if there are any.
+/// Replaces the JSON, CSV and console files, and the server metrics and the table of the samples of GPUs
+/// if there are any.
 pub(super) fn write_summaries(
     layout: &Layout,
     server_metrics: &ServerMetricsFiles,
@@ -26,6 +27,10 @@ pub(super) fn write_summaries(
     }
     if let Some(server) = &report.server_metrics {
         outcomes.extend(server_metrics.write_statistics(layout, report, server));
+    }
+    let has_table = server_metrics.formats.parquet && layout.gpu_lines.exists();
+    if let Some(gpus) = report.outcome.gpus.as_ref().filter(|_| has_table) {
+        outcomes.push(gpu::table::write(&layout.gpu_table, &layout.gpu_lines, report, gpus));
     }
     outcomes
 }

@@ -40,7 +40,7 @@ pub(super) struct ServerMetricsArgs {
     /// endpoint that usually takes longer]
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) server_metrics_timeout: Option<f64>,
-    /// File formats for server metrics [default: json csv parquet]
+    /// File formats for server metrics; parquet includes samples of GPUs [default: json csv parquet]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), num_args = 1..,
           value_delimiter = ',')]
     pub(super) server_metrics_formats: Vec<Format>,

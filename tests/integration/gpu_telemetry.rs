@@ -97,6 +97,7 @@ fn energy_and_what_follows_from_it_are_those_of_the_exporter() {
     }
     // The script computes everything else from the samples and the records.
     run_python("tests/check_gpu_telemetry.py", run.directory.path());
+    run_python("tests/run_notebook.py", run.directory.path());
     run_python("tests/read_with_aiperf.py", run.directory.path());
     let seconds = energy / average(&summary, "nvidia_average_gpu_power");
     assert!((energy - 700.0 * seconds).abs() <= error, "{energy} J in {seconds} s, ±{error} J");

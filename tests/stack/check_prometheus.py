@@ -35,7 +35,7 @@ MORE_LABELS = {
     "aiperf_client_finding": 9,
     "aiperf_gate_expression": 4,
     "aiperf_gate_metric": 4,
-    "aiperf_gate_statistic": 2,
+    "aiperf_gate_statistic": 3,
     "aiperf_gate_unit": 3,
     "service_name": 1,
     "service_instance_id": 1,

@@ -37,9 +37,12 @@ const MAX_ROWS: usize = 1 << 16;
 /// Maximum number of cells of a row group, which limits its rows if there are many labels.
 const MAX_CELLS: usize = 1 << 22;
 
+/// Column of the times of samples.
+const TIMESTAMP: &str = "timestamp_ns";
+
 /// Columns that are not labels: those before the labels, and those after.
 const BEFORE: [&str; 6] =
-    ["endpoint_url", "metric_name", "metric_type", "unit", "description", "timestamp_ns"];
+    ["endpoint_url", "metric_name", "metric_type", "unit", "description", TIMESTAMP];
 const AFTER: [&str; 5] = ["value", "sum", "count", "bucket_le", "bucket_count"];
 
 /// Replaces the file at `path` with the samples of a run.
@@ -64,11 +67,9 @@ fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<
     let families = families(metrics);
     let labels = LabelColumns::of(&families);
     let group = RowGroup::new(labels.names());
-    let writer = SerializedFileWriter::new(
-        replace::beside(path)?,
-        Arc::new(group.schema()?),
-        records::properties(),
-    )?;
+    let schema = Arc::new(group.schema()?);
+    let file = replace::beside(path)?;
+    let writer = SerializedFileWriter::new(file, Arc::clone(&schema), records::properties())?;
     let most_rows = (MAX_CELLS / (labels.0.len() + BEFORE.len() + AFTER.len())).min(MAX_ROWS);
     let mut table = Table { writer, group, most_rows: most_rows.max(1) };
     let mut resets = 0;
@@ -79,7 +80,10 @@ fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<
             table.add(&family.cells(&labels, &series.labels), &rows)?;
         }
     }
-    let about = metadata::of(run, metrics, &labels, resets);
+    let about = metadata::of(run, metrics, &labels, resets).into_iter();
+    let mut about = about.map(|(key, value)| (key.to_owned(), value)).collect();
+    let unit = |name: &str| (name == TIMESTAMP).then(|| "ns".to_owned());
+    records::arrow::add(&mut about, &schema, unit);
     table.finish(path, about)
 }
 
@@ -185,16 +189,12 @@ impl Table {
     }
 
     /// Writes the footer and renames the file to its final name.
-    fn finish(
-        mut self,
-        path: &Path,
-        metadata: Vec<(&'static str, String)>,
-    ) -> Result<(), ParquetError> {
+    fn finish(mut self, path: &Path, metadata: Vec<(String, String)>) -> Result<(), ParquetError> {
         if self.group.rows() > 0 {
             self.group.write(&mut self.writer)?;
         }
         for (key, value) in metadata {
-            self.writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+            self.writer.append_key_value_metadata(KeyValue::new(key, value));
         }
         let mut file = self.writer.into_inner()?;
         file.flush()?;

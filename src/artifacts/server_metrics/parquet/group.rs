@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
+
+use crate::artifacts::parquet::FlatColumn as Column;
 
 /// The cells that are the same in every row of a series.
 pub(super) struct SeriesCells {
@@ -44,51 +45,12 @@ pub(super) struct RowGroup {
     bucket_count: Column<f64>,
 }
 
-/// A column whose cells may be null.
-struct Column<T> {
-    name: String,
-    /// 1 for a value.
-    definition: Vec<i16>,
-    values: Vec<T>,
-}
-
-impl<T: Clone> Column<T> {
-    fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), definition: Vec::new(), values: Vec::new() }
-    }
-
-    fn push(&mut self, value: Option<T>) {
-        self.definition.push(value.is_some().into());
-        self.values.extend(value);
-    }
-
-    fn repeat(&mut self, value: Option<&T>, times: usize) {
-        self.definition.extend(std::iter::repeat_n(i16::from(value.is_some()), times));
-        if let Some(value) = value {
-            self.values.extend(std::iter::repeat_n(value.clone(), times));
-        }
-    }
-
-    /// Writes the column and empties it.
-    fn write<D: DataType<T = T>, W: Write + Send>(
-        &mut self,
-        group: &mut SerializedRowGroupWriter<'_, W>,
-    ) -> Result<(), ParquetError> {
-        let Some(mut column) = group.next_column()? else { return Ok(()) };
-        column.typed::<D>().write_batch(&self.values, Some(&self.definition), None)?;
-        column.close()?;
-        self.values.clear();
-        self.definition.clear();
-        Ok(())
-    }
-}
-
 impl RowGroup {
     pub(super) fn new(labels: Vec<&str>) -> Self {
         Self {
             series: ["endpoint_url", "metric_name", "metric_type", "unit", "description"]
                 .map(Column::new),
-            timestamps: Column::new("timestamp_ns"),
+            timestamps: Column::new(super::TIMESTAMP),
             labels: labels.into_iter().map(Column::new).collect(),
             value: Column::new("value"),
             sum: Column::new("sum"),
@@ -99,33 +61,26 @@ impl RowGroup {
     }
 
     pub(super) fn schema(&self) -> Result<Type, ParquetError> {
-        let field = |name: &str, physical, logical| {
-            Type::primitive_type_builder(name, physical)
-                .with_repetition(Repetition::OPTIONAL)
-                .with_logical_type(logical)
-                .build()
-                .map(Arc::new)
-        };
-        let text = |column: &Column<ByteArray>| {
-            field(&column.name, PhysicalType::BYTE_ARRAY, Some(LogicalType::String))
-        };
-        let number = |column: &Column<f64>| field(&column.name, PhysicalType::DOUBLE, None);
-        let mut fields: Vec<_> = self.series.iter().map(text).collect::<Result<_, _>>()?;
-        fields.push(field(&self.timestamps.name, PhysicalType::INT64, None)?);
+        let mut fields = Vec::new();
+        for column in &self.series {
+            fields.push(column.schema()?);
+        }
+        fields.push(self.timestamps.schema()?);
         for label in &self.labels {
-            fields.push(text(label)?);
+            fields.push(label.schema()?);
         }
         for column in [&self.value, &self.sum, &self.count] {
-            fields.push(number(column)?);
+            fields.push(column.schema()?);
         }
-        fields.push(text(&self.bucket_le)?);
-        fields.push(number(&self.bucket_count)?);
+        fields.push(self.bucket_le.schema()?);
+        fields.push(self.bucket_count.schema()?);
+        let fields = fields.into_iter().map(Arc::new).collect();
         Type::group_type_builder("sample").with_fields(fields).build()
     }
 
     /// Returns the number of rows that are not written yet.
     pub(super) const fn rows(&self) -> usize {
-        self.timestamps.definition.len()
+        self.timestamps.rows()
     }
 
     /// Adds the row's own cells; the others are added by [`RowGroup::repeat`].
@@ -162,17 +117,17 @@ impl RowGroup {
     ) -> Result<(), ParquetError> {
         let mut group = writer.next_row_group()?;
         for column in &mut self.series {
-            column.write::<ByteArrayType, W>(&mut group)?;
+            column.write(&mut group)?;
         }
-        self.timestamps.write::<Int64Type, W>(&mut group)?;
+        self.timestamps.write(&mut group)?;
         for column in &mut self.labels {
-            column.write::<ByteArrayType, W>(&mut group)?;
+            column.write(&mut group)?;
         }
         for column in [&mut self.value, &mut self.sum, &mut self.count] {
-            column.write::<DoubleType, W>(&mut group)?;
+            column.write(&mut group)?;
         }
-        self.bucket_le.write::<ByteArrayType, W>(&mut group)?;
-        self.bucket_count.write::<DoubleType, W>(&mut group)?;
+        self.bucket_le.write(&mut group)?;
+        self.bucket_count.write(&mut group)?;
         group.close()?;
         Ok(())
     }
