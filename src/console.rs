@@ -45,6 +45,7 @@ pub(crate) use live::{DownloadLine, ProgressLine, block};
 pub(crate) use panel::wrapped_line as wrapped;
 pub use run::{render, render_file};
 pub use style::Style;
+pub(crate) use vocabulary::Term;
 pub(crate) use warning::by_example as warnings_by_example;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::console::Term;
 use crate::metrics::metric::Metric;
 
 /// A chart.
@@ -293,7 +294,7 @@ impl Chart {
 
 /// Returns the axis of a metric's values.
 pub(super) fn axis(metric: &Metric) -> Axis {
-    Axis::new(metric.header, metric.display_unit.label())
+    Axis::new(Term::of(metric).name, Term::of(metric).unit)
 }
 
 /// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `length`; 1 if there is

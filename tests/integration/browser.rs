@@ -73,7 +73,7 @@ fn a_browser_shows_the_page_and_what_is_selected() {
     assert_eq!(number_after(&words, " of "), 160.0, "{words}");
     let mut first: Vec<f64> = selected.iter().filter_map(|(_, ttft)| *ttft).collect();
     let p50 = percentile(&mut first, 50.0);
-    let shown = number_after(&words, "Time to First Token p50 ");
+    let shown = number_after(&words, "Time to first token p50 ");
     assert!((shown / p50 - 1.0).abs() < 1e-3, "{shown} instead of {p50}: {words}");
     let p99 = percentile(&mut first, 99.0);
     let shown = number_after(&words, "p99 ");

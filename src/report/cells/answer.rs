@@ -2,6 +2,7 @@
 
 use super::{Cell, Comparison, percent};
 use crate::artifacts::rebuild;
+use crate::console::Term;
 use crate::console::number;
 use crate::console::runs::{conclusion, conclusions, conditions};
 use crate::metrics::Registry;
@@ -170,9 +171,9 @@ impl Comparison {
         };
         let of = if statistic == "avg" { String::new() } else { format!(" {statistic}") };
         Some(Figure {
-            title: format!("{which} {}{of}", metric.header),
+            title: format!("{which} {}{of}", lower(Term::of(metric).name)),
             value,
-            unit: metric.display_unit.label().to_owned(),
+            unit: Term::of(metric).unit.to_owned(),
             detail: format!("at {}{}{doubt}", cell.name, interval.unwrap_or_default()),
         })
     }

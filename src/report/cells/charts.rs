@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Cell, Comparison, MAX_DISTRIBUTIONS};
+use crate::console::Term;
 use crate::metrics::time_breakdown::Stage;
 use crate::metrics::{Metric, MetricTag, Registry, tag};
 use crate::multi_run::sweep::COMPARED;
@@ -45,11 +46,11 @@ impl Statistic {
         Some(interval)
     }
 
-    /// Its name, such as `Time to First Token p99`.
+    /// Its name, such as `Time to first token p99`.
     fn title(self, metric: &Metric) -> String {
         let statistic = if self.name == "avg" { String::new() } else { format!(" {}", self.name) };
         let per_gpu = if self.is_per_gpu { " per GPU" } else { "" };
-        format!("{}{statistic}{per_gpu}", metric.header)
+        format!("{}{statistic}{per_gpu}", Term::of(metric).name)
     }
 
     fn axis(self, metric: &Metric) -> Axis {
@@ -228,7 +229,7 @@ impl Comparison {
                 }
             }
             let name = format!("{tag}_by_cell");
-            let mut chart = self.by_cell(name, metric.header, axis(metric), series);
+            let mut chart = self.by_cell(name, Term::of(metric).name, axis(metric), series);
             self.mark_objectives(&mut chart, MarkedAxis::Y, &statistics);
             Some(chart)
         };
@@ -328,7 +329,7 @@ impl Comparison {
             });
             Some(Chart {
                 name: format!("{tag}_cdf"),
-                title: format!("{}: share of requests below a value", metric.header),
+                title: format!("{}: share of requests below a value", Term::of(metric).name),
                 note: note.clone(),
                 x: axis(metric).from(Start::Near),
                 y: Axis::new("Requests", "%"),
@@ -364,7 +365,7 @@ fn join(note: &str, more: &str) -> String {
 }
 
 /// Returns a title as it is within one, in lower case unless it is an abbreviation.
-fn lower(title: &str) -> String {
+pub(super) fn lower(title: &str) -> String {
     let word = |word: &str| {
         let is_name = word.chars().skip(1).any(char::is_uppercase);
         if is_name { word.to_owned() } else { word.to_lowercase() }

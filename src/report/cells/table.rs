@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Cell, Comparison, percent};
+use crate::console::Term;
 use crate::metrics::tag::MetricTag;
 use crate::metrics::{Metric, Registry, Verdict};
 use crate::multi_run::sweep::COMPARED;
@@ -64,7 +65,7 @@ impl<'a> Column<'a> {
 
 /// The head of the column of a statistic: `TTFT p99 (ms)`.
 fn head(metric: &Metric, statistic: &str) -> String {
-    let unit = metric.display_unit.label();
+    let unit = Term::of(metric).unit;
     let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
     let statistic = if statistic == "avg" { String::new() } else { format!(" {statistic}") };
     format!("{}{statistic}{unit}", metric.short_header)

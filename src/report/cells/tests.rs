@@ -134,7 +134,7 @@ fn the_answer_is_above_the_figures() {
     let [limit, throughput, ..] = page.figures.as_slice() else { panic!("{:?}", page.figures) };
     assert_eq!((limit.value, &*limit.detail), (8.0, "8 to 16 (95%)"));
     // 81 at 8 is the highest that meets the objective, but cannot be told from 80 at 4.
-    assert_eq!((&*throughput.title, throughput.value), ("Highest Request Throughput", 80.0));
+    assert_eq!((&*throughput.title, throughput.value), ("Highest requests/s", 80.0));
     assert_eq!(
         throughput.detail,
         "at concurrency 4, 75.03 to 84.97 (95%); 4 and 8 cannot be told apart"

@@ -1,6 +1,7 @@
 //! The charts of a run.
 
 use super::{LATENCIES, Run, ValueOf};
+use crate::console::Term;
 use crate::metrics::Registry;
 use crate::metrics::metric::{Metric, MetricResult, Statistic};
 use crate::metrics::tag;
@@ -71,7 +72,7 @@ impl Run<'_> {
     fn cumulative(&self, metric: &Metric, note: &str, series: Vec<Series>) -> Chart {
         Chart {
             name: format!("{}_cdf", metric.tag),
-            title: format!("{}: share of requests below a value", metric.header),
+            title: format!("{}: share of requests below a value", Term::of(metric).name),
             note: note.to_owned(),
             x: axis(metric).from(Start::Near),
             y: Axis::new("Requests", "%"),
@@ -97,7 +98,7 @@ impl Run<'_> {
         marks.retain(|mark| mark.at <= end);
         Chart {
             name: format!("{}_histogram", metric.tag),
-            title: format!("{}: histogram", metric.header),
+            title: format!("{}: histogram", Term::of(metric).name),
             note: note.to_owned() + &above,
             x: axis(metric).from(Start::Near),
             y: Axis::new("Requests", ""),
@@ -162,7 +163,7 @@ impl Run<'_> {
             };
             charts.push(over_time(
                 &format!("{tag}_over_time"),
-                metric.header,
+                Term::of(metric).name,
                 &format!(
                     "Of the requests that started in an interval; shaded, where a percentile would \
                      be with other requests (95%), if enough started. {}",
@@ -314,7 +315,7 @@ impl Run<'_> {
                     .map(|(slice, results)| Point { x: seconds(slice.end_ns), y: value(results) });
                 Series::new(name, Shape::Steps, starts.chain(end).collect())
             });
-            let header = metric.header;
+            let header = Term::of(metric).name;
             let (name, title) = (format!("timeslices_{name}"), format!("{header} by time slice"));
             let note = "Of the requests that started in each slice";
             Some(over_time(&name, &title, note, axis(metric), series.into()))

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Run;
+use crate::console::Term;
 use crate::console::highlights;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::tag::{self, MetricTag};
@@ -186,12 +187,12 @@ fn figure(result: &MetricResult) -> Option<Figure> {
     let metric = result.metric;
     let (title, value, detail) = match result.stats.distribution {
         Some(found) => (
-            format!("{} p50", metric.header),
+            format!("{} p50", Term::of(metric).name),
             found.p50,
             format!("p99 {}, avg {}", rounded(found.p99), rounded(result.stats.avg)),
         ),
-        None => (metric.header.to_owned(), result.stats.avg, String::new()),
+        None => (Term::of(metric).name.to_owned(), result.stats.avg, String::new()),
     };
-    let unit = metric.display_unit.label().to_owned();
+    let unit = Term::of(metric).unit.to_owned();
     value.is_finite().then_some(Figure { title, value, unit, detail })
 }

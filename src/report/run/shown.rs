@@ -6,6 +6,7 @@ use parquet::errors::ParquetError;
 use serde_json::json;
 
 use super::{LATENCIES, Run};
+use crate::console::Term;
 use crate::metrics::Registry;
 use crate::metrics::tag::MetricTag;
 use crate::report::document::{Every, Measure, ShownRequest, ShownRequests, Table};
@@ -151,5 +152,5 @@ impl Run<'_> {
 fn measure(tag: MetricTag) -> Option<Measure> {
     let metric = Registry::row(tag)?;
     let charts = [format!("{tag}_cdf"), format!("{tag}_histogram")];
-    Some(Measure { title: metric.header, unit: metric.display_unit.label(), charts })
+    Some(Measure { title: Term::of(metric).name, unit: Term::of(metric).unit, charts })
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::Run;
+use crate::console::Term;
 use crate::metrics::Registry;
 use crate::metrics::time_breakdown::Stage;
 use crate::report::chart::{Axis, Chart, Point, Series, Shape, axis};
@@ -28,7 +29,7 @@ impl Run<'_> {
                 .map(|stage| Series::new(stage.title(), Shape::Stack, means.of(stage)));
             Some(Chart {
                 name: format!("{latency}_stages_over_time"),
-                title: format!("{} by stage", metric.header),
+                title: format!("{} by stage", Term::of(metric).name),
                 note: format!(
                     "Means of the requests that started in an interval and whose server reported \
                      stages; they add up to the mean of these requests. Intervals of {}",
@@ -130,7 +131,7 @@ impl Run<'_> {
                 Some([json!(start), json!(count)].into_iter().chain(values).collect())
             };
             tables.push(Table {
-                title: format!("{} by stage, over time", metric.header),
+                title: format!("{} by stage, over time", Term::of(metric).name),
                 note: String::new(),
                 columns: columns(&["Start (s)", "Requests"], &stages),
                 rows: rows.filter_map(row).collect(),
