@@ -41,6 +41,15 @@ function heatSeries(series, common) {
   return { ...common, type: "scatter", symbolSize: 0, silent: true, data: columns.slice(0, -1).map(point) };
 }
 
+// Ends the y axis of a heat map with its rows, which are not round numbers.
+function heatAxis(chart, axis) {
+  for (const { heat } of chart.series) {
+    if (!heat) continue;
+    Object.assign(axis, { min: heat.rows[0], max: heat.rows[heat.rows.length - 1] });
+    Object.assign(axis.axisLabel, { showMinLabel: false, showMaxLabel: false });
+  }
+}
+
 // The values of a column of a heat map.
 function heatTooltip(chart, [item]) {
   const box = element("div", { className: "tip" });

@@ -64,7 +64,8 @@
       return [x, values.every((value) => value === null) ? null : values.reduce((sum, value) => sum + (value || 0), 0)];
     });
     const [last, before] = [points[points.length - 1], points[points.length - 2]];
-    if (last) points.push([before ? 2 * last[0] - before[0] : last[0] + 1, last[1]]);
+    const end = before ? 2 * last[0] - before[0] : last ? last[0] + 1 : 0;
+    if (last) points.push([chart.is_timeline ? lastTime : end, last[1]]);
     return points;
   }
 
@@ -308,6 +309,7 @@
       Object.assign(x, { min: 0, max: lastTime || 1 });
       // The end of the run is not a round number.
       x.axisLabel.showMaxLabel = false;
+      heatAxis(chart, y);
     } else if (isStack(chart)) {
       // Each bar is named, so they are horizontal.
       x = axisOption(chart.y, 28);

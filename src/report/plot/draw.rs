@@ -62,7 +62,7 @@ pub(super) struct Drawing<'a> {
 
 /// Returns the picture of `chart`. The time of a run is shown until `end`, in seconds.
 pub(super) fn draw(chart: &Chart, end: f64, style: &Style<'_>) -> Scene {
-    let chart = &stacked(chart);
+    let chart = &stacked(chart, end);
     let mut parts = Vec::new();
     let (heading, below) = heading(chart, style);
     parts.push(heading);
@@ -330,8 +330,8 @@ impl Drawing<'_> {
 }
 
 /// Returns the chart with the height of each column as the sum of those below it, and with the ends of
-/// the last columns.
-fn stacked(chart: &Chart) -> Chart {
+/// the last columns: over the time of a run until `end`, and otherwise as wide as the one before.
+fn stacked(chart: &Chart, end: f64) -> Chart {
     let mut chart = chart.clone();
     let mut below: Vec<Option<f64>> = Vec::new();
     for series in chart.series.iter_mut().filter(|series| series.shape == Shape::Stack) {
@@ -343,10 +343,11 @@ fn stacked(chart: &Chart) -> Chart {
             };
             *below = point.y;
         }
-        if let [.., before, last] = series.points[..] {
-            series.points.push(Point { x: 2.0 * last.x - before.x, y: last.y });
-        } else if let [only] = series.points[..] {
-            series.points.push(Point { x: only.x + 1.0, y: only.y });
+        if let Some(last) = series.points.last().copied() {
+            let width =
+                if let [.., before, last] = series.points[..] { last.x - before.x } else { 1.0 };
+            let x = if chart.is_timeline { end } else { last.x + width };
+            series.points.push(Point { x, ..last });
         }
         series.labels.clear();
     }
@@ -434,7 +435,7 @@ mod tests {
             marks: Vec::new(),
             is_timeline: false,
         };
-        let drawn = stacked(&chart);
+        let drawn = stacked(&chart, 5.0);
         let values = |at: usize| {
             let points = drawn.series[at].points.iter();
             points.map(|point| (point.x, point.y)).collect::<Vec<_>>()
@@ -444,6 +445,9 @@ mod tests {
         assert_eq!(values(0), lower);
         let upper = [(0.0, Some(3.0)), (2.0, None), (4.0, Some(-1.0)), end(-1.0)];
         assert_eq!(values(1), upper);
+        // A run ends before its last interval would.
+        let over_time = stacked(&Chart { is_timeline: true, ..chart }, 5.0);
+        assert_eq!(over_time.series[1].points.last(), Some(&Point::new(5.0, -1.0)));
     }
 
     #[test]
