@@ -243,3 +243,29 @@ fn a_selection_is_computed_as_by_hand() {
     let lines = "chartText.sampled([1, 2, 3, 4, 5, 6, 7, 8].map((it) => [it]), 4)";
     expect(lines, json!({"lines": [[1], [4], [7], [8]], "note": "1 in 3 of 8 rows"}));
 }
+
+#[test]
+fn what_a_page_must_not_do_is_seen() {
+    let Some(mut browser) = Browser::start(800, 600) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("bad.html");
+    let complaints = |browser: &mut Browser, policy: &str, body: &str| {
+        let text = format!(
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">{body}<p id=end>"
+        );
+        std::fs::write(&page, text).unwrap();
+        browser.open(&page, "");
+        browser.wait("document.getElementById('end')");
+        browser.complaints().join("\n")
+    };
+    let found = complaints(&mut browser, "default-src *", "<p>");
+    assert_eq!(found, "");
+    let picture = "<img src=http://127.0.0.1:9/a.png>";
+    let found = complaints(&mut browser, "default-src 'none'", picture);
+    assert!(found.contains("Content Security Policy"), "{found}");
+    let found = complaints(&mut browser, "img-src *", picture);
+    assert!(found.contains("requestWillBeSent"), "{found}");
+    let found =
+        complaints(&mut browser, "script-src 'unsafe-inline'", "<script>nothing()</script>");
+    assert!(found.contains("exceptionThrown"), "{found}");
+}

@@ -1,10 +1,10 @@
 //! What a sweep was made for: the sentences above its figures, and the figures.
 
+use super::charts::lower;
 use super::{Cell, Comparison, percent};
 use crate::artifacts::rebuild;
-use crate::console::Term;
-use crate::console::number;
 use crate::console::runs::{conclusion, conclusions, conditions};
+use crate::console::{Term, number};
 use crate::metrics::Registry;
 use crate::metrics::tag::{self, MetricTag};
 use crate::multi_run::Load;

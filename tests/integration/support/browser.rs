@@ -71,12 +71,12 @@ impl Browser {
             events: Vec::new(),
             _profile: profile,
         };
-        let page = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let page = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
         let attach = json!({"targetId": page["targetId"], "flatten": true});
-        let session = browser.call("Target.attachToTarget", attach);
+        let session = browser.call("Target.attachToTarget", &attach);
         browser.session = session["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Log", "Network"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
+            browser.call(&format!("{domain}.enable"), &json!({}));
         }
         browser.resize(width, height);
         Some(browser)
@@ -86,15 +86,15 @@ impl Browser {
     pub(crate) fn resize(&mut self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        self.call("Emulation.setDeviceMetricsOverride", size);
+        self.call("Emulation.setDeviceMetricsOverride", &size);
     }
 
     /// Opens a file, with a fragment such as `#from=1`, and waits until it is loaded.
     pub(crate) fn open(&mut self, file: &Path, fragment: &str) {
         let url = format!("file://{}{fragment}", file.display());
         // A change of the fragment alone would not load anything.
-        self.call("Page.navigate", json!({"url": "about:blank"}));
-        self.call("Page.navigate", json!({"url": url}));
+        self.call("Page.navigate", &json!({"url": "about:blank"}));
+        self.call("Page.navigate", &json!({"url": url}));
         self.wait(&format!(
             "location.href.startsWith({}) && document.readyState === 'complete'",
             json!(format!("file://{}", file.display()))
@@ -106,7 +106,7 @@ impl Browser {
     /// # Panics
     ///
     /// If the method fails or the browser ends.
-    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -132,7 +132,7 @@ impl Browser {
     /// Returns the value of an expression, awaiting a promise.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
-        let mut found = self.call("Runtime.evaluate", params);
+        let mut found = self.call("Runtime.evaluate", &params);
         assert!(found.get("exceptionDetails").is_none(), "{expression}: {found}");
         found["result"]["value"].take()
     }
@@ -158,7 +158,7 @@ impl Browser {
         for _ in 0..3 {
             let params =
                 json!({"expression": condition, "returnByValue": true, "awaitPromise": true});
-            let found = self.call("Runtime.evaluate", params);
+            let found = self.call("Runtime.evaluate", &params);
             if found["result"]["value"] == json!(true) {
                 return;
             }
@@ -173,7 +173,7 @@ impl Browser {
             let params = json!({
                 "type": kind, "key": key, "code": key, "text": text, "windowsVirtualKeyCode": code
             });
-            self.call("Input.dispatchKeyEvent", params);
+            self.call("Input.dispatchKeyEvent", &params);
         }
     }
 
@@ -191,15 +191,15 @@ impl Browser {
             let params = json!({
                 "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1
             });
-            self.call("Input.dispatchMouseEvent", params);
+            self.call("Input.dispatchMouseEvent", &params);
         }
     }
 
-    /// Returns what went wrong so far: errors, violations of the page's policy, and requests that are
-    /// not for the page itself.
+    /// Returns what went wrong since the last call: errors, violations of the page's policy, and
+    /// requests that are not for the page itself.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
         // Whatever has been sent by now comes before the answer.
-        self.call("Runtime.evaluate", json!({"expression": "0"}));
+        self.call("Runtime.evaluate", &json!({"expression": "0"}));
         let is_own = |url: &str| {
             ["file:", "data:", "blob:", "about:"].iter().any(|scheme| url.starts_with(scheme))
         };
@@ -217,7 +217,8 @@ impl Browser {
                 _ => false,
             }
         };
-        self.events.iter().filter(is_complaint).map(Value::to_string).collect()
+        let events = std::mem::take(&mut self.events);
+        events.iter().filter(is_complaint).map(Value::to_string).collect()
     }
 }
 
