@@ -237,12 +237,7 @@ impl Telemetry {
             .clone()
             .filter(|_| config.streams.metrics)
             .map(|connection| ScrapeForwarder::start(connection, config, identity, temporality));
-        let may_have_exemplars = connection.is_some()
-            && match filter {
-                ExemplarFilter::AlwaysOn => true,
-                ExemplarFilter::TraceBased => traces.is_some(),
-                ExemplarFilter::AlwaysOff => false,
-            };
+        let may_have_exemplars = connection.is_some() && filter.may_select(traces.is_some());
         let exemplars = may_have_exemplars
             .then(|| Arc::new(Exemplars::new(exponential, !temporality.is_delta())));
         let filter = if may_have_exemplars { filter } else { ExemplarFilter::AlwaysOff };

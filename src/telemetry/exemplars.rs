@@ -48,6 +48,17 @@ named! {
     }
 }
 
+impl ExemplarFilter {
+    /// Returns whether any request may be selected in a run that exports traces, or does not.
+    pub(super) const fn may_select(self, has_traces: bool) -> bool {
+        match self {
+            Self::AlwaysOn => true,
+            Self::TraceBased => has_traces,
+            Self::AlwaysOff => false,
+        }
+    }
+}
+
 /// Number of exemplars of an exponential histogram in an export.
 const OF_EXPONENTIAL: usize = 20;
 

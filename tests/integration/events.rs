@@ -198,7 +198,7 @@ fn results_of_gates_are_told() {
 fn assert_gauges(collector: &OtlpReceiver, gates: &Value) {
     let exports = collector.taken().into_iter().map(|export| Received(export.message));
     let is_told = |of: &Received| of.metrics().iter().any(|one| one.name == "aiperf.gate.passed");
-    let last = exports.filter(is_told).last().unwrap();
+    let last = exports.rev().find(is_told).unwrap();
     let gauge =
         |name: &str, with: &[(&str, &str)]| last.number(&format!("aiperf.gate.{name}"), with);
     let of = |gate: &'static str| [("aiperf.gate.expression", gate)];

@@ -1,6 +1,6 @@
 //! The Arrow schema of a table, in which each field states its unit.
 //!
-//! Readers that use Arrow (pyarrow, pandas, Polars, DuckDB) expect it in the file's metadata as
+//! Readers that use Arrow (pyarrow, pandas, Polars) expect it in the file's metadata as
 //! `ARROW:schema`: Base64 of the encapsulated message of Arrow's IPC format, a `FlatBuffers` table
 //! (`Schema.fbs` and `Message.fbs` of Apache Arrow). Without it, they derive the fields from the
 //! Parquet schema, which does not have room for units.
