@@ -51,7 +51,7 @@ pub enum PageFile {
 impl PageFile {
     /// Returns the path of the page of the results whose default page is `default`.
     #[must_use]
-    fn or(&self, default: &Path) -> PathBuf {
+    pub(crate) fn or(&self, default: &Path) -> PathBuf {
         match self {
             Self::Default => default.to_owned(),
             Self::At(path) => path.clone(),

@@ -24,7 +24,7 @@ pub(super) fn list(asked: &List, out: &mut impl Write) -> anyhow::Result<Outcome
     let runs = found(&asked.directory)?;
     out.write_all(console::list::runs(&runs, terminal_style()).as_bytes())?;
     if let Some(page) = &asked.html {
-        let path = page.clone().unwrap_or_else(|| asked.directory.join(INDEX));
+        let path = page.or(&asked.directory.join(INDEX));
         let relative = relative(&path, &asked.directory, runs);
         let title = format!("Runs in {}", asked.directory.display());
         pages::write_index(&path, &title, &relative)
@@ -38,23 +38,20 @@ pub(super) fn list(asked: &List, out: &mut impl Write) -> anyhow::Result<Outcome
 pub(super) fn show(asked: &Show, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let directory = chosen(asked)?;
     let mut out = Output::new(out);
-    let text = match Group::find(&directory)? {
-        Some(group) => {
-            let read = |path: &Path| {
-                let rebuilt = rebuild::rebuild(path);
-                let rebuilt = rebuilt.map_err(|error| Failure::Client(error.to_string()))?;
-                let (report, values) = (rebuilt.report, rebuilt.profiling);
-                Ok(RunEnding { report, layout: rebuilt.layout, values, files: Ok(Vec::new()) })
-            };
-            report::gathered(&directory, group, read, &mut out)?.rendered()
-        }
-        None => {
-            let mut rebuilt = rebuild::rebuild(&directory)?;
-            warn(&rebuilt.notes)?;
-            let tables = &mut rebuilt.report.run.tables;
-            tables.client = asked.tables.unwrap_or(tables.client);
-            console::render(&rebuilt.report, terminal_style())
-        }
+    let text = if let Some(group) = Group::find(&directory)? {
+        let read = |path: &Path| {
+            let rebuilt = rebuild::rebuild(path);
+            let rebuilt = rebuilt.map_err(|error| Failure::Client(error.to_string()))?;
+            let (report, values) = (rebuilt.report, rebuilt.profiling);
+            Ok(RunEnding { report, layout: rebuilt.layout, values, files: Ok(Vec::new()) })
+        };
+        report::gathered(&directory, group, read, &mut out)?.rendered()
+    } else {
+        let mut rebuilt = rebuild::rebuild(&directory)?;
+        warn(&rebuilt.notes)?;
+        let tables = &mut rebuilt.report.run.tables;
+        tables.client = asked.tables.unwrap_or(tables.client);
+        console::render(&rebuilt.report, terminal_style())
     };
     out.say(&text);
     out.say(&format!("Files: {}\n", directory.display()));

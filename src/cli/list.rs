@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::page::page_file;
 use super::value::choice;
+use crate::report::PageFile;
 use crate::run::ClientTables;
 
 /// Which runs to list.
@@ -15,8 +17,9 @@ pub struct List {
     pub(crate) directory: PathBuf,
     /// Also write a page that lists the runs, with links to their pages [default file: index.html in
     /// DIR]
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
-    pub(crate) html: Option<Option<PathBuf>>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "",
+          value_parser = page_file)]
+    pub(crate) html: Option<PageFile>,
 }
 
 /// Which run to show.

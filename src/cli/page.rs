@@ -18,6 +18,6 @@ pub(super) struct PageArgs {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "clap expects a result")]
-fn page_file(text: &str) -> Result<PageFile, Infallible> {
+pub(super) fn page_file(text: &str) -> Result<PageFile, Infallible> {
     Ok(if text.is_empty() { PageFile::Default } else { PageFile::At(PathBuf::from(text)) })
 }

@@ -7,11 +7,11 @@ use crate::artifacts::local_minute;
 use crate::artifacts::rebuild::{Headline, Level, Listed};
 use crate::redact::printable;
 
-/// A column with a result: its name, that on a narrow terminal, the order in which it is left out, and
+/// A result of a run: its name, that on a narrow terminal, the order in which it is left out, and
 /// its value.
-type Shown = (&'static str, &'static str, u8, fn(&Headline) -> Option<f64>);
+pub(crate) type Shown = (&'static str, &'static str, u8, fn(&Headline) -> Option<f64>);
 
-const RESULTS: [Shown; 6] = [
+pub(crate) const RESULTS: [Shown; 6] = [
     ("Requests/s", "Req/s", 2, |it| it.request_throughput),
     ("Output tokens/s", "Tokens/s", 4, |it| it.output_token_throughput),
     ("TTFT p99 (ms)", "TTFT p99", 1, |it| it.ttft_p99),
@@ -33,7 +33,7 @@ pub(crate) fn runs(runs: &[Listed], style: Style) -> String {
         Column::text("Load").spare(9),
     ];
     columns.extend(
-        shown.iter().map(|(name, short, order, _)| Column::number(*name).or(*short).spare(*order)),
+        shown.iter().map(|(name, short, order, _)| Column::number(*name).or(short).spare(*order)),
     );
     columns.push(Column::text("State"));
     let mut table = Table::plain(columns);

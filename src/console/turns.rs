@@ -39,7 +39,7 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
     };
     let mut columns = vec![Column::name("Turn")];
     columns.extend(
-        shown.iter().map(|(name, short, spare, ..)| Column::number(*name).or(*short).spare(*spare)),
+        shown.iter().map(|(name, short, spare, ..)| Column::number(*name).or(short).spare(*spare)),
     );
     Table::new("aiperf | Turns", columns).rows(groups.iter().map(row)).render(style) + "\n"
 }

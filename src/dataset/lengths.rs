@@ -371,7 +371,7 @@ pub(crate) struct LengthPreset {
 }
 
 impl LengthPreset {
-    /// The use cases and lengths that GuideLLM, the benchmark of the vLLM project, recommends.
+    /// The use cases and lengths that `GuideLLM`, the benchmark of the vLLM project, recommends.
     pub(crate) const ALL: [Self; 4] = [
         Self { name: "chat", input_tokens: 512, output_tokens: 256 },
         Self { name: "rag", input_tokens: 4096, output_tokens: 512 },

@@ -209,18 +209,13 @@ impl Config {
             let value = plain(cell.values.get(&parameter.path)?);
             Some(format!("{} {value}", parameter.name.replace('_', " ")))
         });
-        self.joined(cell, pairs)
+        joined(cell, pairs)
     }
 
     /// Returns the values of these settings, such as `16, 64`.
     pub(crate) fn values_of(&self, cell: &Variation) -> String {
         let values = self.parameters.iter().map(|it| cell.values.get(&it.path).map(plain));
-        self.joined(cell, values)
-    }
-
-    fn joined(&self, cell: &Variation, parts: impl Iterator<Item = Option<String>>) -> String {
-        let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty());
-        parts.map_or_else(|| cell.directory.clone(), |parts| parts.join(", "))
+        joined(cell, values)
     }
 
     /// Returns the index of the parameter by which cells are joined: the load, or else the only one.
@@ -552,6 +547,12 @@ impl Results {
         };
         self.cells.iter().map(of).sum()
     }
+}
+
+/// Returns the settings of a cell side by side; its name if one of them is missing.
+fn joined(cell: &Variation, parts: impl Iterator<Item = Option<String>>) -> String {
+    let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty());
+    parts.map_or_else(|| cell.directory.clone(), |parts| parts.join(", "))
 }
 
 /// Compares the values of cells, numbers by size and others as text.

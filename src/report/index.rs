@@ -1,5 +1,6 @@
 //! The page that lists runs. It has neither charts nor scripts.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -7,17 +8,8 @@ use super::chart::rounded;
 use super::page;
 use super::theme;
 use crate::artifacts::local_minute;
-use crate::artifacts::rebuild::{Headline, Level, Listed};
-
-/// The columns with results.
-const RESULTS: [(&str, fn(&Headline) -> Option<f64>); 6] = [
-    ("Requests/s", |it| it.request_throughput),
-    ("Output tokens/s", |it| it.output_token_throughput),
-    ("TTFT p99 (ms)", |it| it.ttft_p99),
-    ("ITL p99 (ms)", |it| it.itl_p99),
-    ("Latency p99 (ms)", |it| it.latency_p99),
-    ("Errors (%)", |it| it.error_rate),
-];
+use crate::artifacts::rebuild::{Level, Listed};
+use crate::console::list::RESULTS;
 
 /// What the style of the pages does not have.
 const STYLE: &str = "td.good { color: var(--good); } td.doubtful { color: var(--doubtful); } \
@@ -42,7 +34,7 @@ pub(super) fn write(out: &mut dyn Write, title: &str, runs: &[Listed]) -> io::Re
     for name in ["Run", "Started", "Model", "Load"] {
         write!(out, "<th scope=\"col\">{name}</th>")?;
     }
-    for (name, _) in RESULTS {
+    for (name, ..) in RESULTS {
         write!(out, "<th scope=\"col\" class=\"number\">{name}</th>")?;
     }
     out.write_all(b"<th scope=\"col\">State</th></tr></thead>\n<tbody>\n")?;
@@ -72,7 +64,7 @@ fn row(out: &mut dyn Write, run: &Listed, group: &Path) -> io::Result<()> {
     for text in [&started, &run.models, &run.load] {
         write!(out, "</td><td>{}", escaped(text))?;
     }
-    for (_, of) in RESULTS {
+    for (.., of) in RESULTS {
         let value = of(&run.headline).map(rounded).unwrap_or_default();
         write!(out, "</td><td class=\"number\">{value}")?;
     }
@@ -93,7 +85,8 @@ fn link(path: &Path) -> String {
             if unreserved(byte) {
                 text.push(char::from(*byte));
             } else {
-                text.push_str(&format!("%{byte:02X}"));
+                // Writing to a string cannot fail.
+                let _ = write!(text, "%{byte:02X}");
             }
             text
         })
@@ -118,7 +111,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::artifacts::rebuild::State;
+    use crate::artifacts::rebuild::{Headline, State};
 
     fn run(directory: &str) -> Listed {
         Listed {

@@ -80,7 +80,7 @@ impl Requests {
     /// Creates the requests of a test, in the order of their starts.
     #[cfg(test)]
     pub(super) fn of(requests: impl IntoIterator<Item = Request>) -> Self {
-        let by_start = Column::of(Store::default(), requests.into_iter());
+        let by_start = Column::of(Store::default(), requests);
         let failed = by_start.iter().filter(|request| !request.succeeded()).count();
         Self { by_start, failed, classes: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! The charts of the cells.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::{Cell, Comparison, MAX_DISTRIBUTIONS};
 use crate::console::Term;
@@ -297,10 +297,9 @@ impl Comparison {
 
     /// Returns the parts of the mean request latency of the cells.
     fn parts(&self) -> Vec<Series> {
-        let mut stages: BTreeMap<Stage, ()> = BTreeMap::new();
         let parts = self.cells.iter().flat_map(|cell| &cell.divided).flat_map(|it| &it.parts);
-        stages.extend(parts.map(|part| (part.stage, ())));
-        let series = stages.into_keys().flat_map(|stage| {
+        let stages: BTreeSet<Stage> = parts.map(|part| part.stage).collect();
+        let series = stages.into_iter().flat_map(|stage| {
             self.lines().into_iter().map(move |(line, cells)| {
                 let name = stage.title().to_owned();
                 let name = if self.has_lines() { format!("{line}, {name}") } else { name };

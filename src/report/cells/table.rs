@@ -65,10 +65,10 @@ impl<'a> Column<'a> {
 
 /// The head of the column of a statistic: `TTFT p99 (ms)`.
 fn head(metric: &Metric, statistic: &str) -> String {
-    let unit = Term::of(metric).unit;
+    let Term { short, unit, .. } = Term::of(metric);
     let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
     let statistic = if statistic == "avg" { String::new() } else { format!(" {statistic}") };
-    format!("{}{statistic}{unit}", metric.short_header)
+    format!("{short}{statistic}{unit}")
 }
 
 fn interval_of(cell: &Cell, tag: MetricTag, statistic: &str) -> Option<String> {

@@ -101,7 +101,7 @@ mod tests {
     /// first token, and has failed if `with_failures`.
     fn requests(count: u32, with_failures: bool) -> Requests {
         let request = |at: u32| {
-            let is_tenth = at % 10 == 0;
+            let is_tenth = at.is_multiple_of(10);
             Request {
                 start: f64::from(at) * 100.0,
                 duration: 100.0,

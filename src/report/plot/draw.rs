@@ -287,7 +287,7 @@ impl Drawing<'_> {
         if series.shape == Shape::Points {
             let (radius, opacity) = match series.points.len() {
                 ..FEW => (3.5, 1.0),
-                ..=MANY => (3.5, 0.65),
+                FEW..=MANY => (3.5, 0.65),
                 _ => (2.0, 0.4),
             };
             let points = series.points.iter().filter_map(|point| Some((point.x, point.y?)));

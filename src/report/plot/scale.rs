@@ -80,15 +80,15 @@ impl Scale {
     /// Returns a logarithmic axis with ticks at 1, 2 and 5 times powers of ten, or at the powers
     /// alone if these are many; `None` if a value is not above zero.
     fn log(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
-        let least = values.clone().reduce(f64::min).filter(|least| *least >= LEAST_LOG)?;
-        let most = values.fold(least, f64::max);
-        let powers = least.log10().floor() as i32..=most.log10().ceil() as i32 + 1;
-        let is_wide = most / least > WIDE;
+        let lowest = values.clone().reduce(f64::min).filter(|lowest| *lowest >= LEAST_LOG)?;
+        let highest = values.fold(lowest, f64::max);
+        let powers = lowest.log10().floor() as i32..=highest.log10().ceil() as i32 + 1;
+        let is_wide = highest / lowest > WIDE;
         let times = if is_wide { &[1.0][..] } else { &[1.0, 2.0, 5.0] };
         let of_power = |power| times.iter().map(move |times| times * 10_f64.powi(power));
         let all: Vec<f64> = powers.flat_map(of_power).collect();
-        let first = all.iter().rposition(|tick| *tick <= least * (1.0 + 1e-9)).unwrap_or(0);
-        let last = all.iter().position(|tick| *tick >= most * (1.0 - 1e-9));
+        let first = all.iter().rposition(|tick| *tick <= lowest * (1.0 + 1e-9)).unwrap_or(0);
+        let last = all.iter().position(|tick| *tick >= highest * (1.0 - 1e-9));
         let last = last.unwrap_or(all.len() - 1).max(first + 1).min(all.len() - 1);
         let ticks = all.get(first..=last)?.to_vec();
         let (low, high) = (*ticks.first()?, *ticks.last()?);
