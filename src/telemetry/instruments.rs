@@ -277,8 +277,8 @@ impl Instruments {
         self.not_exported.lock().clone()
     }
 
-    /// Records a gauge, if it is in the set. OpenTelemetry silently drops values that are not finite, so these are noted
-    /// here.
+    /// Records a gauge, if it is in the set. OpenTelemetry silently drops values that are not finite,
+    /// so these are noted here.
     fn gauge(&self, name: &str, spec: &MetricSpec, value: f64, attributes: &[KeyValue]) {
         if !self.set.includes(name) {
             return;

@@ -92,7 +92,8 @@ impl MetricSet {
         Some(MetricSpec { boundaries, ..spec })
     }
 
-    /// Returns whether a metric of a server, is in the set: of the lean one, the important gauges and counters of each family of servers.
+    /// Returns whether a metric of a server is in the set. The lean one has the important gauges and
+    /// counters of each family of servers.
     pub(super) fn includes_of_server(self, name: &str) -> bool {
         let name = name.strip_suffix("_total").unwrap_or(name);
         let is_watched = || {
