@@ -15,12 +15,15 @@ use crate::follow::{Began, Delivered, Ended, Follower, Progress};
 use crate::gpu;
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
+use crate::judge::{self, Judged};
 use crate::lock::Lock;
-use crate::metrics::health::LoadHealth;
+use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::live::Live;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
+use crate::metrics::steady::Unsteady;
+use crate::metrics::{ClientHealth, tag};
 use crate::run::RunDescription;
-use crate::schedule::PhaseStats;
+use crate::schedule::{PhaseKind, PhaseStats};
 use crate::server_metrics::Scrape;
 use crate::server_metrics::watch::LiveGauge;
 use crate::units::{Clock, Nanos, Unit};
@@ -167,6 +170,35 @@ impl Status {
     }
 }
 
+impl CurrentRun {
+    /// Returns the gates that the results of the `phase` so far can be compared with, and the share of
+    /// requests that meet the objectives, in percent. The warmup is not limited.
+    fn limits(
+        &self,
+        phase: &PhaseStats,
+        health: &ClientHealth,
+        load: Option<LoadVerdict>,
+    ) -> (Vec<Judged>, Option<f64>) {
+        let run = &self.description;
+        let has_any = !(run.gates.is_empty() && run.settings.objectives.is_empty());
+        if !has_any || phase.phase != PhaseKind::Profiling {
+            return (Vec::new(), None);
+        }
+        let results = self.live.results(phase.phase_index);
+        let facts = judge::Facts {
+            results: &results,
+            steady_state: Err(&Unsteady::UnknownLoad),
+            server: None,
+            verdict: health.verdict,
+            load_verdict: load,
+            bounds: health.bounds(),
+        };
+        let judged = run.gates.iter().map(|gate| gate.judge(&facts));
+        let good = results.iter().find(|it| it.metric.tag == tag::GOOD_REQUEST_FRACTION);
+        (judged.filter(|gate| gate.value.is_some()).collect(), good.map(|good| good.stats.avg))
+    }
+}
+
 impl Follower for Status {
     fn began(&self, run: &Began<'_>) {
         let (models, servers) = (&run.run.setup.models, run.run.servers());
@@ -228,13 +260,17 @@ impl Follower for Status {
         let run = state.run.clone();
         drop(state);
         let health = (progress.health)();
-        let load = run.and_then(|run| {
+        let load = run.as_ref().and_then(|run| {
             let load = run.description.own_held_load();
             LoadHealth::of(&(progress.load_times)(), load, run.clock.wall_ns(phase.start))
         });
+        let load = load.map(|load| load.verdict);
+        let (gates, good) = run.map(|run| run.limits(phase, &health, load)).unwrap_or_default();
         let mut state = self.state.lock();
         state.known.health = Some(health);
-        state.known.load = load.map(|load| load.verdict);
+        state.known.load = load;
+        state.known.gates = gates;
+        state.known.good_percent = good;
     }
 
     fn load_ended(&self, _phase: &PhaseStats) {

@@ -41,6 +41,7 @@ UNITS = (
     (r"(usage_.*_tokens|.*_token_count|.*_sequence_length|error_isl|requested_osl)", "tokens"),
     (r"(audio_duration|usage_prompt_audio_seconds)", "sec"),
     (r"num_images", "images"),
+    (r"(invalid_)?tool_call_count", "count"),
     (r"video_peak_memory", "MB"),
     (r"(rtfx|thinking_efficiency|http_req_connection_reused)", "ratio"),
     (r"good_request_count", "requests"),
@@ -72,12 +73,17 @@ class Answer:
         self.reasoning = ""
         self.usage = {}
         self.job = {}
+        # The arguments of each tool call.
+        self.calls = {}
 
     def piece(self, at, output="", reasoning=""):
         self.output += output
         self.reasoning += reasoning
         if output or reasoning:
             self.pieces.append((at, bool(output)))
+
+    def call(self, key, arguments):
+        self.calls[key] = self.calls.get(key, "") + (arguments or "")
 
     def take_usage(self, *found):
         for usage in found:
@@ -87,11 +93,18 @@ class Answer:
 def openai(answer, at, said):
     answer.take_usage(said.get("usage"))
     output = reasoning = ""
-    for choice in said.get("choices") or []:
+    for at_choice, choice in enumerate(said.get("choices") or []):
         message = choice.get("delta") or choice.get("message") or {}
         output += text_of(choice.get("text")) + text_of(message.get("content"))
         output += text_of(message.get("refusal"))
         calls = [call.get("function") for call in message.get("tool_calls") or []]
+        place = choice.get("index", at_choice)
+        for position, call in enumerate(message.get("tool_calls") or []):
+            if call.get("function"):
+                key = (place, call.get("index", position))
+                answer.call(key, call["function"].get("arguments"))
+        if message.get("function_call"):
+            answer.call((place, "function"), message["function_call"].get("arguments"))
         for call in [*calls, message.get("function_call")]:
             output += (call or {}).get("name") or ""
             output += (call or {}).get("arguments") or ""
@@ -111,9 +124,13 @@ def responses(answer, at, said):
         answer.piece(at, reasoning=said["delta"])
     elif kind == "response.output_item.added" and said["item"].get("type") == "function_call":
         answer.piece(at, output=said["item"].get("name", ""))
+    elif kind == "response.output_item.done" and said["item"].get("type") == "function_call":
+        answer.call(len(answer.calls), said["item"].get("arguments"))
     elif not kind:
         output = reasoning = ""
         for item in whole.get("output") or []:
+            if item.get("type") == "function_call":
+                answer.call(len(answer.calls), item.get("arguments"))
             output += (item.get("name") or "") + (item.get("arguments") or "")
             parts = (item.get("content") or []) + (item.get("summary") or [])
             for part in parts:
@@ -129,10 +146,16 @@ def messages(answer, at, said):
     answer.take_usage(said.get("usage"), (said.get("message") or {}).get("usage"))
     delta = said.get("delta") or {}
     block = said.get("content_block") or {}
+    if block.get("type") == "tool_use":
+        answer.call(len(answer.calls), "")
+    if delta.get("partial_json"):
+        answer.call(len(answer.calls) - 1, delta["partial_json"])
     output = delta.get("text", "") + delta.get("partial_json", "")
     output += block.get("name", "") + block.get("text", "")
     reasoning = delta.get("thinking", "") + block.get("thinking", "")
     for part in said.get("content") or []:
+        if part.get("type") == "tool_use":
+            answer.call(len(answer.calls), json.dumps(part.get("input")))
         output += part.get("text", "") + part.get("name", "")
         output += json.dumps(part["input"]) if "input" in part else ""
         reasoning += part.get("thinking", "")
@@ -144,6 +167,8 @@ def gemini(answer, at, said):
     output = reasoning = ""
     for candidate in said.get("candidates") or []:
         for part in (candidate.get("content") or {}).get("parts") or []:
+            if "functionCall" in part:
+                answer.call(len(answer.calls), json.dumps(part["functionCall"].get("args", {})))
             if part.get("thought"):
                 reasoning += part.get("text", "")
             else:
@@ -345,6 +370,7 @@ class Checker:
         found = self.lengths(raw, record, answer)
         self.times(found, raw, record, answer)
         self.rates(found)
+        self.tools(found, answer)
         self.media(found, raw, answer)
         found |= http_trace(record["trace_data"]) if "trace_data" in record else {}
         if self.objectives:
@@ -432,6 +458,21 @@ class Checker:
         per_second("prefill_throughput_per_user", "input_sequence_length", "time_to_first_token")
         if self.endpoint not in NO_TOKENS:
             per_second("e2e_output_token_throughput", "output_sequence_length", "request_latency")
+
+    def tools(self, found, answer):
+        def is_object(arguments):
+            if not arguments and self.endpoint == "messages":
+                return True
+            try:
+                return isinstance(json.loads(arguments), dict)
+            except ValueError:
+                return False
+
+        if answer.calls and self.endpoint not in NO_TOKENS:
+            found["tool_call_count"] = len(answer.calls)
+            found["invalid_tool_call_count"] = sum(
+                not is_object(arguments) for arguments in answer.calls.values()
+            )
 
     def media(self, found, raw, answer):
         _, images, sounds = texts_of(raw.get("payload", {}))

@@ -307,8 +307,11 @@ pub(super) fn round_up(length: f64) -> f64 {
     if round > 0.0 && round.is_finite() { round } else { 1.0 }
 }
 
-/// Formats a value with four significant digits, or as a whole number.
+/// Formats a value with four significant digits, or as a whole number; an infinite one as `inf`.
 pub(crate) fn rounded(value: f64) -> String {
+    if !value.is_finite() {
+        return value.to_string();
+    }
     let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
     let decimals = usize::try_from(4 - digits).unwrap_or(0).min(6);
     let text = format!("{value:.decimals$}");

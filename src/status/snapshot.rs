@@ -1,5 +1,6 @@
 //! What is shown of a run at one moment.
 
+use crate::judge::Judged;
 use crate::metrics::ClientHealth;
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::live::LiveStatistics;
@@ -27,6 +28,10 @@ pub(crate) struct Snapshot {
     pub(crate) health: Option<ClientHealth>,
     /// The verdict on the load so far.
     pub(crate) load: Option<LoadVerdict>,
+    /// The gates as they are with the results so far; without those that are decided at the end.
+    pub(crate) gates: Vec<Judged>,
+    /// The share of requests so far that meet the objectives, in percent, if there are any.
+    pub(crate) good_percent: Option<f64>,
     /// Warnings and other lines, the latest last.
     pub(crate) log: Vec<String>,
 }

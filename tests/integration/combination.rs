@@ -161,6 +161,7 @@ fn config(url: &str, load: &Value) -> Value {
         },
         "artifacts": {"directory": "out", "server_metrics": {"slice_duration": null}},
         "network_latency": null,
+        "telemetry": {"run_name": null},
         "multi_run": {
             "runs": 1,
             "cooldown": 0,

@@ -169,7 +169,7 @@ fn the_last_frame_agrees_with_the_files_and_warnings_follow_it() {
     for (label, metric) in [
         ("TTFT (ms)", "time_to_first_token"),
         ("ITL (ms)", "inter_token_latency"),
-        ("Req Latency (ms)", "request_latency"),
+        ("Latency (ms)", "request_latency"),
     ] {
         let shown = &numbers(&rows, label)[3..];
         for (shown, statistic) in shown.iter().zip(["p50", "p90", "p99"]) {
@@ -182,7 +182,7 @@ fn the_last_frame_agrees_with_the_files_and_warnings_follow_it() {
         }
     }
     for (label, metric) in
-        [("Req/sec", "request_throughput"), ("Output TPS", "output_token_throughput")]
+        [("Requests/s", "request_throughput"), ("Out tokens/s", "output_token_throughput")]
     {
         let (shown, exact) = (numbers(&rows, label)[1], value(metric, "avg"));
         assert!((shown / exact - 1.0).abs() < 0.001, "{metric}: {shown}, not {exact}");

@@ -198,7 +198,7 @@ fn runs_end_when_they_have_converged() {
             assert_eq!(cell["runs"].as_array().unwrap().len() as u64, runs);
             assert_eq!(cell["error"], Value::Null);
         }
-        assert!(run.stdout().contains("converged"), "{}", run.stdout());
+        assert!(run.stdout().contains("Converged"), "{}", run.stdout());
     }
 }
 

@@ -11,6 +11,7 @@ use super::duration;
 use crate::console::format::{count, four_digits};
 use crate::console::panel::wrapped;
 use crate::console::vocabulary::Term;
+use crate::judge::Judged;
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::live::{LiveError, LiveRate, LiveTime, Percentiles, RECENT};
 use crate::metrics::metric::Metric;
@@ -235,6 +236,10 @@ fn overview(sheet: &mut Sheet, snapshot: &Snapshot) {
     if !snapshot.gauges.is_empty() {
         sheet.line(gauges_in_line(&snapshot.gauges));
     }
+    let limits = limits_in_line(sheet, snapshot);
+    if limits.len() > 1 {
+        sheet.line(limits);
+    }
     let client = client_in_line(sheet, snapshot);
     sheet.line(client);
     let errors = &snapshot.statistics.errors;
@@ -411,6 +416,28 @@ fn value_of(gauge: &LiveGauge) -> String {
 /// The meaning of a gauge, without the advice that follows a semicolon.
 fn short_meaning(gauge: &LiveGauge) -> &'static str {
     gauge.watched.meaning.split(';').next().unwrap_or_default()
+}
+
+/// The gates and objectives with what they limit so far, those that are not met first.
+fn limits_in_line<'a>(sheet: &Sheet, snapshot: &Snapshot) -> Vec<Span<'a>> {
+    let mut line = vec![bold(" Limits  ")];
+    if let Some(percent) = snapshot.good_percent {
+        line.push(plain("good requests "));
+        line.push(bold(format!("{}%   ", four_digits(percent))));
+    }
+    let (held, missed): (Vec<&Judged>, Vec<&Judged>) =
+        snapshot.gates.iter().partition(|gate| gate.held);
+    for gate in missed {
+        line.push(sheet.bad(with_value(gate)));
+    }
+    for gate in held {
+        line.push(plain(with_value(gate)));
+    }
+    line
+}
+
+fn with_value(gate: &Judged) -> String {
+    printable(&format!("{} ({})   ", gate.gate, gate.shown_value()))
 }
 
 fn client_in_line<'a>(sheet: &Sheet, snapshot: &Snapshot) -> Vec<Span<'a>> {

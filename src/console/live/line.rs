@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use super::block::head;
 use super::{Ui, duration};
 use crate::console::format::count;
+use crate::console::panel::wrapped;
 use crate::lock::Lock;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::units::Nanos;
@@ -31,7 +32,8 @@ pub(crate) struct ProgressLine {
 
 enum Output {
     Nothing,
-    Bar(ProgressBar),
+    /// A bar, and the width of its terminal.
+    Bar(ProgressBar, u16),
     Lines(Box<dyn Write + Send>),
 }
 
@@ -55,7 +57,7 @@ impl ProgressLine {
         let output = match (ui, width) {
             (Ui::None, _) => Output::Nothing,
             (Ui::Simple | Ui::Dashboard, Some(width)) => {
-                Output::Bar(bar(Screen { width, out: Lock::new(out) }))
+                Output::Bar(bar(Screen { width, out: Lock::new(out) }), width)
             }
             (Ui::Simple | Ui::Dashboard, None) => Output::Lines(out),
         };
@@ -88,12 +90,14 @@ impl ProgressLine {
         });
         match &mut self.output {
             Output::Nothing => {}
-            Output::Bar(bar) => {
+            Output::Bar(bar, width) => {
                 bar.set_prefix(stats.phase.as_str());
                 bar.set_position((stats.progress_percent() / 100.0 * BAR_STEPS) as u64);
                 bar.set_message(status(stats, is_behind));
                 if let Some(block) = block {
-                    bar.println(block.trim_end());
+                    let lines = block.trim_end().lines();
+                    let lines = lines.flat_map(|line| wrapped(line, usize::from(*width)));
+                    bar.println(lines.collect::<Vec<_>>().join("\n"));
                 }
             }
             Output::Lines(lines) => match block {
@@ -113,7 +117,7 @@ impl ProgressLine {
     pub(crate) fn finish(&mut self, stats: &PhaseStats) {
         match &mut self.output {
             Output::Nothing => {}
-            Output::Bar(bar) => bar.finish_and_clear(),
+            Output::Bar(bar, _) => bar.finish_and_clear(),
             Output::Lines(lines) => write_line(lines.as_mut(), stats, false, &mut self.last_line),
         }
     }
@@ -283,6 +287,20 @@ profiling 50%: 2,000 done, 100.0 requests/s, 10 in flight, 3 errors, 20 s left
             let first = "[realtime 00:04 profiling] 10%: 400 done, 100.0 requests/s, 10 in flight";
             assert_eq!(text.contains(first), blocks > 0, "{text}");
         }
+    }
+
+    #[test]
+    fn blocks_above_a_bar_are_wrapped_between_words() {
+        let shared = Shared::default();
+        let interval = Some(Nanos(1_000_000_000));
+        let mut view = ProgressLine::new(Ui::Simple, Some(30), interval, Box::new(shared.clone()));
+        let details = || "  done=1,203 ok=1,200 err=3 tput_out=203.2\n".to_owned();
+        view.update(&stats(1, 5), false, details);
+        view.update(&stats(3, 5), false, details);
+        view.finish(&stats(4, 10));
+        let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
+        assert!(text.contains("  done=1,203 ok=1,200 err=3"), "{text:?}");
+        assert!(text.contains("  tput_out=203.2"), "{text:?}");
     }
 
     #[test]

@@ -1,6 +1,10 @@
 use super::draw::{Chart, Choice, Page, draw};
 use super::*;
+use crate::judge::{Facts, Gate, Judged};
+use crate::metrics::health::ClientBounds;
 use crate::metrics::live::{LiveError, LiveRate, LiveStatistics, LiveTime, Percentiles};
+use crate::metrics::metric::{Distribution, MetricResult, Stats};
+use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ClientHealth, Registry};
 use crate::schedule::{PhaseKind, PhaseStats};
@@ -70,8 +74,33 @@ fn streaming() -> Snapshot {
             gauge("vllm:kv_cache_usage_perc", 0.4321, 1),
         ],
         health: serde_json::from_str(r#"{"verdict": "valid", "retries": 0}"#).unwrap(),
+        good_percent: Some(16.7),
+        gates: gates(&[
+            ("time_to_first_token:p99<=200ms", 183.8),
+            ("request_latency:p50<=300ms", 356.2),
+        ]),
         ..Snapshot::default()
     }
+}
+
+/// Gates, each with the value of its statistic.
+fn gates(all: &[(&str, f64)]) -> Vec<Judged> {
+    let judged = |&(gate, value): &(&str, f64)| {
+        let gate: Gate = gate.parse().unwrap();
+        let text = gate.to_string();
+        let metric = Registry::find(text.split(':').next().unwrap()).unwrap();
+        let distribution = Some(Distribution { p50: value, p99: value, ..Distribution::UNKNOWN });
+        let stats = Stats { avg: value, instant: None, distribution };
+        gate.judge(&Facts {
+            results: &[MetricResult { metric, stats }],
+            steady_state: Err(&Unsteady::UnknownLoad),
+            server: None,
+            verdict: None,
+            load_verdict: None,
+            bounds: ClientBounds::default(),
+        })
+    };
+    all.iter().map(judged).collect()
 }
 
 /// A run whose server fails and stalls.
