@@ -41,7 +41,7 @@ function selectByDragging(instance, end, { isActive, show, select }) {
   const range = (x) => {
     const ends = [start, x].map((at) => timeSelection.rounded(time(at), end));
     const [from, to] = ends.sort((a, b) => a - b);
-    // A click is no selection.
+    // A click does not select.
     return Math.abs(x - start) >= 5 && from < to ? { from, to } : null;
   };
   pointer.on("mousedown", ({ offsetX, offsetY }) => {

@@ -38,23 +38,25 @@ pub(crate) fn runs(runs: &[Listed], style: Style) -> String {
     columns.push(Column::text("State"));
     let mut table = Table::plain(columns);
     for run in runs {
-        row(&mut table, run, "", &shown);
+        row(&mut table, run, false, &shown);
         for member in &run.members {
-            row(&mut table, member, "  ", &shown);
+            row(&mut table, member, true, &shown);
         }
     }
     table.render(style)
 }
 
-fn row(table: &mut Table, run: &Listed, indent: &str, shown: &[&Shown]) {
-    let directory = format!("{indent}{}", printable(&run.directory.display().to_string()));
-    let name = run.name.as_ref().filter(|_| indent.is_empty());
-    let name = name.map(|name| format!(" ({})", printable(name))).unwrap_or_default();
-    let (models, load) =
-        if indent.is_empty() { (&*run.models, &*run.load) } else { ("", &*run.load) };
-    let started = run.start_wall_ns.filter(|_| indent.is_empty()).map(local_minute);
-    let texts =
-        [directory + &name, started.unwrap_or_default(), printable(models), printable(load)];
+fn row(table: &mut Table, run: &Listed, is_member: bool, shown: &[&Shown]) {
+    let directory = printable(&run.directory.display().to_string());
+    let name = run.name.as_ref().map(|name| format!(" ({})", printable(name)));
+    // Members have the model and the name of their group.
+    let [first, started, models] = if is_member {
+        [format!("└ {directory}"), String::new(), String::new()]
+    } else {
+        let started = run.start_wall_ns.map(local_minute).unwrap_or_default();
+        [directory + &name.unwrap_or_default(), started, printable(&run.models)]
+    };
+    let texts = [first, started, models, printable(&run.load)];
     let values =
         shown.iter().map(|(.., of)| of(&run.headline).map_or_else(String::new, four_digits));
     let state = std::iter::once(run.state.text.clone());

@@ -13,7 +13,7 @@ use crate::console::list::RESULTS;
 
 /// What the style of the pages does not have.
 const STYLE: &str = "td.good { color: var(--good); } td.doubtful { color: var(--doubtful); } \
-    td.bad { color: var(--bad); } tr.member td:first-child { padding-left: 28px; } \
+    td.bad { color: var(--bad); } caption { text-align: left; } tr.member td:first-child { padding-left: 28px; } \
     tr.member { font-size: 12px; }";
 
 /// Writes the page of `runs`, whose directories are relative to that of the page.
@@ -31,13 +31,13 @@ pub(super) fn write(out: &mut dyn Write, title: &str, runs: &[Listed]) -> io::Re
          <table>\n<caption class=\"note\">The newest first</caption>\n<thead><tr>",
         page::hash(&style)
     )?;
-    for name in ["Run", "Started", "Model", "Load"] {
+    for name in ["Run", "State", "Started", "Model", "Load"] {
         write!(out, "<th scope=\"col\">{name}</th>")?;
     }
     for (name, ..) in RESULTS {
         write!(out, "<th scope=\"col\" class=\"number\">{name}</th>")?;
     }
-    out.write_all(b"<th scope=\"col\">State</th></tr></thead>\n<tbody>\n")?;
+    out.write_all(b"</tr></thead>\n<tbody>\n")?;
     for run in runs {
         row(out, run, Path::new(""))?;
         for member in &run.members {
@@ -60,6 +60,12 @@ fn row(out: &mut dyn Write, run: &Listed, group: &Path) -> io::Result<()> {
         Some(page) => write!(out, "<a href=\"{}\">{shown}</a>", link(&place.join(page)))?,
         None => out.write_all(shown.as_bytes())?,
     }
+    let level = match run.state.level {
+        Level::Good => "good",
+        Level::Doubtful => "doubtful",
+        Level::Bad => "bad",
+    };
+    write!(out, "</td><td class=\"{level}\">{}", escaped(&run.state.text))?;
     let started = run.start_wall_ns.map(local_minute).unwrap_or_default();
     for text in [&started, &run.models, &run.load] {
         write!(out, "</td><td>{}", escaped(text))?;
@@ -68,12 +74,7 @@ fn row(out: &mut dyn Write, run: &Listed, group: &Path) -> io::Result<()> {
         let value = of(&run.headline).map(rounded).unwrap_or_default();
         write!(out, "</td><td class=\"number\">{value}")?;
     }
-    let level = match run.state.level {
-        Level::Good => "good",
-        Level::Doubtful => "doubtful",
-        Level::Bad => "bad",
-    };
-    writeln!(out, "</td><td class=\"{level}\">{}</td></tr>", escaped(&run.state.text))
+    out.write_all(b"</td></tr>\n")
 }
 
 /// Returns a relative URL of a path. A name with a colon could be taken for a scheme, so the URL begins

@@ -90,12 +90,12 @@ fn json(output: &Output) -> Vec<Value> {
     document["comparisons"].as_array().unwrap().clone()
 }
 
-/// The mean queue and the mean time to first token grow by 30 ms.
+/// The mean queue and the mean time to first token grow by 200 ms, more than a busy machine adds.
 #[test]
 fn a_comparison_names_the_stage_that_grew() {
     let directory = tempfile::tempdir().unwrap();
     let place = |name: &str| directory.path().join(name);
-    for (name, queue) in [("before", 20.0), ("after", 50.0)] {
+    for (name, queue) in [("before", 20.0), ("after", 220.0)] {
         let timing = Timing { queue: Nanos::from_millis(queue), ..Timing::of(TimingForm::Vllm) };
         let server = mock(Script {
             ttft: Nanos::from_millis(queue + 10.0),
@@ -113,14 +113,14 @@ fn a_comparison_names_the_stage_that_grew() {
         let parts = found["parts"].as_array().unwrap();
         assert_eq!(parts[0]["stage"], "queue", "{growth}");
         let of = |part: &Value| part["difference_ms"].as_f64().unwrap();
-        assert!((of(&parts[0]) - 30.0).abs() < 1e-3, "{growth}");
+        assert!((of(&parts[0]) - 200.0).abs() < 1e-3, "{growth}");
         assert!((parts.iter().map(of).sum::<f64>() - of(found)).abs() < 1e-9, "{growth}");
     }
     for format in ["table", "markdown"] {
         let output = compare(&place("before"), &[&place("after")], &["--format", format]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains("Mean time to first token grew by"), "{text}");
-        assert!(text.contains(": queue +30.0"), "{text}");
+        assert!(text.contains(": queue +200.0"), "{text}");
     }
     let same = compare(&place("before"), &[&place("before")], &["--format", "json"]);
     assert_eq!(json(&same)[0].get("growth"), None);

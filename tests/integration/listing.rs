@@ -40,8 +40,10 @@ fn runs_are_listed_newest_first_and_shown_again() {
     assert_eq!(code, Some(0), "{said}");
     let rows: Vec<&str> =
         listed.lines().skip_while(|line| !line.starts_with("Run ")).skip(1).collect();
-    let first_words: Vec<&str> =
-        rows.iter().map(|row| row.split_whitespace().next().unwrap_or_default()).collect();
+    let first_words: Vec<&str> = rows
+        .iter()
+        .map(|row| row.split_whitespace().find(|it| *it != "└").unwrap_or_default())
+        .collect();
     let expected = ["deep/gated", "swept", "concurrency_1", "concurrency_2", "first", "Page:"];
     assert_eq!(first_words, expected, "{listed}");
     assert!(rows[0].ends_with("0 of 1 gates held"), "{listed}");

@@ -12,8 +12,8 @@ use crate::support::run::{Run, aiperf, profile};
 /// Requests of different lengths, every fifth of which fails.
 fn run(flags: &str) -> Run {
     let script = Script {
-        ttft: Nanos::from_millis(20.0),
-        itl: Nanos::from_millis(4.0),
+        ttft: Nanos::from_millis(60.0),
+        itl: Nanos::from_millis(8.0),
         jitter: Jitter::Fraction(0.5),
         faults: faults(&["every=5:status=503"]),
         ..Script::default()

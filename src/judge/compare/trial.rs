@@ -45,7 +45,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Returns where a statistic of a metric comes from; `None` if it has no interval.
+    /// Returns where a statistic of a metric comes from; `None` if it does not have an interval.
     pub(crate) fn of(metric: &Metric, statistic: Statistic) -> Option<Self> {
         if matches!(metric.kind, Kind::Record(_)) {
             return match statistic.name.strip_prefix('p') {

@@ -172,7 +172,7 @@ mod tests {
         }
         let wide = scale(&[0.3, 40_000.0], Ends::Log);
         assert_eq!(labels(&wide), ["0.1", "1", "10", "100", "1,000", "10,000", "100,000"]);
-        // Zero has no place on it.
+        // Zero is not on it.
         assert_eq!(scale(&[0.0, 100.0], Ends::Log), scale(&[0.0, 100.0], Ends::FromZero));
     }
 
