@@ -37,6 +37,8 @@ UNSEEN = {
     r"aiperf_context_overflow_count_total": "no prompt is too long for the servers here",
     r"aiperf_timing_phase_(grace_)?timeout_triggered": "only of a phase that ran out of time",
     r"aiperf_timing_phase_was_cancelled": "only of a run that the user stopped",
+    r"aiperf_(percentiles_)?(invalid_)?tool_call_count": "the servers here do not call tools",
+    r"aiperf_total_(invalid_)?tool_calls": "the servers here do not call tools",
     r"aiperf_(nvidia|amd)_.*": "no server here has a GPU",
     r"aiperf_client_verdict_reason": "only where the client did not keep up",
     r"aiperf_client_retries_total": "only where a reused connection dies",
