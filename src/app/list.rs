@@ -1,7 +1,7 @@
 //! `aiperf list`: the runs whose files are in a directory, and `aiperf show`: the results of one of them.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
@@ -106,14 +106,13 @@ fn chosen(asked: &Show) -> anyhow::Result<PathBuf> {
 
 /// Returns `runs`, which are relative to `directory`, relative to the directory of `page`.
 fn relative(page: &Path, directory: &Path, mut runs: Vec<Listed>) -> Vec<Listed> {
-    let place = page.parent().unwrap_or(Path::new(""));
-    if place == directory {
-        return runs;
-    }
-    let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-    let base =
-        std::path::absolute(place).map(|place| absolute.strip_prefix(place).map(Path::to_owned));
-    let base = base.ok().and_then(Result::ok).unwrap_or(absolute);
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (page, directory) = (absolute(page), absolute(directory));
+    let place = page.parent().unwrap_or(&page);
+    let shared = place.components().zip(directory.components());
+    let shared = shared.take_while(|(one, other)| one == other).count();
+    let up = place.components().skip(shared).map(|_| Component::ParentDir);
+    let base: PathBuf = up.chain(directory.components().skip(shared)).collect();
     for run in &mut runs {
         run.directory = base.join(&run.directory);
     }

@@ -60,6 +60,15 @@ fn runs_are_listed_newest_first_and_shown_again() {
     assert!(page.contains("<a href=\"./first/report.html\">first (baseline)</a>"), "{page}");
     assert!(page.contains("0 of 1 gates held"));
 
+    // A page in another directory leads to the same pages.
+    std::fs::create_dir_all(place.path().join("site/runs")).unwrap();
+    let (code, _, said) = ran(&["list", "--html", "site/runs/all.html"], place.path());
+    assert_eq!(code, Some(0), "{said}");
+    let page = std::fs::read_to_string(place.path().join("site/runs/all.html")).unwrap();
+    let link = "../../artifacts/first/report.html";
+    assert!(page.contains(&format!("<a href=\"./{link}\">")), "{page}");
+    assert!(place.path().join("site/runs").join(link).is_file());
+
     // By name, by path, by ID, and the newest.
     let again = |arguments: &[&str]| {
         let (code, text, said) = ran(&[&["show"], arguments].concat(), place.path());
