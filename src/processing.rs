@@ -20,9 +20,7 @@ use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
 use crate::metrics::breakdown::{Breakdowns, Grouped};
 use crate::metrics::health::LoadTimes;
-use crate::metrics::{
-    Accumulator, AgentTotals, ClientHealth, Health, Measurer, MetricTag, Registry,
-};
+use crate::metrics::{Accumulator, AgentTotals, ClientHealth, Health, Measurer, Registry};
 use crate::otlp_receiver::SpanJoin;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
@@ -356,9 +354,7 @@ impl Shared {
         if let Some(counters) = self.parts.progress.phase(phase_index) {
             counters.measured(&measured.record.turn, observation.error.as_ref());
         }
-        let aggregates: Vec<(MetricTag, f64)> =
-            self.parts.registry.aggregates(observation).collect();
-        self.parts.telemetry.record(&measured, &aggregates);
+        self.parts.telemetry.record(&measured, &self.parts.registry);
         self.parts.followers.record(&measured);
         let mut readers = self.readers.lock();
         let turn = measured.record.turn;

@@ -54,9 +54,8 @@ use crate::gpu::sample::GpuSample;
 use crate::lock::Lock;
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
-use crate::metrics::tag::MetricTag;
 use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::metrics::{ClientHealth, Metric, SteadyState};
+use crate::metrics::{ClientHealth, Metric, Registry, SteadyState};
 use crate::record::TraceContext;
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
@@ -206,6 +205,8 @@ impl Telemetry {
         let [connection, to_traces, to_logs] = connect(destinations, files)?;
         let interval = if connection.is_some() { settings.interval } else { NEVER };
         let endpoint = connection.as_ref().map(|to| to.url.to_string());
+        // Without a collector or a file, nobody would read the metrics.
+        let streams = if connection.is_some() { config.streams } else { Streams::NONE };
         let who = (config, identity);
         let server_spans = to_traces.clone().filter(|_| config.passes_server_spans);
         let server_spans =
@@ -235,7 +236,7 @@ impl Telemetry {
         });
         let scrapes = connection
             .clone()
-            .filter(|_| config.streams.metrics)
+            .filter(|_| streams.metrics)
             .map(|connection| ScrapeForwarder::start(connection, config, identity, temporality));
         let may_have_exemplars = connection.is_some() && filter.may_select(traces.is_some());
         let exemplars = may_have_exemplars
@@ -259,18 +260,16 @@ impl Telemetry {
             latest: self::meter(&provider, LATEST_GEN_AI_SCHEMA_URL),
         };
 
-        let timing =
-            config.streams.timing.then(|| Lock::new(Timing::new(&meter, describe.of_phases())));
-        let gates = config.streams.metrics.then(|| Gates::new(&meter, describe.of_phases()));
-        let client = config.streams.metrics.then(|| {
+        let timing = streams.timing.then(|| Lock::new(Timing::new(&meter, describe.of_phases())));
+        let gates = streams.metrics.then(|| Gates::new(&meter, describe.of_phases()));
+        let client = streams.metrics.then(|| {
             let client = Client::new(&meter, describe.of_phases());
             client.run(identity);
             Lock::new(client)
         });
-        let to_agents = config.streams.metrics.then_some(&gen_ai.latest);
+        let to_agents = streams.metrics.then_some(&gen_ai.latest);
         let agents = Agents::new(to_agents, identity.models.clone(), exemplars.clone());
-        let instruments = config
-            .streams
+        let instruments = streams
             .metrics
             .then(|| Instruments::new(meter, set, &gen_ai, catalogue, describe, exemplars));
         let provider = Lock::new(Some(provider));
@@ -298,18 +297,18 @@ impl Telemetry {
         })
     }
 
-    /// Records a finished request: its values, and what it adds to the sum aggregates
-    /// (`request_count` 1, …), each in its metric's own unit.
+    /// Records a finished request: its values, and what it adds to the counts and sums of `registry`
+    /// (`request_count` 1, …).
     ///
     /// Can be called from any thread, and never waits for the collector.
-    pub fn record(&self, measured: &MeasuredRecord, aggregates: &[(MetricTag, f64)]) {
+    pub fn record(&self, measured: &MeasuredRecord, registry: &Registry) {
         if self.is_early.load(Ordering::Relaxed) && self.is_early.swap(false, Ordering::Relaxed) {
             self.export_soon();
         }
         let choice = self.traces.as_ref().map(|traces| traces.choose(measured));
         let mut offers = self.offers(measured, choice.as_ref());
         if let Some(instruments) = &self.instruments {
-            instruments.record(measured, aggregates, &mut offers);
+            instruments.record(measured, registry, &mut offers);
         }
         if let Some((traces, choice)) = self.traces.as_ref().zip(choice) {
             traces.observe(measured, choice, offers);

@@ -431,7 +431,7 @@ impl Run {
                 load: measured.load.clone(),
                 client_health: Some(measured.health.clone()),
                 load_health: measured.load_health,
-                telemetry: Some(measured.telemetry.clone()),
+                telemetry: Some(measured.telemetry.clone()).filter(|report| !report.is_empty()),
                 time_breakdown: measured.time_breakdown.clone(),
                 gpus: measured.gpus.clone(),
                 shards: None,

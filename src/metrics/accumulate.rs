@@ -37,6 +37,8 @@ pub struct Accumulator {
     store: Store,
     /// One column for each of the registry's rows.
     cells: Vec<Cell>,
+    /// Indices of the rows for which one value is kept, which each request may change.
+    singles: Arc<[usize]>,
     errors: HashMap<RequestError, u64>,
     timeline: Timeline,
     shapes: Shapes,
@@ -96,7 +98,7 @@ impl Accumulator {
 
     /// Nothing observed yet; values will be in `store`.
     pub(crate) fn keeping_in(store: Store, registry: Arc<Registry>) -> Self {
-        let cells = registry
+        let cells: Vec<Cell> = registry
             .rows()
             .iter()
             .map(|metric| match metric.kind {
@@ -114,9 +116,14 @@ impl Accumulator {
                 | Kind::OfGpus(..) => Cell::Derived,
             })
             .collect();
+        let is_single =
+            |cell: &Cell| matches!(cell, Cell::Sum(_) | Cell::Earliest(_) | Cell::Latest(_));
+        let singles = cells.iter().enumerate().filter(|(_, cell)| is_single(cell));
+        let singles = singles.map(|(at, _)| at).collect();
         Self {
             registry,
             cells,
+            singles,
             errors: HashMap::new(),
             timeline: Timeline::new(store.clone()),
             shapes: Shapes::new(store.clone()),
@@ -201,8 +208,10 @@ impl Accumulator {
         let gaps = self.gap_count();
         let mut shape = self.append_values(observation);
         self.timeline.observe(observation, &(gaps..self.gap_count()));
-        for (metric, cell) in self.registry.rows().iter().zip(&mut self.cells) {
-            match (metric.kind, cell) {
+        let Self { registry, cells, singles, .. } = &mut *self;
+        for at in singles.iter() {
+            let metric = registry.rows()[*at];
+            match (metric.kind, &mut cells[*at]) {
                 (Kind::Earliest(instant), Cell::Earliest(kept)) => {
                     *kept = [*kept, instant(observation)].into_iter().flatten().min();
                 }
@@ -210,7 +219,7 @@ impl Accumulator {
                     *kept = (*kept).max(Some(instant(observation)));
                 }
                 (_, Cell::Sum(kept)) => {
-                    let increment = self.registry.increment(metric, observation);
+                    let increment = registry.increment(metric, observation);
                     *kept = added(*kept, increment);
                     if increment.is_some_and(|increment| increment > 0.0) {
                         shape.insert(metric.tag);

@@ -25,6 +25,39 @@ pub struct Registry {
     /// Indices in `rows`, in catalogue order.
     presentation: Vec<usize>,
     positions: TagMap<usize>,
+    plan: Plan,
+}
+
+/// The rows that have something to do for each request, in order of computation.
+#[derive(Debug, Default)]
+struct Plan {
+    /// Those that a successful request may have a value of.
+    of_success: Vec<&'static Metric>,
+    /// Those that a failed request may have a value of.
+    of_failure: Vec<&'static Metric>,
+    /// Those of the values that are not kept.
+    hidden: Vec<MetricTag>,
+    /// Counts and sums of requests.
+    increments: Vec<&'static Metric>,
+}
+
+impl Plan {
+    fn of(rows: &[&'static Metric], developer_mode: bool) -> Self {
+        let per_request =
+            |kind| matches!(kind, Kind::Record(_) | Kind::RecordList(_) | Kind::Count(_));
+        let all = || rows.iter().copied();
+        let with_values = |failed: bool| {
+            all().filter(move |row| per_request(row.kind) && row.is_of(failed)).collect()
+        };
+        let is_hidden = |row: &&Metric| per_request(row.kind) && !row.is_exported(developer_mode);
+        let counts = |row: &&'static Metric| matches!(row.kind, Kind::Count(_) | Kind::Tally(_));
+        Self {
+            of_success: with_values(false),
+            of_failure: with_values(true),
+            hidden: all().filter(is_hidden).map(|row| row.tag).collect(),
+            increments: all().filter(counts).collect(),
+        }
+    }
 }
 
 impl Registry {
@@ -76,7 +109,8 @@ impl Registry {
         }
         let presentation =
             catalogue.iter().filter_map(|metric| positions.get(metric.tag).copied()).collect();
-        Ok(Self { settings, rows, presentation, positions })
+        let plan = Plan::of(&rows, settings.developer_mode);
+        Ok(Self { settings, rows, presentation, positions, plan })
     }
 
     /// Returns a registry of those of its metrics that have one of `tags`. A metric that requires
@@ -88,6 +122,7 @@ impl Registry {
             rows: Vec::new(),
             presentation: Vec::new(),
             positions: TagMap::default(),
+            plan: Plan::default(),
         };
         for metric in self.rows.iter().filter(|metric| tags.contains(&metric.tag)) {
             limited.positions.insert(metric.tag, limited.rows.len());
@@ -96,6 +131,7 @@ impl Registry {
         let shown = self.presentation.iter().map(|at| self.rows[*at].tag);
         limited.presentation =
             shown.filter_map(|tag| limited.positions.get(tag).copied()).collect();
+        limited.plan = Plan::of(&limited.rows, limited.settings.developer_mode);
         limited
     }
 
@@ -146,22 +182,16 @@ impl Registry {
     /// metrics are included only in developer mode.
     #[must_use]
     pub(crate) fn compute(&self, facts: &Facts<'_>) -> RecordValues {
-        let mut values = RecordValues::default();
-        let failed = facts.error.is_some();
-        let mut hidden: Vec<MetricTag> = Vec::new();
-        for metric in &self.rows {
-            if !metric.is_of(failed) {
-                continue;
-            }
+        let rows =
+            if facts.error.is_some() { &self.plan.of_failure } else { &self.plan.of_success };
+        let mut values = RecordValues::with_capacity(rows.len());
+        for metric in rows {
             if let Some(value) = self.value(metric, facts, &values) {
-                if !metric.is_exported(self.settings.developer_mode) {
-                    hidden.push(metric.tag);
-                }
                 values.set(metric.tag, value);
             }
         }
-        for tag in hidden {
-            values.remove(tag);
+        for tag in &self.plan.hidden {
+            values.remove(*tag);
         }
         values
     }
@@ -177,11 +207,11 @@ impl Registry {
 
     /// Returns what a request adds to each count and sum, in the metric's own unit; sums without
     /// a value in this request are left out.
-    pub fn aggregates<'a>(
+    pub(crate) fn aggregates<'a>(
         &'a self,
         observation: &'a Observation,
     ) -> impl Iterator<Item = (MetricTag, f64)> + 'a {
-        self.rows.iter().filter_map(|metric| {
+        self.plan.increments.iter().filter_map(|metric| {
             self.increment(metric, observation).map(|increment| (metric.tag, increment))
         })
     }

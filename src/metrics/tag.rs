@@ -102,12 +102,6 @@ impl<T> TagMap<T> {
     pub(crate) fn slot_mut(&mut self, tag: MetricTag) -> &mut Option<T> {
         &mut self.slots[tag.slot()]
     }
-
-    /// Iterates over the tags with a value, in order of computation.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (MetricTag, &T)> {
-        let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(slot, value)| Some((MetricTag::in_slot(slot), value.as_ref()?)))
-    }
 }
 
 impl<T> FromIterator<(MetricTag, T)> for TagMap<T> {
@@ -117,6 +111,51 @@ impl<T> FromIterator<(MetricTag, T)> for TagMap<T> {
             map.insert(tag, value);
         }
         map
+    }
+}
+
+/// A set of metrics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct TagSet([u64; MetricTag::COUNT.div_ceil(64)]);
+
+impl TagSet {
+    /// Adds `tag`.
+    pub(crate) const fn insert(&mut self, tag: MetricTag) {
+        self.0[tag.slot() / 64] |= Self::bit(tag);
+    }
+
+    /// Removes `tag`.
+    pub(crate) const fn remove(&mut self, tag: MetricTag) {
+        self.0[tag.slot() / 64] &= !Self::bit(tag);
+    }
+
+    /// Returns whether `tag` is in the set.
+    pub(crate) const fn contains(&self, tag: MetricTag) -> bool {
+        self.0[tag.slot() / 64] & Self::bit(tag) != 0
+    }
+
+    /// Returns the number of its metrics that come before `tag` in the order of computation.
+    pub(crate) fn rank(&self, tag: MetricTag) -> usize {
+        let (whole, rest) = self.0.split_at(tag.slot() / 64);
+        let below = rest.first().map_or(0, |word| word & (Self::bit(tag) - 1));
+        whole.iter().chain([&below]).map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Iterates over its metrics in order of computation.
+    pub(crate) fn iter(self) -> impl Iterator<Item = MetricTag> {
+        (0..).step_by(64).zip(self.0).flat_map(|(first, word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let slot = first + rest.trailing_zeros() as usize;
+                let found = (rest != 0).then(|| MetricTag::in_slot(slot));
+                rest &= rest.wrapping_sub(1);
+                found
+            })
+        })
+    }
+
+    const fn bit(tag: MetricTag) -> u64 {
+        1 << (tag.slot() % 64)
     }
 }
 

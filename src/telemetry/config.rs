@@ -23,11 +23,16 @@ pub struct Streams {
     pub timing: bool,
 }
 
+impl Streams {
+    /// Nothing.
+    pub(super) const NONE: Self = Self { metrics: false, timing: false };
+}
+
 /// Destination and settings of telemetry.
 #[derive(Clone, Serialize)]
 pub struct Config {
     /// URL of the collector (`--otel-url`, else the `OTEL_EXPORTER_OTLP_*` variables). With `None`
-    /// nothing is exported, but the in-process reader works all the same.
+    /// nothing is exported, and without [`files`](Self::files) nothing is recorded either.
     #[serde(serialize_with = "shown_url")]
     pub url: Option<Secret>,
     /// `--otel-file`: the directory for files in OTLP/JSON, with or without a collector; `-` for

@@ -11,11 +11,11 @@ use super::exemplars::{Exemplars, Offers, Slot};
 use super::gen_ai::{GenAiColumns, GenAiMeters, Modalities};
 use super::metric_set::MetricSet;
 use crate::lock::Lock;
-use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
 use crate::metrics::otel::{Instrument, Scale};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::metrics::time_breakdown::Division;
+use crate::metrics::{Metric, Registry};
 use crate::record::SseEvent;
 use crate::schedule::PhaseKind;
 use crate::semconv::{Definition, InstrumentKind, MetricSpec, attribute, metric};
@@ -161,7 +161,7 @@ impl Instruments {
     pub(super) fn record(
         &self,
         measured: &MeasuredRecord,
-        aggregates: &[(MetricTag, f64)],
+        registry: &Registry,
         offers: &mut Offers,
     ) {
         let set = self.set(measured);
@@ -193,9 +193,9 @@ impl Instruments {
                 }
             }
         }
-        for (tag, increment) in aggregates {
-            for target in self.counters.get(*tag).into_iter().flatten() {
-                add(target.column, target.scale.convert(*increment));
+        for (tag, increment) in registry.aggregates(&measured.observation) {
+            for target in self.counters.get(tag).into_iter().flatten() {
+                add(target.column, target.scale.convert(increment));
             }
         }
         let record = &measured.record;

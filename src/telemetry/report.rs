@@ -48,3 +48,16 @@ pub struct TelemetryReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<LogsReport>,
 }
+
+impl TelemetryReport {
+    /// Returns whether there was neither a destination for anything nor a receiver.
+    #[must_use]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.endpoint.is_none()
+            && self.scrapes.is_none()
+            && self.traces.is_none()
+            && self.receiver.is_none()
+            && self.server_spans.is_none()
+            && self.logs.is_none()
+    }
+}

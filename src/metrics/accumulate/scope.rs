@@ -9,7 +9,7 @@ use super::{Accumulator, Cell, Part, single, statistics};
 use crate::column::{Column, Store};
 use crate::metrics::metric::{Kind, Metric, MetricResult, Stats, Totals};
 use crate::metrics::steady::share_in;
-use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::tag::{self, MetricTag, TagSet};
 use crate::statistics::percentile::{exact_sum, percentile_of, with_failures};
 use crate::units::Nanos;
 
@@ -19,22 +19,26 @@ use crate::units::Nanos;
 pub(super) struct Shapes {
     numbers: HashMap<Shape, u32>,
     known: Vec<Shape>,
+    /// That of the last request, which most have too.
+    last: u32,
     of: Column<u32>,
 }
 
 impl Shapes {
     /// Creates the shapes of no requests.
     pub(super) fn new(store: Store) -> Self {
-        Self { numbers: HashMap::new(), known: Vec::new(), of: Column::new(store) }
+        Self { numbers: HashMap::new(), known: Vec::new(), last: 0, of: Column::new(store) }
     }
 
     /// Adds the next request.
     pub(super) fn push(&mut self, shape: Shape) {
-        let number = *self.numbers.entry(shape).or_insert_with(|| {
-            self.known.push(shape);
-            (self.known.len() - 1) as u32
-        });
-        self.of.push(number);
+        if self.known.get(self.last as usize) != Some(&shape) {
+            self.last = *self.numbers.entry(shape).or_insert_with(|| {
+                self.known.push(shape);
+                (self.known.len() - 1) as u32
+            });
+        }
+        self.of.push(self.last);
     }
 
     /// Iterates over those of all requests, in order.
@@ -46,7 +50,7 @@ impl Shapes {
 /// A set of metrics, and whether the request failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
-    slots: [u64; MetricTag::COUNT.div_ceil(64)],
+    tags: TagSet,
     failed: bool,
 }
 
@@ -57,11 +61,11 @@ impl Shape {
     }
 
     pub(super) const fn insert(&mut self, tag: MetricTag) {
-        self.slots[tag.slot() / 64] |= 1 << (tag.slot() % 64);
+        self.tags.insert(tag);
     }
 
     pub(super) const fn contains(self, tag: MetricTag) -> bool {
-        self.slots[tag.slot() / 64] & (1 << (tag.slot() % 64)) != 0
+        self.tags.contains(tag)
     }
 }
 

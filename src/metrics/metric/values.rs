@@ -2,7 +2,7 @@
 
 use crate::endpoint::{ParsedResponse, Usage};
 use crate::metrics::agent::AgentCall;
-use crate::metrics::tag::{MetricTag, TagMap};
+use crate::metrics::tag::{MetricTag, TagSet};
 use crate::record::{RequestError, RequestRecord};
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
@@ -58,22 +58,35 @@ impl Facts<'_> {
     }
 }
 
-/// The values of one request, by metric.
+/// The values of one request, by metric: those that it has, in order of computation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordValues {
-    slots: TagMap<Value>,
+    tags: TagSet,
+    values: Vec<Value>,
 }
 
 impl RecordValues {
+    /// Creates values of nothing, with room for those of `metrics` metrics.
+    pub(crate) fn with_capacity(metrics: usize) -> Self {
+        Self { tags: TagSet::default(), values: Vec::with_capacity(metrics) }
+    }
+
     /// Sets the value of `tag`.
     pub fn set(&mut self, tag: MetricTag, value: Value) {
-        self.slots.insert(tag, value);
+        let at = self.tags.rank(tag);
+        match self.values.get_mut(at) {
+            Some(present) if self.tags.contains(tag) => *present = value,
+            _ => {
+                self.tags.insert(tag);
+                self.values.insert(at, value);
+            }
+        }
     }
 
     /// Returns the value of `tag`.
     #[must_use]
     pub fn get(&self, tag: MetricTag) -> Option<&Value> {
-        self.slots.get(tag)
+        if self.tags.contains(tag) { self.values.get(self.tags.rank(tag)) } else { None }
     }
 
     /// Returns the value of `tag`, if it is a single number.
@@ -87,12 +100,15 @@ impl RecordValues {
 
     /// Iterates over the tags with a value, in order of computation.
     pub fn iter(&self) -> impl Iterator<Item = (MetricTag, &Value)> {
-        self.slots.iter()
+        self.tags.iter().zip(&self.values)
     }
 
     /// Removes the value of `tag`.
     pub fn remove(&mut self, tag: MetricTag) {
-        *self.slots.slot_mut(tag) = None;
+        if self.tags.contains(tag) {
+            self.values.remove(self.tags.rank(tag));
+            self.tags.remove(tag);
+        }
     }
 }
 
@@ -130,4 +146,38 @@ pub struct MeasuredRecord {
     pub is_text: bool,
     /// Its place in the work of an agent, if it has one.
     pub agent: Option<AgentCall>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::metrics::tag::TagMap;
+
+    proptest! {
+        /// A table with a place for every metric says the same.
+        #[test]
+        fn values_are_those_that_were_set_last(
+            steps in prop::collection::vec((0..MetricTag::COUNT, any::<bool>(), any::<u16>()), 0..200),
+        ) {
+            let (mut values, mut table) = (RecordValues::default(), TagMap::default());
+            for (slot, is_set, number) in steps {
+                let tag = MetricTag::in_slot(slot);
+                let value = Value::Scalar(number.into());
+                if is_set {
+                    values.set(tag, value.clone());
+                    table.insert(tag, value);
+                } else {
+                    values.remove(tag);
+                    *table.slot_mut(tag) = None;
+                }
+                prop_assert_eq!(values.get(tag), table.get(tag));
+            }
+            let tags = || (0..MetricTag::COUNT).map(MetricTag::in_slot);
+            prop_assert!(tags().all(|tag| values.get(tag) == table.get(tag)));
+            let set: Vec<_> = tags().filter_map(|tag| Some((tag, table.get(tag)?))).collect();
+            prop_assert_eq!(values.iter().collect::<Vec<_>>(), set);
+        }
+    }
 }
