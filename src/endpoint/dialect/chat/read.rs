@@ -3,8 +3,12 @@
 //! This is the most expensive work per event: texts borrow from the event, unused members are
 //! skipped without being parsed, and no `Value` is built unless the server reports an error.
 
+mod pattern;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use self::pattern::Pattern;
 
 use crate::endpoint::envelope::enveloped;
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
@@ -73,7 +77,10 @@ struct Function<'a> {
 
 /// The texts parsed so far.
 #[derive(Default)]
-pub(in crate::endpoint) struct Choices(Vec<ChoiceText>);
+pub(in crate::endpoint) struct Choices {
+    texts: Vec<ChoiceText>,
+    pattern: Pattern,
+}
 
 /// The text of one choice; with `n=2` the choices arrive interleaved.
 #[derive(Default)]
@@ -88,7 +95,19 @@ const CHOICE_LIMIT: usize = 1024;
 
 impl Reader for Choices {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        if let Some(text) = self.pattern.text(json) {
+            let (choice, is_reasoning) = (self.pattern.choice, self.pattern.is_reasoning);
+            let (ChoiceText { output, reasoning, .. }, found) =
+                (self.text_of(choice), &mut answer.found);
+            if is_reasoning {
+                add(text, reasoning, &mut found.reasoning);
+            } else {
+                add(text, output, &mut found.output);
+            }
+            return Ok(());
+        }
         let chunk: Chunk<'_> = serde_json::from_slice(json)?;
+        self.pattern.learn(&chunk, json);
         answer.envelope(chunk.envelope(), json, !chunk.choices.is_empty());
         answer.usage(chunk.usage_metadata);
         for choice in &chunk.choices {
@@ -103,12 +122,12 @@ impl Reader for Choices {
     /// Returns whether every choice with text has a finish reason.
     fn is_complete(&self, _answer: &Answer) -> bool {
         let is_silent = |c: &ChoiceText| c.output.is_empty() && c.reasoning.is_empty();
-        self.0.iter().any(|choice| choice.finish_reason.is_some())
-            && self.0.iter().all(|choice| choice.finish_reason.is_some() || is_silent(choice))
+        self.texts.iter().any(|choice| choice.finish_reason.is_some())
+            && self.texts.iter().all(|choice| choice.finish_reason.is_some() || is_silent(choice))
     }
 
     fn end(&mut self, answer: &mut Answer) {
-        for choice in self.0.drain(..) {
+        for choice in self.texts.drain(..) {
             let response = &mut answer.response;
             append(&mut response.output_text, choice.output, &mut response.output_choices);
             append(&mut response.reasoning_text, choice.reasoning, &mut response.reasoning_choices);
@@ -118,18 +137,21 @@ impl Reader for Choices {
 }
 
 impl Choices {
+    /// Returns the text of the choice with this index.
+    fn text_of(&mut self, choice: u64) -> &mut ChoiceText {
+        let index = (choice as usize).min(CHOICE_LIMIT - 1);
+        if self.texts.len() <= index {
+            self.texts.resize_with(index + 1, ChoiceText::default);
+        }
+        &mut self.texts[index]
+    }
+
     fn choice(&mut self, choice: &Choice<'_>, answer: &mut Answer) {
         let place = choice.index.whole().unwrap_or(0);
         let Answer { found, calls, .. } = answer;
-        let index = (place as usize).min(CHOICE_LIMIT - 1);
-        if self.0.len() <= index {
-            self.0.resize_with(index + 1, ChoiceText::default);
-        }
-        let kept = &mut self.0[index];
-        let mut output = |text: &Text<'_>| {
-            found.output |= !text.0.is_empty();
-            kept.output.push_str(&text.0);
-        };
+        let kept = self.text_of(place);
+        let ChoiceText { output: kept_output, reasoning: kept_reasoning, .. } = kept;
+        let mut output = |text: &Text<'_>| add(&text.0, kept_output, &mut found.output);
         output(&choice.text);
         for message in [&choice.delta, &choice.message].into_iter().flatten() {
             output(&message.content);
@@ -150,8 +172,7 @@ impl Choices {
             // Some servers send the same text under both names.
             let reasoning = message.reasoning_content.non_empty();
             if let Some(text) = reasoning.or_else(|| message.reasoning.non_empty()) {
-                found.reasoning = true;
-                kept.reasoning.push_str(text);
+                add(text, kept_reasoning, &mut found.reasoning);
             }
         }
         if let Some(reason) = choice.finish_reason.non_empty()
@@ -160,6 +181,12 @@ impl Choices {
             kept.finish_reason = Some(reason.to_owned());
         }
     }
+}
+
+/// Adds text of an event to that before, and notes in `found` if there is some.
+fn add(text: &str, before: &mut String, found: &mut bool) {
+    *found |= !text.is_empty();
+    before.push_str(text);
 }
 
 /// Appends the text of a choice, and records where it begins. Does not copy if `text` is empty.

@@ -203,4 +203,44 @@ proptest! {
         let pieces = texts.iter().filter(|text| !text.is_empty()).count();
         prop_assert_eq!(parsed.content.len(), pieces);
     }
+
+    /// Each event is read on its own, too, where no event before it can have the same pattern.
+    #[test]
+    fn a_stream_says_what_its_events_say_one_by_one(
+        said in prop::collection::vec((0..TEMPLATES.len(), "[ab\"\\\\\n\u{e9}]{0,3}"), 1..12),
+    ) {
+        let events: Vec<String> = said
+            .iter()
+            .map(|(template, text)| {
+                let json = TEMPLATES[*template].replace("TEXT", &serde_json::json!(text).to_string());
+                format!("data: {json}")
+            })
+            .collect();
+        let parsed = parse(&stream(&events.iter().map(String::as_str).collect::<Vec<_>>()));
+        let alone: Vec<ParsedResponse> = events.iter().map(|event| parse(&stream(&[event]))).collect();
+        let texts = |of: fn(&ParsedResponse) -> &String| -> String { alone.iter().map(of).cloned().collect() };
+        prop_assert_eq!(&parsed.output_text, &texts(|one| &one.output_text));
+        prop_assert_eq!(&parsed.reasoning_text, &texts(|one| &one.reasoning_text));
+        let kinds = |of: &ParsedResponse| of.content.iter().map(|piece| piece.is_output).collect::<Vec<_>>();
+        prop_assert_eq!(kinds(&parsed), alone.iter().flat_map(kinds).collect::<Vec<_>>());
+        prop_assert_eq!(parsed.usage, alone.iter().rev().find_map(|one| one.usage));
+        let calls: Vec<_> = alone.iter().map(|one| one.tool_calls).collect();
+        let any_call = calls.iter().any(|calls| *calls != ToolCalls::default());
+        prop_assert_eq!(parsed.tool_calls != ToolCalls::default(), any_call);
+    }
 }
+
+/// Events in which `TEXT` is a string of JSON: of one choice, so that their texts join.
+const TEMPLATES: &[&str] = &[
+    r#"{"id":"x","choices":[{"index":0,"delta":{"content":TEXT},"finish_reason":null}]}"#,
+    r#"{"id":"x","choices":[{"index":0,"delta":{"content":[{"type":"text","text":TEXT}]}}]}"#,
+    r#"{"id":"x","choices":[{"index":0,"delta":{"reasoning_content":TEXT},"logprobs":null}]}"#,
+    r#"{"choices":[{"index":0,"delta":{"reasoning_content":"a","reasoning":TEXT}}]}"#,
+    r#"{"choices":[{"index":0,"delta":{"content":"a","refusal":TEXT}}]}"#,
+    r#"{"choices":[{"index":0,"text":TEXT}],"usage":null}"#,
+    r#"{"choices":[{"index":0,"text":TEXT}],"usage":{"completion_tokens":3}}"#,
+    r#"{"choices":[{"index":0,"text":TEXT,"finish_reason":"stop"}]}"#,
+    r#"{"choices":[{"index":0,"delta":{"content":"a","tool_calls":[{"index":0,"function":{"arguments":TEXT}}]}}]}"#,
+    r#"{"choices":[{"index":0,"delta":{"role":TEXT,"content":"a"}}]}"#,
+    r#"{"choices":[{"index":0,"delta":{"content":"b"}}],"model":TEXT}"#,
+];
