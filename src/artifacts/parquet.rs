@@ -10,6 +10,7 @@ mod flat;
 pub(super) mod parts;
 mod row;
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,19 +19,20 @@ use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType}
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::decimal::Form;
 use super::error::{ArtifactError, WriteFailure};
 use super::json::{Entry, exported};
 use super::{jsonl, replace};
 use crate::metrics::metric::{Kind, RecordValues, Value};
-use crate::metrics::tag::{self, TagMap};
+use crate::metrics::tag;
 use crate::metrics::{Metric, Registry, ValueType};
 use crate::run::{RunDescription, RunReport};
 
@@ -61,8 +63,6 @@ pub(super) struct RecordTable {
     writer: SerializedFileWriter<NamedTempFile>,
     columns: Vec<Column>,
     run: RunColumns,
-    /// Indices of metrics in `columns`.
-    of_metric: TagMap<usize>,
     rows: usize,
     failure: Option<ParquetError>,
 }
@@ -77,24 +77,32 @@ impl std::fmt::Debug for RecordTable {
 #[derive(Clone, Copy)]
 enum Source {
     /// The same value in all rows.
-    Run(fn(&RunColumns) -> Field),
-    Field(fn(&Row<'_>) -> Field),
+    Run(OfRun),
+    Field(OfRow),
     Metric(&'static Metric),
     /// Whether a request has a value of the metric.
     Has(&'static Metric),
 }
 
+/// Returns what a row says of its run.
+type OfRun = for<'r> fn(&'r RunColumns) -> Field<'r>;
+
+/// Returns what a row says of its request, other than metrics.
+type OfRow = for<'r> fn(&Row<'r>) -> Field<'r>;
+
 /// A value to be added to a column.
-enum Field {
+enum Field<'a> {
     Absent,
     Int(i64),
     Double(f64),
     Bool(bool),
-    Text(String),
-    List(Vec<f64>),
+    Text(Cow<'a, str>),
+    /// A text that is the ID of something.
+    Id(Uuid),
+    List(Cow<'a, [f64]>),
 }
 
-impl Field {
+impl<'a> Field<'a> {
     fn int(value: u64) -> Self {
         i64::try_from(value).map_or(Self::Absent, Self::Int)
     }
@@ -103,11 +111,11 @@ impl Field {
         value.map_or(Self::Absent, Self::int)
     }
 
-    fn text(value: &impl ToString) -> Self {
-        Self::Text(value.to_string())
+    const fn text(value: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(value))
     }
 
-    fn text_or_absent(value: Option<&impl ToString>) -> Self {
+    fn text_or_absent(value: Option<&'a str>) -> Self {
         value.map_or(Self::Absent, Self::text)
     }
 }
@@ -145,33 +153,66 @@ impl Column {
     }
 
     /// Adds the column's value for a request.
-    fn push(&mut self, field: Field) {
-        let is_list = matches!(self.values, Values::List(_));
+    fn push(&mut self, field: Field<'_>) {
         match (&mut self.values, field) {
             (Values::Int(values), Field::Int(value)) => values.push(value),
             (Values::Int(values), Field::Double(value)) => values.push(value as i64),
             (Values::Double(values), Field::Double(value)) => values.push(value),
             (Values::Bool(values), Field::Bool(value)) => values.push(value),
-            (Values::Text(values), Field::Text(value)) => values.push(value.into_bytes().into()),
-            (Values::List(values), Field::List(list)) => {
-                self.definition.extend(list.iter().map(|_| 2));
-                self.repetition.extend(list.iter().enumerate().map(|(at, _)| i16::from(at > 0)));
-                if list.is_empty() {
-                    self.definition.push(1);
-                    self.repetition.push(0);
-                }
-                values.extend(list);
+            (Values::Text(values), Field::Text(value)) => push_text(values, &value),
+            (Values::Text(values), Field::Id(id)) => {
+                let mut buffer = [0; Hyphenated::LENGTH];
+                values.push(id.hyphenated().encode_lower(&mut buffer).as_bytes().to_vec().into());
+            }
+            (Values::List(_), Field::List(list)) => {
+                self.push_list(list.iter().copied());
                 return;
             }
             _ => {
-                self.definition.push(0);
-                if is_list {
-                    self.repetition.push(0);
-                }
+                self.push_nothing();
                 return;
             }
         }
         self.definition.push(1);
+    }
+
+    /// Adds a list.
+    fn push_list(&mut self, list: impl ExactSizeIterator<Item = f64>) {
+        let Values::List(values) = &mut self.values else { return self.push_nothing() };
+        let (count, places) = (list.len(), list.len().max(1));
+        values.extend(list);
+        let levels = self.definition.len();
+        self.definition.resize(levels + places, if count == 0 { 1 } else { 2 });
+        self.repetition.push(0);
+        self.repetition.resize(levels + places, 1);
+    }
+
+    /// Adds that a request does not have a value.
+    fn push_nothing(&mut self) {
+        self.definition.push(0);
+        if matches!(self.values, Values::List(_)) {
+            self.repetition.push(0);
+        }
+    }
+
+    /// Adds the value of the column's metric.
+    fn push_value(&mut self, metric: &Metric, value: Option<&Value>) {
+        match value {
+            Some(Value::Scalar(value)) => self.push(Field::Double(metric.to_display(*value))),
+            Some(Value::List(list)) => {
+                self.push_list(list.iter().map(|value| metric.to_display(*value)));
+            }
+            None => self.push_nothing(),
+        }
+    }
+
+    /// Returns whether nearly every request has a value of its own: a time or a list of times, a
+    /// rate, an ID.
+    fn is_of_request(&self) -> bool {
+        let is_id = self.name == "x_request_id";
+        is_id
+            || self.name.ends_with("_ns")
+            || matches!(self.values, Values::Double(_) | Values::List(_))
     }
 
     fn write(&self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
@@ -239,14 +280,13 @@ fn list_schema(name: &str) -> Result<Type, ParquetError> {
         .build()
 }
 
-fn metric_field(metric: &Metric, value: Option<&Value>) -> Field {
-    match value {
-        Some(Value::Scalar(value)) => Field::Double(metric.to_display(*value)),
-        Some(Value::List(list)) => {
-            Field::List(list.iter().map(|value| metric.to_display(*value)).collect())
-        }
-        None => Field::Absent,
-    }
+/// Adds a text. That of the row before, which most columns repeat, is shared.
+fn push_text(values: &mut Vec<ByteArray>, text: &str) {
+    let value = match values.last() {
+        Some(last) if last.data() == text.as_bytes() => last.clone(),
+        _ => text.into(),
+    };
+    values.push(value);
 }
 
 impl RecordTable {
@@ -261,47 +301,33 @@ impl RecordTable {
         let columns = columns(registry);
         let file = replace::beside(path).map_err(refuse)?;
         let writer = schema(&columns)
-            .and_then(|schema| SerializedFileWriter::new(file, schema, properties()))
+            .and_then(|schema| SerializedFileWriter::new(file, schema, record_properties(&columns)))
             .map_err(|error| refuse(std::io::Error::other(error)))?;
-        let of_metric = columns.iter().enumerate().filter_map(|(at, column)| match column.source {
-            Source::Metric(metric) | Source::Has(metric) => Some((metric.tag, at)),
-            Source::Run(_) | Source::Field(_) => None,
-        });
-        let of_metric = of_metric.collect();
         let run = RunColumns::of(run);
         let path = path.to_owned();
-        Ok(Self { path, writer, columns, run, of_metric, rows: 0, failure: None })
-    }
-
-    /// Returns the value of each column that belongs to a metric.
-    fn of_columns<'a>(&self, values: &'a RecordValues) -> Vec<Option<&'a Value>> {
-        let mut of_columns = vec![None; self.columns.len()];
-        for (tag, value) in values.iter() {
-            if let Some(at) = self.of_metric.get(tag) {
-                of_columns[*at] = Some(value);
-            }
-        }
-        of_columns
+        Ok(Self { path, writer, columns, run, rows: 0, failure: None })
     }
 
     /// Collects a request with these `values` of metrics; `field` returns all else. Returns whether
     /// the collected rows are to be written now.
-    fn collect(
+    fn collect<'f>(
         &mut self,
-        values: Vec<Option<&Value>>,
-        field: impl Fn(&Column, fn(&Row<'_>) -> Field) -> Field,
+        values: &RecordValues,
+        field: impl Fn(&Column, OfRow) -> Field<'f>,
     ) -> bool {
         if self.failure.is_some() {
             return false;
         }
-        for (column, value) in self.columns.iter_mut().zip(values) {
-            let field = match column.source {
-                Source::Run(of_run) => of_run(&self.run),
-                Source::Field(of_row) => field(column, of_row),
-                Source::Metric(metric) => metric_field(metric, value),
-                Source::Has(_) => Field::Bool(value.is_some()),
-            };
-            column.push(field);
+        let Self { columns, run, .. } = self;
+        for column in columns {
+            match column.source {
+                Source::Run(of_run) => column.push(of_run(run)),
+                Source::Field(of_row) => column.push(field(column, of_row)),
+                Source::Metric(metric) => column.push_value(metric, values.get(metric.tag)),
+                Source::Has(metric) => {
+                    column.push(Field::Bool(values.get(metric.tag).is_some()));
+                }
+            }
         }
         self.rows += 1;
         self.holds(1)
@@ -394,14 +420,30 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(Type::group_type_builder("request").with_fields(fields?).build()?))
 }
 
+/// Returns the properties of a table.
 pub(super) fn properties() -> Arc<WriterProperties> {
+    Arc::new(common_properties().build())
+}
+
+/// Returns the properties of a table of requests. A dictionary of values that hardly ever repeat
+/// takes time, and is larger than the values.
+fn record_properties(columns: &[Column]) -> Arc<WriterProperties> {
+    let of_requests = columns.iter().filter(|column| column.is_of_request());
+    let properties = of_requests.fold(common_properties(), |properties, column| {
+        let path = match column.values {
+            Values::List(_) => {
+                vec![column.name.to_owned(), "list".to_owned(), "element".to_owned()]
+            }
+            _ => vec![column.name.to_owned()],
+        };
+        properties.set_column_dictionary_enabled(path.into(), false)
+    });
+    Arc::new(properties.build())
+}
+
+fn common_properties() -> WriterPropertiesBuilder {
     let created_by = concat!("aiperf ", env!("CARGO_PKG_VERSION")).to_owned();
-    Arc::new(
-        WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by(created_by)
-            .build(),
-    )
+    WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(created_by)
 }
 
 /// Returns a value as JSON.

@@ -41,12 +41,12 @@ impl Line<'_> {
 
     /// Returns the line's value for a column of this type. Lines contain no lists, and omit retries
     /// if there were none.
-    fn field(&self, name: &str, values: &Values) -> Field {
+    fn field(&self, name: &str, values: &Values) -> Field<'static> {
         let field = match values {
             Values::Int(_) => self.get(name).map(Field::Int),
             Values::Double(_) => self.get(name).map(Field::Double),
             Values::Bool(_) => self.get(name).map(Field::Bool),
-            Values::Text(_) => self.get(name).map(Field::Text),
+            Values::Text(_) => self.get(name).map(|text: String| Field::Text(text.into())),
             Values::List(_) => None,
         };
         let absent = if name == "retry_count" { Field::Int(0) } else { Field::Absent };
@@ -97,8 +97,7 @@ impl RecordTable {
     /// that lines do not contain are null.
     pub(in crate::artifacts) fn push_line(&mut self, text: &[u8], values: &RecordValues) {
         let line: Line<'_> = serde_json::from_slice(text).unwrap_or_default();
-        let of_columns = self.of_columns(values);
-        let is_full = self.collect(of_columns, |column, _| line.field(column.name, &column.values));
+        let is_full = self.collect(values, |column, _| line.field(column.name, &column.values));
         if is_full {
             self.failure = self.write_row_group().err();
         }

@@ -17,7 +17,9 @@ use super::super::layout::Layout;
 use super::super::record_file::RecordFile;
 use super::super::{open, replace};
 use super::columns::Table;
-use super::{RecordTable, Row, description, properties, schema, with_arrow, write_row_group};
+use super::{
+    RecordTable, Row, description, record_properties, schema, with_arrow, write_row_group,
+};
 use crate::metrics::Registry;
 use crate::metrics::metric::MeasuredRecord;
 use crate::run::{RunDescription, RunReport};
@@ -75,7 +77,8 @@ impl GrowingTable {
     /// Writes the collected rows to `file` as the last part.
     fn write_part(&self, file: NamedTempFile) -> Result<(), ParquetError> {
         let columns = &self.table.columns;
-        let mut writer = SerializedFileWriter::new(file, schema(columns)?, properties())?;
+        let mut writer =
+            SerializedFileWriter::new(file, schema(columns)?, record_properties(columns))?;
         write_row_group(&mut writer, columns)?;
         for (key, value) in with_arrow(description(columns, self.benchmark_id), columns) {
             writer.append_key_value_metadata(KeyValue::new(key, value));
@@ -99,7 +102,7 @@ impl GrowingTable {
 impl RecordFile for GrowingTable {
     fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
         let row = Row { measured, conversation_id, clock };
-        let values = self.table.of_columns(&measured.observation.values);
+        let values = &measured.observation.values;
         self.is_full = self.table.collect(values, |_, field| field(&row));
     }
 

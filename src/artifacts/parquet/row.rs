@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{Column, Field, Source, Values};
+use super::{Column, Field, OfRow, OfRun, Source, Values};
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::RequestError;
 use crate::run::RunDescription;
@@ -39,34 +39,38 @@ pub(super) struct Row<'a> {
     pub(super) clock: &'a Clock,
 }
 
-impl Row<'_> {
-    fn wall(&self, at: Nanos) -> Field {
+impl<'a> Row<'a> {
+    fn wall(&self, at: Nanos) -> Field<'a> {
         Field::int(self.clock.wall_ns(at))
     }
 
-    fn server(&self, field: impl Fn(&ServerTiming) -> Option<Field>) -> Field {
-        let server = self.measured.response.server.as_deref();
-        server.and_then(field).unwrap_or(Field::Absent)
+    fn server(&self, text: impl Fn(&'a ServerTiming) -> Option<&'a str>) -> Field<'a> {
+        Field::text_or_absent(self.measured.response.server.as_deref().and_then(text))
     }
 
-    fn error(&self, field: impl Fn(&RequestError) -> Field) -> Field {
+    fn error(&self, field: impl Fn(&'a RequestError) -> Field<'a>) -> Field<'a> {
         self.measured.observation.error.as_ref().map_or(Field::Absent, field)
     }
 }
 
 /// Returns the columns with identity, times and destination.
 pub(super) fn metadata_columns() -> Vec<Column> {
-    let int = |name, field| Column::new(name, Source::Field(field), Values::Int(Vec::new()));
-    let text = |name, field| Column::new(name, Source::Field(field), Values::Text(Vec::new()));
-    let run = |name, field, values| Column::new(name, Source::Run(field), values);
+    let int = |name, field: OfRow| Column::new(name, Source::Field(field), Values::Int(Vec::new()));
+    let text =
+        |name, field: OfRow| Column::new(name, Source::Field(field), Values::Text(Vec::new()));
+    let run = |name, field: OfRun, values| Column::new(name, Source::Run(field), values);
     vec![
         run(
             "benchmark_id",
-            |run| Field::text_or_absent(run.benchmark_id.as_ref()),
+            |run| run.benchmark_id.map_or(Field::Absent, Field::Id),
             Values::Text(Vec::new()),
         ),
-        run("run_label", |run| Field::text_or_absent(run.label.as_ref()), Values::Text(Vec::new())),
-        run("load", |run| Field::text_or_absent(run.load.as_ref()), Values::Text(Vec::new())),
+        run(
+            "run_label",
+            |run| Field::text_or_absent(run.label.as_deref()),
+            Values::Text(Vec::new()),
+        ),
+        run("load", |run| Field::text_or_absent(run.load.as_deref()), Values::Text(Vec::new())),
         run("concurrency", |run| Field::int_or_absent(run.concurrency), Values::Int(Vec::new())),
         run(
             "request_rate",
@@ -74,9 +78,9 @@ pub(super) fn metadata_columns() -> Vec<Column> {
             Values::Double(Vec::new()),
         ),
         int("session_num", |row| Field::int(row.measured.record.turn.session)),
-        text("x_request_id", |row| Field::text(&row.measured.record.request_id)),
-        text("x_correlation_id", |row| Field::text(&row.measured.record.correlation_id)),
-        text("conversation_id", |row| Field::text(&row.conversation_id)),
+        text("x_request_id", |row| Field::Id(row.measured.record.request_id)),
+        text("x_correlation_id", |row| Field::Id(row.measured.record.correlation_id)),
+        text("conversation_id", |row| Field::text(row.conversation_id)),
         int("turn_index", |row| Field::int(row.measured.record.turn.turn as u64)),
         text("model", |row| Field::text(&row.measured.record.model)),
         text("url", |row| Field::text(&row.measured.record.url)),
@@ -92,8 +96,10 @@ pub(super) fn metadata_columns() -> Vec<Column> {
             row.measured.record.ack.map_or(Field::Absent, |at| row.wall(at))
         }),
         int("request_end_ns", |row| row.wall(row.measured.record.end)),
-        text("worker_id", |row| Field::Text(format!("worker_{}", row.measured.record.worker))),
-        text("benchmark_phase", |row| Field::text(&row.measured.record.phase.as_str())),
+        text("worker_id", |row| {
+            Field::Text(format!("worker_{}", row.measured.record.worker).into())
+        }),
+        text("benchmark_phase", |row| Field::text(row.measured.record.phase.as_str())),
         int("phase_index", |row| Field::Int(row.measured.record.phase_index.into())),
         Column::new(
             "was_cancelled",
@@ -104,21 +110,19 @@ pub(super) fn metadata_columns() -> Vec<Column> {
             Field::int_or_absent(row.measured.observation.requested_output_tokens)
         }),
         int("retry_count", |row| Field::Int(row.measured.record.retry_count.into())),
-        text("server_worker_id", |row| {
-            row.server(|server| server.worker.as_ref().map(|id| Field::Text(id.to_string())))
-        }),
+        text("server_worker_id", |row| row.server(|server| server.worker.as_deref())),
         text("server_timing_family", |row| {
-            row.server(|server| server.has_times().then(|| Field::text(&server.family)))
+            row.server(|server| server.has_times().then_some(server.family))
         }),
         text("server_timing_source", |row| {
-            row.server(|server| server.has_times().then(|| Field::text(&server.source.name())))
+            row.server(|server| server.has_times().then(|| server.source.name()))
         }),
         int("response_status_code", |row| {
             Field::int_or_absent(row.measured.record.status.map(u64::from))
         }),
         text("clock", |row| {
             let clock = row.measured.record.trace.clock();
-            clock.map_or(Field::Absent, |clock| Field::text(&clock.as_str()))
+            clock.map_or(Field::Absent, |clock| Field::text(clock.as_str()))
         }),
         int("max_read_lag_ns", |row| {
             Field::int_or_absent(row.measured.record.body.max_read_lag().map(u64::from))
@@ -138,8 +142,9 @@ pub(super) fn metadata_columns() -> Vec<Column> {
 }
 
 /// Returns the arrival of each content event, in milliseconds since the request's start.
-fn content_arrivals(row: &Row<'_>) -> Field {
+fn content_arrivals<'r>(row: &Row<'r>) -> Field<'r> {
     let start = row.measured.record.start;
     let pieces = &row.measured.response.content;
-    Field::List(pieces.iter().map(|piece| piece.arrival.at.since(start).as_millis()).collect())
+    let since_start = pieces.iter().map(|piece| piece.arrival.at.since(start).as_millis());
+    Field::List(since_start.collect::<Vec<_>>().into())
 }
