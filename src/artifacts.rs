@@ -18,6 +18,7 @@ mod jsonl;
 pub mod layout;
 mod manifest;
 pub(crate) mod network_latency;
+mod object;
 mod open;
 mod outputs;
 mod parquet;

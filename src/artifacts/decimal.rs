@@ -46,7 +46,7 @@ impl Form {
     pub(super) fn write(self, out: &mut Vec<u8>, value: f64) {
         match self {
             Self::Int => match whole(value) {
-                Some(whole) => out.extend_from_slice(digits_of(whole, &mut [0; 20])),
+                Some(whole) => out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes()),
                 None => write_moved(out, value, 0),
             },
             Self::Float => write_moved(out, value, 0),
@@ -75,23 +75,14 @@ impl Form {
 /// Whole numbers below this are exact.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
+/// More digits than `zmij` writes for a number: 17 significant ones, or a few zeros before or after
+/// them.
+const MAX_DIGITS: usize = 32;
+
 /// Returns `value` if it is a whole number that is written with its digits alone.
 fn whole(value: f64) -> Option<u64> {
     let is_whole = value.is_sign_positive() && value < LARGEST_WHOLE && value.fract() == 0.0;
     is_whole.then_some(value as u64)
-}
-
-/// Writes the decimal digits of `value` to the end of `buffer` and returns them.
-fn digits_of(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
-    let mut at = buffer.len();
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &buffer[at..];
-        }
-    }
 }
 
 /// Appends the shortest decimal of `value` with its point moved `places` to the left, always with a
@@ -103,27 +94,35 @@ fn write_moved(out: &mut Vec<u8>, value: f64, places: i32) {
         return;
     }
     if let Some(value) = whole(value) {
-        let mut buffer = [0; 20];
-        let digits = digits_of(value, &mut buffer);
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(value).as_bytes();
         let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
         let significant = digits.len().saturating_sub(zeros).max(1);
         let point = i32::try_from(digits.len()).unwrap_or(0) - places;
         place_point(out, &digits[..significant], point);
         return;
     }
-    let text = format!("{value:e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let mantissa = match mantissa.strip_prefix('-') {
-        Some(positive) => {
-            out.push(b'-');
-            positive
-        }
-        None => mantissa,
-    };
-    let digits: Vec<u8> = mantissa.bytes().filter(|byte| *byte != b'.').collect();
-    // Number of digits before the point.
-    let point = exponent.parse::<i32>().unwrap_or(0) + 1 - places;
-    place_point(out, &digits, point);
+    if value.is_sign_negative() {
+        out.push(b'-');
+    }
+    // The shortest digits that are read as the same number, with or without an exponent.
+    let mut buffer = zmij::Buffer::new();
+    let text = buffer.format_finite(value.abs());
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (mut digits, mut count) = ([0; MAX_DIGITS], 0);
+    let all = whole.bytes().chain(fraction.bytes()).skip_while(|digit| *digit == b'0');
+    for (place, digit) in digits.iter_mut().zip(all) {
+        *place = digit;
+        count += 1;
+    }
+    // Zeros before the first digit other than zero, which count as places after the point.
+    let zeros = whole.len() + fraction.len() - count;
+    let significant =
+        digits[..count].iter().rposition(|digit| *digit != b'0').map_or(1, |at| at + 1);
+    let before_point = i32::try_from(whole.len()).unwrap_or(0) - i32::try_from(zeros).unwrap_or(0);
+    let point = exponent.parse::<i32>().unwrap_or(0) + before_point - places;
+    place_point(out, &digits[..significant], point);
 }
 
 /// Appends `digits` with a point after the first `point` of them; if `point` is negative, that many

@@ -14,6 +14,7 @@ use uuid::fmt::Hyphenated;
 
 use super::decimal::Form;
 use super::error::{ArtifactError, WriteFailure};
+use super::object::Object;
 use super::record_file::RecordFile;
 use super::sink::LineSink;
 use super::trace::Trace;
@@ -115,14 +116,17 @@ impl RecordLines {
         self.line.extend_from_slice(b"{\"metadata\":");
         let errors = self.errors.of_request(measured);
         let metadata = metadata(measured, conversation_id, clock, self.endpoint_type, errors);
-        serde_json::to_writer(&mut self.line, &metadata)?;
+        metadata.write(&mut self.line)?;
         self.metrics(&measured.observation.values);
         if self.http_trace {
             self.line.extend_from_slice(b",\"trace_data\":");
             serde_json::to_writer(&mut self.line, &Trace::of(&measured.record, clock))?;
         }
         self.line.extend_from_slice(b",\"error\":");
-        serde_json::to_writer(&mut self.line, &measured.observation.error)?;
+        match &measured.observation.error {
+            Some(error) => serde_json::to_writer(&mut self.line, error)?,
+            None => self.line.extend_from_slice(b"null"),
+        }
         self.line.extend_from_slice(b"}\n");
         Ok(())
     }
@@ -294,6 +298,85 @@ pub(super) struct Metadata<'a> {
     server: Option<ServerMembers<'a>>,
 }
 
+impl Metadata<'_> {
+    /// Appends what serde writes, in a fraction of the time.
+    fn write(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let Self {
+            session_num,
+            x_request_id,
+            x_correlation_id,
+            conversation_id,
+            turn_index,
+            ancestry,
+            credit_issued_ns,
+            request_start_ns,
+            request_ack_ns,
+            request_end_ns,
+            worker_id,
+            record_processor_id,
+            benchmark_phase,
+            phase_index,
+            profiling_index,
+            phase_name,
+            phase_kind,
+            was_cancelled,
+            cancellation_time_ns,
+            request_due_ns,
+            request_sent_ns,
+            requested_output_tokens,
+            missing_answers,
+            retry_count,
+            send_delay_ns,
+            late_ns,
+            first_content_uncertainty_ns,
+            last_content_uncertainty_ns,
+            end_uncertainty_ns,
+            end_gap_ns,
+            model,
+            url,
+            endpoint_type,
+            server,
+        } = self;
+        let mut object = Object::open(out);
+        object.number("session_num", *session_num);
+        object.id("x_request_id", *x_request_id);
+        object.id("x_correlation_id", *x_correlation_id);
+        object.text("conversation_id", conversation_id)?;
+        object.number("turn_index", *turn_index as u64);
+        object.members(ancestry.as_ref())?;
+        object.number("credit_issued_ns", *credit_issued_ns);
+        object.number("request_start_ns", *request_start_ns);
+        object.number_if_any("request_ack_ns", *request_ack_ns);
+        object.number("request_end_ns", *request_end_ns);
+        object.text("worker_id", worker_id)?;
+        object.text("record_processor_id", record_processor_id)?;
+        object.text("benchmark_phase", benchmark_phase)?;
+        object.number("phase_index", (*phase_index).into());
+        object.number_if_any("profiling_index", profiling_index.map(u64::from));
+        object.text("phase_name", phase_name)?;
+        object.text("phase_kind", phase_kind)?;
+        object.is_true("was_cancelled", *was_cancelled);
+        object.number_if_any("cancellation_time_ns", *cancellation_time_ns);
+        object.number_if_any("request_due_ns", *request_due_ns);
+        object.number_if_any("request_sent_ns", *request_sent_ns);
+        object.number_if_any("requested_output_tokens", *requested_output_tokens);
+        object.number_unless_zero("missing_answers", *missing_answers);
+        object.number_unless_zero("retry_count", *retry_count);
+        object.number("send_delay_ns", *send_delay_ns);
+        object.number_if_any("late_ns", *late_ns);
+        object.number_unless_zero("first_content_uncertainty_ns", *first_content_uncertainty_ns);
+        object.number_unless_zero("last_content_uncertainty_ns", *last_content_uncertainty_ns);
+        object.number_unless_zero("end_uncertainty_ns", *end_uncertainty_ns);
+        object.number_if_any("end_gap_ns", end_gap_ns.map(u64::from));
+        object.text("model", model)?;
+        object.text("url", url)?;
+        object.text("endpoint_type", endpoint_type)?;
+        object.members(server.as_ref())?;
+        object.close();
+        Ok(())
+    }
+}
+
 /// What the server says about itself in the response.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -427,5 +510,69 @@ impl Serialize for Headers<'_> {
             map.serialize_entry(name, redact::header_value(name, value))?;
         }
         map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The derived serialisation is what the schema describes.
+        #[test]
+        fn metadata_is_written_as_serde_writes_it(
+            numbers: [u64; 4],
+            some: [Option<u64>; 4],
+            small: [u32; 4],
+            flags: [bool; 4],
+            text in "\\PC{0,8}[\"\\\\\n\u{7f}é]{0,2}",
+            id: u128,
+        ) {
+            let worker: Option<std::sync::Arc<str>> = flags[0].then(|| (&*text).into());
+            let timing = ServerTiming { worker, ..ServerTiming::default() };
+            let place = Ancestry { depth: small[0] % 2, parent: Uuid::nil(), root: Uuid::from_u128(id) };
+            let metadata = Metadata {
+                session_num: numbers[0],
+                x_request_id: Uuid::from_u128(id),
+                x_correlation_id: Uuid::from_u128(!id),
+                conversation_id: &text,
+                turn_index: small[0] as usize,
+                ancestry: flags[1].then(|| place.into()),
+                credit_issued_ns: numbers[1],
+                request_start_ns: numbers[2],
+                request_ack_ns: some[0],
+                request_end_ns: numbers[3],
+                worker_id: "worker_0".to_owned(),
+                record_processor_id: "record_processor_0",
+                benchmark_phase: "profiling",
+                phase_index: small[1],
+                profiling_index: flags[2].then_some(0),
+                phase_name: "profiling",
+                phase_kind: "profiling",
+                was_cancelled: flags[3],
+                cancellation_time_ns: some[1],
+                request_due_ns: some[2],
+                request_sent_ns: some[3],
+                requested_output_tokens: some[0],
+                missing_answers: small[2] % 2,
+                retry_count: small[3] % 3,
+                send_delay_ns: numbers[0],
+                late_ns: some[1],
+                first_content_uncertainty_ns: small[2] % 5,
+                last_content_uncertainty_ns: small[3],
+                end_uncertainty_ns: small[1] % 2,
+                end_gap_ns: flags[0].then_some(small[0]),
+                model: &text,
+                url: "http://localhost:8000/v1/chat/completions",
+                endpoint_type: "chat",
+                server: flags[1].then(|| ServerMembers::of(&timing)),
+            };
+            let mut written = b"before".to_vec();
+            metadata.write(&mut written).unwrap();
+            let expected = format!("before{}", serde_json::to_string(&metadata).unwrap());
+            prop_assert_eq!(String::from_utf8(written).unwrap(), expected);
+        }
     }
 }
