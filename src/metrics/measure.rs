@@ -4,7 +4,9 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
 
 use super::agent::AgentCall;
 use super::metric::{Facts, MeasuredRecord, Observation, RecordValues};
@@ -34,6 +36,31 @@ pub struct Measurer {
     clock: Clock,
     /// Whether prompts are counted as they were sent, since they differ from the dataset.
     counts_bodies: bool,
+    shared: SharedBodies,
+}
+
+/// The bodies of first turns, by conversation, which all sessions of a conversation share, and what
+/// has been found in them.
+#[derive(Default)]
+struct SharedBodies {
+    bodies: Arc<[Bytes]>,
+    requested_tokens: Box<[OnceLock<Option<u64>>]>,
+}
+
+impl SharedBodies {
+    /// Returns the number of output tokens that the request asks for.
+    fn requested_tokens(&self, record: &RequestRecord) -> Option<u64> {
+        let body = &record.payload;
+        let at = record.turn.conversation;
+        match self.bodies.get(at).zip(self.requested_tokens.get(at)) {
+            Some((shared, found))
+                if shared.as_ptr() == body.as_ptr() && shared.len() == body.len() =>
+            {
+                *found.get_or_init(|| requested_output_tokens(body))
+            }
+            _ => requested_output_tokens(body),
+        }
+    }
 }
 
 /// The token counts of a request.
@@ -55,7 +82,15 @@ impl Measurer {
         clock: Clock,
     ) -> Self {
         let chat = None;
-        Self { endpoint, counter, chat, dataset, registry, clock, counts_bodies: false }
+        let shared = SharedBodies::default();
+        Self { endpoint, counter, chat, dataset, registry, clock, counts_bodies: false, shared }
+    }
+
+    /// Reads each of `bodies`, those of first turns by conversation, only once.
+    #[must_use]
+    pub(crate) fn sharing(self, bodies: Arc<[Bytes]>) -> Self {
+        let requested_tokens = bodies.iter().map(|_| OnceLock::new()).collect();
+        Self { shared: SharedBodies { bodies, requested_tokens }, ..self }
     }
 
     /// Counts prompts as they were sent, since they have markers.
@@ -94,7 +129,7 @@ impl Measurer {
         let mut response = self.parse(record);
         self.add_reports(record, &mut response);
         let error = failure(record, &response);
-        let requested_output_tokens = requested_output_tokens(&record.payload);
+        let requested_output_tokens = self.shared.requested_tokens(record);
         let tokens = if self.registry.settings().use_server_token_count {
             reported_tokens(&response)
         } else {

@@ -414,7 +414,8 @@ impl Run {
             Arc::clone(&self.registry),
             self.clock,
         )
-        .counting_bodies(self.config.dataset.cache_bust != CacheBust::None);
+        .counting_bodies(self.config.dataset.cache_bust != CacheBust::None)
+        .sharing(Arc::clone(self.workload.first_bodies()));
         let Some(counter) = counter.filter(|_| self.config.apply_chat_template) else {
             return measurer;
         };
