@@ -46,14 +46,13 @@ impl ClientCounts {
 
     #[must_use]
     pub(crate) fn of(phases: [&Accumulator; 2]) -> Self {
-        let results: Vec<_> = phases.iter().flat_map(|phase| phase.results_if_any()).collect();
-        let of = |tag| results.iter().filter(move |result| result.metric.tag == tag);
-        let count = |tag| of(tag).map(|result| result.stats.avg).sum::<f64>() as u64;
+        let of = |tag| phases.into_iter().filter_map(move |phase| phase.totals_of(tag));
+        let count = |tag| of(tag).map(|totals| totals.sum).sum::<f64>() as u64;
         let succeeded = count(tag::REQUEST_COUNT);
         let tokens = |tag| {
-            let columns = of(tag).filter_map(|result| result.stats.distribution);
-            let (known, sum) = columns
-                .fold((0, 0.0), |(known, sum), column| (known + column.count, sum + column.sum));
+            let (known, sum) = of(tag).fold((0, 0.0), |(known, sum), totals| {
+                (known + totals.count.unwrap_or(0), sum + totals.sum)
+            });
             (known == succeeded).then_some(sum as u64)
         };
         let errors = phases.iter().flat_map(|phase| phase.errors());

@@ -2,6 +2,7 @@
 
 use super::{Accumulator, Cell};
 use crate::metrics::metric::Metric;
+use crate::metrics::tag::MetricTag;
 use crate::statistics::percentile::exact_sum;
 
 /// Totals of the values of a phase, for each metric that has any, and of its failures.
@@ -35,6 +36,14 @@ impl Accumulator {
             rows: rows.filter_map(|(metric, cell)| RowTotals::of(metric, cell)).collect(),
             failures: self.failures(),
         }
+    }
+}
+
+impl Accumulator {
+    /// Returns the totals of a metric, without computing the results of any; `None` without a value.
+    pub(crate) fn totals_of(&self, tag: MetricTag) -> Option<RowTotals> {
+        let at = self.registry.position(tag)?;
+        RowTotals::of(self.registry.rows()[at], &self.cells[at])
     }
 }
 
