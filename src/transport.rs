@@ -76,7 +76,7 @@ pub struct Config {
 #[derive(Debug, Clone, Serialize)]
 pub struct Connections {
     /// Maximum number of connections of the process, including idle ones
-    /// (`AIPERF_HTTP_CONNECTION_LIMIT`, 2500); further requests wait.
+    /// (`AIPERF_HTTP_CONNECTION_LIMIT`); further requests wait.
     pub limit: usize,
     /// Which requests share a connection (`--connection-reuse-strategy`).
     pub reuse: ConnectionReuse,

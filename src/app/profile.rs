@@ -7,12 +7,14 @@ mod dry_run;
 mod early;
 mod many;
 mod measure;
+mod open_files;
 
 use std::io::Write;
 use std::sync::Arc;
 
 pub(super) use self::ab::ab;
 use self::measure::{Measured, profiling};
+use self::open_files::raise_file_limit;
 use super::audience::Audience;
 use super::ending::{Delivery, Ending, RunEnding, deliver};
 use super::outcome::{Outcome, explained};
@@ -31,7 +33,6 @@ use crate::interrupt::Interrupt;
 use crate::metrics::Registry;
 use crate::metrics::health::SelfCheck;
 use crate::otlp_receiver;
-use crate::platform::limits;
 use crate::record::TraceShare;
 use crate::run::provenance::Provenance;
 use crate::run::setup::Setup;
@@ -581,25 +582,6 @@ fn known_limits(config: &mut RunConfig) -> Option<SelfCheck> {
             .extend(check.excess(phase.concurrency.map(|limit| limit.most), phase.steady_rate()));
     }
     Some(check)
-}
-
-/// Minimum number of open files for a run without connections: its own, those of its
-/// threads and timers, and some for libraries.
-const MIN_FILES: u64 = 40;
-
-/// Raises the limit on open files as far as the system permits, since each connection needs
-/// one.
-///
-/// # Errors
-/// If the limit is too low for any run.
-fn raise_file_limit() -> anyhow::Result<()> {
-    if let Some(most) = limits::raise_open_files().filter(|most| *most < MIN_FILES) {
-        anyhow::bail!(
-            "only {most} open files are allowed, but a run needs at least {MIN_FILES} plus \
-             one for each connection; raise the limit (ulimit -n)"
-        );
-    }
-    Ok(())
 }
 
 /// The URLs of all servers, one for each model if the path contains the model.

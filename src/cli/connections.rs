@@ -23,7 +23,7 @@ pub(super) fn connections(
     let ttl = seconds(environment, "AIPERF_HTTP_TTL_DNS_CACHE", 300.0)?;
     let trusts = environment.switch("AIPERF_HTTP_TRUST_ENV", false)?;
     Ok(Connections {
-        limit: environment.count("AIPERF_HTTP_CONNECTION_LIMIT", defaults.limit)?,
+        limit: environment.count(LIMIT, defaults.limit)?,
         reuse,
         keepalive_timeout: seconds(environment, "AIPERF_HTTP_KEEPALIVE_TIMEOUT", 300.0)?,
         dns_cache_ttl: caches.then_some(ttl),
@@ -31,6 +31,22 @@ pub(super) fn connections(
         tls: tls_options(tls, environment)?,
         proxies: if trusts { proxies(environment)? } else { Proxies::default() },
     })
+}
+
+/// The variable of the limit on connections.
+const LIMIT: &str = "AIPERF_HTTP_CONNECTION_LIMIT";
+
+/// The limit on the connections of a run that may have `in_flight` requests at the same time, which
+/// may go to any of `servers`: as configured, or else so many that none of them waits for another's
+/// connection.
+pub(super) fn limit(
+    in_flight: Option<u64>,
+    servers: usize,
+    environment: Environment<'_>,
+) -> Result<usize, ConfigError> {
+    let needed = in_flight.unwrap_or(0).saturating_mul(servers as u64);
+    let needed = usize::try_from(needed).unwrap_or(usize::MAX);
+    environment.count(LIMIT, Connections::default().limit.max(needed))
 }
 
 /// The warning for a proxy that the environment sets and that is not used.

@@ -53,7 +53,7 @@ pub(super) fn run_config(
     let model = flags.endpoint.models.first().ok_or(ConfigError::NoModel)?;
     let endpoint = server::endpoint(&flags.endpoint, &flags.input.extra_inputs, environment)?;
     let tokenizer = tokenizer(&flags.tokenizer, model, environment);
-    let transport = server::transport(&flags.endpoint, &flags.tls, &flags.output, environment)?;
+    let mut transport = server::transport(&flags.endpoint, &flags.tls, &flags.output, environment)?;
     let server = server::config(&flags.endpoint, &flags.control, &flags.input.header, environment)?;
     let server_metrics = server_metrics::config(
         &flags.server_metrics,
@@ -68,6 +68,8 @@ pub(super) fn run_config(
     let objectives = search::objectives(&flags.input.goodput, &flags.search)?;
     let multi_run = multi_run::config(flags, &objectives, given, cell)?;
     let schedule = load::schedule(flags, given)?;
+    transport.connections.limit =
+        connections::limit(schedule.limited_in_flight(), server.urls.len(), environment)?;
     let seed = multi_run::seed(flags.input.random_seed, &flags.multi_run, &multi_run, cell);
     let mut config = RunConfig {
         dataset: dataset(flags, given, &schedule, seed)?,

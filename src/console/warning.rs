@@ -51,6 +51,13 @@ pub(crate) enum Warning {
         /// Number of sends that were delayed because of it.
         held_back: u64,
     },
+    /// Requests waited for a connection, since no more were allowed.
+    ConnectionsLimited {
+        /// Mean wait of all requests, in milliseconds.
+        mean_ms: f64,
+        /// Longest wait, in milliseconds.
+        longest_ms: f64,
+    },
     /// The configured concurrency was never reached.
     ConcurrencyNotReached {
         /// Configured concurrency.
@@ -174,6 +181,7 @@ impl Warning {
             nothing_succeeded(report),
             not_authorized(report),
             connections_failed(report),
+            connections_limited(report),
             concurrency_not_reached(report),
             rate_not_reached(report),
             depends_on_length(report),
@@ -201,6 +209,7 @@ impl Warning {
             Self::NotAuthorized { .. } => "Not Authorized",
             Self::Incomplete { .. } => "Incomplete Run",
             Self::ConnectionsFailed { .. } => "Connections Failed",
+            Self::ConnectionsLimited { .. } => "Connection Limit Reached",
             Self::ConcurrencyNotReached { .. } => "Concurrency Not Reached",
             Self::RateNotReached { .. } => "Request Rate Not Reached",
             Self::DependsOnLength { .. } => "Latencies Depend on the Length of the Run",
@@ -229,6 +238,7 @@ impl Warning {
             Self::NotAuthorized { .. } => "not-authorized",
             Self::Incomplete { .. } => "incomplete-run",
             Self::ConnectionsFailed { .. } => "connections-failed",
+            Self::ConnectionsLimited { .. } => "connection-limit-reached",
             Self::ConcurrencyNotReached { .. } => "concurrency-not-reached",
             Self::RateNotReached { .. } => "rate-not-reached",
             Self::DependsOnLength { .. } => "depends-on-length",
@@ -264,6 +274,9 @@ impl Warning {
             Self::Incomplete { reason } => printable(reason).trim_end_matches('.').to_owned(),
             Self::ConnectionsFailed { held_back } => {
                 format!("connections failed; {} sends were each delayed", count(*held_back))
+            }
+            Self::ConnectionsLimited { longest_ms, .. } => {
+                format!("requests waited up to {longest_ms:.1} ms for a connection")
             }
             Self::ConcurrencyNotReached { requested, reached } => {
                 format!("at most {} of {} in flight", count(*reached), count(*requested))
@@ -350,6 +363,11 @@ impl Warning {
                 "Connections failed repeatedly, and {} sends were each delayed by up to a second, \
                  so the load was lower than configured.",
                 count(*held_back)
+            )],
+            Self::ConnectionsLimited { mean_ms, longest_ms } => vec![format!(
+                "All connections that the client may open were in use, so requests waited for one \
+                 ({mean_ms:.1} ms on average, {longest_ms:.1} ms at most). Latencies include this \
+                 wait (http_req_blocked)."
             )],
             Self::ConcurrencyNotReached { requested, reached } => vec![format!(
                 "The concurrency was set to {}, but never exceeded {}.",
@@ -496,6 +514,13 @@ fn counted(report: &RunReport, tag: MetricTag) -> u64 {
 fn connections_failed(report: &RunReport) -> Option<Warning> {
     let held_back = report.outcome.load.sends_held_back;
     (held_back > 0).then_some(Warning::ConnectionsFailed { held_back })
+}
+
+fn connections_limited(report: &RunReport) -> Option<Warning> {
+    let waits = report.results.iter().find(|one| one.metric.tag == tag::HTTP_REQ_BLOCKED)?;
+    let longest_ms = waits.stats.distribution?.max;
+    let mean_ms = waits.stats.avg;
+    (longest_ms > 0.0).then_some(Warning::ConnectionsLimited { mean_ms, longest_ms })
 }
 
 fn not_streamed(report: &RunReport) -> Option<Warning> {

@@ -27,6 +27,13 @@ impl Config {
         self.phases.iter().map(|phase| phase.share(shard)).collect()
     }
 
+    /// Returns the most requests that this process may have in flight at the same time, in those
+    /// phases that limit them.
+    #[must_use]
+    pub(crate) fn limited_in_flight(&self) -> Option<u64> {
+        self.own_phases().iter().filter_map(PhaseConfig::limited_in_flight).max()
+    }
+
     /// Returns whether the profiling phase follows the timestamps of a trace.
     #[must_use]
     pub fn is_fixed_schedule(&self) -> bool {
@@ -176,6 +183,22 @@ impl PhaseConfig {
         };
         let limit = self.concurrency.map(|limit| limit.most);
         [paced, limit, self.stop.requests, self.stop.sessions].into_iter().flatten().min()
+    }
+
+    /// Returns the most requests in flight at the same time, whatever the server does; `None` if only
+    /// the server's speed limits them. Conversations that others start are not counted, since only
+    /// the dataset knows them.
+    #[must_use]
+    pub(crate) fn limited_in_flight(&self) -> Option<u64> {
+        let concurrency = self.concurrency.map(|limit| limit.most);
+        let limit = match &self.load {
+            LoadPattern::ClosedLoop => Some(concurrency.unwrap_or(u64::MAX)),
+            LoadPattern::UserCentric { users, .. } => Some(concurrency.unwrap_or(*users)),
+            LoadPattern::Rate(_) | LoadPattern::FixedSchedule => concurrency,
+        }?;
+        let counts = self.stop.requests.into_iter().chain(self.stop.sessions);
+        // Without any limit, a closed loop sends its whole dataset at once.
+        counts.chain([limit]).min().filter(|most| *most < u64::MAX)
     }
 
     /// Returns the number of sessions in flight that the phase tries to hold; absent if the

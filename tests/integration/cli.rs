@@ -919,6 +919,33 @@ fn connections_are_as_aiperf_has_them_by_default() {
 }
 
 #[test]
+fn the_connection_limit_follows_the_load_unless_it_is_set() {
+    let limit = |flags: &str| profile(flags).transport.connections.limit;
+    assert_eq!(limit("--concurrency 2500 --request-count 10000"), 2500);
+    assert_eq!(limit("--concurrency 4000 --request-count 10000"), 4000);
+    // No more than there are requests.
+    assert_eq!(limit("--concurrency 4000 --request-count 3000"), 3000);
+    // A warmup with a higher concurrency.
+    let warmup = "--warmup-request-count 9000 --warmup-concurrency 3500";
+    assert_eq!(limit(&format!("--concurrency 3000 --request-count 10000 {warmup}")), 3500);
+    let shard = "--shard 0/2 --random-seed 1 --start-at 1795273445";
+    assert_eq!(limit(&format!("--concurrency 8000 --request-count 80000 {shard}")), 4000);
+    let users = "--user-centric-rate 100 --num-users 4000 --session-turns-mean 2";
+    assert_eq!(limit(&format!("{users} --request-count 10000")), 4000);
+    assert_eq!(limit("--request-rate inf --request-count 5000"), 5000);
+    assert_eq!(limit("--request-rate 1000 --concurrency 4000 --request-count 10000"), 4000);
+    // Only the server limits the requests in flight.
+    assert_eq!(limit("--request-rate 1000 --request-count 10000"), 2500);
+    // Each request may go to each server.
+    let servers = "-u http://a:1 -u http://b:1";
+    assert_eq!(limit(&format!("{servers} --concurrency 4000 --request-count 10000")), 8000);
+    let set = [("AIPERF_HTTP_CONNECTION_LIMIT", "7")];
+    let flags = ["profile", "-m", "m", "--concurrency", "4000", "--request-count", "4000"];
+    let Ok(Command::Profile(run)) = parse_in(&flags, &set) else { panic!("it is a run") };
+    assert_eq!(run.config.transport.connections.limit, 7);
+}
+
+#[test]
 fn the_environment_says_how_connections_are_made() {
     let variables = [
         ("AIPERF_HTTP_CONNECTION_LIMIT", "7"),

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use aiperf::environment::Environment;
+use aiperf::mock_server::Script;
 use aiperf::record::{ErrorKind, HttpTrace, RequestRecord};
 use aiperf::schedule::config::{Limit, PhaseConfig, StopCondition};
 use aiperf::transport::{
@@ -19,7 +20,7 @@ use aiperf::transport::{
 use aiperf::units::{Clock, Nanos};
 use serde_json::Value;
 
-use crate::support::load::{Load, closed_loop};
+use crate::support::load::{Load, closed_loop, mock};
 use crate::support::raw_server::{self, accept_tls, read_request, tls_file, write};
 use crate::support::run::{Run, aiperf, profile, profile_command};
 
@@ -1162,4 +1163,39 @@ fn trace_timings_have_a_table_and_keep_it_in_a_report() {
     // The values are present nevertheless.
     assert_eq!(hidden.summary()["http_req_total"]["unit"], "ms");
     assert_eq!(hidden.summary()["http_req_connection_reused"]["sum"], 2.0);
+}
+
+#[test]
+fn a_crowd_does_not_wait_for_connections() {
+    // The server is in this process, and needs a file for each connection, too.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let server = mock(Script { ttft: Nanos::from_seconds(4.0), ..Script::default() });
+    let run = profile(&server.url(), &["--concurrency", "2600", "--request-count", "2600"]);
+    let run = run.succeeded();
+    assert_eq!(run.summary()["request_count"]["avg"], 2600.0);
+    assert_eq!(run.summary()["http_req_blocked"]["max"], 0.0);
+    assert!(!run.stdout().contains("connection-limit-reached"), "{}", run.stdout());
+}
+
+#[test]
+fn a_limit_below_the_concurrency_is_said_before_and_after_the_run() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let load = ["--concurrency", "8", "--request-count", "24"];
+    let mut command = profile_command(&server.url(), directory.path(), &load);
+    let output = command.env("AIPERF_HTTP_CONNECTION_LIMIT", "2").output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    assert_eq!(server.peak_in_flight(), 2);
+    assert!(run.stderr().contains("only 2 connections are allowed"), "{}", run.stderr());
+    let longest = run.summary()["http_req_blocked"]["max"].as_f64().unwrap();
+    // The third request waits for a response.
+    assert!(longest >= 20.0, "{longest}");
+    let waited = format!("connection-limit-reached: requests waited up to {longest:.1} ms");
+    let text = run.stdout();
+    assert!(text.contains(&waited), "{text}");
+    let report = aiperf(&["report", run.directory.path().to_str().unwrap()]).output().unwrap();
+    let text = String::from_utf8_lossy(&report.stdout);
+    assert!(text.contains(&waited), "{text}");
 }

@@ -13,6 +13,7 @@ use url::Url;
 use super::Run;
 use super::collections::Collections;
 use super::early::EarlyStop;
+use super::open_files::too_few_connections;
 use crate::app::logging;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
@@ -315,21 +316,10 @@ impl Run {
         for warning in &self.config.warnings {
             tracing::warn!("{warning}");
         }
-        self.warn_of_connection_limit();
-    }
-
-    /// Warns if the concurrency exceeds the connection limit, since requests beyond it wait in
-    /// the client.
-    fn warn_of_connection_limit(&self) {
+        let in_flight = self.config.schedule.limited_in_flight();
         let limit = self.config.transport.connections.limit as u64;
-        let phases = self.config.schedule.own_phases();
-        let asked = phases.iter().filter_map(|phase| phase.concurrency);
-        let asked = asked.map(|limit| limit.most).max();
-        if let Some(asked) = asked.filter(|asked| *asked > limit) {
-            tracing::warn!(
-                "--concurrency {asked} exceeds the limit of {limit} connections, so requests wait \
-                 in the client; raise AIPERF_HTTP_CONNECTION_LIMIT"
-            );
+        if let Some(warning) = too_few_connections(in_flight, limit) {
+            tracing::warn!("{warning}");
         }
     }
 

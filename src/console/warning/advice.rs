@@ -148,6 +148,11 @@ impl Warning {
             | Self::RateNotReached { .. }
             | Self::UsageDiscrepancy { .. }
             | Self::OutputLengthMismatch { .. } => &[],
+            Self::ConnectionsLimited { .. } => &[
+                "Raise AIPERF_HTTP_CONNECTION_LIMIT.",
+                "Or limit the requests in flight with --concurrency; unless the variable is set, the \
+                 limit of connections follows it.",
+            ],
             Self::ConcurrencyNotReached { .. } => &[
                 "Send at least as many requests as --concurrency, preferably ten times as many.",
                 "If requests waited for connections, raise the limit on open files (ulimit -n).",

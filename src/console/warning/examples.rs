@@ -48,6 +48,7 @@ impl Warning {
             Self::NothingSucceeded { failed: 100 },
             Self::NotAuthorized { requests: 100, of: 100, had_key: false },
             Self::ConnectionsFailed { held_back: 20 },
+            Self::ConnectionsLimited { mean_ms: 80.0, longest_ms: 250.0 },
             Self::ConcurrencyNotReached { requested: 64, reached: 40 },
             Self::RateNotReached { requested: 20.0, reached: 15.0 },
             Self::DependsOnLength {

@@ -51,6 +51,12 @@ pub(crate) fn raise_open_files() -> Option<u64> {
     // A system that refuses leaves the limit as it is; connections that
     // meet it become error records.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    open_files()
+}
+
+/// Returns the number of files that the process may have open; `None` without a limit.
+#[must_use]
+pub(crate) fn open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 

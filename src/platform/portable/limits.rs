@@ -26,6 +26,12 @@ pub(crate) const fn raise_open_files() -> Option<u64> {
     None
 }
 
+/// Returns nothing: the limit of open files is not known.
+#[must_use]
+pub(crate) const fn open_files() -> Option<u64> {
+    None
+}
+
 /// Returns nothing: the available memory is not known.
 #[must_use]
 pub(crate) const fn memory_bytes() -> Option<u64> {
