@@ -6,6 +6,7 @@
 
 pub(crate) mod child;
 pub(crate) mod exhaustion;
+pub(crate) mod machine;
 pub(crate) mod receive;
 pub(crate) mod replace;
 pub(crate) mod socket;
@@ -20,6 +21,7 @@ mod portable;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 use portable as system;
 
+pub(crate) use system::machine as machine_files;
 pub(crate) use system::{
     alarm, clock, cores, energy, files, host, limits, process, signals, terminal,
 };

@@ -2,7 +2,9 @@
 
 use super::panel;
 use super::style::Style;
-use crate::metrics::health::{ClientHealth, LoadHealth, LoadVerdict, TimeStatistics, Verdict};
+use crate::metrics::health::{
+    ClientHealth, HostActivity, LoadHealth, LoadVerdict, TimeStatistics, Verdict,
+};
 use crate::redact::printable;
 use crate::run::RunReport;
 
@@ -99,6 +101,7 @@ fn facts(health: &ClientHealth) -> Vec<String> {
     ]
     .into_iter()
     .flatten()
+    .chain(health.host.iter().flat_map(HostActivity::facts))
     .collect()
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod energy;
 pub(crate) mod files;
 pub(crate) mod host;
 pub(crate) mod limits;
+pub(crate) mod machine;
 pub(crate) mod process;
 pub(super) mod reads;
 pub(crate) mod signals;

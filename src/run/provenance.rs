@@ -5,6 +5,8 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use crate::platform::host;
+use crate::platform::machine::{Ends, Scaling};
+use crate::platform::machine_files::Machine;
 use crate::record::RequestRecord;
 use crate::redact::ShownUrl;
 use crate::server_family::Families;
@@ -54,9 +56,45 @@ pub(crate) struct Host {
     pub(crate) cpu: Option<String>,
     /// Number of cores that the program may use.
     pub(crate) cores: usize,
+    /// The numbers of these cores, such as `0-3,8`, if the system reports them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) core_list: Option<String>,
+    /// The NUMA nodes of these cores.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) numa_nodes: Vec<usize>,
+    /// CPU limit of the program's control group in thousandths of a core, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) cpu_limit_millicores: Option<u64>,
+    /// How the frequency of the cores is controlled; absent if the system does not control it, as in
+    /// most virtual machines.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) frequency: Option<FrequencyControl>,
     /// Main memory in bytes, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) memory_bytes: Option<u64>,
+}
+
+/// How the frequency of a processor is controlled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct FrequencyControl {
+    /// The policy, such as `performance`.
+    pub(crate) governor: String,
+    /// The driver, such as `intel_pstate`.
+    pub(crate) driver: String,
+    /// Lowest frequency in MHz.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) min_mhz: Option<u64>,
+    /// Highest frequency in MHz.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) max_mhz: Option<u64>,
+}
+
+impl From<Scaling> for FrequencyControl {
+    fn from(scaling: Scaling) -> Self {
+        let Scaling { governor, driver, min_mhz, max_mhz } = scaling;
+        Self { governor, driver, min_mhz, max_mhz }
+    }
 }
 
 /// A tokenizer's vocabulary.
@@ -109,6 +147,7 @@ impl Host {
     /// Returns the current machine.
     #[must_use]
     pub(crate) fn this() -> Self {
+        let machine = Machine::this();
         Self {
             name: host::name(),
             os: host::system(),
@@ -116,8 +155,35 @@ impl Host {
             arch: std::env::consts::ARCH.to_owned(),
             cpu: host::processor(),
             cores: thread::available_parallelism().map_or(1, usize::from),
+            core_list: machine.core_list(),
+            numa_nodes: machine.numa_nodes(),
+            cpu_limit_millicores: machine.cpu_limit_millicores(),
+            frequency: machine.scaling().map(FrequencyControl::from),
             memory_bytes: host::memory_bytes(),
         }
+    }
+}
+
+impl Host {
+    /// Describes the cores that the program may use: their numbers, nodes, limit and frequency.
+    pub(crate) fn about_cores(&self) -> Vec<String> {
+        let nodes = match self.numa_nodes.as_slice() {
+            [] => None,
+            [only] => Some(format!("NUMA node {only}")),
+            several => {
+                let numbers: Vec<String> = several.iter().map(ToString::to_string).collect();
+                Some(format!("NUMA nodes {}", numbers.join(", ")))
+            }
+        };
+        let limit = self
+            .cpu_limit_millicores
+            .map(|most| format!("CPU limit {} cores", most as f64 / 1000.0));
+        let frequency = self.frequency.as_ref().map(|control| {
+            let FrequencyControl { governor, driver, min_mhz, max_mhz } = control;
+            let range = min_mhz.zip(*max_mhz).map(|(min, max)| format!(", {min} to {max} MHz"));
+            format!("governor {governor} ({driver}{})", range.unwrap_or_default())
+        });
+        [self.core_list.clone(), nodes, limit, frequency].into_iter().flatten().collect()
     }
 }
 
@@ -161,27 +227,48 @@ impl Server {
     }
 }
 
-/// The servers that have responded, each with the `server` header of its first response.
+/// The servers that have responded.
 #[derive(Debug, Default)]
-pub(crate) struct Responders(Vec<(ShownUrl, Option<String>)>);
+pub(crate) struct Responders(Vec<Responder>);
+
+/// The first response of a server.
+#[derive(Debug)]
+struct Responder {
+    url: ShownUrl,
+    /// Its `server` header.
+    header: Option<String>,
+    /// The ends of its connection.
+    ends: Option<Ends>,
+}
 
 impl Responders {
     /// Adds the server of `record`, if it is a new one that has responded.
     pub(crate) fn observe(&mut self, record: &RequestRecord) {
-        if record.status.is_none() || self.0.iter().any(|(url, _)| *url == record.url) {
+        if record.status.is_none() || self.0.iter().any(|it| it.url == record.url) {
             return;
         }
-        let headers = &record.trace.response_headers;
+        let trace = &record.trace;
+        let headers = &trace.response_headers;
         let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
-        self.0.push((record.url.clone(), header.map(|(_, value)| value.clone())));
+        let ends = trace.local_addr.zip(trace.remote_addr);
+        self.0.push(Responder {
+            url: record.url.clone(),
+            header: header.map(|(_, value)| value.clone()),
+            ends: ends.map(|(local, remote)| Ends { local: local.ip(), remote: remote.ip() }),
+        });
+    }
+
+    /// Returns the ends of a connection to each server.
+    #[must_use]
+    pub(crate) fn ends(&self) -> Vec<Ends> {
+        self.0.iter().filter_map(|it| it.ends).collect()
     }
 
     /// Returns the servers, with what their `metrics` reveal.
     #[must_use]
     pub(crate) fn servers(&self, metrics: Option<&ServerMetrics>) -> Vec<Server> {
-        let answering = |(url, header): &(ShownUrl, Option<String>)| {
-            Server::answering(url, header.as_deref()).known_by(metrics)
-        };
+        let answering =
+            |it: &Responder| Server::answering(&it.url, it.header.as_deref()).known_by(metrics);
         self.0.iter().map(answering).collect()
     }
 }
@@ -213,6 +300,32 @@ mod tests {
     fn an_authority_is_that_of_the_url() {
         assert_eq!(authority("https://h:1/metrics?x"), "h:1");
         assert_eq!(authority("h:1"), "h:1");
+    }
+
+    #[test]
+    fn cores_are_described_as_far_as_they_are_known() {
+        let host = Host {
+            core_list: Some("0-3,8".to_owned()),
+            numa_nodes: vec![0, 1],
+            cpu_limit_millicores: Some(1500),
+            frequency: Some(FrequencyControl {
+                governor: "powersave".to_owned(),
+                driver: "intel_pstate".to_owned(),
+                min_mhz: Some(800),
+                max_mhz: Some(3600),
+            }),
+            ..Host::default()
+        };
+        let expected = [
+            "0-3,8",
+            "NUMA nodes 0, 1",
+            "CPU limit 1.5 cores",
+            "governor powersave (intel_pstate, 800 to 3600 MHz)",
+        ];
+        assert_eq!(host.about_cores(), expected);
+        assert!(Host::default().about_cores().is_empty());
+        let again: Host = serde_json::from_str(&serde_json::to_string(&host).unwrap()).unwrap();
+        assert_eq!(again, host);
     }
 
     #[test]

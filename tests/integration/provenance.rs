@@ -39,6 +39,27 @@ fn a_run_says_what_it_was_made_with() {
 }
 
 #[test]
+fn a_run_says_what_its_machine_did() {
+    let server = mock(Script::default());
+    let run = profile(&server.url(), &["--request-count", "4"]).succeeded();
+    let host = run.summary()["run_info"]["host"].clone();
+    // As the kernel formats it.
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    assert_eq!(host["core_list"], allowed.trim());
+    let did = run.summary()["client_health"]["host"].clone();
+    let steal = did["steal"]["percent"].as_f64().unwrap();
+    assert!((0.0..=100.0).contains(&steal), "{did}");
+    assert!(did["network"].is_null(), "the server is on this machine: {did}");
+    let text = run.text("profile_export_console.txt");
+    assert!(text.contains("of the CPU time stolen"), "{text}");
+    let output = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(run.summary()["client_health"]["host"], did);
+    assert_eq!(run.text("profile_export_console.txt"), text);
+}
+
+#[test]
 fn the_tokenizers_file_is_named_by_its_hash() {
     let server = mock(Script::default());
     let tokenizer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");

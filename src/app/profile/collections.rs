@@ -1,10 +1,10 @@
-//! What is measured beside the requests: servers, GPUs, the network, and the client's own energy.
+//! What is measured beside the requests: servers, GPUs, the network, and the client's own machine.
 
 use std::sync::Arc;
 
 use super::Run;
 use crate::artifacts::ArtifactSet;
-use crate::collection::{ClientEnergy, GpuCollection, RoundTrip, ServerCollection};
+use crate::collection::{ClientEnergy, GpuCollection, HostWatch, RoundTrip, ServerCollection};
 use crate::follow::Followers;
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
@@ -20,6 +20,7 @@ pub(super) struct Collections {
     gpus: Option<GpuCollection>,
     round_trip: Option<RoundTrip>,
     energy: Option<Arc<ClientEnergy>>,
+    pub(super) host: Option<HostWatch>,
 }
 
 /// What the collections of a run have found.
@@ -49,6 +50,7 @@ impl Collections {
             gpus: GpuCollection::start(config, clock, telemetry, interrupt, files, followers)?,
             round_trip: RoundTrip::start(config, clock, interrupt, files)?,
             energy: ClientEnergy::start(),
+            host: HostWatch::start(),
         })
     }
 
@@ -59,6 +61,7 @@ impl Collections {
             .with_listener(self.servers.as_ref().map(ServerCollection::listener))
             .with_listener(self.gpus.as_ref().map(GpuCollection::listener))
             .with_listener(energy)
+            .with_listener(self.host.as_ref().map(HostWatch::listener))
     }
 
     /// Notes the end of the load: the records that are processed from now on load the client.

@@ -109,7 +109,8 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let collections = Collections::start(self, &telemetry, interrupt, &mut files, followers)?;
+        let mut collections =
+            Collections::start(self, &telemetry, interrupt, &mut files, followers)?;
         let queue = self.queue();
         let receiver = self.start_receiver()?;
         let progress = Arc::new(Progress::new(&own_phases));
@@ -147,6 +148,7 @@ impl Run {
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = knows_all.then(|| self.client_counts(&processed));
         let limits = ClientLimits::of(&processed.profiling).filter(|_| knows_all);
+        let host = collections.host.take();
         let found = collections.finish(counts, limits, interrupt, &mut processed.files);
         processed.profiling.set_round_trip(found.round_trip_ns);
         let phases = progress.snapshots();
@@ -159,6 +161,12 @@ impl Run {
         let mut health = processed.health.report(&load, &queue, &cpu);
         health.selfcheck.clone_from(&self.selfcheck);
         health.energy_joules = found.client_joules;
+        if let Some((host, reasons)) =
+            host.and_then(|host| host.finish(&processed.responders.ends()))
+        {
+            health.host = Some(host);
+            health.doubt(reasons);
+        }
         health.doubt(found.gpus.iter().flat_map(|gpus| &gpus.doubts).cloned());
         let totals = totals(&processed, phases.clone(), queue, health.clone());
         let steady_state = self.steady_state(&processed.profiling, &phases);

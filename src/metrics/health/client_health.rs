@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::ErrorBounds;
+use super::host::HostActivity;
 use super::load::LoadReport;
 use super::selfcheck::SelfCheck;
 use super::throughput::{RateBounds, SlotTimes};
@@ -130,6 +131,9 @@ pub struct ClientHealth {
     /// cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_joules: Option<f64>,
+    /// What the machine did to the client in the profiling phase; absent if the phase did not begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostActivity>,
     /// This machine's saved self-check, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selfcheck: Option<SelfCheck>,

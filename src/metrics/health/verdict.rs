@@ -2,6 +2,7 @@
 
 use super::bounds::{Bound, ErrorBounds, MetricBounds};
 use super::client_health::{ClientHealth, Cpu, Queue, Reason, TimeStatistics, Verdict};
+use super::host;
 use super::throughput::RateBounds;
 
 /// Lower limit for the statistics that errors are compared with, in milliseconds. Below it, the
@@ -86,7 +87,9 @@ pub(crate) fn reasons_by_example() -> Vec<Reason> {
         cpu: Some(Cpu { workers: 2, worker_max: 0.98, cores: 8, ..Cpu::default() }),
         ..ClientHealth::default()
     };
-    reasons(&health, &Facts { requests: 1000, late: Some(late), idle_late: None })
+    let mut all = reasons(&health, &Facts { requests: 1000, late: Some(late), idle_late: None });
+    all.extend(host::reasons_by_example());
+    all
 }
 
 /// How late requests were sent.

@@ -64,6 +64,13 @@ impl Run<'_> {
         let host = &provenance.host;
         let cpu = host.cpu.as_deref().unwrap_or(&host.arch);
         facts.push(("Client", format!("{}, {cpu}, {} cores, {}", host.name, host.cores, host.os)));
+        facts.push(("Client's cores", host.about_cores().join("; ")));
+        let health = outcome.client_health.as_ref();
+        let activity = health.and_then(|health| health.host.as_ref());
+        facts.push((
+            "Client's machine",
+            activity.map(|activity| activity.facts().join("; ")).unwrap_or_default(),
+        ));
         let program = &provenance.program;
         let commit = program.commit.as_ref().map(|commit| format!(" ({commit})"));
         facts.push((

@@ -1,0 +1,92 @@
+//! What an operating system counts about the machine, as far as it disturbs a measurement.
+
+use std::net::IpAddr;
+
+/// How the frequency of the cores is controlled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Scaling {
+    /// The policy, such as `performance`.
+    pub(crate) governor: String,
+    /// The driver, such as `intel_pstate`, on which the meaning of some policies depends.
+    pub(crate) driver: String,
+    /// Lowest frequency of the processor in MHz.
+    pub(crate) min_mhz: Option<u64>,
+    /// Highest frequency of the processor in MHz.
+    pub(crate) max_mhz: Option<u64>,
+}
+
+/// Counters since the machine started. What the system does not count is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Time of the cores that the program may use.
+    pub(crate) cores: Option<CoreTime>,
+    /// What the program's CPU limit did.
+    pub(crate) throttling: Option<Throttling>,
+    /// Microseconds in which some thread of the machine waited for a core.
+    pub(crate) pressure_us: Option<u64>,
+    /// Network devices, without the loopback.
+    pub(crate) devices: Vec<Device>,
+}
+
+/// Time of some cores in ticks, of which there are a fixed number per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CoreTime {
+    /// Number of cores.
+    pub(crate) cores: u64,
+    /// All of their time, whether they were busy or idle.
+    pub(crate) all: u64,
+    /// Time in which a core had work, but the hypervisor ran something else.
+    pub(crate) stolen: u64,
+}
+
+/// How often a CPU limit stopped the program. A limit is a quota of CPU time in each period.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Throttling {
+    /// Periods in which the program ran.
+    pub(crate) periods: u64,
+    /// Periods in which it used up its quota, and was stopped until the next one.
+    pub(crate) throttled: u64,
+    /// How long it was stopped, in microseconds: the sum over the cores.
+    pub(crate) throttled_us: u64,
+}
+
+/// The packets of a network device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Device {
+    /// Its name, such as `eth0`.
+    pub(crate) name: String,
+    /// Packets received.
+    pub(crate) received: u64,
+    /// Packets sent.
+    pub(crate) sent: u64,
+    /// Received packets that were dropped.
+    pub(crate) receive_drops: u64,
+    /// Packets to send that were dropped.
+    pub(crate) send_drops: u64,
+}
+
+/// The queues of a network device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Queues {
+    /// Number of queues of received packets.
+    pub(crate) receive: u64,
+    /// Number of queues of packets to send.
+    pub(crate) send: u64,
+}
+
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// The address of this machine.
+    pub(crate) local: IpAddr,
+    /// The address of the server, or of the proxy on the way to it.
+    pub(crate) remote: IpAddr,
+}
+
+impl Ends {
+    /// Returns whether both ends are on this machine, so that no network device is between them.
+    #[must_use]
+    pub(crate) fn are_here(self) -> bool {
+        self.remote.is_loopback() || self.local == self.remote
+    }
+}
