@@ -22,6 +22,7 @@ mod profile;
 mod rehearsal;
 mod report;
 mod selfcheck;
+mod shards;
 mod start;
 mod synthesize;
 mod validate;

@@ -9,6 +9,7 @@ mod control;
 mod env;
 mod many;
 pub(crate) mod metrics_url;
+pub mod scheduler;
 pub mod selfcheck;
 pub(crate) mod tokenizer;
 pub(crate) mod url;
@@ -56,6 +57,8 @@ pub struct RunConfig {
     pub endpoint: endpoint::Config,
     /// When requests are sent, and how many.
     pub schedule: schedule::config::Config,
+    /// How the shards of the run agree on its start, if they do.
+    pub barrier: Option<scheduler::Barrier>,
     /// How requests are sent.
     pub transport: transport::Config,
     /// Which servers, and as whom.
@@ -189,7 +192,7 @@ impl RunConfig {
         let directory =
             PathBuf::from("artifacts").join(format!("{safe}-openai-{}{load}", traits.name));
         match self.schedule.shard {
-            Some(shard) => directory.join(format!("shard-{}", shard.index())),
+            Some(shard) => directory.join(shard.directory()),
             None => directory,
         }
     }

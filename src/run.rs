@@ -1,6 +1,7 @@
 //! A run: its description, outcome and results. Used by the console, the files, multiple runs and
 //! the rebuilding of reports; `run_manifest.json` is the serialization of these types.
 
+mod agreement;
 mod endpoint_type;
 pub(crate) mod provenance;
 pub mod setup;
@@ -32,6 +33,8 @@ use crate::server_metrics::report::ServerMetrics;
 use crate::setting::named;
 use crate::telemetry::TelemetryReport;
 
+pub(crate) use agreement::ClockSpread;
+pub use agreement::{Agreement, ClockOffset};
 pub(crate) use provenance::Provenance;
 use setup::Setup;
 
@@ -54,9 +57,12 @@ pub struct RunDescription {
     /// The shard, if several processes share the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub shard: Option<Shard>,
-    /// The configured start time in nanoseconds since the epoch, if any.
+    /// The start time in nanoseconds since the epoch, if it was configured or agreed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub start_at_ns: Option<u64>,
+    /// How the shards agreed on the start, if they did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub agreement: Option<Agreement>,
     /// The command line, with secrets redacted.
     pub cli_command: String,
     /// Program, machine, tokenizer and servers.
@@ -127,6 +133,7 @@ impl RunDescription {
             member: None,
             shard: None,
             start_at_ns: None,
+            agreement: None,
             cli_command: String::new(),
             provenance: Provenance::default(),
             tables: Tables::default(),
@@ -265,10 +272,17 @@ pub struct Combination {
     /// Indices of the missing shards.
     pub(crate) missing: Vec<u64>,
     /// Time from the first start of a profiling phase to the last, by the clock of each host, in
-    /// milliseconds. Without a warmup all report the time given by `--start-at`, even if their
+    /// milliseconds. Without a warmup all report the time at which they were to start, even if their
     /// clocks differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) start_spread_ms: Option<f64>,
+    /// The largest difference between the clocks of two hosts, in milliseconds, as far as it is known
+    /// from the time stamps of files in the directory of all shards.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) clock_spread_ms: Option<f64>,
+    /// Largest possible error of `clock_spread_ms`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) clock_spread_error_ms: Option<f64>,
     /// The shards that exist.
     pub(crate) parts: Vec<Part>,
 }
@@ -292,6 +306,9 @@ pub(crate) struct Part {
     pub(crate) is_complete: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) verdict: Option<Verdict>,
+    /// The clock of its host, if the shards agreed on the start.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) clock: Option<ClockOffset>,
 }
 
 impl RunReport {

@@ -8,6 +8,7 @@ mod early;
 mod many;
 mod measure;
 mod open_files;
+mod together;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -71,7 +72,9 @@ pub(super) fn profile(benchmark: Benchmark, out: &mut impl Write) -> anyhow::Res
     run.open_receiver()?;
     run.show_receiver();
     run.ready_servers(&interrupt)?;
-    if let Some(start) = start {
+    let member = run.meet_others(&interrupt)?;
+    let agreed = || Start::agreed(run.config.schedule.start_at.unwrap_or_default(), &run.config);
+    if let Some(start) = start.or_else(|| member.is_some().then(agreed)) {
         start.come_close(&interrupt)?;
         // The wait may have been long, so the wall clock is read again.
         run.clock = Clock::start();
@@ -80,7 +83,10 @@ pub(super) fn profile(benchmark: Benchmark, out: &mut impl Write) -> anyhow::Res
     let followers = audience.followers();
     let measured = run.measure(&interrupt, &followers)?;
     audience.view().close();
-    run.finish(measured, followers, &interrupt, out)
+    match member {
+        None => run.finish(measured, followers, &interrupt, out),
+        Some(member) => run.finish_together(measured, &member, followers, &interrupt, out),
+    }
 }
 
 /// Returns an error for a directory with the files of another run, before any slow work.
@@ -284,6 +290,7 @@ impl Run {
             member: config.member.clone(),
             shard: config.schedule.shard,
             start_at_ns: config.schedule.start_at,
+            agreement: None,
             tables: config.tables,
             held_load: config.schedule.phases.last().map(PhaseConfig::held_load),
         };

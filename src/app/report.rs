@@ -179,7 +179,7 @@ fn wanted(asked: &Report) -> Wanted<'_> {
 
 /// Writes the files of a run, also in place of those that cover more requests if `overwrite` is
 /// set.
-fn written(mut rebuilt: Rebuilt, overwrite: bool) -> anyhow::Result<RunEnding> {
+pub(super) fn written(mut rebuilt: Rebuilt, overwrite: bool) -> anyhow::Result<RunEnding> {
     let text = console::render_file(&rebuilt.report);
     if !overwrite {
         rebuilt.check_coverage()?;

@@ -1,4 +1,4 @@
-//! Waiting for the start time of `--start-at`.
+//! Waiting for the start time: that of `--start-at`, or the one that shards have agreed on.
 
 use std::io::Write;
 
@@ -26,6 +26,8 @@ const READING: Nanos = Nanos(1_000_000_000);
 /// The start time of the load.
 pub(super) struct Start {
     at_wall_ns: u64,
+    /// Whether the shards have agreed on it, instead of `--start-at`.
+    is_agreed: bool,
     /// Time to reserve for preparation.
     lead: Nanos,
     is_shown: bool,
@@ -38,12 +40,7 @@ impl Start {
     /// If the time has passed or is too far away.
     pub(super) fn of(config: &RunConfig) -> anyhow::Result<Option<Self>> {
         let Some(at_wall_ns) = config.schedule.start_at else { return Ok(None) };
-        let scrape = match config.server_metrics.endpoints.as_slice() {
-            [] => Nanos::ZERO,
-            _ => config.server_metrics.reachability_timeout,
-        };
-        let start =
-            Self { at_wall_ns, lead: PREPARATION + scrape, is_shown: config.ui != Ui::None };
+        let start = Self::new(at_wall_ns, false, config);
         let left = start.left()?;
         if left > FURTHEST {
             bail!(
@@ -54,6 +51,24 @@ impl Start {
             );
         }
         Ok(Some(start))
+    }
+
+    /// The start time on which the shards of the run have agreed.
+    pub(super) fn agreed(at_wall_ns: u64, config: &RunConfig) -> Self {
+        Self::new(at_wall_ns, true, config)
+    }
+
+    fn new(at_wall_ns: u64, is_agreed: bool, config: &RunConfig) -> Self {
+        Self { at_wall_ns, is_agreed, lead: Self::lead(config), is_shown: config.ui != Ui::None }
+    }
+
+    /// The time to reserve for preparation before the start.
+    pub(super) fn lead(config: &RunConfig) -> Nanos {
+        let scrape = match config.server_metrics.endpoints.as_slice() {
+            [] => Nanos::ZERO,
+            _ => config.server_metrics.reachability_timeout,
+        };
+        PREPARATION + scrape
     }
 
     /// Waits until only the preparation time is left, or until the user interrupts.
@@ -87,6 +102,14 @@ impl Start {
 
     fn left(&self) -> anyhow::Result<Nanos> {
         let now = wall_ns();
+        if now > self.at_wall_ns && self.is_agreed {
+            bail!(
+                "the shards agreed on the start {}, which was {:.3} s ago by the clock of this \
+                 machine; nothing was sent. Compare the clocks of the machines",
+                self.shown(),
+                Nanos(now - self.at_wall_ns).as_seconds()
+            );
+        }
         if now > self.at_wall_ns {
             bail!(
                 "--start-at was {}, {:.3} s ago; nothing was sent, since all requests due by now \

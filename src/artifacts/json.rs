@@ -16,7 +16,7 @@ use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{Member, Variation};
-use crate::run::{Combination, ErrorCount, Provenance, RunReport};
+use crate::run::{Agreement, Combination, ErrorCount, Provenance, RunReport};
 use crate::schedule::{BranchStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::telemetry::TelemetryReport;
@@ -72,9 +72,12 @@ pub(super) struct Summary<'a> {
     run_info: RunInfo,
     #[serde(skip_serializing_if = "Option::is_none")]
     shard: Option<Shard>,
-    /// The configured start time in nanoseconds since the epoch.
+    /// The start time in nanoseconds since the epoch, if it was configured or agreed.
     #[serde(skip_serializing_if = "Option::is_none")]
     start_at_ns: Option<u64>,
+    /// How the shards agreed on the start, if they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agreement: Option<&'a Agreement>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<&'a Combination>,
     /// Whether the user cancelled the run.
@@ -153,6 +156,7 @@ impl<'a> Summary<'a> {
             run_info: RunInfo::of(report),
             shard: run.shard,
             start_at_ns: run.start_at_ns,
+            agreement: run.agreement.as_ref(),
             shards: outcome.shards.as_ref(),
             was_cancelled: outcome.was_cancelled,
             is_complete: report.is_complete(),

@@ -42,7 +42,7 @@ use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
 use crate::units::Nanos;
 
-pub use combine::combine;
+pub use combine::{combine, shards_of};
 pub(crate) use group::{Group, GroupRun};
 use lines::{RecordReader, Seen};
 #[cfg(test)]

@@ -10,17 +10,21 @@ use crate::schedule::config::{
     ArrivalPattern, Cancellation, Config, Limit, LoadPattern, PhaseConfig, Rate, RatePoint, Replay,
     StopCondition, UseOfTimestamps, Zero,
 };
-use crate::schedule::{PhaseKind, parse_rate_series};
+use crate::schedule::{PhaseKind, Shard, parse_rate_series};
 use crate::units::Nanos;
 
-/// The schedule of `flags`.
-pub(super) fn schedule(flags: &ProfileArgs, given: Given<'_>) -> Result<Config, ConfigError> {
+/// The schedule of `flags`, of which this process drives the `shard`.
+pub(super) fn schedule(
+    flags: &ProfileArgs,
+    shard: Option<Shard>,
+    given: Given<'_>,
+) -> Result<Config, ConfigError> {
     let profiling = profiling_phase(flags)?;
     let warmup = warmup_phase(&flags.warmup, given, &profiling)?;
     Ok(Config {
         replay: replay(&flags.replay, uses_timestamps(flags, &profiling)),
         phases: warmup.into_iter().chain([profiling]).collect(),
-        shard: flags.distributed.shard,
+        shard,
         start_at: flags.distributed.start_at,
     })
 }

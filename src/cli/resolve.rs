@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::Path;
 
+use super::distributed::Distributed;
 use super::gates::{GateArgs, StopArgs};
 use super::given::Given;
 use super::load_args::{LoadArgs, WarmupArgs};
@@ -49,7 +50,8 @@ pub(super) fn run_config(
     arguments: &[Cow<'_, str>],
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
-    let shard = flags.distributed.shard;
+    let Distributed { shard, barrier, shares_directory } =
+        flags.distributed.resolve(environment)?;
     let model = flags.endpoint.models.first().ok_or(ConfigError::NoModel)?;
     let endpoint = server::endpoint(&flags.endpoint, &flags.input.extra_inputs, environment)?;
     let tokenizer = tokenizer(&flags.tokenizer, model, environment);
@@ -67,7 +69,7 @@ pub(super) fn run_config(
         network_latency::config(&flags.network_latency, &server, &transport, environment)?;
     let objectives = search::objectives(&flags.input.goodput, &flags.search)?;
     let multi_run = multi_run::config(flags, &objectives, given, cell)?;
-    let schedule = load::schedule(flags, given)?;
+    let schedule = load::schedule(flags, shard, given)?;
     transport.connections.limit =
         connections::limit(schedule.limited_in_flight(), server.urls.len(), environment)?;
     let seed = multi_run::seed(flags.input.random_seed, &flags.multi_run, &multi_run, cell);
@@ -120,11 +122,14 @@ pub(super) fn run_config(
         server,
         endpoint,
         schedule,
+        barrier,
     };
     if config.artifacts.directory.as_os_str().is_empty() {
         config.artifacts.directory = config.default_directory();
         // The shards of a run cannot agree on a number.
         config.artifacts.has_default_directory = config.schedule.shard.is_none();
+    } else if let Some(shard) = shard.filter(|_| shares_directory) {
+        config.artifacts.directory.push(shard.directory());
     }
     config.check()?;
     config.warnings.extend(load::warning(&flags.load, &config.schedule));

@@ -66,6 +66,15 @@ impl Shard {
     /// Maximum number of shards.
     pub const MAX_COUNT: u64 = 1 << 16;
 
+    /// Returns the shard with this index, from 0, of `count`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is none, or if there are too many.
+    pub(crate) fn of(index: u64, count: u64) -> Result<Self, String> {
+        Parts { index, count }.try_into()
+    }
+
     #[cfg(test)]
     pub(crate) fn new(index: u64, count: u64) -> Self {
         assert!(index < count);
@@ -76,6 +85,11 @@ impl Shard {
     #[must_use]
     pub(crate) const fn index(self) -> u64 {
         self.index
+    }
+
+    /// Returns the name of its directory among those of all shards: `shard-3`.
+    pub(crate) fn directory(self) -> String {
+        format!("shard-{}", self.index)
     }
 
     /// Returns the number of shards.

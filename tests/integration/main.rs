@@ -87,6 +87,7 @@ mod server_spans;
 mod server_statistics;
 mod server_timing;
 mod shards;
+mod shards_auto;
 #[cfg(unix)]
 mod shell;
 #[cfg(target_os = "linux")]

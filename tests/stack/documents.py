@@ -26,5 +26,10 @@ def recorded(path):
     return dict(re.findall(r"- record: (\S+)\n +expr: (.+)", text))
 
 
+def batch_scripts(path):
+    """The batch scripts of Slurm, in the order of the document."""
+    return [block for block in _blocks(path, "sh not-run") if "#SBATCH" in block]
+
+
 def _blocks(path, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)

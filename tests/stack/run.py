@@ -17,6 +17,7 @@ import aiperf
 import build
 import check_deltas
 import check_registry
+import check_slurm
 import check_stages
 import dynamo
 import panels
@@ -86,6 +87,7 @@ def main():
         program = aiperf.binary(arguments.aiperf)
         check_registry.check(report, program)
         check_deltas.check(report, program, build.collector(), pathlib.Path(tempfile.mkdtemp(dir=CACHE)))
+        check_slurm.check(report, program)
         python = dynamo.interpreter(CACHE)
         check_stages.check(report, program, python, pathlib.Path(tempfile.mkdtemp(dir=CACHE)))
         for mode in WAYS if arguments.mode == "all" else [arguments.mode]:

@@ -10,8 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use super::lines::Seen;
 use super::network_latency;
+use super::origin::Origin;
 use super::server_metrics::{self, Known};
 use super::{Coverage, Gathered, Rebuilt, ReportError, RowOrigin, Rows, Span, most_at_once};
 use crate::artifacts::error::WriteFailure;
@@ -24,9 +27,9 @@ use crate::column::{Column, Store};
 use crate::judge::Gate;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
-use crate::run::{Combination, Part, RunDescription, RunOutcome, RunReport};
-use crate::schedule::BranchStats;
+use crate::run::{ClockSpread, Combination, Part, RunDescription, RunOutcome, RunReport};
 use crate::schedule::config::PhaseConfig;
+use crate::schedule::{BranchStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
@@ -55,6 +58,7 @@ pub fn combine(
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let prefix = first.prefix.clone();
     run.shard = None;
+    run.agreement = None;
     let mut notes = Vec::new();
     let mut written = Vec::from_iter(inputs(&sources, &layout)?);
     let store = Store::of_run(layout.directory.clone());
@@ -97,6 +101,7 @@ pub fn combine(
     let start_wall_ns = times().map(|end| end.start_wall_ns).min().unwrap_or(0);
     let end_wall_ns = times().map(|end| end.end_wall_ns).max().unwrap_or(0);
     let load = load(run.setup.measured_phase(), &ends, &gathered.spans, start_wall_ns);
+    notes.extend(clock_spread(&parts).and_then(|spread| spread.warning()));
     let combination = combination(first.shard.count(), parts);
     let mut files = ServerMetricsFiles::default();
     let counts =
@@ -145,6 +150,15 @@ pub fn combine(
     Ok(Rebuilt { report, layout, server_metrics, notes, profiling, written, rows, coverage })
 }
 
+/// Returns which directories of the shards of the run `benchmark_id` have files, of those in `directory`.
+#[must_use]
+pub fn shards_of(directory: &Path, count: u64, benchmark_id: Uuid) -> Vec<PathBuf> {
+    let all = (0..count).filter_map(|index| Shard::of(index, count).ok());
+    let place = |shard: Shard| directory.join(shard.directory());
+    let is_of = |place: &PathBuf| Origin::find(place).is_ok_and(|it| it.is_of(benchmark_id));
+    all.map(place).filter(is_of).collect()
+}
+
 /// Returns the client's mean latencies by the server's times.
 fn divided(report: &RunReport) -> Option<TimeBreakdown> {
     let servers = report.server_metrics.as_ref();
@@ -168,6 +182,7 @@ fn part(source: &Source, records: u64) -> Part {
         end_wall_ns: end.map(|end| end.end_wall_ns),
         is_complete: end.is_some_and(|end| end.incomplete_reason.is_none() && !end.was_cancelled),
         verdict: end.and_then(|end| end.client_health.as_ref()?.verdict),
+        clock: source.run.agreement.as_ref().and_then(|agreement| agreement.clock),
     }
 }
 
@@ -241,12 +256,20 @@ fn combination(count: u64, parts: Vec<Part>) -> Combination {
     let starts = || parts.iter().filter_map(|part| part.start_wall_ns);
     let spread =
         starts().max().zip(starts().min()).map(|(last, first)| (last - first) as f64 / 1e6);
+    let clocks = clock_spread(&parts);
     Combination {
         count,
         missing: (0..count).filter(|index| !have.contains(index)).collect(),
         start_spread_ms: spread,
+        clock_spread_ms: clocks.map(|clocks| clocks.spread_ms),
+        clock_spread_error_ms: clocks.map(|clocks| clocks.error_ms),
         parts,
     }
+}
+
+/// Returns the largest difference between the clocks of the shards, as far as they are known.
+fn clock_spread(parts: &[Part]) -> Option<ClockSpread> {
+    ClockSpread::of(parts.iter().filter_map(|part| Some((part.index, part.clock?))))
 }
 
 /// `2 of 8 shards are missing: 3, 5`

@@ -135,7 +135,7 @@ impl Source {
         hold("the load", json!(a_set.phases), json!(b_set.phases));
         hold("the dataset", json!(a_set.dataset), json!(b_set.dataset));
         hold("--random-seed", json!(a.random_seed), json!(b.random_seed));
-        hold("--start-at", json!(a.start_at_ns), json!(b.start_at_ns));
+        hold("the start (--start-at)", json!(a.start_at_ns), json!(b.start_at_ns));
         if a.settings.objectives != b.settings.objectives {
             hold("--goodput", json!(a.settings.objectives), json!(b.settings.objectives));
         } else if a.settings != b.settings {
