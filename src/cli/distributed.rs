@@ -13,9 +13,9 @@ use crate::units::Nanos;
 #[command(next_help_heading = "Distributed")]
 pub(super) struct DistributedArgs {
     /// Send shard I of N of the load, counting from 0; all N processes must have the same settings,
-    /// --random-seed, which is required, and start. With auto, Slurm, Kubernetes (auto/N), MPI or
-    /// torchrun numbers the shards; they agree on the start in --artifact-dir, which all share, write to
-    /// shard-I in it, and the first one combines their results
+    /// --random-seed and --start-at, both of which are required. With auto, Slurm, MPI, torchrun or
+    /// Kubernetes (auto/N) numbers the shards; they agree on the start in --artifact-dir, the directory
+    /// of all, in which each writes to shard-I and the first combines the results
     #[arg(long, value_name = "I/N|auto", value_parser = str::parse::<ShardChoice>, requires = "random_seed")]
     pub(super) shard: Option<ShardChoice>,
     /// Start of the first phase: an RFC 3339 time such as 2026-11-21T15:04:05.5Z, or Unix time in

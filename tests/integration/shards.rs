@@ -511,7 +511,7 @@ fn what_cannot_be_a_part_is_refused() {
         assert!(!output.status.success() && said.contains(why), "{said}");
     };
     let far = now() + 3600;
-    refused("--shard 0/2 --random-seed 1", "--start-at");
+    refused("--shard 0/2 --random-seed 1", "--shard: requires --start-at");
     refused(&format!("--shard 0/2 --start-at {far}"), "--random-seed");
     refused("--shard 2/2", "shards are numbered from 0");
     let part = format!("--shard 0/3 --random-seed 1 --start-at {far}");
