@@ -57,7 +57,8 @@ fn tasks_agree_on_a_start_and_the_first_combines_them() {
     assert_eq!(whole["request_count"]["avg"], 30.0);
     assert_eq!(whole["is_complete"], true);
     assert_eq!(whole["shards"]["count"], SHARDS);
-    assert_eq!(whole["shards"]["start_spread_ms"], 0.0);
+    // Each process maps the wall clock to its own timer.
+    assert!(whole["shards"]["start_spread_ms"].as_f64().unwrap() < 0.001);
     for (index, one) in (0..).zip(&parts) {
         assert_eq!(one["shard"]["index"], index);
         assert_eq!(one["start_at_ns"], whole["start_at_ns"]);
