@@ -166,14 +166,9 @@ fn is_batch_script(environment: Environment<'_>) -> bool {
 
 /// Returns the task of a step with several tasks, or else that of a job array.
 fn slurm(environment: Environment<'_>) -> Result<Option<Source>, String> {
-    let task = if is_batch_script(environment) {
-        None
-    } else if environment.trimmed(SLURM_TASK.0).is_none() {
-        // The number of tasks alone is that of the allocation in which this process is.
-        None
-    } else {
-        pair(SLURM_TASK, environment)?
-    };
+    // The number of tasks alone is that of the allocation in which this process is.
+    let is_task = !is_batch_script(environment) && environment.trimmed(SLURM_TASK.0).is_some();
+    let task = if is_task { pair(SLURM_TASK, environment)? } else { None };
     let is_alone = task.as_ref().is_none_or(|task| task.count == Some(1));
     match array(environment)? {
         Some(array) if is_alone => Ok(Some(array)),
