@@ -77,9 +77,9 @@ impl Barrier {
         if shard.index() == 0 {
             together.check()?;
         }
-        let shared = together.directory();
-        let files = Files::create(shared).with_context(|| {
-            format!("the shards cannot agree on a start in {}", shared.display())
+        let place = together.directory();
+        let files = Files::create(place).with_context(|| {
+            format!("the shards cannot agree on a start in {}", place.display())
         })?;
         let note = Note {
             id: Uuid::new_v4(),
