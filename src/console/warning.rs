@@ -359,16 +359,9 @@ impl Warning {
                 printable(reason),
                 "The statistics cover only the requests that completed.".to_owned(),
             ],
-            Self::ConnectionsFailed { held_back } => vec![format!(
-                "Connections failed repeatedly, and {} sends were each delayed by up to a second, \
-                 so the load was lower than configured.",
-                count(*held_back)
-            )],
-            Self::ConnectionsLimited { mean_ms, longest_ms } => vec![format!(
-                "All connections that the client may open were in use, so requests waited for one \
-                 ({mean_ms:.1} ms on average, {longest_ms:.1} ms at most). Latencies include this \
-                 wait (http_req_blocked)."
-            )],
+            Self::ConnectionsFailed { .. } | Self::ConnectionsLimited { .. } => {
+                self.connection_findings()
+            }
             Self::ConcurrencyNotReached { requested, reached } => vec![format!(
                 "The concurrency was set to {}, but never exceeded {}.",
                 count(*requested),
@@ -446,6 +439,23 @@ impl Warning {
                 [what].into_iter().chain(comparisons.iter().map(difference)).collect()
             }
             Self::ServerMetricsDoubtful { doubts } => first(doubts, ""),
+        }
+    }
+
+    /// The findings about connections.
+    fn connection_findings(&self) -> Vec<String> {
+        match self {
+            Self::ConnectionsFailed { held_back } => vec![format!(
+                "Connections failed repeatedly, and {} sends were each delayed by up to a second, \
+                 so the load was lower than configured.",
+                count(*held_back)
+            )],
+            Self::ConnectionsLimited { mean_ms, longest_ms } => vec![format!(
+                "All connections that the client may open were in use, so requests waited for one \
+                 ({mean_ms:.1} ms on average, {longest_ms:.1} ms at most). Latencies include this \
+                 wait (http_req_blocked)."
+            )],
+            _ => Vec::new(),
         }
     }
 

@@ -82,11 +82,3 @@ pub(crate) struct Ends {
     /// The address of the server, or of the proxy on the way to it.
     pub(crate) remote: IpAddr,
 }
-
-impl Ends {
-    /// Returns whether both ends are on this machine, so that no network device is between them.
-    #[must_use]
-    pub(crate) fn are_here(self) -> bool {
-        self.remote.is_loopback() || self.local == self.remote
-    }
-}

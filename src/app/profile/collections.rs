@@ -8,6 +8,8 @@ use crate::collection::{ClientEnergy, GpuCollection, HostWatch, RoundTrip, Serve
 use crate::follow::Followers;
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
+use crate::metrics::ClientHealth;
+use crate::platform::machine::Ends;
 use crate::runner::{PhaseListener, Runner};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
@@ -20,7 +22,7 @@ pub(super) struct Collections {
     gpus: Option<GpuCollection>,
     round_trip: Option<RoundTrip>,
     energy: Option<Arc<ClientEnergy>>,
-    pub(super) host: Option<HostWatch>,
+    host: Option<HostWatch>,
 }
 
 /// What the collections of a run have found.
@@ -30,7 +32,22 @@ pub(super) struct Findings {
     /// Round-trip time of the network in nanoseconds.
     pub(super) round_trip_ns: Option<f64>,
     /// Energy of the client's processors in the profiling phase, in joules.
-    pub(super) client_joules: Option<f64>,
+    client_joules: Option<f64>,
+    /// What the client's machine did, still without the servers' addresses.
+    host: Option<HostWatch>,
+}
+
+impl Findings {
+    /// Adds what was found about the client, and all doubts, to its `health`. `ends` are those of
+    /// connections to the servers.
+    pub(super) fn add_to(&mut self, health: &mut ClientHealth, ends: &[Ends]) {
+        health.energy_joules = self.client_joules;
+        if let Some((host, reasons)) = self.host.take().and_then(|host| host.finish(ends)) {
+            health.host = Some(host);
+            health.doubt(reasons);
+        }
+        health.doubt(self.gpus.iter().flat_map(|gpus| &gpus.doubts).cloned());
+    }
 }
 
 impl Collections {
@@ -87,6 +104,7 @@ impl Collections {
             gpus: self.gpus.and_then(|gpus| gpus.finish(interrupt, files)),
             round_trip_ns: self.round_trip.and_then(|found| found.finish(interrupt, files)),
             client_joules: self.energy.and_then(|energy| energy.joules()),
+            host: self.host,
         }
     }
 }

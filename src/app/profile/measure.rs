@@ -109,8 +109,7 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let mut collections =
-            Collections::start(self, &telemetry, interrupt, &mut files, followers)?;
+        let collections = Collections::start(self, &telemetry, interrupt, &mut files, followers)?;
         let queue = self.queue();
         let receiver = self.start_receiver()?;
         let progress = Arc::new(Progress::new(&own_phases));
@@ -148,8 +147,7 @@ impl Run {
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = knows_all.then(|| self.client_counts(&processed));
         let limits = ClientLimits::of(&processed.profiling).filter(|_| knows_all);
-        let host = collections.host.take();
-        let found = collections.finish(counts, limits, interrupt, &mut processed.files);
+        let mut found = collections.finish(counts, limits, interrupt, &mut processed.files);
         processed.profiling.set_round_trip(found.round_trip_ns);
         let phases = progress.snapshots();
         let last = self.config.schedule.phases.len().saturating_sub(1);
@@ -160,14 +158,7 @@ impl Run {
         let queue = queue.stats();
         let mut health = processed.health.report(&load, &queue, &cpu);
         health.selfcheck.clone_from(&self.selfcheck);
-        health.energy_joules = found.client_joules;
-        if let Some((host, reasons)) =
-            host.and_then(|host| host.finish(&processed.responders.ends()))
-        {
-            health.host = Some(host);
-            health.doubt(reasons);
-        }
-        health.doubt(found.gpus.iter().flat_map(|gpus| &gpus.doubts).cloned());
+        found.add_to(&mut health, &processed.responders.ends());
         let totals = totals(&processed, phases.clone(), queue, health.clone());
         let steady_state = self.steady_state(&processed.profiling, &phases);
         let load_health = self.load_health(&processed, &phases);

@@ -4,6 +4,7 @@ mod cgroup;
 mod text;
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use self::cgroup::Cgroup;
@@ -88,11 +89,10 @@ impl Machine {
     /// Reads all counters.
     #[must_use]
     pub(crate) fn counters(&self) -> Counters {
-        let of = |path, parse: &dyn Fn(&str) -> Option<_>| parse(&self.read(path)?);
         Counters {
             cores: self.read("proc/stat").and_then(|it| text::core_time(&it, &self.cores)),
             throttling: cgroup::throttling(&self.cgroups()),
-            pressure_us: of("proc/pressure/cpu", &text::some_pressure_us),
+            pressure_us: self.read("proc/pressure/cpu").as_deref().and_then(text::some_pressure_us),
             devices: self.devices(),
         }
     }
@@ -129,12 +129,12 @@ impl Machine {
     /// machine, or there is no route.
     #[must_use]
     pub(crate) fn device_between(&self, ends: Ends) -> Option<String> {
-        if ends.are_here() {
+        if ends.remote.is_loopback() || ends.local == ends.remote {
             return None;
         }
         match ends.remote.to_canonical() {
-            std::net::IpAddr::V4(to) => text::device_to_v4(&self.read("proc/net/route")?, to),
-            std::net::IpAddr::V6(to) => text::device_to_v6(&self.read("proc/net/ipv6_route")?, to),
+            IpAddr::V4(to) => text::device_to_v4(&self.read("proc/net/route")?, to),
+            IpAddr::V6(to) => text::device_to_v6(&self.read("proc/net/ipv6_route")?, to),
         }
     }
 

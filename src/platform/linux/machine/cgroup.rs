@@ -1,5 +1,6 @@
 //! CPU limits of control groups: `cpu.max` of version 2, and the quota of version 1.
 
+use std::iter;
 use std::path::{Component, Path};
 
 use crate::platform::machine::Throttling;
@@ -22,10 +23,8 @@ pub(super) fn directories(groups: &str) -> Vec<String> {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
         let mount = match controllers {
-            "" => "sys/fs/cgroup".to_owned(),
-            of if of.split(',').any(|controller| controller == "cpu") => {
-                "sys/fs/cgroup/cpu".to_owned()
-            }
+            "" => "sys/fs/cgroup",
+            of if of.split(',').any(|controller| controller == "cpu") => "sys/fs/cgroup/cpu",
             _ => continue,
         };
         let normal = |part: Component<'_>| match part {
@@ -34,8 +33,8 @@ pub(super) fn directories(groups: &str) -> Vec<String> {
         };
         let mut names: Vec<String> = Path::new(path).components().filter_map(normal).collect();
         loop {
-            let place = names.iter().map(|name| format!("/{name}")).collect::<String>();
-            directories.push(format!("{mount}{place}"));
+            let parts = iter::once(mount).chain(names.iter().map(String::as_str));
+            directories.push(parts.collect::<Vec<&str>>().join("/"));
             if names.pop().is_none() {
                 break;
             }
