@@ -5,6 +5,8 @@
 
 mod lock;
 
+mod parallel;
+
 mod platform;
 
 pub mod environment;

@@ -10,6 +10,8 @@ use crate::column::{Column, Store};
 use crate::metrics::metric::{Kind, Metric, MetricResult, Stats, Totals};
 use crate::metrics::steady::share_in;
 use crate::metrics::tag::{self, MetricTag, TagSet};
+use crate::metrics::timeline::OverTime;
+use crate::parallel;
 use crate::statistics::percentile::{exact_sum, percentile_of, with_failures};
 use crate::units::Nanos;
 
@@ -69,6 +71,9 @@ impl Shape {
     }
 }
 
+/// Number of values from which threads share the computation; fewer take some milliseconds.
+const MANY_VALUES: usize = 1 << 20;
+
 /// How a request belongs to a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
@@ -97,35 +102,58 @@ impl<'a> Scope<'a> {
         let over_time = self.part.map(|part| &part.over_time).or(whole.as_ref());
         let developer_mode = registry.settings().developer_mode;
         let shown = registry.presentation().iter().map(|at| (*at, registry.rows()[*at]));
-        shown
-            .filter(|(_, metric)| metric.is_exported(developer_mode))
-            .filter_map(|(at, metric)| {
-                let stats = match (&cells[at], metric.kind) {
-                    (Cell::Column(_), _) => {
-                        let column = self.column(metric.tag)?;
-                        statistics(|| column.iter())?
-                    }
-                    (Cell::Earliest(_) | Cell::Latest(_), _) => {
-                        let instant = totals.instant(metric.tag)?;
-                        let stats = single(metric.to_display(instant as f64));
-                        Stats { instant: Some(instant), ..stats }
-                    }
-                    (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
-                    (_, Kind::WithFailures(of)) => self.with_failures(of)?,
-                    (_, Kind::RoundTrip) => {
-                        let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
-                        statistics(|| iter::once(round_trip))?
-                    }
-                    (_, Kind::LessRoundTrip(of)) => {
-                        let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
-                        let column = self.column(of)?;
-                        statistics(|| column.iter().map(|value| (value - round_trip).max(0.0)))?
-                    }
-                    _ => single(metric.to_display(totals.total(metric.tag)?)),
-                };
-                Some(MetricResult { metric, stats })
-            })
-            .collect()
+        let shown: Vec<(usize, &Metric)> =
+            shown.filter(|(_, metric)| metric.is_exported(developer_mode)).collect();
+        let results = parallel::in_order(self.threads(), shown.len(), |number| {
+            let (at, metric) = shown[number];
+            let stats = self.stats(&cells[at], metric, &totals, over_time)?;
+            Some(MetricResult { metric, stats })
+        });
+        results.into_iter().flatten().collect()
+    }
+
+    /// Returns the number of threads that compute the results: one for few values, and for a window,
+    /// of which each result needs its own copy of the values.
+    fn threads(self) -> usize {
+        let values = self.accumulator.cells.iter().map(|cell| match cell {
+            Cell::Column(column) => column.len(),
+            _ => 0,
+        });
+        let is_large = self.window.is_none() && values.sum::<usize>() >= MANY_VALUES;
+        if is_large { parallel::threads() } else { 1 }
+    }
+
+    /// Computes the result of one metric, whose values are in `cell`; `None` without values.
+    fn stats(
+        self,
+        cell: &Cell,
+        metric: &Metric,
+        totals: &Computed<'_>,
+        over_time: Option<&OverTime>,
+    ) -> Option<Stats> {
+        Some(match (cell, metric.kind) {
+            (Cell::Column(_), _) => {
+                let column = self.column(metric.tag)?;
+                statistics(|| column.iter())?
+            }
+            (Cell::Earliest(_) | Cell::Latest(_), _) => {
+                let instant = totals.instant(metric.tag)?;
+                let stats = single(metric.to_display(instant as f64));
+                Stats { instant: Some(instant), ..stats }
+            }
+            (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
+            (_, Kind::WithFailures(of)) => self.with_failures(of)?,
+            (_, Kind::RoundTrip) => {
+                let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
+                statistics(|| iter::once(round_trip))?
+            }
+            (_, Kind::LessRoundTrip(of)) => {
+                let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
+                let column = self.column(of)?;
+                statistics(|| column.iter().map(|value| (value - round_trip).max(0.0)))?
+            }
+            _ => single(metric.to_display(totals.total(metric.tag)?)),
+        })
     }
 
     /// Computes aggregate, sum and derived results, each after those it depends on.
