@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::machine::{AIPERF, Side, Usage, run};
+use crate::machine::{AIPERF, Side, Usage, on, run};
 
 /// A finished run.
 pub(crate) struct Run {
@@ -20,6 +20,11 @@ impl Run {
         self.summary[tag]["avg"].as_f64().with_context(|| format!("the summary has no {tag}"))
     }
 
+    /// The member of the summary at the JSON pointer `path`.
+    pub(crate) fn member(&self, path: &str) -> Option<&Value> {
+        self.summary.pointer(path)
+    }
+
     /// Time in seconds that the process took in addition to the benchmark itself.
     pub(crate) fn overhead(&self) -> anyhow::Result<f64> {
         Ok(self.usage.wall.as_secs_f64() - self.metric("benchmark_duration")?)
@@ -28,10 +33,14 @@ impl Run {
 
 /// Profiles the server at `url`; `flags` are separated by spaces.
 pub(crate) fn profile(url: &str, flags: &str) -> anyhow::Result<Run> {
+    profile_on(&[Side::Client.core()], url, flags)
+}
+
+/// The same on `cores`.
+pub(crate) fn profile_on(cores: &[usize], url: &str, flags: &str) -> anyhow::Result<Run> {
     let directory = tempfile::tempdir()?;
     let files = directory.path().join("run");
-    let usage = run(Side::Client
-        .command(AIPERF)
+    let usage = run(on(cores, AIPERF)
         .args(["profile", "--model", "mock-model", "--tokenizer", "builtin", "--ui", "none"])
         .args(["--url", url, "--artifact-dir"])
         .arg(&files)

@@ -30,23 +30,18 @@ pub(crate) enum Side {
 impl Side {
     /// The first core that this program was allowed to use, or the second; if there is only one,
     /// both sides share it.
-    fn core(self) -> usize {
-        static ALLOWED: LazyLock<Vec<usize>> = LazyLock::new(|| {
-            let set = sched_getaffinity(None).unwrap_or_default();
-            (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).take(2).collect()
-        });
+    pub(crate) fn core(self) -> usize {
+        static ALLOWED: LazyLock<Vec<usize>> = LazyLock::new(allowed);
         let core = match self {
             Self::Server => ALLOWED.first(),
-            Self::Client => ALLOWED.last(),
+            Self::Client => ALLOWED.get(1).or(ALLOWED.first()),
         };
         core.copied().unwrap_or(0)
     }
 
     /// Returns a command that runs `program` on this side's core.
     pub(crate) fn command(self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new("taskset");
-        command.arg("-c").arg(self.core().to_string()).arg(program);
-        command
+        on(&[self.core()], program)
     }
 
     /// Pins this thread to this side's core.
@@ -57,6 +52,20 @@ impl Side {
     }
 }
 
+/// Returns the cores that this thread may use.
+pub(crate) fn allowed() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
+}
+
+/// Returns a command that runs `program` on `cores`.
+pub(crate) fn on(cores: &[usize], program: impl AsRef<OsStr>) -> Command {
+    let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
+    let mut command = Command::new("taskset");
+    command.arg("-c").arg(cores.join(",")).arg(program);
+    command
+}
+
 /// A mock server on its own core; it is killed when dropped.
 pub(crate) struct Server {
     process: Child,
@@ -65,8 +74,12 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(flags: &[&str]) -> anyhow::Result<Self> {
-        let mut process = Side::Server
-            .command(AIPERF)
+        Self::start_on(&[Side::Server.core()], flags)
+    }
+
+    /// Starts a server on `cores`.
+    pub(crate) fn start_on(cores: &[usize], flags: &[&str]) -> anyhow::Result<Self> {
+        let mut process = on(cores, AIPERF)
             .args(["mock-server", "--port", "0"])
             .args(flags)
             .stdout(Stdio::piped())

@@ -9,6 +9,7 @@
 
 mod baseline;
 mod client;
+mod cores;
 mod exposition;
 mod histogram;
 mod machine;
@@ -42,10 +43,11 @@ struct Scale {
 
 type Benchmark = fn(&Scale) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 9] = [
+const BENCHMARKS: [(&str, Benchmark); 10] = [
     ("closed-loop", closed_loop),
     ("events", events),
     ("streams", streams),
+    ("cores", cores::cores),
     ("slip", slip),
     ("memory", memory),
     ("overhead", overhead),
