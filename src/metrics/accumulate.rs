@@ -291,6 +291,7 @@ impl Accumulator {
             self.gaps(),
             slice::from_ref(&whole),
             &self.store,
+            1,
         );
         let part = Part {
             length: Nanos(end.saturating_sub(start)),
@@ -320,6 +321,7 @@ impl Accumulator {
             self.gaps(),
             &bounds.collect::<Vec<_>>(),
             &self.store,
+            1,
         );
         let registry = Arc::clone(&self.registry);
         Ok(Some(Slices::new(registry, Arc::clone(log), &slices, over_time, self.nothing())))
@@ -338,12 +340,12 @@ impl Accumulator {
         .collect()
     }
 
-    /// Returns the curves over the time of the whole phase.
-    fn over_time(&self) -> OverTime {
+    /// Returns the curves over the time of the whole phase, computed by `threads`.
+    fn over_time(&self, threads: usize) -> OverTime {
         let whole = self.timeline.window();
+        let windows = slice::from_ref(&whole);
         let curves = self.curves();
-        let found =
-            self.timeline.in_each(&curves, self.gaps(), slice::from_ref(&whole), &self.store);
+        let found = self.timeline.in_each(&curves, self.gaps(), windows, &self.store, threads);
         found.into_iter().next().unwrap_or_default()
     }
 

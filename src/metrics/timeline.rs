@@ -14,6 +14,7 @@ use std::ops::Range;
 use super::metric::{Distribution, Observation, Stats};
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::metrics::tag;
+use crate::parallel;
 use crate::statistics::percentile::{Extent, at_ranks, exact_sum};
 use crate::units::Unit;
 
@@ -170,20 +171,22 @@ impl Timeline {
         self.window.clone().unwrap_or_default()
     }
 
-    /// Computes statistics of `curves` in each of the consecutive `windows`, using `store`.
+    /// Computes statistics of `curves` in each of the consecutive `windows`, using `store`. Each of
+    /// the `threads` follows one curve at a time.
     pub(super) fn in_each(
         &self,
         curves: &[Curve],
         gaps: Gaps<'_>,
         windows: &[Range<u64>],
         store: &Store,
+        threads: usize,
     ) -> Vec<OverTime> {
         let mut found = vec![OverTime::default(); windows.len()];
         let [first, ..] = windows else { return found };
         let time = first.start..windows.last().unwrap_or(first).end;
         let [at_start, at_content] =
             [Begin::Start, Begin::Content].map(|begin| self.sorted(begin, &time, store));
-        for curve in curves {
+        let in_windows = |curve: Curve| {
             let requests = match curve.begin() {
                 Begin::Start => &at_start,
                 Begin::Content => &at_content,
@@ -191,14 +194,13 @@ impl Timeline {
             let mut stats = Vec::new();
             let mut say = |durations: Durations| {
                 let over = |span| durations.stats(span);
-                stats.push((*curve, over(Span::Whole), over(Span::Active)));
+                stats.push((curve, over(Span::Whole), over(Span::Active)));
             };
-            if follow(*curve, requests, gaps, windows, store, &mut say) {
-                found
-                    .iter_mut()
-                    .zip(stats)
-                    .for_each(|(OverTime(all), of_curve)| all.push(of_curve));
-            }
+            follow(curve, requests, gaps, windows, store, &mut say).then_some(stats)
+        };
+        let all = parallel::in_order(threads, curves.len(), |at| in_windows(curves[at]));
+        for stats in all.into_iter().flatten() {
+            found.iter_mut().zip(stats).for_each(|(OverTime(all), of_curve)| all.push(of_curve));
         }
         found
     }

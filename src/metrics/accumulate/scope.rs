@@ -98,7 +98,7 @@ impl<'a> Scope<'a> {
     pub(super) fn results(self) -> Vec<MetricResult> {
         let Accumulator { registry, cells, .. } = self.accumulator;
         let totals = self.totals();
-        let whole = self.part.is_none().then(|| self.accumulator.over_time());
+        let whole = self.part.is_none().then(|| self.accumulator.over_time(self.threads()));
         let over_time = self.part.map(|part| &part.over_time).or(whole.as_ref());
         let developer_mode = registry.settings().developer_mode;
         let shown = registry.presentation().iter().map(|at| (*at, registry.rows()[*at]));
