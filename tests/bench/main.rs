@@ -11,6 +11,7 @@ mod baseline;
 mod client;
 mod cores;
 mod exposition;
+mod first_request;
 mod histogram;
 mod machine;
 #[path = "../integration/support/otlp_receiver.rs"]
@@ -259,6 +260,7 @@ fn overhead(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![
         figure("beyond the benchmark's own, 200 requests", seconds(flags)?, "s"),
         figure("the same with a collector", seconds(&with_collector)?, "s"),
+        figure("start until the first request", median(scale, first_request::milliseconds)?, "ms"),
         figure("program", size, "MB"),
     ])
 }
