@@ -137,13 +137,13 @@ mod tests {
         let watch = HostWatch::start().unwrap();
         let listener = watch.listener();
         listener.phase_started(0, PhaseKind::Warmup, Nanos(1));
-        let _ = listener.phase_ended(0, PhaseKind::Warmup, Nanos(2));
+        drop(listener.phase_ended(0, PhaseKind::Warmup, Nanos(2)));
         assert!(watch.finish(&[]).is_none());
 
         let watch = HostWatch::start().unwrap();
         let listener = watch.listener();
         listener.phase_started(0, PhaseKind::Profiling, Nanos(1));
-        let _ = listener.phase_ended(0, PhaseKind::Profiling, Nanos(2));
+        drop(listener.phase_ended(0, PhaseKind::Profiling, Nanos(2)));
         let (activity, _) = watch.finish(&[]).unwrap();
         assert!(activity.network.is_empty());
     }

@@ -137,11 +137,11 @@ mod tests {
 
     use super::*;
 
-    fn note(id: Uuid, state: State, beat: u64) -> Option<Note> {
+    fn note(id: Uuid, state: State, beat: u64) -> Note {
         let waited = Nanos::ZERO;
         let settings = Uuid::nil();
         let (attempt, leader, clock) = (None, None, None);
-        Some(Note { id, settings, attempt, leader, state, beat, waited, lead: waited, clock })
+        Note { id, settings, attempt, leader, state, beat, waited, lead: waited, clock }
     }
 
     #[test]
@@ -150,18 +150,26 @@ mod tests {
         let second = |n: u64| Nanos(n * 1_000_000_000);
         let mut life = Life::new(id, second(0));
         let silence = second(15);
-        assert!(life.goes_on(note(id, State::Running, 1), second(10), silence));
-        assert!(life.goes_on(note(id, State::Running, 1), second(24), silence));
+        assert!(life.goes_on(Some(note(id, State::Running, 1)), second(10), silence));
+        assert!(life.goes_on(Some(note(id, State::Running, 1)), second(24), silence));
         // The file system is away for a while.
         assert!(life.goes_on(None, second(24), silence));
-        assert!(life.goes_on(note(id, State::Running, 2), second(26), silence));
-        assert!(!life.goes_on(note(id, State::Running, 2), second(41), silence));
+        assert!(life.goes_on(Some(note(id, State::Running, 2)), second(26), silence));
+        assert!(!life.goes_on(Some(note(id, State::Running, 2)), second(41), silence));
         let mut done = Life::new(id, second(0));
-        assert!(!done.goes_on(note(id, State::Ended, 9), second(1), silence));
+        assert!(!done.goes_on(Some(note(id, State::Ended, 9)), second(1), silence));
         // Another process in its place is not a member of the run.
         let mut replaced = Life::new(id, second(0));
-        assert!(replaced.goes_on(note(Uuid::new_v4(), State::Running, 1), second(14), silence));
-        assert!(!replaced.goes_on(note(Uuid::new_v4(), State::Running, 2), second(15), silence));
+        assert!(replaced.goes_on(
+            Some(note(Uuid::new_v4(), State::Running, 1)),
+            second(14),
+            silence
+        ));
+        assert!(!replaced.goes_on(
+            Some(note(Uuid::new_v4(), State::Running, 2)),
+            second(15),
+            silence
+        ));
     }
 
     #[test]
@@ -171,7 +179,7 @@ mod tests {
         let ids = [Uuid::new_v4(), Uuid::new_v4()];
         let members: BTreeMap<u64, Uuid> = (0..).zip(ids).collect();
         let [first, second] = [0, 1].map(|index: u64| {
-            let note = note(ids[index as usize], State::Running, 0).unwrap();
+            let note = note(ids[index as usize], State::Running, 0);
             let (files, members) = (files.clone(), members.clone());
             Member::start(files, Shard::new(index, 2), note, members, Nanos(1_000_000)).unwrap()
         });

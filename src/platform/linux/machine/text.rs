@@ -194,7 +194,7 @@ eth4\t0101000A\t00000000\t0000\t0\t0\t0\tFFFFFFFF\t0\t0\t0
             v6: Ipv6Addr,
         ) {
             let text = lines.iter().map(|words| words.join(" ")).collect::<Vec<_>>().join("\n");
-            let _ = (core_time(&text.replace("a", "cpu0 "), &[0]), some_pressure_us(&text));
+            let _ = (core_time(&text.replace('a', "cpu0 "), &[0]), some_pressure_us(&text));
             let _ = (device_to_v4(&text, v4), device_to_v6(&text, v6));
         }
 
