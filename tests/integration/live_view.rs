@@ -189,7 +189,7 @@ fn the_last_frame_agrees_with_the_files_and_warnings_follow_it() {
     }
     assert!(rows.iter().any(|row| row.contains("× 503 Service Unavailable")), "{rows:#?}");
 
-    let warning = "exceeds the limit of 2 connections";
+    let warning = "the limit of 2 connections makes some of the";
     assert!(rows.join(" ").contains("WARN"), "{rows:#?}");
     assert!(!view.contains('\n'), "something was written into the view: {view}");
     assert_eq!(after.matches(warning).count(), 1, "{after}");

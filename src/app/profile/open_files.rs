@@ -31,9 +31,8 @@ fn fewer_than(in_flight: u64, limit: u64, files: Option<u64>) -> Option<String> 
     let connections = files.map_or(u64::MAX, |files| files.saturating_sub(MIN_FILES));
     if in_flight > limit {
         return Some(format!(
-            "up to {in_flight} requests are in flight at the same time, but only {limit} \
-             connections are allowed, so requests wait in the client; raise or unset \
-             AIPERF_HTTP_CONNECTION_LIMIT"
+            "the limit of {limit} connections makes some of the {in_flight} requests in flight wait \
+             in the client; raise or unset AIPERF_HTTP_CONNECTION_LIMIT"
         ));
     }
     (in_flight > connections).then(|| {
@@ -55,7 +54,7 @@ mod tests {
         let needs = |in_flight, limit| fewer_than(in_flight, limit, files);
         assert_eq!(needs(2500, 2500), None);
         assert_eq!(needs(4000, 4000), None);
-        assert!(needs(2501, 2500).unwrap().contains("only 2500 connections are allowed"));
+        assert!(needs(2501, 2500).unwrap().contains("the limit of 2500 connections"));
         assert!(needs(4001, 4001).unwrap().contains("about 4000 connections"));
         assert_eq!(fewer_than(4001, 4001, None), None);
     }

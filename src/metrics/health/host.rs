@@ -34,8 +34,8 @@ pub struct HostActivity {
     /// What the CPU limit of the program's control group did; absent without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_limit: Option<CpuLimit>,
-    /// Time in which some thread of the machine waited for a core, in percent (`some` of
-    /// `/proc/pressure/cpu`). The client's own threads are among them.
+    /// Time in which some thread of the machine waited for a core, in percent, by the kernel's pressure
+    /// stall information. The client's own threads are among them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_pressure_percent: Option<f64>,
     /// Frequency of the fastest core, read once a second.
