@@ -32,6 +32,7 @@ pub use enough::Enough;
 pub use listener::PhaseListener;
 pub(crate) use progress::Counters;
 pub use progress::{CpuShares, Progress};
+pub(crate) use queue::has_shared_payload;
 pub use queue::{QueueStats, RecordQueue};
 pub use request::RequestBuilder;
 pub use targets::Targets;

@@ -17,6 +17,7 @@ use crate::endpoint::{
     requested_output_tokens,
 };
 use crate::record::{ErrorKind, RequestError, RequestRecord};
+use crate::runner::has_shared_payload;
 use crate::units::Clock;
 
 /// Counts the tokens of a text without special tokens.
@@ -50,15 +51,10 @@ struct SharedBodies {
 impl SharedBodies {
     /// Returns the number of output tokens that the request asks for.
     fn requested_tokens(&self, record: &RequestRecord) -> Option<u64> {
-        let body = &record.payload;
-        let at = record.turn.conversation;
-        match self.bodies.get(at).zip(self.requested_tokens.get(at)) {
-            Some((shared, found))
-                if shared.as_ptr() == body.as_ptr() && shared.len() == body.len() =>
-            {
-                *found.get_or_init(|| requested_output_tokens(body))
-            }
-            _ => requested_output_tokens(body),
+        let found = self.requested_tokens.get(record.turn.conversation);
+        match found.filter(|_| has_shared_payload(record, &self.bodies)) {
+            Some(found) => *found.get_or_init(|| requested_output_tokens(&record.payload)),
+            None => requested_output_tokens(&record.payload),
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::lock::{Condition, Lock};
 use crate::record::{RequestRecord, SseEvent};
 use crate::units::{Clock, Nanos};
+pub(crate) use codec::has_shared_payload;
 use spill::Spill;
 
 /// Finished records on their way to the processors.
@@ -256,7 +257,7 @@ impl RecordQueue {
     /// Returns the bytes that a record holds. A payload that belongs to the workload is not
     /// included.
     pub(crate) fn footprint(&self, record: &RequestRecord) -> usize {
-        let is_shared = codec::has_shared_payload(record, &self.shared);
+        let is_shared = has_shared_payload(record, &self.shared);
         footprint(record) + if is_shared { 0 } else { record.payload.len() }
     }
 

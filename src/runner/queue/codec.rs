@@ -66,7 +66,7 @@ pub(super) fn decode<'a>(
 }
 
 /// Returns whether the payload of `record` is the one in `shared` at the index of its conversation.
-pub(super) fn has_shared_payload(record: &RequestRecord, shared: &[Bytes]) -> bool {
+pub(crate) fn has_shared_payload(record: &RequestRecord, shared: &[Bytes]) -> bool {
     shared_payload(record, shared).is_some_and(|ours| is_same(ours, &record.payload))
 }
 

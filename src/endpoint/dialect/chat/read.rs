@@ -107,7 +107,10 @@ impl Reader for Choices {
             return Ok(());
         }
         let chunk: Chunk<'_> = serde_json::from_slice(json)?;
-        self.pattern.learn(&chunk, json);
+        // A whole body, or an event that is read on its own, is not followed by others.
+        if !answer.response.content.is_empty() {
+            self.pattern.learn(&chunk, json);
+        }
         answer.envelope(chunk.envelope(), json, !chunk.choices.is_empty());
         answer.usage(chunk.usage_metadata);
         for choice in &chunk.choices {
