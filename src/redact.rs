@@ -6,7 +6,6 @@
 mod secret;
 mod url;
 
-use http::HeaderMap;
 use serde_json::Value;
 
 pub use self::secret::{PathAndQuery, Secret};
@@ -136,14 +135,10 @@ pub(crate) fn header_value<'a>(name: &str, value: &'a str) -> &'a str {
     if is_secret_name(name) || has_part() || is_secret_value(value) { REDACTED } else { value }
 }
 
-/// Returns headers as they may be shown.
+/// Returns the value of a header as it may be shown.
 #[must_use]
-pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
-    let shown = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-        let value = String::from_utf8_lossy(value.as_bytes());
-        (name.as_str().to_owned(), header_value(name.as_str(), &value).to_owned())
-    };
-    headers.iter().map(shown).collect()
+pub(crate) fn header_bytes(name: &str, value: &[u8]) -> String {
+    header_value(name, &String::from_utf8_lossy(value)).to_owned()
 }
 
 /// Returns a URL as it may be shown.

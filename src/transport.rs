@@ -1,7 +1,7 @@
 //! Transport with timestamps: DNS, connect, TLS, write, first byte, every read.
 //!
-//! It uses hyper's low-level HTTP/1.1 client over its own sockets, so that nothing between the
-//! socket and the timestamp is hidden. A [`Client`] belongs to one worker thread and its
+//! It writes and reads HTTP/1.1 itself ([`http1`]), so that nothing between the socket and the
+//! timestamp is hidden. A [`Client`] belongs to one worker thread and its
 //! single-threaded runtime. All clients of a process share one [`Connector`], which holds the
 //! addresses, the TLS sessions and the connection limit. The path of a response is: read, find
 //! event boundaries, take the timestamp, append.
@@ -14,12 +14,14 @@ mod connection;
 mod connector;
 mod exchange;
 mod exhaustion;
+pub mod http1;
 mod io_log;
 mod limit;
 mod ping;
 mod plain;
 mod pool;
 mod proxy;
+mod receiving;
 mod resolver;
 mod socket;
 mod sse;

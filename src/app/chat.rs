@@ -144,7 +144,7 @@ impl Session {
     fn exchange(&mut self, out: &mut impl Write) -> anyhow::Result<String> {
         let turn = self.conversation.turns.len().saturating_sub(1);
         let body = self.endpoint.request_body(&self.conversation, turn, &self.answers);
-        let headers = self.builder.headers(Uuid::new_v4(), self.id);
+        let headers = self.builder.request(Uuid::new_v4(), self.id);
         let request = OutgoingRequest {
             target: 0,
             method: http::Method::POST,

@@ -14,7 +14,7 @@ use crate::units::{Clock, Nanos};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[expect(clippy::struct_field_names, reason = "the names in the file")]
 pub(super) struct Trace<'a> {
-    /// Always `hyper`, the name of the HTTP implementation.
+    /// Always `hyper`, which stands for the meaning of the other fields.
     trace_type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_send_start_ns: Option<u64>,

@@ -175,7 +175,7 @@ fn is_file(body: &[u8]) -> bool {
 
 /// Returns headers as those of a request without a body.
 fn fetching(headers: &dyn RequestHeaders) -> HeaderMap {
-    let mut headers = headers.make();
+    let mut headers = headers.to_map();
     headers.remove(CONTENT_TYPE);
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     headers

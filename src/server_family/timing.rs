@@ -11,7 +11,6 @@ mod spans;
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use serde_json::{Value, json};
 
 pub(in crate::server_family) use self::header::durations;
@@ -311,17 +310,20 @@ impl ServerTiming {
 const WORKER_LENGTH: usize = 128;
 
 /// Returns the headers of a response in which servers report times or name themselves.
-pub(crate) fn reports(headers: &HeaderMap) -> Vec<(String, String)> {
+pub(crate) fn reports<'a>(
+    headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> Vec<(String, String)> {
     let mut reports = Vec::new();
     for (name, value) in headers {
-        let name = name.as_str();
         // Most headers of a response begin otherwise.
-        let may_be = name.starts_with(['x', 'o', 'f']) || name == "server-timing";
+        let first = name.as_bytes().first().map(u8::to_ascii_lowercase);
+        let may_be = matches!(first, Some(b'x' | b'o' | b'f' | b's'));
+        let is = |known: &&&str| known.eq_ignore_ascii_case(name);
         if may_be
-            && (TIME_HEADERS.contains(&name) || WORKER_HEADERS.contains(&name))
-            && let Ok(value) = value.to_str()
+            && let Some(known) = TIME_HEADERS.iter().chain(WORKER_HEADERS).find(is)
+            && let Some(value) = std::str::from_utf8(value).ok().filter(|value| value.is_ascii())
         {
-            reports.push((name.to_owned(), value.to_owned()));
+            reports.push(((*known).to_owned(), value.to_owned()));
         }
     }
     reports

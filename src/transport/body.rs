@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
-use http::{HeaderMap, header};
+use http::header;
 
 use super::budget::{Exhausted, Held};
+use super::http1::ResponseHead;
 use super::sse::SseDecoder;
 use super::stamps::ReadArrival;
 use crate::record::{ErrorKind, RequestError, ResponseBody, SseEvent};
@@ -44,29 +45,29 @@ enum Decoder {
 }
 
 impl<'a> BodySink<'a> {
-    /// Creates a sink for a response with these headers. `limit` is the maximum size of an event,
-    /// or of a body without events; a stream with its events may have four times that size.
+    /// Creates a sink for a response with this head. `limit` is the maximum size of an event, or of
+    /// a body without events; a stream with its events may have four times that size.
     pub(super) fn new(
-        headers: &HeaderMap,
+        response: &ResponseHead<'_>,
         limit: usize,
         held: Held<'a>,
     ) -> Result<Self, RequestError> {
-        let value =
-            |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+        let value = |name| response.values(&name).next();
         let is_event_stream = value(header::CONTENT_TYPE).is_some_and(|kind| {
-            let kind = kind.trim_start().as_bytes();
-            kind.get(..EVENT_STREAM.len())
+            kind.trim_ascii_start()
+                .get(..EVENT_STREAM.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(EVENT_STREAM))
         });
         let coding =
-            value(header::CONTENT_ENCODING).map(|coding| coding.trim().to_ascii_lowercase());
+            value(header::CONTENT_ENCODING).map(|coding| coding.trim_ascii().to_ascii_lowercase());
         let coding = match coding.as_deref() {
-            None | Some("" | "identity") => None,
-            Some("gzip" | "x-gzip") => {
+            None | Some(b"" | b"identity") => None,
+            Some(b"gzip" | b"x-gzip") => {
                 Some(Decoder::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))))
             }
-            Some("deflate") => Some(Decoder::Deflate),
+            Some(b"deflate") => Some(Decoder::Deflate),
             Some(other) => {
+                let other = String::from_utf8_lossy(other);
                 let message =
                     format!("the response has the unsupported content encoding `{other}`");
                 return Err(RequestError::new(
@@ -299,10 +300,11 @@ mod tests {
 
     /// Returns the uncertainties of the events in `pieces`, each of which comes from its own read.
     fn uncertainties(pieces: &[(&str, ReadArrival)]) -> Vec<u32> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, "text/event-stream".parse().unwrap());
+        let headers =
+            [httparse::Header { name: "Content-Type", value: b"text/event-stream; charset=utf-8" }];
         let budget = Budget::new(1 << 20);
-        let mut sink = BodySink::new(&headers, 1000, budget.hold()).unwrap();
+        let head = ResponseHead::of(&headers);
+        let mut sink = BodySink::new(&head, 1000, budget.hold()).unwrap();
         let mut body = ResponseBody::default();
         for (piece, read) in pieces {
             sink.push(piece.as_bytes(), *read, &mut body).unwrap();

@@ -1,42 +1,28 @@
 //! The HTTP client of one worker: its idle connections and the exchanges on them.
 
-use std::borrow::Cow;
-use std::error::Error as _;
 use std::future::Future;
-use std::io;
-use std::mem::replace;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::ext::ReasonPhrase;
 use tokio::sync::SemaphorePermit;
-use tokio_rustls::rustls;
 
 use super::acknowledge::Acknowledgements;
-use super::body::BodySink;
-use super::connection::Connection;
+use super::connection::{Connection, ReadBuffer};
 use super::connector::{Connector, Route};
 use super::exchange::{Exchange, Notifications, OutgoingRequest};
+use super::http1::{self, ResponseDecoder};
 use super::limit::Slot;
 use super::pool::{IdlePool, SessionConnection};
+use super::receiving::Receiving;
 use super::{Config, ConnectionReuse};
-use crate::causes::find;
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::redact;
-use crate::server_family;
 use crate::units::{Clock, Nanos};
 
 /// Bounds of the interval between checks of the idle connections, which otherwise equals their
 /// timeout. A check takes time from a worker that has requests to serve.
 const SHORTEST_LOOK: Nanos = Nanos(10_000_000);
 const LONGEST_LOOK: Nanos = Nanos(10_000_000_000);
-
-/// Number of bytes kept of a response that is too large: enough to identify it.
-const KEPT_OF_TOO_MUCH: usize = 1 << 20;
 
 /// A request, its route and its session.
 struct Work<'a> {
@@ -51,6 +37,7 @@ pub struct Client {
     connector: Arc<Connector>,
     idle: IdlePool,
     acknowledgements: Rc<Acknowledgements>,
+    buffer: ReadBuffer,
 }
 
 /// Failure of an attempt.
@@ -73,7 +60,7 @@ impl Client {
     pub fn new(connector: Arc<Connector>) -> Self {
         let timeout = connector.config.connections.keepalive_timeout;
         let idle = IdlePool::new(connector.targets(), timeout);
-        Self { idle, acknowledgements: Rc::default(), connector }
+        Self { idle, acknowledgements: Rc::default(), buffer: ReadBuffer::default(), connector }
     }
 
     /// Sends `request`, receives the whole response and notifies `watch`. The exchange ends early
@@ -218,25 +205,24 @@ impl Client {
     ) -> Result<(), AttemptError> {
         let mut connection = self.connection(work, &mut exchange.trace, slot).await?;
         exchange.attempt(connection.log(), watch);
-        let http = self.http_request(work);
-        if self.config().keep_headers {
-            exchange.trace.request_headers = as_sent(redact::headers(http.headers()));
-        }
-        let response = match connection.send(http).await {
-            Ok(response) => response,
-            Err(error) => {
-                let is_reused = exchange.trace.reused.is_some();
-                let is_silent = connection.log().read.get() == 0;
-                let slot = (is_reused && is_silent).then(|| connection.into_slot());
-                return Err(AttemptError { error: connection_error(&error), slot });
-            }
+        let (head, body) = (self.head(work, &mut exchange.trace), &work.request.body);
+        let decoder = ResponseDecoder::new(&work.request.method);
+        let received = {
+            let memory = self.connector.budget.hold();
+            let mut receiving = Receiving::new(exchange, watch, self.config(), memory);
+            let received =
+                connection.exchange(&head, body, decoder, &self.buffer, &mut receiving).await;
+            received.and_then(|()| receiving.finish())
         };
-        self.receive(response, &mut connection, watch, exchange).await?;
+        if let Err(error) = received {
+            let is_reused = exchange.trace.reused.is_some();
+            let is_silent = connection.log().read.get() == 0;
+            let slot = (is_reused && is_silent).then(|| connection.into_slot());
+            return Err(AttemptError { error, slot });
+        }
         let idle_from = exchange.last_read().arrival.read_at();
         exchange.leave_connection();
-        if connection.is_usable() {
-            self.put_idle(work, connection, idle_from);
-        }
+        self.put_idle(work, connection, idle_from);
         Ok(())
     }
 
@@ -261,44 +247,6 @@ impl Client {
         self.connector.connect(work.route, slot, trace, &self.acknowledgements).await
     }
 
-    async fn receive(
-        &self,
-        response: Response<Incoming>,
-        connection: &mut Connection,
-        watch: &mut Notifications<'_>,
-        exchange: &mut Exchange,
-    ) -> Result<(), RequestError> {
-        let (head, mut body) = response.into_parts();
-        exchange.status = Some(head.status.as_u16());
-        exchange.trace.headers_received = Some(exchange.last_read().arrival.at);
-        exchange.trace.reason = reason(&head);
-        exchange.trace.report_headers = server_family::reports(&head.headers);
-        if self.config().keep_headers {
-            exchange.trace.response_headers = redact::headers(&head.headers);
-        }
-        let memory = self.connector.budget.hold();
-        let mut sink = BodySink::new(&head.headers, self.config().body_limit, memory)?;
-        exchange.body.is_event_stream = sink.is_event_stream();
-        while let Some(frame) = connection.next_frame(&mut body).await {
-            let frame = frame.map_err(|error| connection_error(&error))?;
-            if let Some(data) = frame.data_ref() {
-                let read = exchange.last_read();
-                exchange.trace.receive_start.get_or_insert(read.arrival.at);
-                let seen = exchange.body.events.len();
-                if let Err(error) = sink.push(data, read, &mut exchange.body) {
-                    exchange.body.shorten(KEPT_OF_TOO_MUCH);
-                    return Err(error);
-                }
-                watch.show(&exchange.body, seen);
-            }
-        }
-        let finished = sink.finish(exchange.last_read(), &mut exchange.body);
-        if finished.is_err() {
-            exchange.body.shorten(KEPT_OF_TOO_MUCH);
-        }
-        finished
-    }
-
     /// Takes an open connection that the request may use.
     fn take_idle(&self, work: &Work<'_>, now: Nanos) -> Option<Connection> {
         match self.connector.reuse() {
@@ -311,34 +259,33 @@ impl Client {
     }
 
     /// Keeps a connection that has been idle since `since` for the next request, or closes it.
-    fn put_idle(&self, work: &Work<'_>, connection: Connection, since: Nanos) {
+    fn put_idle(&self, work: &Work<'_>, mut connection: Connection, since: Nanos) {
+        if !connection.is_usable() {
+            return connection.close();
+        }
         match self.connector.reuse() {
-            ConnectionReuse::Pooled if self.connector.limit.is_wanted() => {}
+            ConnectionReuse::Pooled if self.connector.limit.is_wanted() => connection.close(),
             ConnectionReuse::Pooled => self.idle.put(work.request.target, connection, since),
-            ConnectionReuse::Never => {}
+            ConnectionReuse::Never => connection.close(),
             ConnectionReuse::StickyUserSessions => work.session.put(connection, since),
         }
     }
 
-    fn http_request(&self, work: &Work<'_>) -> Request<Full<Bytes>> {
-        let mut http = Request::new(Full::new(work.request.body.clone()));
-        *http.method_mut() = work.request.method.clone();
-        *http.uri_mut() = work.route.uri(work.request.path.as_ref().map(|path| &**path.expose()));
-        *http.headers_mut() = work.request.headers.make();
-        work.route.complete(http.headers_mut(), self.connector.reuse());
-        http
+    /// Returns the head of a request. Its headers are kept in `trace` if requested.
+    fn head(&self, work: &Work<'_>, trace: &mut HttpTrace) -> Vec<u8> {
+        let Work { request, route, .. } = work;
+        let target = route.request_target(request.path.as_ref().map(|path| &**path.expose()));
+        let reuse = self.connector.reuse();
+        if self.config().keep_headers {
+            route.visit_headers(request.headers, reuse, &mut |name, value| {
+                let shown = redact::header_bytes(name.as_str(), value);
+                trace.request_headers.push((http1::as_sent(name.as_str()), shown));
+            });
+        }
+        http1::head(&request.method, &target, request.body.len(), |each| {
+            route.visit_headers(request.headers, reuse, each);
+        })
     }
-}
-
-/// Returns headers with their names as sent: HTTP/1.1 names are written with capitals, as in
-/// `X-Request-Id`.
-fn as_sent(headers: Vec<(String, String)>) -> Vec<(String, String)> {
-    let capitalised = |name: String| {
-        let mut begins = true;
-        let of = |c: char| if replace(&mut begins, c == '-') { c.to_ascii_uppercase() } else { c };
-        name.chars().map(of).collect()
-    };
-    headers.into_iter().map(|(name, value)| (capitalised(name), value)).collect()
 }
 
 /// Records a wait for a connection: the first wait of a request is its start, and the last one its
@@ -348,46 +295,4 @@ async fn blocked<T>(trace: &mut HttpTrace, wait: impl Future<Output = T>) -> T {
     let got = wait.await;
     trace.pool_wait_end = Some(Clock::now());
     got
-}
-
-/// Returns the reason phrase; hyper keeps only those that differ from the standard one.
-fn reason(head: &http::response::Parts) -> Option<Cow<'static, str>> {
-    match head.extensions.get::<ReasonPhrase>() {
-        Some(phrase) => Some(String::from_utf8_lossy(phrase.as_bytes()).into_owned().into()),
-        None => head.status.canonical_reason().map(Cow::Borrowed),
-    }
-}
-
-fn connection_error(error: &hyper::Error) -> RequestError {
-    let io_error = find::<io::Error>(error);
-    let tls_error = io_error
-        .and_then(io::Error::get_ref)
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let (kind, name) = match io_error.map(io::Error::kind) {
-        _ if tls_error.is_some() => (ErrorKind::Other, "TlsError"),
-        Some(io::ErrorKind::TimedOut) => (ErrorKind::Timeout, "ConnectionTimeout"),
-        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
-            (ErrorKind::Other, "ConnectionReset")
-        }
-        Some(io::ErrorKind::UnexpectedEof) => (ErrorKind::Other, "IncompleteResponse"),
-        // hyper's error for invalid chunked framing.
-        Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
-            (ErrorKind::Other, "InvalidHttpResponse")
-        }
-        _ if error.is_incomplete_message() => (ErrorKind::Other, "IncompleteResponse"),
-        _ if error.is_parse() => (ErrorKind::Other, "InvalidHttpResponse"),
-        _ if error.is_closed() || error.is_canceled() => (ErrorKind::Other, "ConnectionClosed"),
-        _ => (ErrorKind::Other, "ConnectionFailed"),
-    };
-    let cause = error.source().map(ToString::to_string);
-    // hyper's own message is not specific: `connection error`.
-    let message = match &cause {
-        // rustls adds a page of its manual on what the server should have done.
-        _ if name == "IncompleteResponse" => {
-            "the connection was closed before the response was complete".to_owned()
-        }
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    };
-    RequestError { cause, ..RequestError::new(kind, name, message) }
 }

@@ -1,50 +1,66 @@
 //! One HTTP/1.1 connection, driven by the request that uses it.
 //!
-//! hyper's connection future is not spawned; the exchange polls it. A body frame is therefore taken
-//! before the socket is read again, and the timestamp of the last read is that of the frame. It is
-//! also known when the rest of a response is awaited.
+//! What a read returns is passed on before the socket is read again, so that the timestamp of the
+//! last read is that of the bytes. It is also known when the rest of a response is awaited.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::{Body, Frame, Incoming};
-use hyper::client::conn::http1;
+use tokio_rustls::rustls;
 
 use super::acknowledge::Acknowledger;
+use super::http1::{Progress, ResponseDecoder, ResponseSink};
 use super::io_log::IoLog;
 use super::limit::Slot;
 use super::traced_io::TracedIo;
+use crate::record::{ErrorKind, RequestError};
+
+/// Maximum number of bytes per read.
+const READ_SIZE: usize = 64 << 10;
+
+/// The buffer into which all connections of a client read. It keeps nothing between two reads.
+#[derive(Debug)]
+pub(super) struct ReadBuffer(RefCell<Box<[u8]>>);
+
+impl Default for ReadBuffer {
+    fn default() -> Self {
+        Self(RefCell::new(vec![0; READ_SIZE].into_boxed_slice()))
+    }
+}
 
 /// A connection and the log of its socket.
 #[derive(Debug)]
 pub(super) struct Connection {
-    sender: http1::SendRequest<Full<Bytes>>,
-    driver: http1::Connection<TracedIo, Full<Bytes>>,
+    io: TracedIo,
     log: Rc<IoLog>,
     acknowledger: Acknowledger,
     slot: Slot,
     local_addr: Option<SocketAddr>,
     remote_addr: Option<SocketAddr>,
-    ended: bool,
+    /// Whether the next request may be sent.
+    is_free: bool,
+}
+
+/// The bytes of a request that have not been written.
+struct Unsent<'a> {
+    head: &'a [u8],
+    body: &'a [u8],
 }
 
 impl Connection {
     pub(super) const fn new(
-        sender: http1::SendRequest<Full<Bytes>>,
-        driver: http1::Connection<TracedIo, Full<Bytes>>,
+        io: TracedIo,
         log: Rc<IoLog>,
         acknowledger: Acknowledger,
         slot: Slot,
         local_addr: Option<SocketAddr>,
         remote_addr: Option<SocketAddr>,
     ) -> Self {
-        Self { sender, driver, log, acknowledger, slot, local_addr, remote_addr, ended: false }
+        Self { io, log, acknowledger, slot, local_addr, remote_addr, is_free: true }
     }
 
     pub(super) const fn log(&self) -> &Rc<IoLog> {
@@ -62,74 +78,141 @@ impl Connection {
     }
 
     /// Returns whether another request can be sent; checks whether the server has closed the idle
-    /// connection.
+    /// connection, or has sent what nobody requested.
     pub(super) fn is_usable(&mut self) -> bool {
-        self.poll_driver(&mut Context::from_waker(Waker::noop()));
-        !self.ended && self.sender.is_ready()
+        let mut byte = [0];
+        let mut cx = Context::from_waker(Waker::noop());
+        self.is_free = self.is_free && self.io.poll_read(&mut cx, &mut byte).is_pending();
+        self.is_free
     }
 
-    /// Sends a request and waits for the response's headers.
-    pub(super) async fn send(
+    /// Closes the connection after the last response.
+    pub(super) fn close(mut self) {
+        // The server may be gone; this is only a courtesy.
+        let _ = self.io.poll_shutdown(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Sends a request and passes the parts of the response to `sink`.
+    pub(super) async fn exchange(
         &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> hyper::Result<Response<Incoming>> {
-        let mut response = pin!(self.sender.send_request(request));
-        let (driver, ended) = (&mut self.driver, &mut self.ended);
+        head: &[u8],
+        body: &[u8],
+        mut decoder: ResponseDecoder,
+        buffer: &ReadBuffer,
+        sink: &mut impl ResponseSink,
+    ) -> Result<(), RequestError> {
+        self.is_free = false;
+        let mut unsent = Unsent { head, body };
+        let mut write_error = None;
         poll_fn(|cx| {
-            // hyper hands the request to the driver, and the driver returns the response, so it is
-            // polled before and after the driver.
-            if let Poll::Ready(outcome) = response.as_mut().poll(cx) {
-                return Poll::Ready(outcome);
+            if write_error.is_none()
+                && let Poll::Ready(Err(error)) = self.poll_send(cx, &mut unsent)
+            {
+                if !is_closed(&error) {
+                    return Poll::Ready(Err(connection_error(&error)));
+                }
+                // The server may have sent a response before it closed the connection. If not,
+                // the next read says that it is closed.
+                write_error = Some(connection_error(&error));
             }
-            poll_once(driver, ended, cx);
-            let outcome = response.as_mut().poll(cx);
-            if outcome.is_pending() {
-                acknowledge(&self.log, &self.acknowledger);
-            }
-            outcome
+            let outcome = ready!(self.poll_receive(cx, &mut decoder, buffer, sink));
+            Poll::Ready(match (outcome, write_error.take()) {
+                (Err(_), Some(error)) if self.log.read.get() == 0 => Err(error),
+                (outcome, _) => outcome,
+            })
         })
-        .await
+        .await?;
+        self.is_free &= decoder.keeps_alive() && unsent.is_empty();
+        Ok(())
     }
 
-    /// Returns the next frame of `body`; `None` at its end.
-    pub(super) async fn next_frame(
+    /// Writes what the socket accepts of a request; ready once everything is written.
+    fn poll_send(&mut self, cx: &mut Context<'_>, unsent: &mut Unsent<'_>) -> Poll<io::Result<()>> {
+        if unsent.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        while !unsent.is_empty() {
+            let bufs = [IoSlice::new(unsent.head), IoSlice::new(unsent.body)];
+            match ready!(self.io.poll_write(cx, &bufs))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => unsent.advance(written),
+            }
+        }
+        self.io.poll_flush(cx)
+    }
+
+    /// Reads and decodes until the response is complete.
+    fn poll_receive(
         &mut self,
-        body: &mut Incoming,
-    ) -> Option<hyper::Result<Frame<Bytes>>> {
-        poll_fn(|cx| {
-            if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
-                return Poll::Ready(frame);
+        cx: &mut Context<'_>,
+        decoder: &mut ResponseDecoder,
+        buffer: &ReadBuffer,
+        sink: &mut impl ResponseSink,
+    ) -> Poll<Result<(), RequestError>> {
+        let buffer = &mut *buffer.0.borrow_mut();
+        loop {
+            let read = match self.io.poll_read(cx, buffer) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(decoder.close()),
+                Poll::Ready(Ok(read)) => read,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(connection_error(&error))),
+                Poll::Pending => {
+                    self.acknowledge();
+                    return Poll::Pending;
+                }
+            };
+            if let Progress::Complete { rest } = decoder.decode(&buffer[..read], sink)? {
+                self.is_free = rest == 0;
+                return Poll::Ready(Ok(()));
             }
-            self.poll_driver(cx);
-            let outcome = Pin::new(&mut *body).poll_frame(cx);
-            if outcome.is_pending() {
-                acknowledge(&self.log, &self.acknowledger);
-            }
-            outcome
-        })
-        .await
+        }
     }
 
-    fn poll_driver(&mut self, cx: &mut Context<'_>) {
-        poll_once(&mut self.driver, &mut self.ended, cx);
+    /// Has the received data acknowledged while the response continues. The end of a response is
+    /// acknowledged by the next request.
+    fn acknowledge(&self) {
+        if self.log.take_new_bytes() {
+            self.acknowledger.has_read();
+        }
     }
 }
 
-/// Has the received data acknowledged while the response continues. The end of a response is
-/// acknowledged by the next request.
-fn acknowledge(log: &IoLog, acknowledger: &Acknowledger) {
-    if log.take_new_bytes() {
-        acknowledger.has_read();
+impl Unsent<'_> {
+    const fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.body.is_empty()
+    }
+
+    /// Removes the first `written` bytes.
+    fn advance(&mut self, written: usize) {
+        let of_head = written.min(self.head.len());
+        self.head = &self.head[of_head..];
+        self.body = &self.body[written - of_head..];
     }
 }
 
-/// Polls the driver unless it has ended. Its result shows in the exchange.
-fn poll_once(
-    driver: &mut http1::Connection<TracedIo, Full<Bytes>>,
-    ended: &mut bool,
-    cx: &mut Context<'_>,
-) {
-    if !*ended && Pin::new(driver).poll(cx).is_ready() {
-        *ended = true;
-    }
+/// Returns whether the server has closed the connection, which reads tell too.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
+/// Returns the error of a request whose connection failed.
+fn connection_error(error: &io::Error) -> RequestError {
+    let is_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some();
+    let (kind, name) = match error.kind() {
+        _ if is_tls => (ErrorKind::Other, "TlsError"),
+        io::ErrorKind::TimedOut => (ErrorKind::Timeout, "ConnectionTimeout"),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            (ErrorKind::Other, "ConnectionReset")
+        }
+        io::ErrorKind::UnexpectedEof => (ErrorKind::Other, "IncompleteResponse"),
+        _ => (ErrorKind::Other, "ConnectionFailed"),
+    };
+    let cause = error.to_string();
+    let message = match name {
+        // rustls adds a page of its manual on what the server should have done.
+        "IncompleteResponse" => {
+            "the connection was closed before the response was complete".to_owned()
+        }
+        _ => format!("the connection failed: {cause}"),
+    };
+    RequestError { cause: Some(cause), ..RequestError::new(kind, name, message) }
 }

@@ -1,6 +1,7 @@
 //! Establishes connections: addresses, TCP, a proxy's tunnel and TLS, with a timestamp for each
 //! step.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -8,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use http::header::{AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHORIZATION};
-use http::{HeaderMap, HeaderValue, Uri};
-use hyper::client::conn::http1;
+use http::{HeaderName, Uri};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::InvalidMessage;
@@ -19,6 +19,7 @@ use tokio_rustls::rustls::{self, ClientConfig};
 use super::acknowledge::{Acknowledgements, Acknowledger};
 use super::budget::{self, Budget};
 use super::connection::Connection;
+use super::exchange::RequestHeaders;
 use super::io_log::IoLog;
 use super::limit::{ConnectionLimit, Slot};
 use super::proxy::Proxy;
@@ -28,6 +29,7 @@ use super::{Config, ConnectionReuse, Target, TlsError};
 use crate::platform::exhaustion::Exhausted;
 use crate::platform::receive::keep_stamping;
 use crate::record::{ErrorKind, HttpTrace, RequestError};
+use crate::redact::Secret;
 use crate::units::Clock;
 
 /// Establishes the connections of all clients of a process, and holds the state that they share.
@@ -49,7 +51,7 @@ pub(super) struct Route {
     target: Target,
     proxy: Option<Proxy>,
     /// Request target: the path, or the whole URL if a proxy forwards plain HTTP.
-    uri: Uri,
+    request_target: Secret<String>,
 }
 
 impl Connector {
@@ -122,12 +124,8 @@ impl Connector {
             self.has_connected.store(true, Relaxed);
         }
         let io = TracedIo::new(stream, Rc::clone(&log));
-        let (sender, driver) =
-            http1::Builder::new().title_case_headers(true).handshake(io).await.map_err(
-                |error| RequestError::new(ErrorKind::Other, "ConnectionFailed", error.to_string()),
-            )?;
         let (local_addr, remote_addr) = (trace.local_addr, trace.remote_addr);
-        Ok(Connection::new(sender, driver, log, acknowledger, slot, local_addr, remote_addr))
+        Ok(Connection::new(io, log, acknowledger, slot, local_addr, remote_addr))
     }
 
     async fn first_that_connects(
@@ -196,24 +194,28 @@ fn remedy(error: &io::Error) -> &'static str {
 
 impl Route {
     fn new(target: &Target, proxy: Option<Proxy>) -> Self {
-        let mut route = Self { target: target.clone(), proxy, uri: Uri::default() };
-        route.uri = route.uri_of(target.path_and_query.expose());
+        let request_target = Secret::new(String::new());
+        let mut route = Self { target: target.clone(), proxy, request_target };
+        route.request_target = Secret::new(route.target_of(target.path_and_query.expose()));
         route
     }
 
     /// Returns the request target: `path`, or the path of the target.
-    pub(super) fn uri(&self, path: Option<&str>) -> Uri {
-        path.map_or_else(|| self.uri.clone(), |path| self.uri_of(path))
+    pub(super) fn request_target(&self, path: Option<&str>) -> Cow<'_, str> {
+        match path {
+            Some(path) => self.target_of(path).into(),
+            None => self.request_target.expose().as_str().into(),
+        }
     }
 
-    fn uri_of(&self, path: &str) -> Uri {
+    fn target_of(&self, path: &str) -> String {
         let uri = if self.proxy.is_some() && !self.target.tls {
-            format!("{}{path}", self.target.origin()).parse()
+            format!("{}{path}", self.target.origin()).parse::<Uri>()
         } else {
             path.parse()
         };
         // Both come from a URL that has been parsed.
-        uri.unwrap_or_default()
+        uri.unwrap_or_default().to_string()
     }
 
     /// Returns the host and port of the TCP connection.
@@ -229,18 +231,36 @@ impl Route {
         self.proxy.as_ref().filter(|_| self.target.tls)
     }
 
-    /// Completes the headers of a request on this route.
-    pub(super) fn complete(&self, headers: &mut HeaderMap, reuse: ConnectionReuse) {
-        headers.insert(HOST, self.target.host_header.clone());
-        if let Some(credentials) = &self.target.authorization {
-            headers.entry(AUTHORIZATION).or_insert_with(|| credentials.clone());
+    /// Passes all headers of a request on this route except `Content-Length` to `each`.
+    pub(super) fn visit_headers(
+        &self,
+        headers: &dyn RequestHeaders,
+        reuse: ConnectionReuse,
+        each: &mut dyn FnMut(&HeaderName, &[u8]),
+    ) {
+        each(&HOST, self.target.host_header.as_bytes());
+        let closes = reuse == ConnectionReuse::Never;
+        let proxy = self.proxy.as_ref().filter(|_| !self.target.tls);
+        let proxy = proxy.and_then(|proxy| proxy.authorization.as_ref());
+        let mut has_credentials = false;
+        headers.visit(&mut |name, value| {
+            let is_set_here = *name == HOST
+                || closes && *name == CONNECTION
+                || proxy.is_some() && *name == PROXY_AUTHORIZATION;
+            has_credentials |= *name == AUTHORIZATION;
+            if !is_set_here {
+                each(name, value);
+            }
+        });
+        let credentials = self.target.authorization.as_ref().filter(|_| !has_credentials);
+        if let Some(credentials) = credentials {
+            each(&AUTHORIZATION, credentials.as_bytes());
         }
-        if reuse == ConnectionReuse::Never {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        if closes {
+            each(&CONNECTION, b"close");
         }
-        let credentials = self.proxy.as_ref().filter(|_| !self.target.tls);
-        if let Some(credentials) = credentials.and_then(|proxy| proxy.authorization.clone()) {
-            headers.insert(PROXY_AUTHORIZATION, credentials);
+        if let Some(credentials) = proxy {
+            each(&PROXY_AUTHORIZATION, credentials.as_bytes());
         }
     }
 }

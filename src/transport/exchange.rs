@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::sync::oneshot;
 
 use super::io_log::IoLog;
@@ -14,18 +14,28 @@ use crate::record::{HttpTrace, RequestError, ResponseBody};
 use crate::redact::Secret;
 use crate::units::{Clock, Nanos};
 
-/// Makes the headers of a request.
-///
-/// hyper consumes the headers of each attempt. To make them from what they consist of takes no
-/// longer than to copy them.
+/// The headers of a request. They are written directly from what they consist of.
 pub trait RequestHeaders: fmt::Debug {
-    /// Returns all headers except `Host` and `Content-Length`.
-    fn make(&self) -> HeaderMap;
+    /// Passes the name and the value of each header except `Host` and `Content-Length` to `each`.
+    fn visit(&self, each: &mut dyn FnMut(&HeaderName, &[u8]));
+
+    /// Returns the headers as a map, whose values debug output does not show.
+    fn to_map(&self) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        self.visit(&mut |name, value| {
+            // The values were parsed when they were set.
+            if let Ok(mut value) = HeaderValue::from_bytes(value) {
+                value.set_sensitive(true);
+                map.append(name, value);
+            }
+        });
+        map
+    }
 }
 
 impl RequestHeaders for HeaderMap {
-    fn make(&self) -> HeaderMap {
-        self.clone()
+    fn visit(&self, each: &mut dyn FnMut(&HeaderName, &[u8])) {
+        self.iter().for_each(|(name, value)| each(name, value.as_bytes()));
     }
 }
 

@@ -29,8 +29,6 @@ pub(super) struct IoLog {
     pub(super) written: Cell<u64>,
     pub(super) reads: Cell<u64>,
     pub(super) read: Cell<u64>,
-    /// Whether the connection is being shut down.
-    pub(super) is_closing: Cell<bool>,
     /// Every write and read with its size, if they are kept.
     pub(super) chunks: Option<RefCell<ChunkLog>>,
     /// Notified when everything has been written.
@@ -86,10 +84,6 @@ impl IoLog {
 
     /// Records that the socket accepted bytes.
     pub(super) fn after_write(&self) {
-        // The end of TLS is not part of the request.
-        if self.is_closing.get() {
-            return;
-        }
         let now = Some(Clock::now());
         if self.first_write_done.get().is_none() {
             self.first_write_done.set(now);
@@ -97,7 +91,7 @@ impl IoLog {
         self.last_write.set(now);
     }
 
-    /// Records a flush; hyper flushes once it has nothing left to write.
+    /// Records that the whole request has been written.
     pub(super) fn flushed(&self) {
         if let Some(at) = self.last_write.get()
             && let Some(on_sent) = self.on_sent.take()

@@ -16,9 +16,6 @@ use crate::platform::receive::Receiver;
 use crate::platform::socket;
 use crate::units::{Clock, Nanos};
 
-/// Maximum number of bytes per read.
-const READ_SIZE: usize = 16 << 10;
-
 thread_local! {
     /// Offset of the clocks at this thread's last read.
     static WALL: WallClock = WallClock::new(Reading::now());
@@ -151,21 +148,7 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<TracedTcp>>),
 }
 
-/// The byte stream that hyper uses; counts the bytes of HTTP.
-#[derive(Debug)]
-pub(super) struct TracedIo {
-    stream: Stream,
-    log: Rc<IoLog>,
-    scratch: Box<[u8]>,
-}
-
-impl TracedIo {
-    pub(super) fn new(stream: Stream, log: Rc<IoLog>) -> Self {
-        Self { stream, log, scratch: vec![0; READ_SIZE].into_boxed_slice() }
-    }
-}
-
-/// Runs `$call` on the current kind of stream.
+/// Calls `$method` of the current kind of stream.
 macro_rules! on_stream {
     ($stream:expr, $method:ident ( $($argument:expr),* )) => {
         match &mut $stream {
@@ -175,40 +158,36 @@ macro_rules! on_stream {
     };
 }
 
-impl hyper::rt::Read for TracedIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        mut cursor: hyper::rt::ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let room = this.scratch.len().min(cursor.remaining());
-        let mut buf = ReadBuf::new(&mut this.scratch[..room]);
-        ready!(on_stream!(this.stream, poll_read(cx, &mut buf)))?;
-        let filled = buf.filled();
-        if !filled.is_empty() {
-            this.log.count_read(filled.len());
-        }
-        // Uses a separate buffer: reading into hyper's would need unsafe code to save a copy of a
-        // few hundred bytes.
-        cursor.put_slice(filled);
-        Poll::Ready(Ok(()))
-    }
+/// The byte stream of HTTP; counts its bytes.
+#[derive(Debug)]
+pub(super) struct TracedIo {
+    stream: Stream,
+    log: Rc<IoLog>,
 }
 
-impl hyper::rt::Write for TracedIo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = ready!(on_stream!(self.stream, poll_write(cx, buf)))?;
-        self.log.count_write(written);
-        Poll::Ready(Ok(written))
+impl TracedIo {
+    pub(super) const fn new(stream: Stream, log: Rc<IoLog>) -> Self {
+        Self { stream, log }
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+    /// Reads the available bytes into `buf`; returns their number, which is zero at the end.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(buf);
+        ready!(on_stream!(self.stream, poll_read(cx, &mut buf)))?;
+        let read = buf.filled().len();
+        if read > 0 {
+            self.log.count_read(read);
+        }
+        Poll::Ready(Ok(read))
+    }
+
+    /// Writes what the socket accepts; returns the number of bytes.
+    pub(super) fn poll_write(
+        &mut self,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
@@ -217,21 +196,15 @@ impl hyper::rt::Write for TracedIo {
         Poll::Ready(Ok(written))
     }
 
-    fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Plain(stream) => stream.is_write_vectored(),
-            Stream::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Ends the writes of a request.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(on_stream!(self.stream, poll_flush(cx)))?;
         self.log.flushed();
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.log.is_closing.set(true);
+    /// Announces the end of the connection to the server.
+    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         on_stream!(self.stream, poll_shutdown(cx))
     }
 }

@@ -26,14 +26,14 @@ STREAMS = ("streams of 200 events", 200, "--streaming --request-count {n} --isl 
 
 # Innermost first: the first pattern that matches a function of the stack, from the innermost out.
 WORKER = [
-    ("write", r"TracedIo as hyper::rt::io::Write|TracedTcp as .*AsyncWrite|writev"),
+    ("write", r"TracedIo::poll_(write|flush)|TracedTcp as .*AsyncWrite|writev|Connection::poll_send"),
     ("stamp", r"transport::stamps|platform::linux::reads::.*stamp|clock_gettime"),
-    ("read", r"TracedIo as hyper::rt::io::Read|TracedTcp as .*AsyncRead|linux::reads"),
+    ("read", r"TracedIo::poll_read|TracedTcp as .*AsyncRead|linux::reads"),
     ("acknowledge", r"transport::acknowledge"),
-    ("frame", r"transport::body|transport::sse"),
+    ("frame", r"transport::(body|sse|http1::chunked)"),
     ("hand over", r"RecordQueue::push"),
-    ("HTTP", r"hyper::|httparse::|http::|Client::http_request|RequestBuilder|transport::connection"),
-    ("record", r"transport::exchange|runner::session|runner::worker|transport::client"),
+    ("HTTP", r"transport::http1|httparse::|http::|Client::head|RequestHeaders|Route::visit|transport::connection"),
+    ("record", r"transport::(exchange|receiving)|runner::session|runner::worker|transport::client"),
     ("wait", r"runtime::(scheduler|io::driver|time)|tokio::task::local|epoll_wait"),
 ]
 PROCESSOR = [

@@ -434,6 +434,31 @@ fn who_waits_for_a_request_to_be_sent_is_told_by_the_second_attempt() {
     });
 }
 
+#[test]
+fn a_response_to_half_a_request_is_received() {
+    let address = raw_server::serve(|_, stream| {
+        stream.read_exact(&mut [0; 100]).unwrap();
+        let head = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 8";
+        write(stream, format!("{head}\r\n\r\ntoo long").as_bytes());
+        // The rest of the request is not read, so that the kernel resets the connection.
+    });
+    let url = format!("http://{address}");
+    let client = Client::new(connector(transport::Config::default(), &[&url]));
+    run(async {
+        let request = OutgoingRequest {
+            target: 0,
+            method: http::Method::POST,
+            path: None,
+            headers: &http::HeaderMap::new(),
+            body: vec![b'x'; 32 << 20].into(),
+        };
+        let (session, never) = (SessionConnection::default(), std::future::pending());
+        let exchange = client.exchange(&request, &session, Notifications::default(), never).await;
+        assert_eq!((exchange.status, exchange.error), (Some(413), None));
+        assert_eq!(exchange.body.bytes, b"too long");
+    });
+}
+
 fn connector(config: transport::Config, urls: &[&str]) -> Arc<Connector> {
     let target = |url: &&str| Target::new(&url::Url::parse(url).unwrap()).unwrap();
     let targets: Vec<Target> = urls.iter().map(target).collect();
@@ -551,7 +576,10 @@ fn both_sides_are_known_to_each_other() {
     let nameless = error(TlsOptions { identity: None, ..golden_tls() }).unwrap();
     assert_eq!((nameless.kind, nameless.name.as_str()), (ErrorKind::Other, "TlsError"));
     // The server's alert, after the client considered the handshake complete.
-    assert_eq!(nameless.message, "connection error: received fatal alert: CertificateRequired");
+    assert_eq!(
+        nameless.message,
+        "the connection failed: received fatal alert: CertificateRequired"
+    );
     let stranger = TlsOptions { authorities: TlsOptions::default().authorities, ..golden_tls() };
     // If the system has root certificates, the tests' authority is not one of them.
     if stranger.client_config().is_ok() {
