@@ -30,7 +30,8 @@ impl ResponseSink for Received {
 /// Returns what is received, how many bytes follow it, and whether the end of the connection then
 /// ends it.
 fn decode(bytes: &[u8], ends: impl Iterator<Item = usize>) -> (Received, Option<usize>, bool) {
-    let (mut decoder, mut received) = (ResponseDecoder::new(&http::Method::POST), Received::default());
+    let (mut decoder, mut received) =
+        (ResponseDecoder::new(&http::Method::POST), Received::default());
     let mut from = 0;
     for end in ends.chain([bytes.len()]) {
         match decoder.decode(&bytes[from..end], &mut received) {

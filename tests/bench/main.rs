@@ -18,6 +18,7 @@ mod machine;
 #[expect(dead_code, reason = "tests use more of it")]
 #[expect(clippy::unwrap_used, clippy::expect_used, reason = "it serves tests")]
 mod otlp_receiver;
+mod reader;
 
 use std::time::Duration;
 
@@ -171,7 +172,7 @@ fn events(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
 
 /// Arrival errors of streams with constant intervals, by the self-check.
 fn streams(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
-    let sizes: &[u64] = if scale.quick { &[10] } else { &[200, 1000, 2000] };
+    let sizes: &[u64] = if scale.quick { &[10] } else { &[200, 1000, 2000, 4000] };
     let mut figures = Vec::new();
     for size in sizes {
         let steps = repeated(scale, "streams", &format!("--streams {size} --rates 1"))?;
@@ -197,6 +198,17 @@ fn streams(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
         ));
         let stamps = middle(&steps, "/kernel_stamps")?;
         figures.push(figure(format!("{size} streams, reads stamped by the kernel"), stamps, ""));
+        let seen = reader::streams(usize::try_from(*size)?)?;
+        for (name, errors) in [("first token", &seen.first), ("last token", &seen.last)] {
+            let p99 = errors.get(errors.len() * 99 / 100).context("a response is missing")?;
+            figures.push(figure(
+                format!("{size} streams, minimal reader, {name}, p99"),
+                *p99,
+                "ms",
+            ));
+        }
+        let what = format!("{size} streams, minimal reader, reads of several events");
+        figures.push(figure(what, seen.merged, ""));
     }
     Ok(figures)
 }
