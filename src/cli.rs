@@ -13,6 +13,7 @@ mod config_file;
 mod connections;
 mod control_args;
 mod convert;
+mod deployment;
 mod distributed;
 mod explain;
 mod gates;

@@ -23,6 +23,7 @@ use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::dataset::Seed;
+use crate::metrics::deployment::Deployment;
 use crate::multi_run::{self, Member, Variation};
 use crate::redact::{Secret, ShownUrl};
 use crate::report::PageFile;
@@ -104,6 +105,8 @@ pub struct RunConfig {
     pub server_metrics: server_metrics::Config,
     /// Which exporters of GPUs to scrape; off without endpoints.
     pub gpu: gpu::Config,
+    /// What serves the model and what that costs.
+    pub deployment: Deployment,
     /// How the round-trip time of the network is known, if it is subtracted from latencies.
     pub network_latency: Option<network_latency::Config>,
     /// The limits that the results must keep.

@@ -12,6 +12,7 @@ pub(crate) mod accuracy;
 pub(crate) mod agent;
 pub mod breakdown;
 pub(crate) mod catalogue;
+pub mod deployment;
 mod error;
 pub mod gpu;
 pub mod health;

@@ -302,7 +302,7 @@ pub(crate) struct RunResult {
     pub(crate) verdict: Option<Verdict>,
     /// The verdict on its load.
     pub(crate) load_verdict: Option<LoadVerdict>,
-    /// Number of GPUs that were measured; 0 if none was.
+    /// Number of GPUs that serve the model; 0 if it is not known.
     pub(crate) gpus: u64,
 }
 

@@ -394,6 +394,7 @@ impl RunReport {
         config: &multi_run::Config,
     ) -> RunResult {
         let failure = self.failure();
+        let gpus = self.average(tag::GPU_COUNT).unwrap_or(0.0) as u64;
         let health = self.outcome.client_health;
         let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
         let level = config.throughput_level();
@@ -415,7 +416,7 @@ impl RunReport {
             values: (config.runs > 1).then_some(values),
             verdict: health.and_then(|health| health.verdict),
             load_verdict: self.outcome.load_health.map(|health| health.verdict),
-            gpus: self.outcome.gpus.iter().flat_map(|found| &found.fleets).map(|it| it.gpus).sum(),
+            gpus,
         }
     }
 

@@ -204,6 +204,16 @@ pub enum Unit {
     GoodRequestsPerSecondPerWatt,
     /// `tokens/sec/W`
     TokensPerSecondPerWatt,
+    /// `tokens/sec/GPU`
+    TokensPerSecondPerGpu,
+    /// `requests/sec/GPU`
+    RequestsPerSecondPerGpu,
+    /// `users/GPU`
+    UsersPerGpu,
+    /// `price/Mtoken`
+    PricePerMillionTokens,
+    /// `price/request`
+    PricePerRequest,
 }
 
 impl Unit {
@@ -239,6 +249,11 @@ impl Unit {
             Self::RequestsPerSecondPerWatt => "requests/sec/W",
             Self::GoodRequestsPerSecondPerWatt => "good-req/s/W",
             Self::TokensPerSecondPerWatt => "tokens/sec/W",
+            Self::TokensPerSecondPerGpu => "tokens/sec/GPU",
+            Self::RequestsPerSecondPerGpu => "requests/sec/GPU",
+            Self::UsersPerGpu => "users/GPU",
+            Self::PricePerMillionTokens => "price/Mtoken",
+            Self::PricePerRequest => "price/request",
         }
     }
 

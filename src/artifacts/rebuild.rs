@@ -29,7 +29,7 @@ use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::dataset::{Sent, SentCounter};
 use crate::judge::Gate;
 use crate::metrics::breakdown::{Breakdowns, Grouped, Variety};
-use crate::metrics::gpu;
+use crate::metrics::deployment;
 use crate::metrics::health::{
     ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
 };
@@ -525,10 +525,9 @@ impl Gathered {
         let steady_state = self.profiling.steady_state(load, outcome.start_wall_ns);
         outcome.load_health = LoadHealth::of(&self.load_times, load, outcome.start_wall_ns);
         let mut results = self.profiling.results();
-        if let Some(gpus) = &outcome.gpus {
-            let concurrency = outcome.load.requested_concurrency;
-            results.extend(gpu::results(&gpus.fleets, &results, concurrency));
-        }
+        let fleets = outcome.gpus.as_ref().map_or(&[][..], |gpus| &gpus.fleets);
+        let (deployment, concurrency) = (&run.setup.deployment, outcome.load.requested_concurrency);
+        results.extend(deployment::results(deployment, fleets, &results, concurrency));
         RunReport {
             run,
             outcome,

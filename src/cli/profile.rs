@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, ArgGroup, Args};
 
 use super::control_args::ControlArgs;
+use super::deployment::DeploymentArgs;
 use super::distributed::DistributedArgs;
 use super::gates::{GateArgs, StopArgs};
 use super::gpu::GpuArgs;
@@ -107,6 +108,8 @@ pub(super) struct ProfileArgs {
     pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
     pub(super) gpu: GpuArgs,
+    #[command(flatten)]
+    pub(super) deployment: DeploymentArgs,
     #[command(flatten)]
     pub(super) network_latency: NetworkLatencyArgs,
     #[command(flatten)]

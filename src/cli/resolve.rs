@@ -110,6 +110,7 @@ pub(super) fn run_config(
         },
         server_metrics,
         gpu,
+        deployment: flags.deployment.config(),
         network_latency,
         judge: judge((&flags.gates, &flags.stop), search::chooses(&flags.search), shard, given)?,
         log_level: log_level(&flags.service),

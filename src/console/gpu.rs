@@ -1,4 +1,4 @@
-//! Tables of the power and energy of GPUs, and of each GPU.
+//! Tables of what each GPU achieves and costs, of the power and energy of GPUs, and of each GPU.
 
 use std::fmt::Write as _;
 
@@ -13,17 +13,18 @@ use crate::redact::ShownUrl;
 use crate::redact::printable;
 use crate::run::RunReport;
 
-/// The tables of efficiency, by vendor.
-const VENDORS: [(ConsoleGroup, &str); 2] = [
+/// The tables of efficiency.
+const TABLES: [(ConsoleGroup, &str); 3] = [
+    (ConsoleGroup::Deployment, "aiperf | Throughput per GPU and Cost"),
     (ConsoleGroup::GpuPowerEfficiencyNvidia, "aiperf | GPU Power Efficiency (NVIDIA)"),
     (ConsoleGroup::GpuPowerEfficiencyAmd, "aiperf | GPU Power Efficiency (AMD)"),
 ];
 
-/// Renders the efficiency of each vendor's GPUs, and if the user asked for it, a table of each GPU;
-/// empty without GPUs.
+/// Renders the efficiency of the deployment and of each vendor's GPUs, and if the user asked for it,
+/// a table of each GPU; empty without GPUs.
 pub(super) fn render(report: &RunReport, style: Style) -> String {
     let mut text = String::new();
-    for (group, title) in VENDORS {
+    for (group, title) in TABLES {
         let of_group = report.results.iter().filter(|result| result.metric.group == group);
         let mut rows: Vec<&MetricResult> = of_group.collect();
         if rows.is_empty() {

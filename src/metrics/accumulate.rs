@@ -113,7 +113,8 @@ impl Accumulator {
                 | Kind::RoundTrip
                 | Kind::LessRoundTrip(_)
                 | Kind::Derived(_)
-                | Kind::OfGpus(..) => Cell::Derived,
+                | Kind::OfGpus(..)
+                | Kind::OfDeployment(_) => Cell::Derived,
             })
             .collect();
         let is_single =

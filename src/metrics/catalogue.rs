@@ -2,6 +2,7 @@
 
 use super::metric::{Metric, Totals};
 
+mod deployment;
 mod errors;
 mod general;
 mod goodput;
@@ -52,6 +53,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { title: "Network", about: network::ABOUT, rows: network::ROWS },
     Family { title: "Server timing", about: server_timing::ABOUT, rows: server_timing::ROWS },
     Family { title: "Speculative decoding", about: speculation::ABOUT, rows: speculation::ROWS },
+    Family { title: "Deployment", about: deployment::ABOUT, rows: deployment::ROWS },
     Family { title: "GPUs of NVIDIA", about: gpu::ABOUT, rows: gpu::NVIDIA_ROWS },
     Family { title: "GPUs of AMD", about: gpu::ABOUT, rows: gpu::AMD_ROWS },
     Family { title: "HTTP trace", about: http_trace::ABOUT, rows: http_trace::ROWS },

@@ -95,6 +95,15 @@ pub struct Fleet {
     pub(crate) idle_watts: Option<f64>,
 }
 
+impl Fleet {
+    /// Returns the power averaged over the phase, in watts: the energy divided by the time, or else
+    /// the mean of the samples.
+    pub(crate) fn average_watts(&self) -> Option<f64> {
+        let by_energy = self.energy.and_then(|energy| quotient(energy.joules, self.seconds));
+        by_energy.or(self.power_watts)
+    }
+}
+
 /// What a metric of GPUs is computed from.
 #[derive(Debug, Clone, Copy)]
 pub struct GpuFacts<'a> {
@@ -116,11 +125,9 @@ impl GpuFacts<'_> {
         quotient(self.joules()?, self.result(tag)?)
     }
 
-    /// Returns the power averaged over the phase, in watts: the energy divided by the time, or else
-    /// the mean of the samples.
+    /// Returns the power averaged over the phase, in watts.
     pub(crate) fn average_watts(&self) -> Option<f64> {
-        let by_energy = || quotient(self.joules()?, self.fleet.seconds);
-        by_energy().or(self.fleet.power_watts)
+        self.fleet.average_watts()
     }
 
     /// Returns the result of `tag` divided by the average power.
@@ -148,7 +155,7 @@ pub(crate) fn quotient(dividend: f64, divisor: f64) -> Option<f64> {
 /// Computes the metrics of GPUs from their energy and the `results` of the requests; `concurrency`
 /// is the configured one.
 #[must_use]
-pub(crate) fn results(
+pub(super) fn results(
     fleets: &[Fleet],
     results: &[MetricResult],
     concurrency: Option<u64>,

@@ -7,6 +7,7 @@ mod values;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::deployment::DeploymentFacts;
 use super::gpu::{GpuFacts, Vendor};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Span};
@@ -207,6 +208,17 @@ impl Metric {
         Self::new(tag, header, unit, ValueType::Float, Kind::OfGpus(vendor, compute))
     }
 
+    /// Creates a metric of what serves the model and what that costs.
+    #[must_use]
+    pub(crate) const fn of_deployment(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        compute: fn(&DeploymentFacts<'_>) -> Option<f64>,
+    ) -> Self {
+        Self::new(tag, header, unit, ValueType::Float, Kind::OfDeployment(compute))
+    }
+
     /// Sets the short title.
     #[must_use]
     pub(crate) const fn short(mut self, header: &'static str) -> Self {
@@ -384,6 +396,8 @@ pub enum Kind {
     Derived(fn(&dyn Totals) -> Option<f64>),
     /// Computed after the run from the energy of one vendor's GPUs and other results.
     OfGpus(Vendor, fn(&GpuFacts<'_>) -> Option<f64>),
+    /// Computed after the run from what serves the model, its cost and other results.
+    OfDeployment(fn(&DeploymentFacts<'_>) -> Option<f64>),
 }
 
 impl Kind {
@@ -400,7 +414,8 @@ impl Kind {
             | Self::RoundTrip
             | Self::LessRoundTrip(_)
             | Self::Derived(_)
-            | Self::OfGpus(..) => "derived",
+            | Self::OfGpus(..)
+            | Self::OfDeployment(_) => "derived",
         }
     }
 }

@@ -189,7 +189,8 @@ impl Metric {
             | Kind::OverTime(..)
             | Kind::RoundTrip
             | Kind::LessRoundTrip(_)
-            | Kind::OfGpus(..) => InstrumentKind::Gauge,
+            | Kind::OfGpus(..)
+            | Kind::OfDeployment(_) => InstrumentKind::Gauge,
         };
         let own = self.instrument_of(kind, format!("aiperf.{}", self.tag))?;
         let Some(stage) = Stage::of_server(self.tag) else { return Some(own) };
@@ -270,6 +271,11 @@ const fn ucum(unit: Unit) -> (&'static str, Scale) {
         Unit::RequestsPerSecondPerWatt | Unit::GoodRequestsPerSecondPerWatt => {
             ("{request}/J", Scale::Times(1.0))
         }
+        Unit::TokensPerSecondPerGpu => ("{token}/s/{gpu}", Scale::Times(1.0)),
+        Unit::RequestsPerSecondPerGpu => ("{request}/s/{gpu}", Scale::Times(1.0)),
+        Unit::UsersPerGpu => ("{user}/{gpu}", Scale::Times(1.0)),
+        Unit::PricePerMillionTokens => ("{price}/{token}", Scale::Over(1e6)),
+        Unit::PricePerRequest => ("{price}/{request}", Scale::Times(1.0)),
         Unit::TokensPerSecondPerWatt | Unit::TokensPerJoule => ("{token}/J", Scale::Times(1.0)),
     }
 }

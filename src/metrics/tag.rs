@@ -335,6 +335,16 @@ tags! {
     NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN = "network_adjusted_time_to_first_token",
     NETWORK_ADJUSTED_TIME_TO_FIRST_OUTPUT_TOKEN = "network_adjusted_time_to_first_output_token",
     NETWORK_ADJUSTED_REQUEST_LATENCY = "network_adjusted_request_latency",
+    // What serves the model and what that costs, computed after the run.
+    GPU_COUNT = "gpu_count",
+    OUTPUT_TOKEN_THROUGHPUT_PER_GPU = "output_token_throughput_per_gpu",
+    TOTAL_TOKEN_THROUGHPUT_PER_GPU = "total_token_throughput_per_gpu",
+    REQUEST_THROUGHPUT_PER_GPU = "request_throughput_per_gpu",
+    USERS_PER_GPU = "users_per_gpu",
+    COST_PER_MILLION_INPUT_TOKENS = "cost_per_million_input_tokens",
+    COST_PER_MILLION_OUTPUT_TOKENS = "cost_per_million_output_tokens",
+    COST_PER_MILLION_TOKENS = "cost_per_million_tokens",
+    COST_PER_REQUEST = "cost_per_request",
     // Power and energy of GPUs, computed after the run.
     NVIDIA_TOTAL_GPU_ENERGY = "nvidia_total_gpu_energy",
     NVIDIA_GPU_ENERGY_ERROR = "nvidia_gpu_energy_error",

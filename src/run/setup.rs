@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::metrics::deployment::Deployment;
 use crate::multi_run;
 use crate::network_latency;
 use crate::redact::ShownUrl;
@@ -43,6 +44,8 @@ pub struct Setup {
     pub slice_duration: Option<Nanos>,
     /// Round-trip time of the network, if it is given (`--network-latency-mean`).
     pub round_trip: Option<Nanos>,
+    /// What serves the model and what that costs.
+    pub deployment: Deployment,
     /// The number of runs, and how they differ.
     pub multi_run: multi_run::Config,
 }
@@ -93,6 +96,9 @@ struct Serialized {
     artifacts: Artifacts,
     #[serde(deserialize_with = "Option::deserialize")]
     network_latency: Option<network_latency::Config>,
+    /// Absent in files of earlier versions.
+    #[serde(default)]
+    deployment: Deployment,
     multi_run: multi_run::Config,
     telemetry: Telemetry,
 }
@@ -170,6 +176,7 @@ impl From<Serialized> for Setup {
             directory: artifacts.directory,
             slice_duration: artifacts.server_metrics.slice_duration,
             round_trip,
+            deployment: config.deployment,
             multi_run: config.multi_run,
         }
     }

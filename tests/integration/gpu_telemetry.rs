@@ -210,6 +210,39 @@ fn gates_limit_the_energy() {
 }
 
 #[test]
+fn throughput_per_gpu_and_costs_need_no_exporter() {
+    let server = mock(Script::default());
+    let flags =
+        ["--gpus", "8", "--gpu-hour-price", "2.5", "--concurrency", "4", "--request-count", "20"];
+    let gate = ["--gate", "cost_per_request<1000", "--gate", "users_per_gpu<=0.5"];
+    let run = run(&server.url(), &[&flags[..], &gate].concat()).succeeded();
+    let of = |summary: &Value| {
+        let of = |tag: &str| average(summary, tag);
+        assert_eq!((of("gpu_count"), of("users_per_gpu")), (8.0, 0.5));
+        let close = |tag: &str, expected: f64| {
+            let found = of(tag);
+            assert!((found / expected - 1.0).abs() < 1e-9, "{tag}: {found}, not {expected}");
+        };
+        close("output_token_throughput_per_gpu", of("output_token_throughput") / 8.0);
+        close("total_token_throughput_per_gpu", of("total_token_throughput") / 8.0);
+        close("request_throughput_per_gpu", of("request_throughput") / 8.0);
+        let cost = of("benchmark_duration") / 3600.0 * 8.0 * 2.5;
+        let (input, output) = (of("total_isl"), of("total_osl"));
+        close("cost_per_million_input_tokens", cost / input * 1e6);
+        close("cost_per_million_output_tokens", cost / output * 1e6);
+        close("cost_per_million_tokens", cost / (input + output) * 1e6);
+        close("cost_per_request", cost / 20.0);
+    };
+    of(&run.summary());
+    let stdout = run.stdout();
+    assert!(stdout.contains("aiperf | Throughput per GPU and Cost"), "{stdout}");
+    // A report of the same files computes the same.
+    let again = aiperf(&["report", run.directory.path().to_str().unwrap()]).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    of(&run.summary());
+}
+
+#[test]
 fn without_gpus_nothing_is_said_unless_asked() {
     let server = mock(Script::default());
     // Nobody listens there any more.

@@ -24,7 +24,7 @@ use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::judge::{self, EarlyEnd, Gate, Judged, Reading};
 use crate::metrics::breakdown::{Breakdowns, Variety};
-use crate::metrics::gpu;
+use crate::metrics::deployment::{self, Deployment};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::steady::{SteadyState, Unsteady};
@@ -154,7 +154,8 @@ impl Run {
         let counters = progress.phase(last);
         let load = load_report(own_phases.last(), profiling(&phases), counters.map(|of| &**of));
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
-        let results = results(&processed.profiling, found.gpus.as_ref(), &load);
+        let deployment = &self.description.setup.deployment;
+        let results = results(&processed.profiling, deployment, found.gpus.as_ref(), &load);
         let queue = queue.stats();
         let mut health = processed.health.report(&load, &queue, &cpu);
         health.selfcheck.clone_from(&self.selfcheck);
@@ -532,16 +533,17 @@ fn process_rest(
     Ok((processed, since_load.is_aborted()))
 }
 
-/// Returns the results of the measurement, including those of GPUs.
+/// Returns the results of the measurement, including those of what serves the model.
 fn results(
     profiling: &Accumulator,
+    deployment: &Deployment,
     gpus: Option<&GpuReport>,
     load: &LoadReport,
 ) -> Vec<MetricResult> {
     let mut results = profiling.results();
-    if let Some(gpus) = gpus {
-        results.extend(gpu::results(&gpus.fleets, &results, load.requested_concurrency));
-    }
+    let fleets = gpus.map_or(&[][..], |gpus| &gpus.fleets);
+    let concurrency = load.requested_concurrency;
+    results.extend(deployment::results(deployment, fleets, &results, concurrency));
     results
 }
 

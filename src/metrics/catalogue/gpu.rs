@@ -12,7 +12,7 @@ pub(super) const ABOUT: &str = "Power and energy of all GPUs of one vendor in th
                                 Absent if no exporter reports power or energy.";
 
 /// The number of tokens that a price is quoted for.
-const MILLION: f64 = 1e6;
+pub(super) const MILLION: f64 = 1e6;
 
 /// The tags of a vendor's metrics.
 struct Tags {

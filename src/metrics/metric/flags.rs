@@ -72,6 +72,8 @@ pub enum ConsoleGroup {
     Default,
     /// Speculative decoding.
     SpecDecode,
+    /// Throughput for each GPU, and costs.
+    Deployment,
     /// Power and energy of NVIDIA GPUs.
     GpuPowerEfficiencyNvidia,
     /// Power and energy of AMD GPUs.
@@ -94,6 +96,7 @@ impl ConsoleGroup {
             Self::Server => "server",
             Self::Default => "default",
             Self::SpecDecode => "spec_decode",
+            Self::Deployment => "deployment",
             Self::GpuPowerEfficiencyNvidia => "gpu_power_efficiency_nvidia",
             Self::GpuPowerEfficiencyAmd => "gpu_power_efficiency_amd",
         }

@@ -89,7 +89,8 @@ pub(super) fn gpus(collector: &OtlpReceiver) -> Exports {
     let gpus = ["--gpu-telemetry", &exporter, "--gpu-idle-duration", "0"];
     let load = ["--request-count", "4", "--concurrency", "2", "--goodput", "request_latency:60000"];
     let directory = tempfile::tempdir().unwrap();
-    let flags = [&gpus[..], &load].concat();
+    let prices = ["--gpu-hour-price", "2.5", "--power-price", "0.2"];
+    let flags = [&gpus[..], &load, &prices].concat();
     let output = command(collector, &[&server.url()], directory.path(), &flags).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Exports::of(collector)
