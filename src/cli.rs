@@ -62,6 +62,7 @@ use crate::multi_run::sweep::{Choice, Parameter};
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
 use crate::run::ClientTables;
+use crate::statistics::Percent;
 use crate::{judge, mock_server, redact};
 
 use given::Given;
@@ -162,6 +163,8 @@ pub struct Report {
     pub overwrite: bool,
     /// The limits that the results must keep; if none are given, those of the run.
     pub judge: judge::Config,
+    /// Percentiles to compute besides those of the run.
+    pub percentiles: Vec<Percent>,
     /// The page to write, if any.
     pub page: Option<PageFile>,
     /// Whether charts are drawn.
@@ -266,6 +269,9 @@ enum Action {
         /// metrics [default: those that the run printed]
         #[arg(long, value_name = "TABLES", value_parser = value::choice::<ClientTables>())]
         tables: Option<ClientTables>,
+        /// Percentiles to add to the files and the tables, such as 99.9
+        #[arg(long, value_name = "PERCENT", value_parser = value::percentile, num_args = 1..)]
+        percentiles: Vec<Percent>,
         /// List every file that was written, with its size, instead of only the directory
         #[arg(long)]
         files: bool,
@@ -556,6 +562,7 @@ fn parse_one(
             artifact_dir,
             overwrite,
             tables,
+            percentiles,
             files,
             page,
             auto_plot,
@@ -567,6 +574,7 @@ fn parse_one(
             artifact_dir,
             overwrite,
             judge: gates.config(),
+            percentiles: resolve::percentiles(&percentiles)?,
             page: page.html,
             auto_plot: AutoPlot::of(auto_plot, plot_required),
             tables,

@@ -3,6 +3,7 @@
 //!
 //! Everything here is pure: it parses text, and computes verdicts and texts from results.
 
+mod certainty;
 pub(crate) mod compare;
 pub(crate) mod early;
 mod evaluate;
@@ -18,8 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::setting::{self, Named as _, named};
 
+pub use certainty::Certainty;
+pub(crate) use certainty::certainties;
 pub(crate) use compare::Comparison;
-pub(crate) use evaluate::{Facts, Judged, JudgedRun, Reading};
+pub(crate) use evaluate::{Facts, Judged, JudgedRun, Reading, judge};
 pub use gate::{Gate, GateError, RelativeGate};
 pub(crate) use throughput::throughput;
 

@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::health::RateBounds;
-use crate::metrics::metric::{MetricResult, Statistic};
+use crate::metrics::metric::{MetricResult, Percent, Statistic};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{Accumulator, MetricTag, Verdict};
 use crate::setting::InvalidSetting;
@@ -127,6 +127,20 @@ impl Config {
             }
             _ => &[],
         }
+    }
+
+    /// Returns the percentiles of its conditions and objectives that not every run has.
+    pub(crate) fn percentiles(&self) -> impl Iterator<Item = Percent> {
+        let sweep = self.sweep.iter();
+        let filters = sweep.clone().flat_map(|sweep| &sweep.filters).map(|it| &it.statistic);
+        let objectives = sweep.flat_map(|sweep| match &sweep.choice {
+            Choice::Space(space) => space.objectives.as_slice(),
+            _ => &[],
+        });
+        let objectives = objectives.map(|it| &it.statistic);
+        let convergence = self.convergence.iter().map(|it| &it.statistic);
+        let names = filters.chain(objectives).chain(convergence);
+        names.filter_map(|name| Statistic::named(name)?.percentile())
     }
 
     /// Returns the largest number of runs that a cell may have.
@@ -380,7 +394,7 @@ impl RunResult {
     /// Returns the mean, or the single value, of the metric `tag`.
     #[must_use]
     pub(crate) fn average(&self, tag: MetricTag) -> Option<f64> {
-        self.value(tag, Statistic::AVG)
+        self.value(tag, Statistic::Avg)
     }
 
     /// Returns a statistic of the metric `tag`, if it is finite.

@@ -16,10 +16,10 @@ use uuid::Uuid;
 use crate::dataset::{Account, Sent};
 use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
-use crate::judge::{self, EarlyEnd, Gate, Judged};
+use crate::judge::{self, Certainty, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
-use crate::metrics::metric::{MetricResult, Settings};
+use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -249,6 +249,8 @@ pub struct RunReport {
     pub results: Vec<MetricResult>,
     /// Results of the profiling phase by model and by URL.
     pub breakdowns: BreakdownResults,
+    /// What the profiling phase says of each gate with a confidence.
+    pub certainties: Vec<Option<Certainty>>,
     /// The steady state of the profiling phase, or why there is none.
     pub steady_state: Result<SteadyState, Unsteady>,
     /// The time slices of the profiling phase, if requested.
@@ -261,6 +263,37 @@ pub struct RunReport {
     pub phases: Vec<PhaseStats>,
     /// Server metrics; absent if none were scraped.
     pub server_metrics: Option<ServerMetrics>,
+}
+
+/// What a percentile that was asked for needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PercentileNote {
+    /// The percentile, such as `p99.9`.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) percentile: Statistic,
+    /// Number of successful requests.
+    pub(crate) requests: u64,
+    /// The smallest number of requests with which the 95% interval of the percentile of a metric of
+    /// each request ends at values other than the extremes.
+    pub(crate) requests_needed: u64,
+    /// What to think of the percentile if there are fewer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+impl PercentileNote {
+    fn of(percent: Percent, requests: u64) -> Self {
+        let requests_needed = percent.values_needed();
+        let extreme = if percent.share() < 0.5 { "smallest" } else { "largest" };
+        let note = (requests < requests_needed).then(|| {
+            format!(
+                "Too few requests to judge p{percent}: {requests}, at least {requests_needed} needed; \
+                 it is little more than the {extreme} value"
+            )
+        });
+        Self { percentile: Statistic::Percentile(percent), requests, requests_needed, note }
+    }
 }
 
 /// The combined shards of a run.
@@ -336,8 +369,17 @@ impl RunReport {
             verdict: health.and_then(|health| health.verdict),
             load_verdict: self.load_verdict(),
             bounds: health.map(ClientHealth::bounds).unwrap_or_default(),
+            certainty: None,
         };
-        self.run.gates.iter().map(|gate| gate.judge(&facts)).collect()
+        judge::judge(&self.run.gates, &facts, &self.certainties)
+    }
+
+    /// Returns what the percentiles that were asked for need.
+    #[must_use]
+    pub(crate) fn percentiles(&self) -> Vec<PercentileNote> {
+        let requests = self.average(tag::REQUEST_COUNT).map_or(0, |count| count as u64);
+        let asked = self.run.settings.percentiles.iter();
+        asked.map(|percent| PercentileNote::of(*percent, requests)).collect()
     }
 
     /// Returns the verdict on the load, if there is one.

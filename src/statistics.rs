@@ -12,6 +12,7 @@ pub(crate) mod isotonic;
 pub(crate) mod linear;
 pub(crate) mod normal;
 pub(crate) mod order;
+mod percent;
 pub(crate) mod percentile;
 pub(crate) mod proportion;
 pub(crate) mod rate;
@@ -25,3 +26,5 @@ mod sums;
 
 pub use distribution::Distribution;
 pub(crate) use estimate::Estimate;
+pub(crate) use percent::further;
+pub use percent::{NotAPercent, Percent, Percentiles};

@@ -192,6 +192,7 @@ impl CurrentRun {
             verdict: health.verdict,
             load_verdict: load,
             bounds: health.bounds(),
+            certainty: None,
         };
         let judged = run.gates.iter().map(|gate| gate.judge(&facts));
         let good = results.iter().find(|it| it.metric.tag == tag::GOOD_REQUEST_FRACTION);

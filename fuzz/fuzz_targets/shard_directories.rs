@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
             written.push((part.join(name), content));
         }
     }
-    match rebuild::combine(&parts, Some(DIRECTORY.path().join("whole")), true, &[]) {
+    match rebuild::combine(&parts, Some(DIRECTORY.path().join("whole")), true, &[], &[]) {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(mut rebuilt) => {
             let text = console::render(&rebuilt.report, Style::FILE);

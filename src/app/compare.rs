@@ -224,6 +224,7 @@ fn side(cell: &Cell, plan: &Plan) -> Result<Read, ReportError> {
         let mut requests = Requests::new(plan, &Store::of_run(directory.clone()));
         let wanted = Wanted {
             gates: &[],
+            percentiles: plan.percentiles(),
             needs_server_metrics: true,
             observe: Some(&mut |observation| requests.take(observation)),
         };

@@ -31,6 +31,7 @@ use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Sampler, See
 use crate::endpoint::{self, Endpoint};
 use crate::follow::Followers;
 use crate::interrupt::Interrupt;
+use crate::judge::certainties;
 use crate::metrics::Registry;
 use crate::metrics::health::SelfCheck;
 use crate::otlp_receiver;
@@ -445,6 +446,7 @@ impl Run {
                 shards: None,
             },
             results: measured.results.clone(),
+            certainties: certainties(&self.description.gates, &processed.profiling),
             steady_state: measured.steady_state.clone(),
             breakdowns: processed.breakdowns.results(),
             slices,

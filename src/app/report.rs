@@ -47,9 +47,16 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
                 one(rebuild::rebuild_with(only, wanted)?, asked)?
             }
         }
-        (parts, place) => {
-            one(rebuild::combine(parts, place, asked.overwrite, &asked.judge.gates)?, asked)?
-        }
+        (parts, place) => one(
+            rebuild::combine(
+                parts,
+                place,
+                asked.overwrite,
+                &asked.judge.gates,
+                &asked.percentiles,
+            )?,
+            asked,
+        )?,
     };
     let outcome = deliver(ending, &delivery, &mut out);
     out.finish(outcome)
@@ -174,7 +181,8 @@ fn check_any<'a>(
 }
 
 fn wanted(asked: &Report) -> Wanted<'_> {
-    Wanted { gates: &asked.judge.gates, ..Wanted::default() }
+    let percentiles = &asked.percentiles;
+    Wanted { gates: &asked.judge.gates, percentiles, ..Wanted::default() }
 }
 
 /// Writes the files of a run, also in place of those that cover more requests if `overwrite` is

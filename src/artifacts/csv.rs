@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use super::gpu;
 use super::json::exported;
 use crate::metrics::Metric;
-use crate::metrics::metric::{MetricResult, Stats};
+use crate::metrics::metric::{MetricResult, Statistic, Stats};
 use crate::run::RunReport;
 use crate::units::Unit;
 
+/// The statistics of each row; percentiles that only some runs have follow.
 pub(super) const STATISTICS: [&str; 14] = [
     "avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std",
 ];
@@ -20,8 +21,11 @@ pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     let (distributions, singles): (Vec<_>, Vec<_>) =
         results.into_iter().partition(|result| result.stats.distribution.is_some());
     let mut sections = Sections::new(out);
+    let further = further(&distributions);
     let header = std::iter::once("Metric").chain(STATISTICS).map(str::to_owned);
-    sections.write(header, distributions.into_iter().map(distribution_row))?;
+    let header = header.chain(further.iter().map(Statistic::to_string));
+    let row = |result: &MetricResult| distribution_row(result, &further);
+    sections.write(header, distributions.into_iter().map(row))?;
     let header = ["Metric", "Value"].map(str::to_owned);
     sections.write(header, singles.into_iter().map(single_row))?;
     match &report.outcome.gpus {
@@ -72,21 +76,25 @@ impl<'a> Sections<'a> {
     }
 }
 
-fn distribution_row(result: &MetricResult) -> Vec<String> {
-    let values = statistics(&result.stats).map(|(_, value)| number(value));
+/// Returns the percentiles of `results` that only some runs have, as all of their metrics do.
+fn further(results: &[&MetricResult]) -> Vec<Statistic> {
+    let distributions = results.iter().filter_map(|result| result.stats.distribution);
+    let most = distributions.max_by_key(|it| it.further.iter().count());
+    let percents = most.into_iter().flat_map(|it| it.further.iter());
+    percents.map(|(percent, _)| Statistic::Percentile(percent)).collect()
+}
+
+fn distribution_row(result: &MetricResult, further: &[Statistic]) -> Vec<String> {
+    let of = |statistic: Statistic| statistic.of(&result.stats).map_or_else(String::new, number);
+    let common = STATISTICS.iter().filter_map(|name| Statistic::named(name));
+    let values = common.chain(further.iter().copied()).map(of);
     std::iter::once(label(result.metric)).chain(values).collect()
 }
 
-/// Returns each statistic with its name; only `avg` without a distribution.
-pub(super) fn statistics(stats: &Stats) -> impl Iterator<Item = (&'static str, f64)> + use<> {
-    let Stats { avg, distribution, .. } = *stats;
-    let d = distribution.unwrap_or_default();
-    let values = [
-        avg, d.min, d.max, d.sum, d.p1, d.p5, d.p10, d.p25, d.p50, d.p75, d.p90, d.p95, d.p99,
-        d.std,
-    ];
-    let known = if distribution.is_some() { values.len() } else { 1 };
-    STATISTICS.into_iter().zip(values).take(known)
+/// Returns each statistic with its name, but for the number of values; only `avg` without a
+/// distribution.
+pub(super) fn statistics(stats: &Stats) -> impl Iterator<Item = (Statistic, f64)> + use<> {
+    stats.all().filter(|(statistic, _)| *statistic != Statistic::Count)
 }
 
 fn single_row(result: &MetricResult) -> Vec<String> {

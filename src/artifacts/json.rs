@@ -16,9 +16,10 @@ use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{Member, Variation};
-use crate::run::{Agreement, Combination, ErrorCount, Provenance, RunReport};
+use crate::run::{Agreement, Combination, ErrorCount, PercentileNote, Provenance, RunReport};
 use crate::schedule::{BranchStats, Shard};
 use crate::server_metrics::conservation::Comparison;
+use crate::statistics::Percentiles;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
 
@@ -61,6 +62,9 @@ pub(super) struct Summary<'a> {
     /// ones are together, such as `17-32`.
     #[serde(skip_serializing_if = "Groups::is_empty")]
     by_turn: Groups<'a>,
+    /// What the percentiles that were asked for need (`--percentiles`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    percentiles: Vec<PercentileNote>,
     steady_state: Steady<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_breakdown: Option<&'a TimeBreakdown>,
@@ -134,6 +138,7 @@ impl<'a> Summary<'a> {
             by_worker: groups(&breakdowns.by_worker),
             workers: breakdowns.workers.as_ref(),
             by_turn: groups(&breakdowns.by_turn),
+            percentiles: report.percentiles(),
             steady_state: match &report.steady_state {
                 Err(reason) => Steady::None { found: false, reason: reason.to_string() },
                 Ok(steady) => Steady::Found {
@@ -392,6 +397,8 @@ pub(super) struct Entry<'a> {
     pub(super) p95: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p99: Option<f64>,
+    #[serde(flatten)]
+    pub(super) further: Further,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -402,6 +409,36 @@ pub(super) struct Entry<'a> {
     pub(super) count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sum: Option<f64>,
+}
+
+/// The percentiles that only some runs have (`--percentiles`), by names such as `p99.9`.
+#[derive(Debug, Default)]
+pub(super) struct Further(Percentiles);
+
+impl Serialize for Further {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let finite = self.0.iter().filter(|(_, value)| value.is_finite());
+        serializer.collect_map(finite.map(|(percent, value)| (format!("p{percent}"), value)))
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Further {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Further".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "object",
+            "patternProperties": {
+                r"^p[0-9]{1,2}(\.[0-9]{1,4})?$": {
+                    "description": "A percentile of --percentiles.",
+                    "type": "number",
+                },
+            },
+        })
+    }
 }
 
 /// Returns the statistics of a metric as in the summary, with its title as `header`.
@@ -443,6 +480,7 @@ impl Entry<'_> {
             p90: finite(d.p90),
             p95: finite(d.p95),
             p99: finite(d.p99),
+            further: Further(d.further),
             min: finite(d.min),
             max: finite(d.max),
             std: finite(d.std),

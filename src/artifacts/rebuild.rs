@@ -27,13 +27,13 @@ use super::manifest::End;
 use super::server_metrics::ServerMetricsFiles;
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::dataset::{Sent, SentCounter};
-use crate::judge::Gate;
+use crate::judge::{Gate, certainties};
 use crate::metrics::breakdown::{Breakdowns, Grouped, Variety};
 use crate::metrics::deployment;
 use crate::metrics::health::{
     ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
 };
-use crate::metrics::metric::Observation;
+use crate::metrics::metric::{Observation, Percent};
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::redact::ShownUrl;
 use crate::run::{EndedBy, ErrorCount, RunDescription, RunOutcome, RunReport};
@@ -224,6 +224,8 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
 pub(crate) struct Wanted<'a> {
     /// Gates to use instead of those of the run; none to use those.
     pub(crate) gates: &'a [Gate],
+    /// Percentiles to compute besides those of the run.
+    pub(crate) percentiles: &'a [Percent],
     /// Whether server metrics are needed even if they are not shown.
     pub(crate) needs_server_metrics: bool,
     /// Called for each request, in the order of the file.
@@ -244,6 +246,8 @@ pub(crate) fn rebuild_with(
     if !wanted.gates.is_empty() {
         run.gates = wanted.gates.to_vec();
     }
+    let of_gates = run.gates.iter().filter_map(Gate::percentile);
+    run.settings.add_percentiles(of_gates.chain(wanted.percentiles.iter().copied()));
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let store = Store::of_run(directory.to_owned());
     let mut gathered = Gathered::new(&registry, &run, &store);
@@ -529,6 +533,7 @@ impl Gathered {
         let (deployment, concurrency) = (&run.setup.deployment, outcome.load.requested_concurrency);
         results.extend(deployment::results(deployment, fleets, &results, concurrency));
         RunReport {
+            certainties: certainties(&run.gates, &self.profiling),
             run,
             outcome,
             steady_state,

@@ -81,7 +81,15 @@ fn csv(out: &mut dyn Write, slices: &Slices) -> io::Result<()> {
             let [index, start, end] = place.each_ref().map(String::as_str);
             let (header, unit) = (result.metric.header, result.metric.display_unit.label());
             for (name, value) in statistics(&result.stats).filter(|(_, value)| value.is_finite()) {
-                csv.write_record([index, start, end, header, unit, name, &number(value)])?;
+                csv.write_record([
+                    index,
+                    start,
+                    end,
+                    header,
+                    unit,
+                    &name.to_string(),
+                    &number(value),
+                ])?;
             }
         }
     }

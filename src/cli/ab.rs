@@ -114,7 +114,7 @@ impl AbArgs {
     }
 
     /// Returns the comparison of blocks with these configurations.
-    pub(super) fn into_ab(self, [a, b]: [RunConfig; 2]) -> Result<Ab, ConfigError> {
+    pub(super) fn into_ab(self, [mut a, mut b]: [RunConfig; 2]) -> Result<Ab, ConfigError> {
         for config in [&a, &b] {
             let refused = [
                 (config.multi_run.is_many(), "several runs", "blocks are repeated anyway"),
@@ -140,6 +140,10 @@ impl AbArgs {
                 let why = format!("{what} cannot be combined with aiperf ab: {why}; remove it");
                 return Err(ConfigError::flag("aiperf ab", why));
             }
+        }
+        let plan = self.comparing.plan(1);
+        for config in [&mut a, &mut b] {
+            config.metrics.add_percentiles(plan.percentiles().iter().copied());
         }
         let side = |config, start| AbSide { config: Box::new(config), start };
         let sides = [side(a, self.start_a), side(b, self.start_b)];

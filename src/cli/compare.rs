@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::multi_run::level;
-use super::value::{above_zero, choice};
+use super::value::{above_zero, choice, percentile};
 use crate::judge::RelativeGate;
 use crate::judge::compare::{Plan, TOLERANCE_PERCENT};
+use crate::metrics::metric::Percent;
 use crate::setting::named;
 
 /// A value of `--format`.
@@ -51,6 +52,9 @@ pub(crate) struct Comparing {
     /// only their metrics decide the exit code. Can be repeated
     #[arg(long = "gate", value_name = "GATE", value_parser = str::parse::<RelativeGate>)]
     pub(crate) gates: Vec<RelativeGate>,
+    /// Percentiles of latencies to show besides p50 and p99, such as 99.9
+    #[arg(long, value_name = "PERCENT", value_parser = percentile, num_args = 1..)]
+    pub(crate) percentiles: Vec<Percent>,
     /// Confidence level of all deciding rows together, between 0 and 1
     #[arg(long, value_name = "LEVEL", value_parser = level, default_value = "0.95")]
     pub(crate) confidence_level: f64,
@@ -68,6 +72,12 @@ pub(crate) struct Comparing {
 impl Comparing {
     /// Plans `comparisons` with one base.
     pub(crate) fn plan(&self, comparisons: usize) -> Plan {
-        Plan::new(&self.gates, self.confidence_level, self.tolerance, comparisons)
+        Plan::new(
+            &self.gates,
+            &self.percentiles,
+            self.confidence_level,
+            self.tolerance,
+            comparisons,
+        )
     }
 }

@@ -161,7 +161,7 @@ fn convergence(args: &MultiRunArgs, metric: MetricTag) -> Result<convergence::Co
     let mode = args.convergence_mode.unwrap_or_default();
     let row = Registry::row(metric);
     let given = args.convergence_stat.as_ref().map(|name| name.to_ascii_lowercase());
-    let statistic = given.unwrap_or_else(|| Statistic::AVG.name.to_owned());
+    let statistic = given.unwrap_or_else(|| Statistic::Avg.to_string());
     let has_it = Statistic::named(&statistic).zip(row).is_some_and(|(it, row)| row.has(it));
     let is_of_requests = row.is_some_and(|row| matches!(row.kind, Kind::Record(_)));
     let (flag, why) = match mode {

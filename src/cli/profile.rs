@@ -25,7 +25,7 @@ use super::sweep::SweepArgs;
 use super::synthesis::SynthesisArgs;
 use super::value::{
     choice, count, duration, input_length, listening_address, millis, non_empty, number,
-    output_length, positive, seconds, seconds_above_zero, share, stats_interval,
+    output_length, percentile, positive, seconds, seconds_above_zero, share, stats_interval,
 };
 use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
@@ -39,6 +39,7 @@ use crate::run::ClientTables;
 use crate::semconv::Conventions;
 use crate::server_family::TimingMode;
 use crate::setting::named;
+use crate::statistics::Percent;
 use crate::telemetry::{MetricSet, Temporality, TraceSample};
 use crate::units::Nanos;
 
@@ -377,6 +378,9 @@ pub(super) struct OutputArgs {
     /// Value of the gen_ai.provider.name attribute [default: derived from the server's host]
     #[arg(long, value_name = "NAME")]
     pub(super) gen_ai_provider: Option<String>,
+    /// Percentiles to add to the files, tables and charts, such as 99.9
+    #[arg(long, value_name = "PERCENT", value_parser = percentile, num_args = 1..)]
+    pub(super) percentiles: Vec<Percent>,
     /// Fraction of --concurrency that is in flight in the steady state [default: 0.95]
     #[arg(long, value_name = "FRACTION", value_parser = share)]
     pub(super) steady_state_fraction: Option<f64>,

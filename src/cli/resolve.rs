@@ -27,7 +27,8 @@ use crate::dataset::{
     FileFormat, ModelSelection, NormalDistribution, RandomRange, Sampling, Source, Synthetic,
 };
 use crate::endpoint::EndpointTraits;
-use crate::metrics::metric::Settings;
+use crate::judge::Gate;
+use crate::metrics::metric::{Percent, Settings};
 use crate::multi_run::recipe::Recipe;
 use crate::redact::Secret;
 use crate::report::PageFile;
@@ -35,6 +36,7 @@ use crate::report::plot::AutoPlot;
 use crate::run::Tables;
 use crate::schedule::Shard;
 use crate::server_family::TimingMode;
+use crate::statistics::{Percentiles, further};
 use crate::units::Nanos;
 use crate::{api, artifacts, dataset, judge, otlp_receiver, redact, schedule, telemetry};
 
@@ -82,10 +84,7 @@ pub(super) fn run_config(
             processors: flags.service.record_processors.map(|count| count as usize),
             rejection_limit: flags.load.rejected_request_limit,
         },
-        metrics: Settings {
-            objectives,
-            ..settings(&flags.endpoint, flags.output.steady_state_fraction, environment)?
-        },
+        metrics: Settings { objectives, ..settings(&flags.endpoint, &flags.output, environment)? },
         telemetry: telemetry(&flags.output, environment)?,
         otel_receiver: flags.output.otel_receiver.clone().map(|address| otlp_receiver::Config {
             address,
@@ -132,6 +131,10 @@ pub(super) fn run_config(
     } else if let Some(shard) = shard.filter(|_| shares_directory) {
         config.artifacts.directory.push(shard.directory());
     }
+    let of_gates = config.judge.gates.iter().filter_map(Gate::percentile);
+    let limited = of_gates.chain(config.multi_run.percentiles()).collect::<Vec<_>>();
+    config.metrics.add_percentiles(limited);
+    percentiles(&config.metrics.percentiles)?;
     config.check()?;
     config.warnings.extend(load::warning(&flags.load, &config.schedule));
     config.warnings.extend(search::warning(&flags.search));
@@ -321,10 +324,26 @@ fn refuse_text_flags(traits: &EndpointTraits, given: Given<'_>) -> Result<(), Co
     )
 }
 
+/// Returns the percentiles that are asked for, in ascending order and without duplicates.
+pub(super) fn percentiles(asked: &[Percent]) -> Result<Vec<Percent>, ConfigError> {
+    let mut all = asked.to_vec();
+    all.sort_unstable();
+    all.dedup();
+    let most = Percentiles::MOST;
+    if further(&all).count() > most {
+        let why = format!(
+            "at most {most} percentiles besides p1, p5, p10, p25, p50, p75, p90, p95 and p99 can be \
+             computed, with those of gates and conditions; remove some"
+        );
+        return Err(ConfigError::flag("--percentiles", why));
+    }
+    Ok(all)
+}
+
 /// The settings of metrics, without objectives.
 fn settings(
     endpoint: &EndpointArgs,
-    steady_state_fraction: Option<f64>,
+    output: &OutputArgs,
     environment: Environment<'_>,
 ) -> Result<Settings, ConfigError> {
     let defaults = Settings::default();
@@ -343,7 +362,10 @@ fn settings(
             "AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD",
             defaults.osl_mismatch_threshold_tokens,
         )?,
-        steady_state_fraction: steady_state_fraction.unwrap_or(defaults.steady_state_fraction),
+        percentiles: percentiles(&output.percentiles)?,
+        steady_state_fraction: output
+            .steady_state_fraction
+            .unwrap_or(defaults.steady_state_fraction),
         use_server_token_count: endpoint.use_server_token_count,
         per_chunk_usage: endpoint.per_chunk_usage,
         fixed_schedule: false,

@@ -11,6 +11,12 @@ use serde_json::Value;
 use crate::dataset::LengthPreset;
 use crate::schedule::{MAX_CONCURRENCY, check_rate};
 use crate::setting::Named;
+use crate::statistics::{NotAPercent, Percent};
+
+/// Parses a percentile, such as `99.9`.
+pub(super) fn percentile(text: &str) -> Result<Percent, NotAPercent> {
+    text.parse()
+}
 
 /// Parses one of the names of a setting's values; see [`choice`].
 #[derive(Clone)]

@@ -367,15 +367,17 @@ mod tests {
 
     use super::*;
     use crate::judge::compare::{Plan, Side, differences};
+    use crate::metrics::metric::Statistic;
     use crate::metrics::{MetricTag, tag};
 
     fn compared() -> Comparison {
-        let mut compared = Plan::new(&[], 0.95, 2.0, 1).compare(&Side::default(), &Side::default());
+        let mut compared =
+            Plan::new(&[], &[], 0.95, 2.0, 1).compare(&Side::default(), &Side::default());
         let row =
             |(metric, statistic, unit, base): (MetricTag, &'static str, &'static str, f64)| Row {
                 is_steady: false,
                 metric,
-                statistic,
+                statistic: Statistic::named(statistic).unwrap(),
                 unit,
                 base: Some(base),
                 new: Some(base * 1.19),

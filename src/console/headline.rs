@@ -7,11 +7,12 @@ use super::server_spans;
 use super::style::Style;
 use super::vocabulary::Term;
 use crate::metrics::health::{Bound, ErrorBounds, RateBounds};
-use crate::metrics::metric::{Distribution, MetricResult};
+use crate::metrics::metric::{Distribution, Percent};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
 use crate::run::RunReport;
+use crate::statistics::further;
 use crate::units::Nanos;
 
 /// The metrics with a distribution; those that the run has are shown.
@@ -114,6 +115,9 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
     let rates = health.and_then(|health| health.throughput_bounds);
     let mut columns = vec![Column::name("")];
     columns.extend(STATISTICS.map(|(name, order)| Column::number(name).spare(order)));
+    let further: Vec<Percent> = further(&report.run.settings.percentiles).collect();
+    let own = (7..).zip(&further);
+    columns.extend(own.map(|(order, p)| Column::number(format!("p{p}")).spare(order)));
     if bounds != ErrorBounds::default() {
         let [p50, p99] = BOUNDS.map(Column::number);
         columns.extend([p50.extra(), p99.spare(3)]);
@@ -121,11 +125,15 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
     let mut table = Table::plain(columns);
     for &tag in DISTRIBUTIONS {
         let Some(result) = result(tag) else { continue };
-        let Some(values) = of_distribution(result) else { continue };
+        let Some(distribution) = result.stats.distribution else { continue };
+        let values = of_distribution(result.stats.avg, &distribution);
+        let own = further.iter().map(|percent| distribution.percentile(*percent));
+        let own = own.map(|value| value.map_or_else(String::new, four_digits));
         let term = Term::of(result.metric);
         let intervals = ["p50", "p99"].map(|statistic| bounds.of(tag, statistic));
         let intervals = intervals.map(|bound| bound.map_or_else(String::new, interval));
-        let cells = values.map(four_digits).into_iter().chain(intervals).map(Cell::from);
+        let values = values.map(four_digits).into_iter().chain(own);
+        let cells = values.chain(intervals).map(Cell::from);
         let name = Cell::or(term.label(), term.short_label());
         table.row([name].into_iter().chain(cells));
     }
@@ -195,9 +203,16 @@ pub(super) fn steady_note(report: &RunReport, style: Style) -> String {
     panel::wrapped(&note, style.width.into()).join("\n") + "\n"
 }
 
-fn of_distribution(result: &MetricResult) -> Option<[f64; 6]> {
-    let Distribution { p50, p90, p95, p99, max, .. } = result.stats.distribution?;
-    Some([result.stats.avg, p50, p90, p95, p99, max])
+const fn of_distribution(avg: f64, distribution: &Distribution) -> [f64; 6] {
+    let Distribution { p50, p90, p95, p99, max, .. } = *distribution;
+    [avg, p50, p90, p95, p99, max]
+}
+
+/// Renders which of the percentiles that were asked for too few requests have; empty if none are.
+pub(super) fn percentiles_note(report: &RunReport, style: Style) -> String {
+    let notes = report.percentiles().into_iter().filter_map(|found| found.note);
+    let lines = notes.flat_map(|note| panel::wrapped(&(note + "."), style.width.into()));
+    lines.map(|line| line + "\n").collect()
 }
 
 fn requests(count: u64) -> String {

@@ -45,6 +45,7 @@ pub fn render(report: &RunReport, style: Style) -> String {
     text.push_str(&headline::table(report, style));
     text.push('\n');
     text.push_str(&highlights::render(report, style));
+    text.push_str(&headline::percentiles_note(report, style));
     text.push_str(&headline::steady_note(report, style));
     text.push_str(&health::verdicts(report, style));
     text.push_str(&gates::line(&report.gates(), style));

@@ -51,6 +51,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         run: RunDescription { streaming: true, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
+        certainties: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
         slices: None,
         breakdowns: crate::metrics::breakdown::BreakdownResults::default(),

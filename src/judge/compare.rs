@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::gate::{RelativeGate, Subject};
 use crate::metrics::Registry;
-use crate::metrics::metric::{Metric, MetricFlags, Statistic};
+use crate::metrics::metric::{Metric, MetricFlags, Percent, Statistic};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::time_breakdown::Growth;
 use crate::statistics::interval::{self, Measured, Scale};
@@ -46,6 +46,10 @@ const SHOWN: &[(MetricTag, &str)] = &[
     (tag::GOOD_REQUEST_FRACTION, "avg"),
 ];
 
+/// The metrics of which further percentiles are shown.
+const LATENCIES: [MetricTag; 3] =
+    [tag::TIME_TO_FIRST_TOKEN, tag::INTER_TOKEN_LATENCY, tag::REQUEST_LATENCY];
+
 /// The difference in percent that is tolerated unless there are gates (`--tolerance`).
 pub(crate) const TOLERANCE_PERCENT: f64 = 2.0;
 
@@ -79,14 +83,17 @@ pub(crate) struct Plan {
     tolerance_percent: f64,
     /// The number of comparisons with BASE, of which a sweep has one for each cell.
     comparisons: usize,
+    /// The percentiles that not every run has.
+    percentiles: Vec<Percent>,
 }
 
 impl Plan {
     /// Plans `comparisons` with one base. With `gates`, only their metrics decide; without, a difference
-    /// of `tolerance_percent` is tolerated.
+    /// of `tolerance_percent` is tolerated. The `percentiles` of latencies are shown besides others.
     #[must_use]
     pub(crate) fn new(
         gates: &[RelativeGate],
+        percentiles: &[Percent],
         confidence: f64,
         tolerance_percent: f64,
         comparisons: usize,
@@ -103,16 +110,24 @@ impl Plan {
         for gate in gates {
             add(gate.subject, true, Some(gate.clone()));
         }
-        let deciding = DECIDING.iter().map(|tag| (*tag, "avg", gates.is_empty()));
-        let shown = SHOWN.iter().map(|(tag, statistic)| (*tag, *statistic, false));
+        let deciding = DECIDING.iter().map(|tag| (*tag, Statistic::Avg, gates.is_empty()));
+        let shown = SHOWN.iter().map(|(tag, name)| (*tag, Statistic::named(name)));
+        let own = LATENCIES.iter().flat_map(|tag| percentiles.iter().map(move |one| (*tag, *one)));
+        let own = own.map(|(tag, percent)| (tag, Some(Statistic::Percentile(percent))));
+        let shown = shown.chain(own).filter_map(|(tag, statistic)| Some((tag, statistic?, false)));
         for (tag, statistic, decides) in deciding.chain(shown) {
-            if let (Some(metric), Some(statistic)) =
-                (Registry::row(tag), Statistic::named(statistic))
-            {
+            if let Some(metric) = Registry::row(tag) {
                 add(Subject { metric, statistic, is_steady: false }, decides, None);
             }
         }
-        Self { measures, confidence, tolerance_percent, comparisons }
+        let of_measure = |measure: &Measure| measure.subject.statistic.percentile();
+        let percentiles = measures.iter().filter_map(of_measure).collect();
+        Self { measures, confidence, tolerance_percent, comparisons, percentiles }
+    }
+
+    /// Returns the percentiles that it needs and that not every run has.
+    pub(crate) fn percentiles(&self) -> &[Percent] {
+        &self.percentiles
     }
 
     /// Compares the runs of `new` with those of `base`.
@@ -249,7 +264,7 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_steady: bool,
     pub(crate) metric: MetricTag,
-    pub(crate) statistic: &'static str,
+    pub(crate) statistic: Statistic,
     pub(crate) unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) base: Option<f64>,
@@ -381,7 +396,7 @@ impl Measure {
         let mut row = Row {
             is_steady: self.subject.is_steady,
             metric: self.subject.metric.tag,
-            statistic: self.subject.statistic.name,
+            statistic: self.subject.statistic,
             unit: self.subject.metric.display_unit.label(),
             base: None,
             new: None,

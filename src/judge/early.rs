@@ -9,7 +9,7 @@ use super::compare::Source;
 use super::gate::Condition;
 use crate::metrics::Registry;
 use crate::metrics::limit::Operator;
-use crate::metrics::metric::Observation;
+use crate::metrics::metric::{Observation, Percent};
 use crate::metrics::tag::MetricTag;
 use crate::schedule::PhaseKind;
 use crate::statistics::anytime::{Batches, Side};
@@ -60,6 +60,8 @@ struct Test {
     limit: f64,
     /// What the mean of `values` is compared with.
     bound: f64,
+    /// The share of wrong decisions that its confidence permits; 1 without one.
+    error: f64,
     /// On which side of the bound the mean must be for the gate to hold.
     held: Side,
     values: Batches,
@@ -72,7 +74,9 @@ struct Test {
 impl Test {
     /// Returns the test of `gate`; `None` if it cannot be tested before the end.
     fn of(gate: &Gate) -> Option<Self> {
-        let Condition::Metric { subject, operator, limit } = &gate.condition else { return None };
+        let Condition::Metric { subject, operator, limit, confidence } = &gate.condition else {
+            return None;
+        };
         let (operator, limit) = (*operator, *limit);
         let source =
             Source::of(subject.metric, subject.statistic).filter(|_| !subject.is_steady)?;
@@ -97,6 +101,7 @@ impl Test {
             operator,
             limit,
             bound,
+            error: confidence.map_or(1.0, Percent::share_above),
             held,
             values,
             bin,
@@ -197,7 +202,7 @@ impl EarlyDecision {
         let error = ERROR / self.tests.len() as f64;
         let mut are_held = true;
         for test in &self.tests {
-            match test.holds(error, duration, self.longest.as_seconds()) {
+            match test.holds(error.min(test.error), duration, self.longest.as_seconds()) {
                 Some(true) => {}
                 Some(false) => return Some(Decision::Missed(test.gate.clone())),
                 None => are_held = false,

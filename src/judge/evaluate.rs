@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::certainty::Certainty;
 use super::gate::{Condition, Gate, Series, Subject};
 use crate::metrics::health::ClientBounds;
 use crate::metrics::health::LoadVerdict;
@@ -30,6 +31,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) load_verdict: Option<LoadVerdict>,
     /// How far the client may have shifted statistics of the profiling phase.
     pub(crate) bounds: ClientBounds,
+    /// What the values say of the gate, if it limits a percentile with a confidence.
+    pub(crate) certainty: Option<Certainty>,
 }
 
 /// Counts that are absent if nothing was counted.
@@ -59,7 +62,7 @@ impl Facts<'_> {
     /// Returns the lowest and the highest value that a statistic may have, as far as the client is
     /// concerned.
     fn range(&self, subject: Subject, value: f64) -> Option<[f64; 2]> {
-        let errors = self.bounds.errors(subject.metric, subject.statistic.name, value);
+        let errors = self.bounds.errors(subject.metric, &subject.statistic.to_string(), value);
         let [below, above] = errors.filter(|_| !subject.is_steady)?;
         Some([value - below, value + above])
     }
@@ -114,6 +117,10 @@ pub(crate) struct Judged {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) margin_percent: Option<f64>,
     pub(crate) held: bool,
+    /// What the result is based on, if a percentile is limited with a confidence: the value is then the
+    /// bound of the percentile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) confidence: Option<Certainty>,
     /// Why there is no value, or which series the value is of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
@@ -231,7 +238,10 @@ impl Gate {
                 let verdict = facts.load_verdict.map(LoadVerdict::as_str);
                 self.verdict(wanted.as_str(), verdict, "the load")
             }
-            Condition::Metric { subject, operator, limit } => {
+            Condition::Metric { subject, operator, limit, confidence: Some(_) } => {
+                self.certain(*subject, *operator, *limit, facts.certainty)
+            }
+            Condition::Metric { subject, operator, limit, confidence: None } => {
                 let unit = unit(subject.metric, subject.statistic).label();
                 match facts.value(*subject) {
                     Ok(value) => {
@@ -257,9 +267,29 @@ impl Gate {
             unit: String::new(),
             range: None,
             margin_percent: None,
+            confidence: None,
             held: verdict == Some(wanted),
             note: verdict.is_none().then(|| format!("the run does not state a verdict on {what}")),
         }
+    }
+
+    /// Judges the bound of a percentile.
+    fn certain(
+        &self,
+        subject: Subject,
+        operator: Operator,
+        limit: f64,
+        certainty: Option<Certainty>,
+    ) -> Judged {
+        let unit = unit(subject.metric, subject.statistic).label();
+        let note = certainty.map_or_else(|| missing(subject), |found| found.note(subject));
+        let judged = match certainty.and_then(|found| found.bound) {
+            None => self.without(operator, limit, unit, note),
+            Some(bound) => {
+                Judged { note: Some(note), ..self.compared(bound, operator, limit, unit, None) }
+            }
+        };
+        Judged { confidence: certainty, ..judged }
     }
 
     fn server(
@@ -335,10 +365,23 @@ impl Gate {
             unit: unit.to_owned(),
             range: None,
             margin_percent: None,
+            confidence: None,
             held: false,
             note: note.into(),
         }
     }
+}
+
+/// Compares the run with each of `gates`; `certainties` are those of the gates, as far as they have one.
+#[must_use]
+pub(crate) fn judge(
+    gates: &[Gate],
+    facts: &Facts<'_>,
+    certainties: &[Option<Certainty>],
+) -> Vec<Judged> {
+    let certainties = certainties.iter().copied().chain(std::iter::repeat(None));
+    let pairs = gates.iter().zip(certainties);
+    pairs.map(|(gate, certainty)| gate.judge(&Facts { certainty, ..*facts })).collect()
 }
 
 /// Returns why a run may not have a statistic.
@@ -346,7 +389,7 @@ fn missing(subject: Subject) -> String {
     let Subject { metric, statistic, is_steady } = subject;
     let hint = hint(metric).map(|hint| format!("; {hint}")).unwrap_or_default();
     let place = if is_steady { "the steady state" } else { "the run" };
-    format!("{} of {} is not available for {place}{hint}", statistic.name, metric.tag)
+    format!("{} of {} is not available for {place}{hint}", statistic, metric.tag)
 }
 
 /// Returns what a metric requires, if that is a setting.

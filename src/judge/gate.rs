@@ -1,7 +1,7 @@
 //! The grammar of gates.
 //!
 //! ```text
-//! gate      = client (operator) quantity | server (operator) quantity
+//! gate      = client (operator) quantity ["@" confidence "%"] | server (operator) quantity
 //!           | ("client_health" | "load_health") "==" verdict
 //! client    = ["steady:"] tag [":" statistic]
 //! server    = "server:" name [labels] [":" statistic]
@@ -16,10 +16,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
+use super::certainty::has_values;
 use super::compare::{is_comparable, larger_is_better};
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::limit::{self, LimitError, Operator, Quantity, Suffix, quantity, split};
-use crate::metrics::metric::{Metric, Statistic};
+use crate::metrics::metric::{Metric, Percent, Statistic};
 use crate::metrics::{MetricTag, Verdict};
 use crate::server_metrics::exposition;
 use crate::server_metrics::report::Stats;
@@ -34,8 +35,9 @@ pub struct Gate {
 /// What a gate requires.
 #[derive(Debug, Clone)]
 pub(super) enum Condition {
-    /// A limit on a statistic of a metric, in its display unit.
-    Metric { subject: Subject, operator: Operator, limit: f64 },
+    /// A limit on a statistic of a metric, in its display unit; with a confidence, on the bound of a
+    /// percentile.
+    Metric { subject: Subject, operator: Operator, limit: f64, confidence: Option<Percent> },
     /// A limit on a statistic of the matching series of a server's metric.
     Server { series: Series, operator: Operator, limit: Quantity },
     /// The verdict on client health.
@@ -60,7 +62,7 @@ impl Subject {
     /// Returns whether both denote the same statistic.
     pub(super) fn is(self, other: Self) -> bool {
         self.metric.tag == other.metric.tag
-            && self.statistic.name == other.statistic.name
+            && self.statistic == other.statistic
             && self.is_steady == other.is_steady
     }
 }
@@ -86,6 +88,18 @@ pub enum GateError {
     /// Its metric, its statistic or its limit is not valid.
     #[error(transparent)]
     Limit(#[from] LimitError),
+    /// The confidence is not a percentage.
+    #[error(
+        "the confidence of {0:?} is not valid; write a percentage of at least 50% and below 100%, as \
+         in time_to_first_token:p99<=250ms@99%"
+    )]
+    Confidence(String),
+    /// What is limited does not have a bound.
+    #[error(
+        "{0:?} cannot have a confidence; only an upper or a lower limit on a percentile of a metric of \
+         each request can, over the whole run, as in time_to_first_token:p99<=250ms@99%"
+    )]
+    NotBounded(String),
     /// The text is not a limit in percent.
     #[error(
         "{0:?} is not a limit on a difference; write a percentage, as in request_throughput>=-5%"
@@ -101,7 +115,7 @@ pub enum GateError {
         /// The metric.
         tag: MetricTag,
         /// The statistic.
-        statistic: &'static str,
+        statistic: Statistic,
     },
     /// The limit does not permit a small change for the worse.
     #[error("the gate on {tag} must limit a change for the worse; write {tag}{form}")]
@@ -139,7 +153,7 @@ impl FromStr for Gate {
                     .ok_or_else(|| GateError::ClientHealth(text.to_owned()))?,
                 "load_health" => load_health(operator, limit)
                     .ok_or_else(|| GateError::LoadHealth(text.to_owned()))?,
-                _ => client(subject, operator, limit)?,
+                _ => client(text, subject, operator, limit)?,
             }
         };
         Ok(Self { text: plain.to_owned(), condition })
@@ -157,10 +171,39 @@ fn load_health(operator: Operator, limit: &str) -> Option<Condition> {
     (operator == Operator::Equal).then_some(Condition::LoadHealth(verdict))
 }
 
-fn client(subject: &str, operator: Operator, limit: &str) -> Result<Condition, LimitError> {
+fn client(
+    text: &str,
+    subject: &str,
+    operator: Operator,
+    limit: &str,
+) -> Result<Condition, GateError> {
     let subject = measured(subject)?;
+    let (limit, confidence) = match limit.rsplit_once('@') {
+        None => (limit, None),
+        Some((limit, level)) => (limit.trim(), Some(confidence(text, subject, operator, level)?)),
+    };
     let limit = limit::in_unit_of(subject.metric, subject.statistic, limit)?;
-    Ok(Condition::Metric { subject, operator, limit })
+    Ok(Condition::Metric { subject, operator, limit, confidence })
+}
+
+/// Parses the confidence with which a gate limits its subject.
+fn confidence(
+    text: &str,
+    subject: Subject,
+    operator: Operator,
+    level: &str,
+) -> Result<Percent, GateError> {
+    let Subject { metric, statistic, is_steady } = subject;
+    let is_bounded = matches!(statistic, Statistic::Percentile(_))
+        && has_values(metric)
+        && !is_steady
+        && operator != Operator::Equal;
+    if !is_bounded {
+        return Err(GateError::NotBounded(text.to_owned()));
+    }
+    let level = level.trim().strip_suffix('%').and_then(|level| level.trim().parse().ok());
+    let level = level.filter(|level: &Percent| level.share() >= 0.5);
+    level.ok_or_else(|| GateError::Confidence(text.to_owned()))
 }
 
 /// Parses a metric and its statistic, of the steady state if it says so.
@@ -182,7 +225,7 @@ fn server(text: &str) -> Option<Result<Condition, GateError>> {
         (None, Some((name, statistic))) if !has_braces && Stats::has_any(statistic) => {
             (name, statistic)
         }
-        (None, _) => (&*name, Statistic::AVG.name),
+        (None, _) => (&*name, "avg"),
     };
     if name.is_empty() {
         return None;
@@ -221,7 +264,7 @@ impl FromStr for RelativeGate {
         let subject = measured(subject)?;
         let Subject { metric, statistic, .. } = subject;
         if !is_comparable(metric, statistic) {
-            return Err(GateError::NotCompared { tag: metric.tag, statistic: statistic.name });
+            return Err(GateError::NotCompared { tag: metric.tag, statistic });
         }
         let quantity = quantity(limit)?;
         if quantity.suffix != Some(Suffix::Percent) {
@@ -270,12 +313,21 @@ impl Gate {
         }
     }
 
+    /// Returns the percentile of the client's metrics that it limits.
+    #[must_use]
+    pub(crate) fn percentile(&self) -> Option<Percent> {
+        match &self.condition {
+            Condition::Metric { subject, .. } => subject.statistic.percentile(),
+            _ => None,
+        }
+    }
+
     /// Returns the statistic that it limits; `None` for a verdict.
     #[must_use]
-    pub(crate) fn statistic(&self) -> Option<&str> {
+    pub(crate) fn statistic(&self) -> Option<String> {
         match &self.condition {
-            Condition::Metric { subject, .. } => Some(subject.statistic.name),
-            Condition::Server { series, .. } => Some(&series.statistic),
+            Condition::Metric { subject, .. } => Some(subject.statistic.to_string()),
+            Condition::Server { series, .. } => Some(series.statistic.clone()),
             Condition::ClientHealth(_) | Condition::LoadHealth(_) => None,
         }
     }

@@ -15,7 +15,8 @@ use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Gaps, OverTime, Timeline};
 use crate::column::{Column, Store};
 use crate::record::RequestError;
-use crate::statistics::percentile::distribution;
+use crate::statistics::Percent;
+use crate::statistics::percentile::distribution_with;
 use crate::units::{Nanos, Unit};
 
 use scope::{Scope, Shape, Shapes};
@@ -406,7 +407,7 @@ impl Accumulator {
     }
 
     /// Returns the number of requests that failed.
-    fn failures(&self) -> u64 {
+    pub(crate) fn failures(&self) -> u64 {
         self.errors.values().sum()
     }
 
@@ -424,9 +425,13 @@ impl Accumulator {
     }
 }
 
-/// Returns the statistics of `values`, which is called several times; `None` if there are none.
-fn statistics<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> Option<Stats> {
-    let distribution = distribution(values)?;
+/// Returns the statistics of `values`, which is called several times, with the further percentiles of
+/// `percents`; `None` if there are none.
+fn statistics<I: Iterator<Item = f64>>(
+    values: impl Fn() -> I,
+    percents: &[Percent],
+) -> Option<Stats> {
+    let distribution = distribution_with(values, percents)?;
     let avg = distribution.sum / distribution.count as f64;
     Some(Stats { avg, instant: None, distribution: Some(distribution) })
 }

@@ -38,7 +38,7 @@ pub enum LimitError {
         /// The metric.
         tag: MetricTag,
         /// The statistic.
-        statistic: &'static str,
+        statistic: Statistic,
         /// The statistics that it has.
         others: String,
     },
@@ -88,19 +88,19 @@ pub(crate) fn measured(text: &str) -> Result<(&'static Metric, Statistic), Limit
         near: names_like(name, |_| true),
     })?;
     let names = |statistics: &mut dyn Iterator<Item = &Statistic>| {
-        statistics.map(|statistic| statistic.name).collect::<Vec<_>>().join(", ")
+        statistics.map(Statistic::to_string).collect::<Vec<_>>().join(", ")
     };
     let statistic = match statistic {
-        None => Statistic::AVG,
+        None => Statistic::Avg,
         Some(name) => Statistic::named(name).ok_or_else(|| {
-            let all = names(&mut Statistic::ALL.iter());
+            let all = names(&mut Statistic::ALL.iter()) + ", or another percentile, such as p99.9";
             LimitError::UnknownStatistic(name.to_owned(), all)
         })?,
     };
     if !metric.has(statistic) {
         return Err(LimitError::NoStatistic {
             tag: metric.tag,
-            statistic: statistic.name,
+            statistic,
             others: names(&mut Statistic::ALL.iter().filter(|known| metric.has(**known))),
         });
     }
@@ -117,7 +117,7 @@ pub(crate) fn in_unit_of(
     let unit = unit(metric, statistic);
     quantity.in_unit(unit).ok_or_else(|| LimitError::Unit {
         suffix: quantity.suffix.map_or("", Suffix::name),
-        subject: format!("{}:{}", metric.tag, statistic.name),
+        subject: format!("{}:{}", metric.tag, statistic),
         unit: unit.label(),
     })
 }
@@ -258,5 +258,5 @@ impl Quantity {
 
 /// Returns the unit of a statistic.
 pub(crate) fn unit(metric: &Metric, statistic: Statistic) -> Unit {
-    if statistic.name == "count" { Unit::Count } else { metric.display_unit }
+    if statistic == Statistic::Count { Unit::Count } else { metric.display_unit }
 }

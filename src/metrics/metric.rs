@@ -13,10 +13,9 @@ use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Span};
 use crate::units::{Nanos, Unit};
 
-pub use crate::statistics::Distribution;
+pub use crate::statistics::{Distribution, Percent};
 pub use flags::{ConsoleGroup, MetricFlags};
-pub(crate) use stats::Statistic;
-pub use stats::{MetricResult, Stats};
+pub use stats::{MetricResult, Statistic, Stats};
 pub(crate) use values::Facts;
 pub use values::{MeasuredRecord, Observation, RecordValues, Value};
 
@@ -333,16 +332,17 @@ impl Metric {
     /// Returns whether its results can have a finite value of `statistic`.
     #[must_use]
     pub(crate) fn has(&self, statistic: Statistic) -> bool {
-        let is_percentile = statistic.name.starts_with('p');
         match self.kind {
             Kind::Record(_) | Kind::RecordList(_) | Kind::RoundTrip | Kind::LessRoundTrip(_) => {
                 true
             }
-            Kind::OverTime(..) => {
-                ["avg", "min", "max", "std", "p50", "p90", "p95", "p99"].contains(&statistic.name)
+            Kind::OverTime(..) => ["avg", "min", "max", "std", "p50", "p90", "p95", "p99"]
+                .iter()
+                .any(|name| statistic == *name),
+            Kind::WithFailures(_) => {
+                matches!(statistic, Statistic::Percentile(_) | Statistic::Min | Statistic::Count)
             }
-            Kind::WithFailures(_) => is_percentile || ["min", "count"].contains(&statistic.name),
-            _ => statistic.name == Statistic::AVG.name,
+            _ => statistic == Statistic::Avg,
         }
     }
 
@@ -451,6 +451,9 @@ pub struct Settings {
     /// Maximum tolerated difference from the requested output length, in tokens
     /// (`AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD`, 50).
     pub osl_mismatch_threshold_tokens: f64,
+    /// The percentiles that users name (`--percentiles`) or limit, in ascending order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<Percent>,
     /// Fraction of the concurrency, above 0 and at most 1, that is in flight in the steady state
     /// (`--steady-state-fraction`, 0.95).
     pub steady_state_fraction: f64,
@@ -466,6 +469,15 @@ pub struct Settings {
     pub developer_mode: bool,
 }
 
+impl Settings {
+    /// Adds percentiles that are computed besides those of every distribution.
+    pub(crate) fn add_percentiles(&mut self, percents: impl IntoIterator<Item = Percent>) {
+        self.percentiles.extend(percents);
+        self.percentiles.sort_unstable();
+        self.percentiles.dedup();
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -473,6 +485,7 @@ impl Default for Settings {
             usage_diff_threshold_percent: 10.0,
             osl_mismatch_threshold_percent: 5.0,
             osl_mismatch_threshold_tokens: 50.0,
+            percentiles: Vec::new(),
             steady_state_fraction: 0.95,
             use_server_token_count: false,
             per_chunk_usage: false,

@@ -77,7 +77,7 @@ fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
 
 fn parse_limit(text: &str) -> Result<Objective, MetricsError> {
     let Limit { metric, statistic, operator, bound } = Limit::parse(text)?;
-    if !matches!(metric.kind, Kind::Record(_)) || statistic.name != Statistic::AVG.name {
+    if !matches!(metric.kind, Kind::Record(_)) || statistic != Statistic::Avg {
         return Err(MetricsError::NotPerRequest(metric.tag));
     }
     let wanted = if metric.flags.contains(MetricFlags::LARGER_IS_BETTER) {

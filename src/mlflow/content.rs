@@ -126,13 +126,12 @@ impl Content {
 pub(super) fn metrics(results: &[MetricResult]) -> BTreeMap<String, f64> {
     let of = |result: &MetricResult| {
         let (tag, stats) = (result.metric.tag.name(), result.stats);
-        let value = move |statistic: Statistic| {
-            let value = statistic.of(&stats).filter(|value| value.is_finite())?;
-            let is_mean = statistic.name == Statistic::AVG.name;
-            let name = if is_mean { tag.to_owned() } else { format!("{tag}.{}", statistic.name) };
-            Some((name, value))
-        };
-        Statistic::ALL.into_iter().filter_map(value)
+        let finite = stats.all().filter(|(_, value)| value.is_finite());
+        finite.map(move |(statistic, value)| {
+            let is_mean = statistic == Statistic::Avg;
+            let name = if is_mean { tag.to_owned() } else { format!("{tag}.{statistic}") };
+            (name, value)
+        })
     };
     results.iter().flat_map(of).collect()
 }

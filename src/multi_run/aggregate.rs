@@ -13,7 +13,7 @@ use crate::statistics::student_t;
 pub(crate) struct Row {
     pub(crate) metric: &'static Metric,
     /// Which of its statistics: `avg`, `p99` and the like.
-    pub(crate) statistic: &'static str,
+    pub(crate) statistic: Statistic,
     /// Its statistics over the runs, in the metric's display unit.
     pub(crate) across: Across,
 }
@@ -124,11 +124,14 @@ fn rows_of(trials: &Trials, results: fn(&RunResult) -> &Vec<MetricResult>) -> Ve
             .filter_map(|run| results(run).iter().find(|found| found.metric.tag == metric.tag))
             .collect();
         let least = if metric.is_signed() { f64::NEG_INFINITY } else { 0.0 };
-        for statistic in Statistic::ALL.iter().filter(|statistic| statistic.name != "count") {
+        let further = found.first().into_iter().flat_map(|result| result.stats.all());
+        let further = further.map(|(statistic, _)| statistic).skip(Statistic::ALL.len());
+        let all = Statistic::ALL.into_iter().chain(further);
+        for statistic in all.filter(|statistic| *statistic != Statistic::Count) {
             let values = found.iter().filter_map(|result| statistic.of(&result.stats));
             let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
             let across = Across::of(&values, level, least);
-            rows.extend(across.map(|across| Row { metric, statistic: statistic.name, across }));
+            rows.extend(across.map(|across| Row { metric, statistic, across }));
         }
     }
     rows

@@ -150,7 +150,7 @@ enum Source {
 impl Source {
     fn of(filter: &Filter) -> Self {
         let is_limit = sign(filter) > 0.0;
-        let is_mean = filter.statistic == Statistic::AVG.name;
+        let is_mean = Statistic::named(&filter.statistic) == Some(Statistic::Avg);
         let percent = filter.statistic.strip_prefix('p').and_then(|text| text.parse::<f64>().ok());
         let is_record = filter.row().is_some_and(|row| matches!(row.kind, Kind::Record(_)));
         let within = |share: f64| (share > 0.0 && share < 1.0).then_some(share);

@@ -93,7 +93,12 @@ impl Filter {
             let parsed = Limit::parse(text).map_err(|error| error.to_string())?;
             let op = Comparison::of(parsed.operator)
                 .ok_or("a condition is an upper or a lower limit; use <=, <, >= or >")?;
-            return Ok(Self::new(parsed.metric.tag, parsed.statistic.name, op, parsed.bound));
+            return Ok(Self::new(
+                parsed.metric.tag,
+                &parsed.statistic.to_string(),
+                op,
+                parsed.bound,
+            ));
         }
         let parts: Vec<&str> = text.split(':').map(str::trim).collect();
         let [name, statistic, op, threshold] = parts[..] else {
@@ -153,10 +158,10 @@ mod tests {
             ("ttft:p95:lt", "expected METRIC:"),
             ("ttft:p95==1", "an upper or a lower limit"),
             ("ttft:p95<=1%", "does not fit"),
-            ("ttft:p96<=1", "unknown statistic"),
+            ("ttft:p100<=1", "unknown statistic"),
             ("ttft:p95:lt:1:2", "expected METRIC:"),
             ("nothing:p95:lt:1", "unknown metric"),
-            ("ttft:p96:lt:1", "does not have \"p96\""),
+            ("ttft:p100:lt:1", "does not have \"p100\""),
             ("goodput:p95:lt:1", "does not have \"p95\""),
             ("ttft:p95:below:1", "unknown operator"),
             ("ttft:p95:lt:inf", "finite"),

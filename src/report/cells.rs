@@ -336,7 +336,9 @@ impl Comparison {
             if let [only] = runs.as_slice() {
                 let compared = |row: &&Row| {
                     let (tag, statistic) = (row.metric.tag, row.statistic);
-                    COMPARED.iter().any(|(of, names)| *of == tag && names.contains(&statistic))
+                    COMPARED.iter().any(|(of, names)| {
+                        *of == tag && names.iter().any(|name| statistic == *name)
+                    })
                 };
                 let rows: Vec<Row> = cell.rows.iter().filter(compared).cloned().collect();
                 cell.within = within(only, &rows, level);

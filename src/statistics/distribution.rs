@@ -1,5 +1,7 @@
 //! The distribution of values: extremes, moments and percentiles.
 
+use super::{Percent, Percentiles};
+
 /// Statistics that need a distribution.
 ///
 /// Percentiles interpolate linearly between order statistics, as numpy does by default; `std`
@@ -35,6 +37,8 @@ pub struct Distribution {
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
+    /// Percentiles besides these.
+    pub further: Percentiles,
 }
 
 impl Distribution {
@@ -54,5 +58,21 @@ impl Distribution {
         p90: f64::NAN,
         p95: f64::NAN,
         p99: f64::NAN,
+        further: Percentiles::NONE,
     };
+
+    /// The percentiles that each distribution has, in ascending order.
+    pub(crate) const PERCENTS: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
+
+    /// Returns the percentile `percent`, if it was computed. It may be infinite or NaN.
+    #[must_use]
+    pub(crate) fn percentile(&self, percent: Percent) -> Option<f64> {
+        let values = [
+            self.p1, self.p5, self.p10, self.p25, self.p50, self.p75, self.p90, self.p95, self.p99,
+        ];
+        let mut common = Self::PERCENTS.into_iter().zip(values);
+        let common = common.find(|(known, _)| *known == percent.value());
+        let further = || self.further.iter().find(|(known, _)| *known == percent);
+        common.map(|(_, value)| value).or_else(|| further().map(|(_, value)| value))
+    }
 }

@@ -10,17 +10,27 @@ mod ranks;
 
 use std::collections::BTreeMap;
 
-use super::Distribution;
+use super::percent::further;
+use super::{Distribution, Percent, Percentiles};
 pub(crate) use ranks::key;
 pub(crate) use ranks::{Extent, at_ranks};
-
-/// The percentiles of a [`Distribution`].
-const PERCENTS: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
 
 /// Computes statistics of `values`, which is called several times; `None` if there are none. `std`
 /// is the population's.
 #[must_use]
 pub(crate) fn distribution<I>(values: impl Fn() -> I) -> Option<Distribution>
+where
+    I: Iterator<Item = f64>,
+{
+    distribution_with(values, &[])
+}
+
+/// Like [`distribution`], with further percentiles.
+#[must_use]
+pub(crate) fn distribution_with<I>(
+    values: impl Fn() -> I,
+    percents: &[Percent],
+) -> Option<Distribution>
 where
     I: Iterator<Item = f64>,
 {
@@ -30,7 +40,7 @@ where
     let mean = sum / count;
     let variance = exact_sum(values().map(|value| (value - mean).powi(2))) / count;
     let last = extent.weight - 1;
-    let ranks = PERCENTS.into_iter().flat_map(|percent| {
+    let ranks = all(percents).flat_map(|percent| {
         let Place { below, above, .. } = Place::of(percent, last);
         [below, above]
     });
@@ -45,8 +55,14 @@ where
         min: extent.min,
         max: extent.max,
         std: variance.sqrt(),
+        further: Percentiles::of(percents, at),
         ..percentiles(at)
     })
+}
+
+/// Iterates over the percentiles of each distribution, and over the further ones of `percents`.
+fn all(percents: &[Percent]) -> impl Iterator<Item = f64> {
+    Distribution::PERCENTS.into_iter().chain(further(percents).map(Percent::value))
 }
 
 /// A value that counts once.
@@ -108,14 +124,18 @@ pub(crate) fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
 /// Percentiles use the nearest rank, like numpy's method `nearest`, since interpolation with
 /// infinity is not possible. `None` without `values`.
 #[must_use]
-pub(crate) fn with_failures<I>(values: impl Fn() -> I, failures: u64) -> Option<Distribution>
+pub(crate) fn with_failures<I>(
+    values: impl Fn() -> I,
+    failures: u64,
+    percents: &[Percent],
+) -> Option<Distribution>
 where
     I: Iterator<Item = f64>,
 {
     let extent = Extent::of(values().map(once))?;
     let count = extent.weight + failures;
     let rank = |percent: f64| ((count - 1) as f64 * (percent / 100.0)).round_ties_even() as u64;
-    let ranks = PERCENTS.into_iter().map(rank).filter(|rank| *rank < extent.weight);
+    let ranks = all(percents).map(rank).filter(|rank| *rank < extent.weight);
     let found = at_ranks(|| values().map(once), &extent, ranks);
     let at = |percent| found.get(&rank(percent)).copied().unwrap_or(f64::INFINITY);
     Some(Distribution {
@@ -124,6 +144,7 @@ where
         min: extent.min,
         max: f64::INFINITY,
         std: f64::NAN,
+        further: Percentiles::of(percents, at),
         ..percentiles(at)
     })
 }

@@ -29,6 +29,33 @@ impl Proportion {
         hits > 0.0 && regularized(limit, hits, trials - hits + 1.0) <= tail
     }
 
+    /// Returns the most hits of `trials` that still show that the share is [below](Self::is_below)
+    /// `limit`; `None` if even none of them do, since there are too few trials.
+    #[must_use]
+    pub(crate) fn most_hits(trials: u64, limit: f64, tail: f64) -> Option<u64> {
+        let is_below =
+            |hits: u64| Self { hits: hits as f64, trials: trials as f64 }.is_below(limit, tail);
+        // The first number of hits that does not.
+        let first = first(0, trials, |hits| !is_below(hits));
+        first.checked_sub(1)
+    }
+
+    /// Returns the smallest number of further trials, none of which is a hit, that show that the share
+    /// is [below](Self::is_below) `limit`.
+    #[must_use]
+    pub(crate) fn more_trials(self, limit: f64, tail: f64) -> u64 {
+        /// More than any run has.
+        const MOST: u64 = 1 << 50;
+        let is_below = |more: u64| {
+            Self { hits: self.hits, trials: self.trials + more as f64 }.is_below(limit, tail)
+        };
+        let mut enough = 1;
+        while enough < MOST && !is_below(enough) {
+            enough *= 2;
+        }
+        first(0, enough, is_below)
+    }
+
     /// Returns the ends of the interval, outside of which the share is with the probability `tail` on
     /// each side.
     #[must_use]
@@ -47,6 +74,20 @@ pub(crate) fn least_trials(limit: f64, tail: f64) -> u64 {
     let least = tail.ln() / (-limit).ln_1p();
     // The ratio of two logarithms is exact to a few units of its last digit.
     (least - 1e-9).ceil().max(1.0) as u64
+}
+
+/// Returns the first number from `low` to `high` for which `is_it`, which holds for all after it; `high`
+/// if there is none before.
+fn first(mut low: u64, mut high: u64, is_it: impl Fn(u64) -> bool) -> u64 {
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_it(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
 }
 
 /// Returns the share between 0 and 1 from which on `is_beyond` holds, to 15 digits.
@@ -155,6 +196,36 @@ mod tests {
         assert!(none(368.0).is_below(0.01, 0.025) && !none(367.0).is_below(0.01, 0.025));
         let all = Proportion { hits: 6.0, trials: 6.0 };
         assert!(all.is_above(0.5, 0.025) && !all.is_below(0.99, 0.025));
+    }
+
+    #[test]
+    fn hits_and_trials_are_those_of_mlperf() {
+        // scipy.stats.binom: the largest t with cdf(t, n, 1 - p) <= 0.01, with p = 1 - limit.
+        for (trials, limit, most) in [
+            (458, 0.01, None),
+            (459, 0.01, Some(0)),
+            (1000, 0.01, Some(2)),
+            (2000, 0.01, Some(9)),
+            (10_000, 0.01, Some(77)),
+            (270_336, 0.01, Some(2583)),
+            (1000, 0.1, Some(78)),
+            (100, 0.5, Some(37)),
+            (0, 0.5, None),
+        ] {
+            assert_eq!(Proportion::most_hits(trials, limit, 0.01), most, "{trials} {limit}");
+        }
+        // The smallest n with cdf(t, n, 1 - p) <= 0.01: LoadGen's h + t for t = 0, 1, 2, 5 and 10.
+        for (limit, needed) in [
+            (0.5, [7, 11, 14, 22, 35]),
+            (0.1, [44, 64, 81, 127, 197]),
+            (0.01, [459, 662, 838, 1307, 2010]),
+            (0.001, [4603, 6636, 8403, 13_105, 20_140]),
+        ] {
+            for (hits, needed) in [0.0, 1.0, 2.0, 5.0, 10.0].into_iter().zip(needed) {
+                let found = Proportion { hits, trials: hits };
+                assert_eq!(found.more_trials(limit, 0.01) + hits as u64, needed, "{limit} {hits}");
+            }
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(crate) struct GateResult<'a> {
     /// What it limits, without the statistic.
     pub(crate) metric: String,
     /// The statistic; `None` for a verdict.
-    pub(crate) statistic: Option<&'a str>,
+    pub(crate) statistic: Option<String>,
     /// Whether it held; `None` if the run does not have what it limits.
     pub(crate) held: Option<bool>,
     /// The value, in `unit`, if it is a number.
@@ -57,7 +57,7 @@ impl Gates {
         ]);
         let unit = Some(gate.unit).filter(|unit| !unit.is_empty());
         for (key, text) in [
-            (attribute::AIPERF_GATE_STATISTIC, gate.statistic),
+            (attribute::AIPERF_GATE_STATISTIC, gate.statistic.as_deref()),
             (attribute::AIPERF_GATE_UNIT, unit),
         ] {
             attributes.extend(text.map(|text| KeyValue::new(key, text.to_owned())));

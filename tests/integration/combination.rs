@@ -215,7 +215,7 @@ fn single_and_combined(seeds: &[Seed], owners: &[u8], parts: u64) -> (TempDir, P
         write(place, &manifest(part, parts), &of_part(part));
     }
     finish(rebuild::rebuild(&single).unwrap());
-    finish(rebuild::combine(&all, Some(whole.clone()), false, &[]).unwrap());
+    finish(rebuild::combine(&all, Some(whole.clone()), false, &[], &[]).unwrap());
     (directory, single, whole)
 }
 
@@ -481,7 +481,7 @@ proptest! {
         }
         let before = contents(&parts);
         let all: Vec<PathBuf> = ALL.iter().map(|part| parts.path(part)).collect();
-        match rebuild::combine(&all, Some(parts.path("all")), false, &[]) {
+        match rebuild::combine(&all, Some(parts.path("all")), false, &[], &[]) {
             Err(error) => prop_assert!(!error.to_string().is_empty()),
             Ok(rebuilt) => {
                 finish(rebuilt);

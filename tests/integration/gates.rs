@@ -104,6 +104,88 @@ fn a_missed_gate_decides_the_exit_code() {
 }
 
 #[test]
+fn percentiles_that_are_asked_for_are_in_files_gates_and_comparisons() {
+    let server = mock(script());
+    let flags = [
+        "--request-count",
+        "20",
+        "--percentiles",
+        "99.9",
+        "50",
+        "--gate",
+        "request_latency:p99.5>=20ms",
+        "--gate",
+        "request_latency:p50<=60s@99%",
+        "--gate",
+        "request_latency:p99<=60s@99%",
+    ];
+    let run = profile(&server.url(), &flags);
+    assert_eq!(run.exit_code(), Some(3), "{}\n{}", run.stdout(), run.stderr());
+    let summary = run.summary();
+    // numpy interpolates between the two largest of 20 values: position 18.981.
+    let latency = &summary["request_latency"];
+    let number = |name: &str| latency[name].as_f64().unwrap_or_else(|| panic!("{name}: {latency}"));
+    assert!(number("p99") <= number("p99.5") && number("p99.5") <= number("p99.9"));
+    assert!(number("p99.9") <= number("max"), "{latency}");
+    assert_eq!(
+        summary["percentiles"],
+        serde_json::json!([
+            {"percentile": "p50", "requests": 20, "requests_needed": 6},
+            {
+                "percentile": "p99.5",
+                "requests": 20,
+                "requests_needed": 736,
+                "note": "Too few requests to judge p99.5: 20, at least 736 needed; it is little more \
+                         than the largest value",
+            },
+            {
+                "percentile": "p99.9",
+                "requests": 20,
+                "requests_needed": 3688,
+                "note": "Too few requests to judge p99.9: 20, at least 3688 needed; it is little more \
+                         than the largest value",
+            },
+        ])
+    );
+    let told = run.stdout().matches("to judge p99.9").count();
+    assert_eq!(told, 1, "{}", run.stdout());
+    let csv = run.text("profile_export_aiperf.csv");
+    assert!(csv.starts_with("Metric,avg,") && csv.contains(",p99,std,p99.5,p99.9\r\n"), "{csv}");
+    // 20 values tell the median, of which 0.5^20 is the probability that none is above it, but not
+    // p99: 0.99^459 is the first power below 1%.
+    let judged = summary["gates"].as_array().unwrap();
+    let held: Vec<_> = judged.iter().map(|gate| gate["held"].as_bool().unwrap()).collect();
+    assert_eq!(held, [true, true, false]);
+    assert_eq!(judged[0]["value"], latency["p99.5"]);
+    // scipy.stats.binom.cdf(t, 20, 0.5) is 0.0059 for t = 4 and 0.0207 for 5.
+    assert_eq!(
+        judged[1]["confidence"],
+        serde_json::json!({"percent": 99.0, "values": 20, "beyond": 0, "permitted": 4})
+    );
+    assert_eq!(
+        judged[2]["confidence"],
+        serde_json::json!({"percent": 99.0, "values": 20, "beyond": 0, "more_needed": 439})
+    );
+    assert!(judged[2].get("value").is_none());
+
+    // A report adds percentiles, and a comparison computes those that it shows.
+    let directory = run.directory.path();
+    let output =
+        report(directory, &["--percentiles", "99.99", "--gate", "request_latency:p97>=20ms"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let again = crate::support::run::summary(directory);
+    let latency = &again["request_latency"];
+    assert!(["p97", "p99.9", "p99.99"].iter().all(|name| latency[*name].is_f64()), "{latency}");
+    let mut command = aiperf(&["compare"]);
+    command.args([directory, directory]).args(["--percentiles", "99.9", "--format", "json"]);
+    let compared: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let rows = compared["comparisons"][0]["rows"].as_array().unwrap();
+    let row =
+        rows.iter().find(|row| row["statistic"] == "p99.9" && row["metric"] == "request_latency");
+    assert_eq!(row.map(|row| &row["base"]), Some(&latency["p99.9"]), "{rows:?}");
+}
+
+#[test]
 fn a_failed_run_keeps_its_exit_code() {
     let server = mock(Script { faults: faults(&["every=1:status=500"]), ..Script::default() });
     let directory = tempfile::tempdir().unwrap();

@@ -34,7 +34,8 @@ pub(super) fn explained(directory: &Path, style: Style) -> anyhow::Result<String
             slowest.truncate(SLOWEST);
         }
     };
-    let wanted = Wanted { gates: &[], needs_server_metrics: true, observe: Some(&mut observe) };
+    let wanted =
+        Wanted { needs_server_metrics: true, observe: Some(&mut observe), ..Wanted::default() };
     let rebuilt = rebuild::rebuild_with(directory, wanted)?;
     Ok(console::explained(&rebuilt.report, &slowest, style))
 }

@@ -22,7 +22,7 @@ use crate::dataset::{CacheBust, Source};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
-use crate::judge::{self, EarlyEnd, Gate, Judged, Reading};
+use crate::judge::{self, EarlyEnd, Gate, Judged, Reading, certainties};
 use crate::metrics::breakdown::{Breakdowns, Variety};
 use crate::metrics::deployment::{self, Deployment};
 use crate::metrics::health::LoadHealth;
@@ -586,8 +586,9 @@ impl Exported<'_> {
             verdict: health.verdict,
             load_verdict: self.load_health.map(|health| health.verdict),
             bounds: health.bounds(),
+            certainty: None,
         };
-        self.gates.iter().map(|gate| gate.judge(&facts)).collect()
+        judge::judge(self.gates, &facts, &certainties(self.gates, &self.processed.profiling))
     }
 }
 

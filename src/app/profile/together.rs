@@ -75,7 +75,7 @@ fn combine(
     let together = Together::of(config);
     let directories = rebuild::shards_of(together.directory(), member.shard().count(), id);
     let (place, overwrite) = (Some(together.combined()), together.overwrites());
-    let rebuilt = rebuild::combine(&directories, place, overwrite, &[])?;
+    let rebuilt = rebuild::combine(&directories, place, overwrite, &[], &[])?;
     let ending = Ending::Run(Box::new(report::written(rebuilt, overwrite)?));
     let delivery = Delivery::of(config, Followers::default(), interrupt);
     let mut out = Output::new(out);

@@ -25,6 +25,7 @@ use crate::artifacts::sink::{LineSink, Output};
 use crate::artifacts::{open, replace};
 use crate::column::{Column, Store};
 use crate::judge::Gate;
+use crate::metrics::metric::Percent;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::run::{ClockSpread, Combination, Part, RunDescription, RunOutcome, RunReport};
@@ -47,10 +48,13 @@ pub fn combine(
     place: Option<PathBuf>,
     overwrite: bool,
     gates: &[Gate],
+    percentiles: &[Percent],
 ) -> Result<Rebuilt, ReportError> {
     let mut sources = parts::find(directories)?;
     for source in &mut sources {
         source.run.gates = gates.to_vec();
+        let of_gates = gates.iter().filter_map(Gate::percentile);
+        source.run.settings.add_percentiles(of_gates.chain(percentiles.iter().copied()));
     }
     let [first, ..] = sources.as_slice() else { return Err(ReportError::NoPlace) };
     let layout = parts::place(&sources, place, overwrite)?;

@@ -17,6 +17,7 @@ use tempfile::NamedTempFile;
 use super::super::error::WriteFailure;
 use super::super::parquet::properties;
 use super::super::replace;
+use crate::metrics::metric::Statistic;
 use crate::metrics::time_breakdown::Stage;
 use crate::multi_run::aggregate::{Across, Dispersion};
 use crate::multi_run::sweep::{Cell, Results, plain};
@@ -28,7 +29,7 @@ const SCHEMA_VERSION: &str = "1.1";
 struct Line<'a> {
     cell: &'a Cell,
     metric: String,
-    statistic: &'static str,
+    statistic: Statistic,
     /// The part of the latency, if it is divided.
     stage: Option<Stage>,
     unit: &'static str,
@@ -124,7 +125,7 @@ fn lines(cell: &Cell) -> impl Iterator<Item = Line<'_>> {
         divided.parts.iter().map(move |part| Line {
             cell,
             metric: format!("time_breakdown.{}", divided.metric.name()),
-            statistic: "avg",
+            statistic: Statistic::Avg,
             stage: Some(part.stage),
             unit: "ms",
             across: &part.mean_ms,
@@ -158,7 +159,7 @@ fn columns(results: &Results) -> Vec<(String, Column)> {
     columns.extend(
         [
             ("metric", text(&|line| Some(line.metric.clone()))),
-            ("statistic", text(&|line| Some(line.statistic.to_owned()))),
+            ("statistic", text(&|line| Some(line.statistic.to_string()))),
             ("stage", text(&|line| line.stage.map(|stage| stage.name().to_owned()))),
             ("unit", text(&|line| Some(line.unit.to_owned()))),
             ("trials", int(&|line| line.across.runs as u64)),

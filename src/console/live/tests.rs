@@ -98,6 +98,7 @@ fn gates(all: &[(&str, f64)]) -> Vec<Judged> {
             verdict: None,
             load_verdict: None,
             bounds: ClientBounds::default(),
+            certainty: None,
         })
     };
     all.iter().map(judged).collect()

@@ -54,7 +54,7 @@ fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
 /// Compares a run of `count` requests with one of a server that takes `slower` times as long.
 fn compare(gates: &[&str], service: Service, count: usize, slower: f64, seed: u64) -> Compared {
     let gates: Vec<RelativeGate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-    let plan = Plan::new(&gates, 0.95, TOLERANCE_PERCENT, 1);
+    let plan = Plan::new(&gates, &[], 0.95, TOLERANCE_PERCENT, 1);
     let of = |seconds: f64, seed: u64| {
         let simulated = Server::new(8, seconds, service).run(Arrivals::Closed(8), count, seed);
         let trials = vec![trial(&plan, &simulated)];

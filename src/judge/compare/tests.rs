@@ -14,7 +14,7 @@ use crate::schedule::PhaseKind;
 
 fn plan(gates: &[&str]) -> Plan {
     let gates: Vec<RelativeGate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-    Plan::new(&gates, 0.95, TOLERANCE_PERCENT, 1)
+    Plan::new(&gates, &[], 0.95, TOLERANCE_PERCENT, 1)
 }
 
 fn single(tag: MetricTag, avg: f64) -> MetricResult {
@@ -308,7 +308,7 @@ fn the_steady_state_is_compared_by_its_own_requests() {
 #[test]
 fn a_difference_within_the_tolerance_is_none() {
     let finding = |new: f64, tolerance: f64| {
-        let plan = Plan::new(&[], 0.95, tolerance, 1);
+        let plan = Plan::new(&[], &[], 0.95, tolerance, 1);
         let of = |mean, seed| side(vec![run(&plan, 400, noisy(mean, seed))]);
         let compared = plan.compare(&of(100.0, 1), &of(new, 1));
         let row = row(&compared, "request_latency", "avg").clone();

@@ -48,10 +48,12 @@ impl Source {
     /// Returns where a statistic of a metric comes from; `None` if it does not have an interval.
     pub(crate) fn of(metric: &Metric, statistic: Statistic) -> Option<Self> {
         if matches!(metric.kind, Kind::Record(_)) {
-            return match statistic.name.strip_prefix('p') {
-                Some(percent) => Some(Self::Percentile(metric.tag, percent.parse().ok()?)),
-                None if statistic.name == Statistic::AVG.name => Some(Self::Mean(metric.tag)),
-                None => None,
+            return match statistic {
+                Statistic::Percentile(percent) => {
+                    Some(Self::Percentile(metric.tag, percent.value()))
+                }
+                Statistic::Avg => Some(Self::Mean(metric.tag)),
+                _ => None,
             };
         }
         let derived = [
@@ -62,7 +64,7 @@ impl Source {
             (tag::REQUEST_ERROR_RATE, Self::Failures),
         ];
         let found = derived.iter().find(|(tag, _)| *tag == metric.tag);
-        found.map(|(_, source)| *source).filter(|_| statistic.name == Statistic::AVG.name)
+        found.map(|(_, source)| *source).filter(|_| statistic == Statistic::Avg)
     }
 
     /// Returns whether the statistics of the steady state cover the requests that started in it, not
@@ -378,7 +380,7 @@ pub(in crate::judge) fn errors<'a>(
 ) -> [f64; 2] {
     let errors = trials.filter(|_| !subject.is_steady).filter_map(|trial| {
         let value = trial.result(subject)?;
-        trial.bounds.errors(subject.metric, subject.statistic.name, value)
+        trial.bounds.errors(subject.metric, &subject.statistic.to_string(), value)
     });
     errors.fold([0.0, 0.0], |[most_below, most_above], [below, above]| {
         [f64::max(most_below, below), f64::max(most_above, above)]

@@ -31,6 +31,7 @@ const NOTHING: Facts<'static> = Facts {
     verdict: None,
     load_verdict: None,
     bounds: ClientBounds { latencies: None, rates: None },
+    certainty: None,
 };
 
 fn judge(gate: &str, facts: &Facts<'_>) -> Judged {
@@ -73,6 +74,52 @@ fn a_value_that_the_client_may_have_put_beyond_the_limit_has_a_note() {
                 232 ms";
     assert_eq!((judged.held, judged.note.as_deref()), (false, Some(note)));
     assert_eq!(judge("time_to_first_token:max<=500ms", &facts).range, None);
+}
+
+#[test]
+fn a_confidence_is_judged_by_the_bound_of_the_percentile() {
+    let results = [latency()];
+    let known = Certainty {
+        percent: "99".parse().unwrap(),
+        values: 1000,
+        beyond: 3,
+        permitted: Some(2),
+        more_needed: Some(1),
+        bound: Some(251.0),
+    };
+    let facts = |certainty| Facts { results: &results, certainty, ..NOTHING };
+    // The measured p99 of 231.5 ms does not decide.
+    let gate = "time_to_first_token:p99<=250ms@99%";
+    let judged = judge(gate, &facts(Some(known)));
+    assert_eq!((judged.held, judged.value), (false, Some(Reading::Number(251.0))));
+    assert_eq!(
+        judged.message(),
+        "251 ms (the bound of p99 with 99% confidence; 3 of 1000 requests are beyond the limit, at \
+         most 2 may be; at least 1 more request within the limit is needed), required <= 250 ms"
+    );
+    let json = serde_json::to_value(&judged).unwrap();
+    let expected = serde_json::json!({
+        "percent": 99.0, "values": 1000, "beyond": 3, "permitted": 2, "more_needed": 1,
+    });
+    assert_eq!(json["confidence"], expected);
+    let held = Certainty { beyond: 2, more_needed: None, bound: Some(249.0), ..known };
+    assert!(judge(gate, &facts(Some(held))).held);
+    let few = Certainty {
+        values: 458,
+        beyond: 0,
+        permitted: None,
+        more_needed: Some(1),
+        bound: None,
+        ..known
+    };
+    let judged = judge(gate, &facts(Some(few)));
+    assert_eq!((judged.held, judged.value), (false, None));
+    assert!(
+        judged.message().starts_with("458 requests are too few to tell p99 with 99% confidence")
+    );
+    let judged = judge(gate, &facts(None));
+    let note = "p99 of time_to_first_token is not available for the run; it requires --streaming";
+    assert_eq!((judged.held, judged.note.as_deref()), (false, Some(note)));
 }
 
 #[test]

@@ -13,8 +13,9 @@ fn error(text: &str) -> String {
 /// Returns tag, statistic, operator and limit of a gate on a client's metric.
 fn client(text: &str) -> (&'static str, &'static str, &'static str, f64) {
     match parse(text) {
-        Condition::Metric { subject, operator, limit } => {
-            (subject.metric.tag.name(), subject.statistic.name, operator.symbol(), limit)
+        Condition::Metric { subject, operator, limit, .. } => {
+            let statistic = subject.statistic.to_string().leak();
+            (subject.metric.tag.name(), &*statistic, operator.symbol(), limit)
         }
         other => panic!("{text}: {other:?}"),
     }
@@ -98,6 +99,45 @@ fn the_client_has_a_verdict() {
 }
 
 #[test]
+fn a_percentile_may_have_decimals() {
+    let ttft = "time_to_first_token";
+    assert_eq!(client("ttft:p99.9<=1s"), (ttft, "p99.9", "<=", 1000.0));
+    assert_eq!(client("ttft:p0.5>=1ms"), (ttft, "p0.5", ">=", 1.0));
+    let percentile = |text: &str| text.parse::<Gate>().unwrap().percentile();
+    assert_eq!(percentile("ttft:p99.9<=1s").map(Percent::value), Some(99.9));
+    // Every run has it.
+    assert_eq!(percentile("ttft:p99<=1s"), None);
+    assert!(error("effective_concurrency:p99.9>=8").contains("p99.9 is not available"));
+}
+
+#[test]
+fn a_percentile_may_be_limited_with_a_confidence() {
+    let of = |text: &str| match parse(text) {
+        Condition::Metric { limit, confidence, .. } => (limit, confidence.map(Percent::value)),
+        other => panic!("{text}: {other:?}"),
+    };
+    assert_eq!(of("ttft:p99<=250ms@99%"), (250.0, Some(99.0)));
+    assert_eq!(of("ttft:p99.9 < 1 s @ 99.5 %"), (1000.0, Some(99.5)));
+    assert_eq!(of("adj_time_to_first_token:p50<=7@95%"), (7.0, Some(95.0)));
+    assert_eq!(of("output_token_throughput_per_user:p1>=20@99%"), (20.0, Some(99.0)));
+    assert_eq!(of("ttft:p99<=250ms"), (250.0, None));
+    for level in ["", "99", "100%", "49%", "0%", "x%"] {
+        let text = error(&format!("ttft:p99<=250ms@{level}"));
+        assert!(text.contains("is not valid; write a percentage of at least 50%"), "{text}");
+    }
+    for gate in [
+        "ttft<=250ms@99%",
+        "ttft:max<=250ms@99%",
+        "ttft:p99==250ms@99%",
+        "steady:ttft:p99<=250ms@99%",
+        "request_throughput>=5@99%",
+        "effective_concurrency:p99<=8@99%",
+    ] {
+        assert!(error(gate).contains("cannot have a confidence"), "{gate}: {}", error(gate));
+    }
+}
+
+#[test]
 fn what_is_no_gate_is_explained() {
     for wrong in [
         "",
@@ -118,7 +158,9 @@ fn what_is_no_gate_is_explained() {
         assert!(error(wrong).contains("is not a gate"), "{wrong}: {}", error(wrong));
     }
     assert!(error("time_to_frist_token<=5").contains("did you mean time_to_first_token"));
-    assert!(error("request_latency:p98<=5").contains("p95, p99"));
+    assert!(
+        error("request_latency:p100<=5").contains("p95, p99, std, count, or another percentile")
+    );
     assert!(error(r#"server:up{a="b"}:p98<=5"#).contains("unknown statistic \"p98\""));
     assert!(
         error("request_throughput:p99>=5")
@@ -160,13 +202,15 @@ proptest! {
         let statistic = Statistic::ALL[statistic];
         let (symbol, _) = Operator::ALL[operator];
         let text =
-            format!("{}:{}{blank}{symbol}{blank}{limit}", metric.tag, statistic.name);
+            format!("{}:{}{blank}{symbol}{blank}{limit}", metric.tag, statistic);
         let parsed = text.parse::<Gate>();
         prop_assert_eq!(parsed.is_ok(), metric.has(statistic), "{}", text);
         if let Ok(gate) = parsed {
             let again = serde_json::from_str::<Gate>(&serde_json::to_string(&gate).unwrap());
             for gate in [gate, again.unwrap()] {
-                prop_assert_eq!(client(&gate.to_string()), (metric.tag.name(), statistic.name, symbol, limit));
+                let name = statistic.to_string();
+                let expected = (metric.tag.name(), &*name, symbol, limit);
+                prop_assert_eq!(client(&gate.to_string()), expected);
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::statistics::simulation;
 
 fn plan(gates: &[&str], tolerance_percent: f64) -> Plan {
     let gates: Vec<RelativeGate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
-    Plan::new(&gates, 0.95, tolerance_percent, 1)
+    Plan::new(&gates, &[], 0.95, tolerance_percent, 1)
 }
 
 /// A block with these results.

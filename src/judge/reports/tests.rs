@@ -13,6 +13,7 @@ fn judged(gate: &str, held: bool, note: Option<&str>) -> Judged {
         unit: "ms".to_owned(),
         range: None,
         margin_percent: Some(-20.0),
+        confidence: None,
         held,
         note: note.map(str::to_owned),
     }

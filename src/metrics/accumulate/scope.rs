@@ -131,10 +131,11 @@ impl<'a> Scope<'a> {
         totals: &Computed<'_>,
         over_time: Option<&OverTime>,
     ) -> Option<Stats> {
+        let percents = &*self.accumulator.settings().percentiles;
         Some(match (cell, metric.kind) {
             (Cell::Column(_), _) => {
                 let column = self.column(metric.tag)?;
-                statistics(|| column.iter())?
+                statistics(|| column.iter(), percents)?
             }
             (Cell::Earliest(_) | Cell::Latest(_), _) => {
                 let instant = totals.instant(metric.tag)?;
@@ -145,12 +146,12 @@ impl<'a> Scope<'a> {
             (_, Kind::WithFailures(of)) => self.with_failures(of)?,
             (_, Kind::RoundTrip) => {
                 let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
-                statistics(|| iter::once(round_trip))?
+                statistics(|| iter::once(round_trip), percents)?
             }
             (_, Kind::LessRoundTrip(of)) => {
                 let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
                 let column = self.column(of)?;
-                statistics(|| column.iter().map(|value| (value - round_trip).max(0.0)))?
+                statistics(|| column.iter().map(|value| (value - round_trip).max(0.0)), percents)?
             }
             _ => single(metric.to_display(totals.total(metric.tag)?)),
         })
@@ -259,7 +260,8 @@ impl<'a> Scope<'a> {
             return None;
         }
         let column = self.column(of)?;
-        let distribution = with_failures(|| column.iter(), failures)?;
+        let distribution =
+            with_failures(|| column.iter(), failures, &self.accumulator.settings().percentiles)?;
         Some(Stats { avg: f64::INFINITY, instant: None, distribution: Some(distribution) })
     }
 }

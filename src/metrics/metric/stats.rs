@@ -1,7 +1,11 @@
 //! The results of a metric over a phase.
 
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
 use super::Metric;
-use crate::statistics::Distribution;
+use crate::statistics::{Distribution, Percent};
 
 /// The statistics of a metric over a phase, in its display unit.
 #[derive(Debug, Clone)]
@@ -23,53 +27,120 @@ pub struct Stats {
     pub distribution: Option<Distribution>,
 }
 
-/// A statistic of a metric, by its name in files.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Statistic {
-    pub(crate) name: &'static str,
-    read: fn(&Stats) -> Option<f64>,
+/// A statistic of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statistic {
+    /// The mean, or the single value.
+    Avg,
+    /// The smallest value.
+    Min,
+    /// The largest value.
+    Max,
+    /// The sum.
+    Sum,
+    /// A percentile.
+    Percentile(Percent),
+    /// The population's standard deviation.
+    Std,
+    /// The number of values.
+    Count,
 }
 
 impl Statistic {
-    /// The mean, or the single value.
-    pub(crate) const AVG: Self = Self { name: "avg", read: |stats| Some(stats.avg) };
-
-    /// All statistics, in the order of AIPerf's aggregates, then the number of values.
+    /// Those that all distributions have, in the order of AIPerf's aggregates, then the number of
+    /// values.
     pub(crate) const ALL: [Self; 15] = [
-        Self::AVG,
-        Self::new("min", |stats| of(stats, |d| d.min)),
-        Self::new("max", |stats| of(stats, |d| d.max)),
-        Self::new("sum", |stats| of(stats, |d| d.sum)),
-        Self::new("p1", |stats| of(stats, |d| d.p1)),
-        Self::new("p5", |stats| of(stats, |d| d.p5)),
-        Self::new("p10", |stats| of(stats, |d| d.p10)),
-        Self::new("p25", |stats| of(stats, |d| d.p25)),
-        Self::new("p50", |stats| of(stats, |d| d.p50)),
-        Self::new("p75", |stats| of(stats, |d| d.p75)),
-        Self::new("p90", |stats| of(stats, |d| d.p90)),
-        Self::new("p95", |stats| of(stats, |d| d.p95)),
-        Self::new("p99", |stats| of(stats, |d| d.p99)),
-        Self::new("std", |stats| of(stats, |d| d.std)),
-        Self::new("count", |stats| of(stats, |d| d.count as f64)),
+        Self::Avg,
+        Self::Min,
+        Self::Max,
+        Self::Sum,
+        Self::Percentile(Percent::whole(1)),
+        Self::Percentile(Percent::whole(5)),
+        Self::Percentile(Percent::whole(10)),
+        Self::Percentile(Percent::whole(25)),
+        Self::Percentile(Percent::whole(50)),
+        Self::Percentile(Percent::whole(75)),
+        Self::Percentile(Percent::whole(90)),
+        Self::Percentile(Percent::whole(95)),
+        Self::Percentile(Percent::whole(99)),
+        Self::Std,
+        Self::Count,
     ];
 
-    const fn new(name: &'static str, read: fn(&Stats) -> Option<f64>) -> Self {
-        Self { name, read }
-    }
-
-    /// Returns the statistic called `name`.
+    /// Returns the statistic with this name in files: one of [`ALL`](Self::ALL), or another
+    /// percentile, such as `p99.9`.
     #[must_use]
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|statistic| statistic.name == name)
+        match name {
+            "avg" => Some(Self::Avg),
+            "min" => Some(Self::Min),
+            "max" => Some(Self::Max),
+            "sum" => Some(Self::Sum),
+            "std" => Some(Self::Std),
+            "count" => Some(Self::Count),
+            _ => name.strip_prefix('p')?.parse().ok().map(Self::Percentile),
+        }
+    }
+
+    /// Returns which percentile it is, if it is one that not every distribution has.
+    #[must_use]
+    pub(crate) fn percentile(self) -> Option<Percent> {
+        match self {
+            Self::Percentile(_) if Self::ALL.contains(&self) => None,
+            Self::Percentile(percent) => Some(percent),
+            _ => None,
+        }
     }
 
     /// Returns its value, if `stats` have it. It may be infinite or NaN.
     #[must_use]
     pub(crate) fn of(self, stats: &Stats) -> Option<f64> {
-        (self.read)(stats)
+        let distribution = stats.distribution.as_ref();
+        match self {
+            Self::Avg => Some(stats.avg),
+            Self::Min => distribution.map(|it| it.min),
+            Self::Max => distribution.map(|it| it.max),
+            Self::Sum => distribution.map(|it| it.sum),
+            Self::Percentile(percent) => distribution?.percentile(percent),
+            Self::Std => distribution.map(|it| it.std),
+            Self::Count => distribution.map(|it| it.count as f64),
+        }
     }
 }
 
-fn of(stats: &Stats, field: fn(&Distribution) -> f64) -> Option<f64> {
-    stats.distribution.as_ref().map(field)
+impl Stats {
+    /// Returns the statistics of a distribution, those of all and then the further percentiles; NaN
+    /// for those that are not known. Only the mean without a distribution.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Statistic, f64)> + use<> {
+        let stats = *self;
+        let further = stats.distribution.into_iter().flat_map(|it| it.further.iter());
+        let further = further.map(|(percent, value)| (Statistic::Percentile(percent), value));
+        Statistic::ALL.into_iter().filter_map(move |it| Some((it, it.of(&stats)?))).chain(further)
+    }
+}
+
+impl fmt::Display for Statistic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Avg => f.write_str("avg"),
+            Self::Min => f.write_str("min"),
+            Self::Max => f.write_str("max"),
+            Self::Sum => f.write_str("sum"),
+            Self::Percentile(percent) => write!(f, "p{percent}"),
+            Self::Std => f.write_str("std"),
+            Self::Count => f.write_str("count"),
+        }
+    }
+}
+
+impl Serialize for Statistic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl PartialEq<&str> for Statistic {
+    fn eq(&self, name: &&str) -> bool {
+        Self::named(name) == Some(*self)
+    }
 }

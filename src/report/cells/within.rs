@@ -12,13 +12,13 @@ use crate::statistics::interval::Measured;
 use crate::statistics::rate::{Span, rate};
 
 /// The interval of a statistic of a metric.
-pub(super) type Within = (MetricTag, &'static str, Interval);
+pub(super) type Within = (MetricTag, Statistic, Interval);
 
 /// Returns the intervals at the confidence `level` of those of `rows`, the statistics of a run with
 /// these `requests`, that have enough requests for one.
 pub(super) fn within(requests: &Requests, rows: &[Row], level: f64) -> Vec<Within> {
     let interval = |row: &Row| {
-        let source = Source::of(row.metric, Statistic::named(row.statistic)?)?;
+        let source = Source::of(row.metric, row.statistic)?;
         let sampled = sampled(requests, source, row.across.mean)?;
         let [low, high] = sampled.interval(source, level)?;
         let low = if row.metric.is_signed() { low } else { low.max(0.0) };
@@ -122,6 +122,7 @@ mod tests {
         mean: f64,
     ) -> Option<[f64; 2]> {
         let across = Across { runs: 1, mean, min: mean, max: mean, spread: None };
+        let statistic = Statistic::named(statistic).unwrap();
         let row = Row { metric: Registry::row(tag).unwrap(), statistic, across };
         let [(of, name, interval)] = within(requests, &[row], 0.95)[..] else { return None };
         assert_eq!((of, name), (tag, statistic));

@@ -65,7 +65,9 @@ impl Run<'_> {
         let Some(found) = distribution else { return Vec::new() };
         let marks =
             [("p50", found.p50), ("p90", found.p90), ("p95", found.p95), ("p99", found.p99)];
-        let marks = marks.into_iter().filter(|(_, at)| at.is_finite());
+        let marks = marks.into_iter().map(|(label, at)| (label.to_owned(), at));
+        let own = found.further.iter().map(|(percent, at)| (format!("p{percent}"), at));
+        let marks = marks.chain(own).filter(|(_, at)| at.is_finite());
         marks.map(|(label, at)| Mark::x(at, label)).collect()
     }
 

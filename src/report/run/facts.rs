@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use super::Run;
 use crate::console::Term;
 use crate::console::highlights;
-use crate::metrics::metric::{MetricResult, Statistic};
+use crate::metrics::metric::{MetricResult, Percent, Statistic};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::report::chart::rounded;
 use crate::report::document::{Figure, Table};
 use crate::run::RunReport;
+use crate::statistics::further;
 
 /// The metrics of the first screen; the first four that the run has.
 const FIGURES: &[MetricTag] = &[
@@ -164,22 +165,25 @@ impl Run<'_> {
     }
 
     pub(super) fn statistics(&self) -> Table {
-        statistics(&self.report.results, self.report.run.settings.developer_mode)
+        let settings = &self.report.run.settings;
+        statistics(&self.report.results, &settings.percentiles, settings.developer_mode)
     }
 }
 
 /// Returns all statistics of `results`.
-fn statistics(results: &[MetricResult], developer_mode: bool) -> Table {
+fn statistics(results: &[MetricResult], percents: &[Percent], developer_mode: bool) -> Table {
+    let own = further(percents).map(Statistic::Percentile);
+    let all: Vec<Statistic> = Statistic::ALL.into_iter().chain(own).collect();
     let row = |result: &MetricResult| {
-        let value = |statistic: Statistic| {
+        let value = |statistic: &Statistic| {
             let value = statistic.of(&result.stats).filter(|value| value.is_finite());
             value.map_or(Value::Null, |value| json!(value))
         };
         let names = [json!(result.metric.tag), json!(result.metric.display_unit.label())];
-        names.into_iter().chain(Statistic::ALL.map(value)).collect()
+        names.into_iter().chain(all.iter().map(value)).collect()
     };
     let exported = results.iter().filter(|result| result.metric.is_exported(developer_mode));
-    let statistics = Statistic::ALL.iter().map(|statistic| statistic.name.to_owned());
+    let statistics = all.iter().map(Statistic::to_string);
     Table {
         title: "All metrics".to_owned(),
         note: String::new(),

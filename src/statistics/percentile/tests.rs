@@ -73,6 +73,29 @@ fn naive(values: &[f64], percent: f64) -> f64 {
     (1.0 - weight) * ascending[position as usize] + weight * above
 }
 
+#[test]
+fn further_percentiles_are_those_of_numpy() {
+    let percents = ["50", "99.9", "99.99"].map(|text| text.parse::<Percent>().unwrap());
+    let values = || (0..1000).rev().map(f64::from);
+    let found = distribution_with(values, &percents).unwrap();
+    // Position 999 · 0.999 = 998.001 and 999 · 0.9999 = 998.9001 of the values 0 to 999; every
+    // distribution has p50.
+    let further: Vec<_> = found.further.iter().map(|(p, value)| (p.to_string(), value)).collect();
+    assert_eq!(further.len(), 2);
+    for ((name, value), (expected, at)) in
+        further.iter().zip([("99.9", 998.001), ("99.99", 998.9001)])
+    {
+        assert_eq!(name, expected);
+        assert!((value - at).abs() < 1e-9, "{value} {at}");
+    }
+    assert_eq!(found.percentile(Percent::whole(50)), Some(499.5));
+    assert_eq!(found.percentile(percents[1]), Some(further[0].1));
+    assert_eq!(found.percentile(Percent::whole(98)), None);
+    // 2 of 1002 are infinite: rank 1001 · 0.999 = 999.999, which is the first of them.
+    let failed = with_failures(values, 2, &percents).unwrap();
+    assert_eq!(failed.percentile(percents[1]), Some(f64::INFINITY));
+}
+
 proptest! {
     #[test]
     fn agrees_with_the_definition(values in prop::collection::vec(0.0..1e6f64, 1..60)) {
@@ -80,7 +103,7 @@ proptest! {
         let got = [
             ours.p1, ours.p5, ours.p10, ours.p25, ours.p50, ours.p75, ours.p90, ours.p95, ours.p99,
         ];
-        for (percent, got) in PERCENTS.into_iter().zip(got) {
+        for (percent, got) in Distribution::PERCENTS.into_iter().zip(got) {
             let expected = naive(&values, percent);
             prop_assert!((got - expected).abs() <= 1e-9 * expected.max(1.0), "p{percent}");
         }

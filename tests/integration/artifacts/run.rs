@@ -150,6 +150,7 @@ impl TestRun {
                 shards: None,
             },
             results: profiling.results(),
+            certainties: Vec::new(),
             steady_state: Err(Unsteady::UnknownLoad),
             slices: None,
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),

@@ -296,6 +296,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         run: RunDescription { streaming: true, settings, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
+        certainties: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
         slices: None,
         breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),

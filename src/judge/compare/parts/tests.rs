@@ -2,6 +2,7 @@ use super::*;
 use crate::column::Store;
 use crate::judge::compare::{Plan, Requests, Trial};
 use crate::metrics::health::ClientBounds;
+use crate::metrics::metric::Statistic;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::Division;
@@ -18,7 +19,7 @@ fn run(parts: &[(Stage, f64)]) -> Trial {
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: Some(Division { request_count: 9, metrics: vec![divided] }),
         bounds: ClientBounds::default(),
-        requests: Requests::new(&Plan::new(&[], 0.95, 2.0, 1), &Store::default()),
+        requests: Requests::new(&Plan::new(&[], &[], 0.95, 2.0, 1), &Store::default()),
     }
 }
 
@@ -67,7 +68,7 @@ fn mean(interval: [f64; 2], finding: Finding) -> Row {
     Row {
         is_steady: false,
         metric: tag::REQUEST_LATENCY,
-        statistic: "avg",
+        statistic: Statistic::Avg,
         unit: "ms",
         base: Some(7.0),
         new: Some(19.0),
