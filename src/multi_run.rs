@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::health::RateBounds;
-use crate::metrics::metric::{MetricResult, Percent, Statistic};
+use crate::metrics::metric::{LatencyFrom, MetricResult, Percent, Statistic};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{Accumulator, MetricTag, Verdict};
 use crate::setting::InvalidSetting;
@@ -126,6 +126,15 @@ impl Config {
                 &sweep.filters
             }
             _ => &[],
+        }
+    }
+
+    /// Makes its conditions and objectives judge latencies from the time that `from` says.
+    pub(crate) fn count_latencies(&mut self, from: LatencyFrom) {
+        let Some(sweep) = &mut self.sweep else { return };
+        sweep.filters.iter_mut().for_each(|filter| filter.metric = from.of(filter.metric));
+        if let Choice::Space(space) = &mut sweep.choice {
+            space.objectives.iter_mut().for_each(|it| it.metric = from.of(it.metric));
         }
     }
 

@@ -436,6 +436,7 @@ class Checker:
         if not self.is_streamed or self.endpoint in NO_TOKENS:
             return
         found["time_to_first_token"] = at[0] / 1e6
+        found["effective_time_to_first_token"] = waited + at[0] / 1e6
         found["decode_duration"] = (at[-1] - at[0]) / 1e6
         first = next((instant for instant, is_output in answer.pieces if is_output), None)
         if first is not None:

@@ -244,7 +244,8 @@ pub(crate) fn rebuild_with(
     let files = origin.server_metrics_files();
     let (mut run, end) = origin.describe(&layout)?;
     if !wanted.gates.is_empty() {
-        run.gates = wanted.gates.to_vec();
+        let from = run.settings.latency_from;
+        run.gates = wanted.gates.iter().map(|gate| gate.clone().counting(from)).collect();
     }
     let of_gates = run.gates.iter().filter_map(Gate::percentile);
     run.settings.add_percentiles(of_gates.chain(wanted.percentiles.iter().copied()));

@@ -34,6 +34,7 @@ use crate::dataset::{
     CacheBust, Corpus, FileFormat, ModelSelection, RangeStyle, Sampling, SequenceDistribution,
 };
 use crate::endpoint::EndpointType;
+use crate::metrics::metric::LatencyFrom;
 use crate::otlp_receiver;
 use crate::run::ClientTables;
 use crate::semconv::Conventions;
@@ -381,6 +382,10 @@ pub(super) struct OutputArgs {
     /// Percentiles to add to the files, tables and charts, such as 99.9
     #[arg(long, value_name = "PERCENT", value_parser = percentile, num_args = 1..)]
     pub(super) percentiles: Vec<Percent>,
+    /// From when time to first token and request latency count in objectives, gates and searches: when
+    /// a request was sent, or when it was due
+    #[arg(long, value_name = "TIME", value_parser = choice::<LatencyFrom>(), default_value = "sent")]
+    pub(super) latency_from: LatencyFrom,
     /// Fraction of --concurrency that is in flight in the steady state [default: 0.95]
     #[arg(long, value_name = "FRACTION", value_parser = share)]
     pub(super) steady_state_fraction: Option<f64>,

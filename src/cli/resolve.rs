@@ -28,7 +28,7 @@ use crate::dataset::{
 };
 use crate::endpoint::EndpointTraits;
 use crate::judge::Gate;
-use crate::metrics::metric::{Percent, Settings};
+use crate::metrics::metric::{LatencyFrom, Percent, Settings};
 use crate::multi_run::recipe::Recipe;
 use crate::redact::Secret;
 use crate::report::PageFile;
@@ -69,8 +69,11 @@ pub(super) fn run_config(
     let (gpu, gpu_warnings) = gpu::config(&flags.gpu, shard, environment)?;
     let network_latency =
         network_latency::config(&flags.network_latency, &server, &transport, environment)?;
-    let objectives = search::objectives(&flags.input.goodput, &flags.search)?;
-    let multi_run = multi_run::config(flags, &objectives, given, cell)?;
+    let from = flags.output.latency_from;
+    let mut objectives = search::objectives(&flags.input.goodput, &flags.search)?;
+    let mut multi_run = multi_run::config(flags, &objectives, given, cell)?;
+    objectives.iter_mut().for_each(|objective| objective.tag = from.of(objective.tag));
+    multi_run.count_latencies(from);
     let schedule = load::schedule(flags, shard, given)?;
     transport.connections.limit =
         connections::limit(schedule.limited_in_flight(), server.urls.len(), environment)?;
@@ -111,7 +114,13 @@ pub(super) fn run_config(
         gpu,
         deployment: flags.deployment.config(),
         network_latency,
-        judge: judge((&flags.gates, &flags.stop), search::chooses(&flags.search), shard, given)?,
+        judge: judge(
+            (&flags.gates, &flags.stop),
+            search::chooses(&flags.search),
+            shard,
+            from,
+            given,
+        )?,
         log_level: log_level(&flags.service),
         multi_run,
         member: None,
@@ -363,6 +372,7 @@ fn settings(
             defaults.osl_mismatch_threshold_tokens,
         )?,
         percentiles: percentiles(&output.percentiles)?,
+        latency_from: output.latency_from,
         steady_state_fraction: output
             .steady_state_fraction
             .unwrap_or(defaults.steady_state_fraction),
@@ -475,6 +485,7 @@ fn judge(
     (gates, stop): (&GateArgs, &StopArgs),
     is_search: bool,
     shard: Option<Shard>,
+    from: LatencyFrom,
     given: Given<'_>,
 ) -> Result<judge::Config, ConfigError> {
     if is_search {
@@ -486,7 +497,9 @@ fn judge(
                    combines the shards";
         given.refuse(&["GateArgs", "StopArgs"], why)?;
     }
-    Ok(judge::Config { stop_when: stop.events(), ..gates.config() })
+    let judge::Config { gates, junit, .. } = gates.config();
+    let gates = gates.into_iter().map(|gate| gate.counting(from)).collect();
+    Ok(judge::Config { gates, junit, stop_when: stop.events() })
 }
 
 /// Minimum length of the API's token, so that it cannot be guessed.

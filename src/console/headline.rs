@@ -5,9 +5,10 @@ use super::layout::{Cell, Column, Table};
 use super::panel;
 use super::server_spans;
 use super::style::Style;
+use super::table::TELLING_WAIT_MS;
 use super::vocabulary::Term;
 use crate::metrics::health::{Bound, ErrorBounds, RateBounds};
-use crate::metrics::metric::{Distribution, Percent};
+use crate::metrics::metric::{Distribution, LatencyFrom, MetricResult, Percent, Statistic};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
@@ -18,9 +19,11 @@ use crate::units::Nanos;
 /// The metrics with a distribution; those that the run has are shown.
 const DISTRIBUTIONS: &[MetricTag] = &[
     tag::TIME_TO_FIRST_TOKEN,
+    tag::EFFECTIVE_TIME_TO_FIRST_TOKEN,
     tag::NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN,
     tag::INTER_TOKEN_LATENCY,
     tag::REQUEST_LATENCY,
+    tag::EFFECTIVE_LATENCY,
     tag::SERVER_QUEUE_TIME,
     tag::SERVER_PREFILL_TIME,
     tag::SERVER_QUEUE_AND_PREFILL_TIME,
@@ -125,6 +128,9 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
     let mut table = Table::plain(columns);
     for &tag in DISTRIBUTIONS {
         let Some(result) = result(tag) else { continue };
+        if !is_of_its_own(result, report, bounds) {
+            continue;
+        }
         let Some(distribution) = result.stats.distribution else { continue };
         let values = of_distribution(result.stats.avg, &distribution);
         let own = further.iter().map(|percent| distribution.percentile(*percent));
@@ -153,6 +159,21 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
         text.push_str("Time to first token and inter-token latency need --streaming.\n");
     }
     text
+}
+
+/// Returns whether a latency from the due time differs from that from sending by more than the client may
+/// have shifted it, in the median or in p99; true for other metrics.
+fn is_of_its_own(due: &MetricResult, report: &RunReport, bounds: ErrorBounds) -> bool {
+    let Some(tag) = LatencyFrom::sent(due.metric.tag) else { return true };
+    let Some(sent) = report.results.iter().find(|result| result.metric.tag == tag) else {
+        return true;
+    };
+    ["p50", "p99"].iter().any(|name| {
+        let value = |of: &MetricResult| Statistic::named(name)?.of(&of.stats);
+        let shift = bounds.of(tag, name).map_or(0.0, |bound| bound.error());
+        let waited = value(due).zip(value(sent)).map(|(due, sent)| due - sent);
+        waited.is_some_and(|waited| waited > shift.max(TELLING_WAIT_MS))
+    })
 }
 
 /// Formats the 95% interval of a statistic: that for other requests of the same kind, wider by how far

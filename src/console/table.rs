@@ -36,10 +36,10 @@ const GROUPS: [(ConsoleGroup, Option<&str>); 10] = [
 const WAIT: MetricTag = tag::CREDIT_TO_START_LATENCY;
 
 /// The metrics measured from the time that requests were due.
-const FROM_DUE: [MetricTag; 2] = [WAIT, tag::EFFECTIVE_LATENCY];
+const FROM_DUE: [MetricTag; 3] = [WAIT, tag::EFFECTIVE_TIME_TO_FIRST_TOKEN, tag::EFFECTIVE_LATENCY];
 
 /// Minimum wait for which the metrics measured from the due time are shown.
-const TELLING_WAIT_MS: f64 = 1.0;
+pub(super) const TELLING_WAIT_MS: f64 = 1.0;
 
 /// A table of metrics and their statistics.
 #[derive(Debug)]

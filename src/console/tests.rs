@@ -21,6 +21,7 @@ use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::{
     self as server_stats, MetricReport, SeriesReport, ServerMetrics,
 };
+use crate::statistics::Percentiles;
 use crate::telemetry::{ScrapesReport, TelemetryReport, TracesReport};
 
 fn single(tag: MetricTag, avg: f64) -> MetricResult {
@@ -391,6 +392,58 @@ fn latency_from_the_due_time_is_shown_where_requests_waited() {
     };
     assert_eq!(titles(0.99), ["LLM Metrics"]);
     assert_eq!(titles(1.0), ["LLM Metrics: Effective", "LLM Metrics"]);
+}
+
+#[test]
+fn latency_from_the_due_time_has_a_row_where_it_differs_by_more_than_its_bounds() {
+    let result = |tag, p99| {
+        let distribution = Distribution { count: 36, p50: 30.0, p99, ..Distribution::default() };
+        let metric = Registry::row(tag).unwrap();
+        let stats = Stats { avg: 31.0, instant: None, distribution: Some(distribution) };
+        MetricResult { metric, stats }
+    };
+    let shows = |due, error| {
+        let mut report = report(vec![
+            single(tag::REQUEST_COUNT, 36.0),
+            result(tag::TIME_TO_FIRST_TOKEN, 40.0),
+            result(tag::EFFECTIVE_TIME_TO_FIRST_TOKEN, due),
+        ]);
+        let bound = Bound { value: 40.0, below: error, ..Bound::default() };
+        let first_token = MetricBounds { count: 36, p99: bound, ..MetricBounds::default() };
+        report.outcome.client_health = Some(ClientHealth {
+            error_bounds_ms: Some(ErrorBounds {
+                time_to_first_token: Some(first_token),
+                ..ErrorBounds::default()
+            }),
+            ..ClientHealth::default()
+        });
+        render(&report, Style::FILE).contains("TTFT from due (ms)")
+    };
+    assert!(shows(45.0, 4.0));
+    assert!(!shows(45.0, 6.0));
+    // Less than a millisecond is not told apart.
+    assert!(!shows(40.9, 0.0));
+}
+
+#[test]
+fn percentiles_that_were_asked_for_have_columns_and_say_what_they_lack() {
+    let percents = ["90", "99.9"].map(|text| text.parse().unwrap());
+    let mut latency = distributed(tag::REQUEST_LATENCY);
+    let distribution = latency.stats.distribution.as_mut().unwrap();
+    distribution.further = Percentiles::of(&percents, |percent| 1000.0 + percent);
+    let mut report = report(vec![single(tag::REQUEST_COUNT, 36.0), latency]);
+    assert!(!render(&report, Style::FILE).contains("p99.9"));
+    report.run.settings.add_percentiles(percents);
+    let text = render(&report, Style::FILE);
+    let header = text.lines().find(|line| line.contains("p99.9")).unwrap();
+    let columns: Vec<&str> = header.split_whitespace().collect();
+    assert_eq!(columns, ["avg", "p50", "p90", "p95", "p99", "max", "p99.9"]);
+    let row = text.lines().find(|line| line.contains("Request latency (ms)")).unwrap();
+    assert!(row.trim_end().ends_with("1,099.9") || row.trim_end().ends_with("1,100"), "{row}");
+    let note = "Too few requests to judge p99.9: 36, at least 3688 needed; it is little more than the \
+                largest value.";
+    assert!(text.contains(note), "{text}");
+    assert!(!text.contains("to judge p90"), "{text}");
 }
 
 #[test]

@@ -20,6 +20,8 @@ const TERMS: &[(MetricTag, &str, &str, bool)] = &[
     (tag::NETWORK_ADJUSTED_TIME_TO_FIRST_TOKEN, "TTFT less network", "TTFT-net", true),
     (tag::INTER_TOKEN_LATENCY, "Inter-token latency", "ITL", true),
     (tag::REQUEST_LATENCY, "Request latency", "Latency", true),
+    (tag::EFFECTIVE_TIME_TO_FIRST_TOKEN, "TTFT from due", "TTFT-due", true),
+    (tag::EFFECTIVE_LATENCY, "Latency from due", "Lat.-due", true),
     (tag::SERVER_QUEUE_TIME, "Server queue", "Queue", true),
     (tag::SERVER_PREFILL_TIME, "Server prefill", "Prefill", true),
     (tag::SERVER_QUEUE_AND_PREFILL_TIME, "Server queue+prefill", "Q+prefill", true),

@@ -20,7 +20,7 @@ use super::certainty::has_values;
 use super::compare::{is_comparable, larger_is_better};
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::limit::{self, LimitError, Operator, Quantity, Suffix, quantity, split};
-use crate::metrics::metric::{Metric, Percent, Statistic};
+use crate::metrics::metric::{LatencyFrom, Metric, Percent, Statistic};
 use crate::metrics::{MetricTag, Verdict};
 use crate::server_metrics::exposition;
 use crate::server_metrics::report::Stats;
@@ -292,6 +292,23 @@ impl fmt::Display for RelativeGate {
 }
 
 impl Gate {
+    /// Returns the gate on the same latency from the time that `from` says.
+    #[must_use]
+    pub(crate) fn counting(self, from: LatencyFrom) -> Self {
+        let Condition::Metric { subject: Subject { metric, .. }, .. } = &self.condition else {
+            return self;
+        };
+        let (known, wanted) = (metric.tag, from.of(metric.tag));
+        if known == wanted {
+            return self;
+        }
+        // The name may be an abbreviation.
+        let prefix = if self.text.starts_with(Subject::STEADY) { Subject::STEADY } else { "" };
+        let rest = &self.text[prefix.len()..];
+        let end = rest.find([':', '<', '>', '=']).unwrap_or(rest.len());
+        format!("{prefix}{wanted}{}", &rest[end..]).parse().unwrap_or(self)
+    }
+
     /// Returns whether it limits a server metric.
     #[must_use]
     pub(crate) const fn is_of_server(&self) -> bool {

@@ -11,6 +11,7 @@ use super::deployment::DeploymentFacts;
 use super::gpu::{GpuFacts, Vendor};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Span};
+use crate::setting::named;
 use crate::units::{Nanos, Unit};
 
 pub use crate::statistics::{Distribution, Percent};
@@ -434,6 +435,40 @@ pub trait Totals {
     fn instant(&self, tag: MetricTag) -> Option<u64>;
 }
 
+/// From when the latencies count that objectives, gates and searches judge.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LatencyFrom {
+    /// From when the request was sent.
+    #[default]
+    Sent,
+    /// From when it was due.
+    Due,
+}
+
+named! { LatencyFrom { "sent" => Sent, "due" => Due } }
+
+impl LatencyFrom {
+    /// The latencies from when requests were sent, each with the same one from when they were due.
+    const PAIRS: [(MetricTag, MetricTag); 2] = [
+        (tag::TIME_TO_FIRST_TOKEN, tag::EFFECTIVE_TIME_TO_FIRST_TOKEN),
+        (tag::REQUEST_LATENCY, tag::EFFECTIVE_LATENCY),
+    ];
+
+    /// Returns the metric to judge where `tag` is named.
+    #[must_use]
+    pub(crate) fn of(self, tag: MetricTag) -> MetricTag {
+        let pair = Self::PAIRS.iter().find(|(sent, _)| *sent == tag);
+        pair.filter(|_| self == Self::Due).map_or(tag, |(_, due)| *due)
+    }
+
+    /// Returns the latency from when requests were sent that `tag` is the same as from when they were
+    /// due.
+    #[must_use]
+    pub(crate) fn sent(tag: MetricTag) -> Option<MetricTag> {
+        Self::PAIRS.iter().find(|(_, due)| *due == tag).map(|(sent, _)| *sent)
+    }
+}
+
 /// Thresholds and objectives of metrics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -454,6 +489,8 @@ pub struct Settings {
     /// The percentiles that users name (`--percentiles`) or limit, in ascending order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percentiles: Vec<Percent>,
+    /// From when the latencies count that are judged (`--latency-from`).
+    pub latency_from: LatencyFrom,
     /// Fraction of the concurrency, above 0 and at most 1, that is in flight in the steady state
     /// (`--steady-state-fraction`, 0.95).
     pub steady_state_fraction: f64,
@@ -486,6 +523,7 @@ impl Default for Settings {
             osl_mismatch_threshold_percent: 5.0,
             osl_mismatch_threshold_tokens: 50.0,
             percentiles: Vec::new(),
+            latency_from: LatencyFrom::Sent,
             steady_state_fraction: 0.95,
             use_server_token_count: false,
             per_chunk_usage: false,

@@ -214,6 +214,7 @@ tags! {
     REQUESTED_OSL = "requested_osl",
     ERROR_ISL = "error_isl",
     REQUEST_LATENCY = "request_latency",
+    EFFECTIVE_TIME_TO_FIRST_TOKEN = "effective_time_to_first_token",
     EFFECTIVE_LATENCY = "effective_latency",
     CREDIT_TO_START_LATENCY = "credit_to_start_latency",
     CREDIT_DROP_LATENCY = "credit_drop_latency",

@@ -235,6 +235,64 @@ fn requests_that_wait_for_a_stalled_server_count_from_when_they_were_due() {
     assert!(summary.get("replay_sched_lag_p50").is_none());
 }
 
+#[test]
+fn objectives_and_gates_may_count_from_the_due_time() {
+    let server = faulty("requests=1:stall=0,600ms");
+    // One is due every 20 ms; the first holds the only slot for 600 ms.
+    let run = profile(
+        &server.url(),
+        &[
+            "--streaming",
+            "--request-rate",
+            "50",
+            "--arrival-pattern",
+            "constant",
+            "--concurrency",
+            "1",
+            "--request-count",
+            "10",
+            "--latency-from",
+            "due",
+            "--goodput",
+            "time_to_first_token<=300ms",
+            "--gate",
+            "ttft:max<=300ms",
+            "--gate",
+            "request_latency:min>=600ms",
+        ],
+    );
+    assert_eq!(run.exit_code(), Some(3), "{}\n{}", run.stdout(), run.stderr());
+    let summary = run.summary();
+    // Nine of the requests waited for 420 ms at least, and the first for its response.
+    assert_eq!(summary["good_request_fraction"]["avg"].as_f64(), Some(0.0));
+    let gates = summary["gates"].as_array().unwrap();
+    let judged = gates.iter().map(|gate| (gate["gate"].as_str().unwrap(), &gate["value"]));
+    let of = |tag: &str, statistic: &str| &summary[tag][statistic];
+    assert_eq!(
+        judged.collect::<Vec<_>>(),
+        [
+            (
+                "effective_time_to_first_token:max<=300ms",
+                of("effective_time_to_first_token", "max")
+            ),
+            ("effective_latency:min>=600ms", of("effective_latency", "min")),
+        ]
+    );
+    for record in run.records() {
+        let millis = |tag: &str| record["metrics"][tag]["value"].as_f64().unwrap();
+        let waited = millis("credit_to_start_latency");
+        let difference = millis("effective_time_to_first_token") - millis("time_to_first_token");
+        assert!((difference - waited).abs() < 1e-3, "{record}");
+    }
+    // The objectives of the run are those of its report, and gates of the report count the same way.
+    let mut report = aiperf(&["report"]);
+    report.arg(run.directory.path()).args(["--gate", "ttft:max<=300ms"]);
+    assert_eq!(report.output().unwrap().status.code(), Some(3));
+    let again = run.summary();
+    assert_eq!(again["gates"][0]["gate"], "effective_time_to_first_token:max<=300ms");
+    assert_eq!(again["good_request_fraction"], summary["good_request_fraction"]);
+}
+
 /// Profiles with a trace of `tests/golden/traces`.
 fn profile_trace(url: &str, name: &str, extra: &[&str]) -> Run {
     let trace = format!("{}/tests/golden/traces/{name}", env!("CARGO_MANIFEST_DIR"));

@@ -52,7 +52,8 @@ pub fn combine(
 ) -> Result<Rebuilt, ReportError> {
     let mut sources = parts::find(directories)?;
     for source in &mut sources {
-        source.run.gates = gates.to_vec();
+        let from = source.run.settings.latency_from;
+        source.run.gates = gates.iter().map(|gate| gate.clone().counting(from)).collect();
         let of_gates = gates.iter().filter_map(Gate::percentile);
         source.run.settings.add_percentiles(of_gates.chain(percentiles.iter().copied()));
     }

@@ -138,6 +138,22 @@ fn a_percentile_may_be_limited_with_a_confidence() {
 }
 
 #[test]
+fn a_latency_may_count_from_the_due_time() {
+    let counting = |text: &str, from| text.parse::<Gate>().unwrap().counting(from).to_string();
+    for (text, due) in [
+        ("ttft:p99<=250ms", "effective_time_to_first_token:p99<=250ms"),
+        ("time_to_first_token <= 1s", "effective_time_to_first_token<= 1s"),
+        ("steady:request_latency:p99<=1s", "steady:effective_latency:p99<=1s"),
+        ("e2el:p99.9<=1s@99%", "effective_latency:p99.9<=1s@99%"),
+        ("inter_token_latency<=1s", "inter_token_latency<=1s"),
+        ("client_health==valid", "client_health==valid"),
+    ] {
+        assert_eq!(counting(text, LatencyFrom::Due), due);
+        assert_eq!(counting(text, LatencyFrom::Sent), text);
+    }
+}
+
+#[test]
 fn what_is_no_gate_is_explained() {
     for wrong in [
         "",

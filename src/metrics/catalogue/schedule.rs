@@ -11,10 +11,11 @@ pub(super) const ABOUT: &str = "A schedule determines when each request is due. 
                                 request up. The latencies of other families are measured from the \
                                 request's start, when it was handed to the transport, so a client \
                                 that waits for a slow server before it starts the next request \
-                                hides that wait (coordinated omission). `effective_latency` \
-                                includes it. Both latencies end at the last content event, so \
-                                `effective_latency` = `credit_to_start_latency` + \
-                                `request_latency`.";
+                                hides that wait (coordinated omission). `effective_latency` and \
+                                `effective_time_to_first_token` include it. They end where \
+                                `request_latency` and `time_to_first_token` do, and are longer by \
+                                `credit_to_start_latency`. With `--latency-from due`, objectives, \
+                                gates and searches that name the one judge the other.";
 
 /// p99 of the lag above which a replay is degraded, in milliseconds.
 const DEGRADED_MS: f64 = 500.0;
@@ -25,6 +26,24 @@ const LAG_BRIEF: &str = "Delay of the requests of a fixed schedule.";
 const WAIT: &[MetricTag; 1] = &[tag::CREDIT_TO_START_LATENCY];
 
 pub(super) static ROWS: &[Metric] = &[
+    Metric::record(
+        tag::EFFECTIVE_TIME_TO_FIRST_TOKEN,
+        "Effective Time to First Token (CO-aware)",
+        Unit::Nanoseconds,
+        |facts, _| {
+            facts.response.content.first().map(|piece| since(wanted(facts), piece.arrival.at))
+        },
+    )
+    .short("Eff TTFT")
+    .shown_in(Unit::Milliseconds)
+    .flagged(Flag::STREAMING_TOKENS_ONLY)
+    .at(Effective, 95)
+    .says(
+        "Time from the request's due time to its first content event: the wait that a user \
+         experiences.",
+        "content[0].arrival − request.due, or − request.issued without a due time. Absent without \
+         content and for failed requests.",
+    ),
     Metric::record(
         tag::EFFECTIVE_LATENCY,
         "Effective Latency (CO-aware)",

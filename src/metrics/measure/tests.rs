@@ -117,6 +117,7 @@ fn every_value_of_a_streamed_request() {
             (tag::OSL_MISMATCH_DIFF_PCT, &[-30.0]),
             (tag::GOOD_REQUEST_COUNT, &[1.0]),
             // In a closed loop, issued and sent at the same time.
+            (tag::EFFECTIVE_TIME_TO_FIRST_TOKEN, &[30.0]),
             (tag::EFFECTIVE_LATENCY, &[70.0]),
             (tag::CREDIT_TO_START_LATENCY, &[0.0]),
         ],
@@ -135,6 +136,7 @@ fn latency_counts_from_when_a_request_was_due() {
         let measured = measurer(EndpointType::CHAT, registry, dataset()).measure(request);
         let tags = [
             tag::REQUEST_LATENCY,
+            tag::EFFECTIVE_TIME_TO_FIRST_TOKEN,
             tag::EFFECTIVE_LATENCY,
             tag::CREDIT_TO_START_LATENCY,
             tag::CREDIT_DROP_LATENCY,
@@ -144,10 +146,10 @@ fn latency_counts_from_when_a_request_was_due() {
     };
     assert_eq!(
         measured(Some(millis_before(40))),
-        [Some(70.0), Some(110.0), Some(40.0), Some(15.0), Some(40.0)]
+        [Some(70.0), Some(70.0), Some(110.0), Some(40.0), Some(15.0), Some(40.0)]
     );
     // Nothing was due: it waited only for the connection.
-    assert_eq!(measured(None), [Some(70.0), Some(85.0), Some(15.0), Some(15.0), None]);
+    assert_eq!(measured(None), [Some(70.0), Some(45.0), Some(85.0), Some(15.0), Some(15.0), None]);
 }
 
 #[test]
