@@ -152,7 +152,9 @@ impl Barrier {
         let others: BTreeMap<u64, Note> = (1..self.shard.count())
             .filter_map(|index| Some((index, self.files.heard(index)?)))
             .collect();
-        self.refuse_to_join(&others)?;
+        for (index, note) in &others {
+            self.refuse_to_join(*index, note)?;
+        }
         let ready = |note: &&Note| {
             note.leader == Some(self.note.id)
                 && note.settings == self.note.settings
@@ -193,16 +195,18 @@ impl Barrier {
         Ok(Some(agreed))
     }
 
-    /// Returns an error if others are sending already, as when only this process was restarted.
-    fn refuse_to_join(&mut self, others: &BTreeMap<u64, Note>) -> anyhow::Result<()> {
-        for (index, note) in others.iter().filter(|(_, note)| note.state == State::Running) {
-            let before = *self.running.entry(*index).or_insert(note.beat);
-            if before != note.beat {
-                bail!(
-                    "shard {index} is sending already, so this run has started without shard 0; nothing \
-                     was sent. Start all shards again, or use another --artifact-dir"
-                );
-            }
+    /// Returns an error if another shard is sending already, as when only this process was restarted.
+    fn refuse_to_join(&mut self, other: u64, note: &Note) -> anyhow::Result<()> {
+        if note.state != State::Running {
+            return Ok(());
+        }
+        let before = *self.running.entry(other).or_insert(note.beat);
+        if before != note.beat {
+            bail!(
+                "shard {other} is sending already, so this run has started without shard {}; nothing \
+                 was sent. Start all shards again, or use another --artifact-dir",
+                self.shard.index()
+            );
         }
         Ok(())
     }
@@ -224,6 +228,9 @@ impl Barrier {
             }
         }
         let leader = self.files.heard(0);
+        if let Some(leader) = &leader {
+            self.refuse_to_join(0, leader)?;
+        }
         let is_same = |leader: &&Note| leader.settings == self.note.settings;
         self.note.leader = leader.as_ref().filter(is_same).map(|leader| leader.id);
         self.missing = if self.note.leader.is_none() { vec![0] } else { Vec::new() };

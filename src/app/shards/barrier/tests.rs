@@ -165,6 +165,27 @@ fn other_settings_are_another_run() {
     assert!(error(&mut first, TIMEOUT).contains("none of the other 1 shards"));
 }
 
+/// As the pod that replaces a killed one of a Kubernetes Job, which does not name the attempt.
+#[test]
+fn a_restarted_shard_does_not_wait_for_those_that_send() {
+    let place = Place::new(None);
+    let mut shards = place.shards(2);
+    let agreed = rounds(&mut shards, Nanos::ZERO).remove(1).unwrap();
+    let mut restarted = place.shard(1, 2);
+    let mut note = shards.remove(0).note;
+    note.state = State::Running;
+    let files = Files::create(place.directory.path()).unwrap();
+    files.tell(0, &note).unwrap();
+    assert_eq!(restarted.step(Nanos::ZERO).unwrap(), None);
+    // A process that was killed leaves a file that does not change.
+    assert_eq!(restarted.step(Nanos::ZERO).unwrap(), None);
+    note.beat += 1;
+    files.tell(0, &note).unwrap();
+    let refused = error(&mut restarted, Nanos::ZERO);
+    assert!(refused.contains("started without shard 1; nothing"), "{refused}");
+    assert_eq!(files.agreed(), Some(agreed));
+}
+
 #[test]
 fn a_restarted_first_shard_does_not_join_those_that_send() {
     let place = Place::new(None);
