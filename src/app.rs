@@ -72,7 +72,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return error.exit_code();
         }
     };
-    match execute(command, &arguments, &mut out) {
+    let done = interrupt::end_first_process().map_err(anyhow::Error::from);
+    match done.and_then(|()| execute(command, &arguments, &mut out)) {
         Ok(outcome) => {
             stderr::finish();
             outcome.exit_code()

@@ -21,6 +21,7 @@ use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::support::metrics_endpoint::wait_until;
 use crate::support::raw_server;
 use crate::support::run::{
     Run, aiperf, given_program, json_lines, profile, profile_command, with_signal,
@@ -1010,6 +1011,28 @@ fn a_pipe_that_stays_silent_can_be_interrupted() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     drop(writer);
     assert_eq!(child.wait().unwrap().signal(), Some(Signal::INT.as_raw()));
+}
+
+/// The kernel withholds signals from the first process of a container if it does not handle them.
+#[test]
+fn the_first_process_of_a_container_can_be_ended_before_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let command = asks(NOWHERE, directory.path(), pipe.to_str().unwrap(), "builtin");
+    let mut container = Command::new("unshare");
+    container.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+    container.arg(command.get_program()).args(command.get_args());
+    let mut container = container.spawn().unwrap();
+    // Opening succeeds once the program has opened the other end. It then waits for the dataset.
+    let writer = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    let id = container.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let first = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+    kill_process(first, Signal::TERM).unwrap();
+    wait_until("signs of its end", || container.try_wait().unwrap().is_some());
+    assert_eq!(container.wait().unwrap().code(), Some(130));
+    drop(writer);
 }
 
 #[test]
