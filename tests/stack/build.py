@@ -3,15 +3,17 @@
     collector()     the Collector of collector-config/builder.yaml
     prometheus3()   Prometheus 3, from its Go module
     prometheus2()   the Prometheus of the Linux distribution
+    kubernetes()    Kubernetes in one program, only for check_cluster.py
 
 and, for validate.py, promtool3(), promtool2(), kustomize() and check().
 
 Each returns the path of the program or raises `Missing`, which explains what to do. Results are
 stored in target/stack/, in a directory whose name is derived from all inputs, so a second call
-builds nothing. `python3 tests/stack/build.py` builds everything.
+builds nothing. `python3 tests/stack/build.py` builds everything except Kubernetes.
 """
 
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -29,8 +31,10 @@ PROMETHEUS = "v0.315.0"
 # Only file and static service discovery: the others are most of the program.
 PROMETHEUS_TAGS = "remove_all_sd"
 KUSTOMIZE = "v5.8.2"
+KUBERNETES = "v1.33.13"
 CHECK = pathlib.Path(__file__).resolve().parent / "check"
-BUILD_SECONDS = 1800
+ONE_PROGRAM = pathlib.Path(__file__).resolve().parent / "kubernetes" / "main.go"
+BUILD_SECONDS = 3600
 
 
 class Missing(Exception):
@@ -164,6 +168,32 @@ def kustomize():
     install = [compiler, "install", "-ldflags", "-s -w", package]
     parts = [package, run([compiler, "env", "GOVERSION"], ROOT)]
     return cached("kustomize", parts, lambda folder: run(install, folder, GOBIN=str(folder)))
+
+
+def kubernetes():
+    """The control plane, the proxy and the kubelet; the name by which it is called says which.
+
+    The module replaces its own parts by directories; here they are the modules of the same release.
+    """
+    compiler = go()
+    source = ONE_PROGRAM.read_text()
+    parts = [KUBERNETES, source, run([compiler, "env", "GOVERSION"], ROOT)]
+
+    def build(folder):
+        found = run([compiler, "mod", "download", "-json", f"k8s.io/kubernetes@{KUBERNETES}"], folder)
+        required = pathlib.Path(json.loads(found)["GoMod"]).read_text()
+        modules = re.findall(r"(k8s\.io/\S+) => \./staging", required)
+        version = KUBERNETES.replace("v1", "v0", 1)
+        replaced = "".join(f"replace {module} => {module} {version}\n" for module in modules)
+        module = f"module stack\n\ngo 1.24.0\n\nrequire k8s.io/kubernetes {KUBERNETES}\n\n{replaced}"
+        (folder / "go.mod").write_text(module)
+        (folder / "main.go").write_text(source)
+        run([compiler, "mod", "tidy"], folder)
+        # The kubelet compares its version with that of the API server.
+        stamp = f"-X k8s.io/component-base/version.gitVersion={KUBERNETES}"
+        run([compiler, "build", "-trimpath", "-ldflags", f"-s -w {stamp}", "-o", "kubernetes", "."], folder)
+
+    return cached("kubernetes", parts, build)
 
 
 def check():

@@ -97,12 +97,12 @@ class Process:
 
     def kill(self):
         """Kills it and everything it started (SIGKILL)."""
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self._process.wait(10)
 
     def stop(self):
         """Asks it to end; kills it if it does not."""
-        self._signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -114,7 +114,8 @@ class Process:
         with open(self.log, errors="replace") as log:
             return "".join(log.readlines()[-lines:])
 
-    def _signal(self, number):
+    def signal(self, number):
+        """Sends a signal to it and everything it started."""
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
