@@ -156,7 +156,7 @@ def check_manifests(report, benchmark):
 
 
 def check_replaced(report, benchmark):
-    """A pod that is deleted before the start is replaced, and then all shards start together."""
+    """A pod that is killed before the start is replaced, and then all shards start together."""
     report.section("a pod that is replaced before the start")
     nodes = benchmark.nodes
     benchmark.start("run-1")
@@ -164,8 +164,7 @@ def check_replaced(report, benchmark):
     wait_until("all pods run", running, seconds=60)
     print(f"all pods ran {time.time() - benchmark.created:.1f} s after the Job's creation", flush=True)
     # They wait for the server, which is not there yet.
-    (deleted,) = benchmark.pods(3)
-    nodes.kubectl("delete", "pod", deleted["metadata"]["name"], seconds=90)
+    benchmark.kill(3)
     again = lambda: [pod for pod in benchmark.pods(3) if pod["status"]["phase"] == "Running"]  # noqa: E731
     wait_until("the replacement runs", again, seconds=60)
     nodes.kubectl("apply", "--filename", HERE / "kubernetes/server.yaml")

@@ -90,7 +90,11 @@ class Cluster:
         os.chown(self.volume, 65532, 65532)
         self._files()
         self._network()
-        self._daemons()
+        try:
+            self._daemons()
+        except BaseException:
+            self.end()
+            raise
 
     def kubectl(self, *arguments, given=None, seconds=60, check=True):
         """What `kubectl` prints."""
@@ -208,11 +212,11 @@ class Cluster:
             "--kubelet-preferred-address-types=InternalIP")  # fmt: skip
         ready = lambda: self.kubectl("get", "--raw=/readyz", check=False) == "ok"  # noqa: E731
         wait_until("the API server is ready", ready, seconds=120, alive=[etcd, server])
-        self._start("kube-controller-manager", config, "--leader-elect=false", f"--authentication-{config[2:]}",
-                    f"--authorization-{config[2:]}", "--authentication-skip-lookup", f"--cert-dir={folder}/certs-manager",
+        asks = [config, "--leader-elect=false", "--authentication-skip-lookup",
+                f"--authentication-{config[2:]}", f"--authorization-{config[2:]}"]  # fmt: skip
+        self._start("kube-controller-manager", *asks, f"--cert-dir={folder}/certs-manager",
                     f"--service-account-private-key-file={folder}/accounts.key")  # fmt: skip
-        self._start("kube-scheduler", config, "--leader-elect=false", f"--authentication-{config[2:]}",
-                    f"--authorization-{config[2:]}", "--authentication-skip-lookup", f"--cert-dir={folder}/certs-scheduler")  # fmt: skip
+        self._start("kube-scheduler", *asks, f"--cert-dir={folder}/certs-scheduler")
         self._start("kube-proxy", config, "--proxy-mode=iptables", "--hostname-override=node",
                     f"--cluster-cidr={PODS}", "--masquerade-all", "--conntrack-max-per-core=0")  # fmt: skip
         kubelet = self._start(

@@ -1,3 +1,5 @@
+// The programs of Kubernetes in one, which is built once and is as large as one of them. The name by which
+// it is called selects the program.
 package main
 
 import (
@@ -32,7 +34,7 @@ func main() {
 	case "kubelet":
 		c = kubelet.NewKubeletCommand()
 	default:
-		fmt.Fprintln(os.Stderr, "call as kube-apiserver, kube-controller-manager, kube-scheduler or kubelet")
+		fmt.Fprintln(os.Stderr, "call as kube-apiserver, kube-controller-manager, kube-scheduler, kube-proxy or kubelet")
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(c))
