@@ -13,6 +13,7 @@
 mod activity;
 mod connection;
 mod dialect;
+mod prefix_cache;
 mod reply;
 mod request;
 mod schedule;
@@ -37,6 +38,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use self::connection::{Socket, Wire};
+pub use self::prefix_cache::PrefixCacheSize;
 pub use self::script::{FaultRule, Jitter, Script, parse_duration};
 use self::service::{Connection, Service};
 use self::timing::SpanSender;

@@ -8,7 +8,8 @@ use clap::Args;
 
 use super::value::{choice, duration, positive};
 use crate::mock_server::{
-    Config, FaultRule, Jitter, MockServerError, Script, SpanExport, Timing, TimingForm,
+    Config, FaultRule, Jitter, MockServerError, PrefixCacheSize, Script, SpanExport, Timing,
+    TimingForm,
 };
 use crate::units::Nanos;
 
@@ -64,6 +65,16 @@ pub(super) struct MockServerArgs {
     /// Maximum number of requests to serve at once; others wait [default: unlimited]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     max_concurrent: Option<u64>,
+    /// Number of blocks of the simulated prefix cache [default: no prefix cache]
+    #[arg(long, value_name = "COUNT", value_parser = positive)]
+    prefix_cache_blocks: Option<u64>,
+    /// Number of tokens of a block of the prefix cache
+    #[arg(long, value_name = "TOKENS", value_parser = positive, default_value = "16",
+          requires = "prefix_cache_blocks")]
+    prefix_cache_block_size: u64,
+    /// Time that each prompt token adds to --ttft unless it is cached, such as 100us
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
+    prefill_per_token: Nanos,
     /// Report the times of each request as this server does, in chats and completions
     #[arg(long, value_name = "SERVER", value_parser = choice::<TimingForm>())]
     report_timing: Option<TimingForm>,
@@ -132,6 +143,11 @@ impl MockServerArgs {
             usage: !self.no_usage,
             embedding_dimensions: self.embedding_dimensions as usize,
             max_concurrent: self.max_concurrent.map(|count| count as usize),
+            prefix_cache: self.prefix_cache_blocks.map(|blocks| PrefixCacheSize {
+                block_tokens: self.prefix_cache_block_size as usize,
+                blocks: blocks as usize,
+            }),
+            prefill_per_token: self.prefill_per_token,
             timing: self.report_timing.map(|form| Timing {
                 form,
                 queue: self.queue_time,

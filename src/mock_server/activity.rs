@@ -21,6 +21,8 @@ pub(super) struct Activity {
     waiting: AtomicU64,
     kv_tokens: AtomicU64,
     prompt_tokens: AtomicU64,
+    /// Prompt tokens looked up in the prefix cache, and those found.
+    prefix_cache: [AtomicU64; 2],
     generation_tokens: AtomicU64,
     finished: [AtomicU64; Finish::ALL.len()],
     time_to_first_token: Histogram,
@@ -66,6 +68,7 @@ impl Default for Activity {
             waiting: AtomicU64::new(0),
             kv_tokens: AtomicU64::new(0),
             prompt_tokens: AtomicU64::new(0),
+            prefix_cache: Default::default(),
             generation_tokens: AtomicU64::new(0),
             finished: Default::default(),
             time_to_first_token: Histogram::new(TIME_TO_FIRST_TOKEN),
@@ -86,6 +89,13 @@ impl Activity {
 
     pub(super) fn peak_in_flight(&self) -> u64 {
         self.peak_in_flight.load(Relaxed)
+    }
+
+    /// Counts a prompt of `tokens` that was looked up in the prefix cache, which had `cached` of them.
+    pub(super) fn looked_up(&self, tokens: u64, cached: u64) {
+        for (count, more) in self.prefix_cache.iter().zip([tokens, cached]) {
+            count.fetch_add(more, Relaxed);
+        }
     }
 
     /// Adds a new request, which waits until it is [admitted](InFlight::admit).
@@ -263,9 +273,14 @@ impl Histogram {
 }
 
 impl Activity {
-    /// Renders the Prometheus text of `/metrics`, for the model `model` and a cache of
-    /// `kv_capacity` tokens.
-    pub(super) fn exposition(&self, model: &str, kv_capacity: u64) -> String {
+    /// Renders the Prometheus text of `/metrics`, for the model `model`, a cache of `kv_capacity`
+    /// tokens, and a prefix cache if there is one.
+    pub(super) fn exposition(
+        &self,
+        model: &str,
+        kv_capacity: u64,
+        has_prefix_cache: bool,
+    ) -> String {
         let kv_usage = self.kv_tokens.load(Relaxed) as f64 / kv_capacity.max(1) as f64;
         let mut text = Exposition { out: String::with_capacity(12_288), model: escape(model) };
         text.family(
@@ -282,6 +297,15 @@ impl Activity {
         text.sample("prompt_tokens_total", "", load(&self.prompt_tokens));
         text.family("generation_tokens_total", "counter", "Number of generation tokens processed.");
         text.sample("generation_tokens_total", "", load(&self.generation_tokens));
+        if has_prefix_cache {
+            let [queries, hits] = &self.prefix_cache;
+            let help = "Prefix cache queries, in terms of number of queried tokens.";
+            text.family("prefix_cache_queries_total", "counter", help);
+            text.sample("prefix_cache_queries_total", "", load(queries));
+            let help = "Prefix cache hits, in terms of number of cached tokens.";
+            text.family("prefix_cache_hits_total", "counter", help);
+            text.sample("prefix_cache_hits_total", "", load(hits));
+        }
         text.family(
             "request_success_total",
             "counter",
@@ -368,7 +392,7 @@ mod tests {
     #[test]
     fn a_request_moves_each_counter_once() {
         let activity = Arc::new(Activity::default());
-        let text = |activity: &Activity| activity.exposition("m\"x", 100);
+        let text = |activity: &Activity| activity.exposition("m\"x", 100, false);
         let mut request = activity.arrive(Nanos(0));
         assert_eq!(value(&text(&activity), "vllm:num_requests_waiting"), 1.0);
         request.admit(30, None);
@@ -402,10 +426,28 @@ mod tests {
     }
 
     #[test]
+    fn looked_up_tokens_are_counted_as_vllm_does() {
+        let activity = Activity::default();
+        activity.looked_up(30, 16);
+        activity.looked_up(20, 0);
+        let text = activity.exposition("tiny", 100, true);
+        // The lines of vLLM 0.32, with these numbers.
+        for line in [
+            "# HELP vllm:prefix_cache_queries_total Prefix cache queries, in terms of number of queried tokens.",
+            "# TYPE vllm:prefix_cache_queries_total counter",
+            "vllm:prefix_cache_queries_total{engine=\"0\",model_name=\"tiny\"} 50.0",
+            "# HELP vllm:prefix_cache_hits_total Prefix cache hits, in terms of number of cached tokens.",
+            "vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"tiny\"} 16.0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}");
+        }
+    }
+
+    #[test]
     fn a_dropped_request_is_aborted() {
         let activity = Arc::new(Activity::default());
         drop(activity.arrive(Nanos(0)));
-        let text = activity.exposition("m", 100);
+        let text = activity.exposition("m", 100, false);
         let finished = "vllm:request_success_total{engine=\"0\",finished_reason=";
         assert_eq!(value(&text, &format!("{finished}\"abort\"")), 1.0);
         assert_eq!(value(&text, "vllm:num_requests_waiting"), 0.0);

@@ -59,6 +59,8 @@ pub(super) struct Reply {
     pub(super) finish: Finish,
     /// Number of prompt tokens, if usage is reported.
     pub(super) usage: Option<u64>,
+    /// Number of prompt tokens that were cached, if there is a prefix cache.
+    pub(super) cached: Option<u64>,
     pub(super) fault: Option<Fault>,
     /// The beginning that all events of its stream have in common, from the dialect.
     pub(super) prelude: String,

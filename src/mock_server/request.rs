@@ -24,7 +24,7 @@ pub(super) struct Ask<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Prompt<'a> {
     Text(Cow<'a, str>),
-    TokenIds(u64),
+    TokenIds(Vec<u32>),
 }
 
 /// Maximum number of tokens that one request may generate.
@@ -159,12 +159,11 @@ impl<'a> From<Text<'a>> for Prompt<'a> {
 
 impl<'a> From<Prompts<'a>> for Vec<Prompt<'a>> {
     fn from(prompts: Prompts<'a>) -> Self {
-        let ids = |list: Vec<u32>| Prompt::TokenIds(list.len() as u64);
         match prompts {
             Prompts::Text(text) => vec![text.into()],
             Prompts::Texts(texts) => texts.into_iter().map(Prompt::from).collect(),
-            Prompts::Ids(list) => vec![ids(list)],
-            Prompts::IdLists(lists) => lists.into_iter().map(ids).collect(),
+            Prompts::Ids(list) => vec![Prompt::TokenIds(list)],
+            Prompts::IdLists(lists) => lists.into_iter().map(Prompt::TokenIds).collect(),
         }
     }
 }

@@ -20,15 +20,21 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Creates the schedule of the request with this `number`, admitted at `origin`.
-    pub(super) fn new(script: &Script, number: u64, origin: Nanos, fault: Option<&Fault>) -> Self {
+    /// Creates the schedule of the request with this `number`, admitted at `origin`, whose first token
+    /// takes `ttft`.
+    pub(super) fn new(
+        script: &Script,
+        number: u64,
+        [origin, ttft]: [Nanos; 2],
+        fault: Option<&Fault>,
+    ) -> Self {
         let stall = match fault {
             Some(Fault::Stall { at_event, duration }) => Some((*at_event, *duration)),
             _ => None,
         };
         Self {
             origin,
-            ttft: script.ttft,
+            ttft,
             itl: script.itl,
             jitter: script.jitter,
             seed: mix(script.seed, number),
@@ -103,7 +109,7 @@ mod tests {
     }
 
     fn dues(script: &Script, fault: Option<&Fault>, steps: usize) -> Vec<u64> {
-        let mut schedule = Schedule::new(script, 7, Nanos(1_000), fault);
+        let mut schedule = Schedule::new(script, 7, [Nanos(1_000), script.ttft], fault);
         (0..steps).map(|_| schedule.next_due().0).collect()
     }
 
@@ -123,7 +129,7 @@ mod tests {
     fn jitter_has_the_spread_that_it_names() {
         let itl = 1_000_000;
         let stray = |jitter| -> Vec<f64> {
-            let schedule = Schedule::new(&script(0, itl, jitter), 7, Nanos::ZERO, None);
+            let schedule = Schedule::new(&script(0, itl, jitter), 7, [Nanos::ZERO; 2], None);
             (1..20_000).map(|step| schedule.stray_ns(step) as f64).collect()
         };
         let moments = |values: &[f64]| {

@@ -4,7 +4,7 @@ mod fault;
 
 use std::str::FromStr;
 
-use super::{MockServerError, Timing};
+use super::{MockServerError, PrefixCacheSize, Timing};
 use crate::units::Nanos;
 
 pub use self::fault::FaultRule;
@@ -42,6 +42,10 @@ pub struct Script {
     pub max_concurrent: Option<usize>,
     /// Capacity of the simulated key-value cache in tokens.
     pub kv_cache_tokens: u64,
+    /// Size of the simulated prefix cache, if there is one. A prompt is in it from its admission on.
+    pub prefix_cache: Option<PrefixCacheSize>,
+    /// Time that each token of the prompt adds to `ttft`, without the cached ones.
+    pub prefill_per_token: Nanos,
     /// What is reported of the times of requests, if anything is.
     pub timing: Option<Timing>,
     /// The faults; the first rule that selects a request applies.
@@ -64,6 +68,8 @@ impl Default for Script {
             embedding_dimensions: 64,
             max_concurrent: None,
             kv_cache_tokens: 131_072,
+            prefix_cache: None,
+            prefill_per_token: Nanos::ZERO,
             timing: None,
             faults: Vec::new(),
         }
@@ -92,6 +98,8 @@ impl Script {
             "has a limit of 0 concurrent requests; use at least 1, or no limit"
         } else if self.max_concurrent.is_some_and(|n| n > MAX_CONCURRENT) {
             "has a limit on concurrent requests that is too high; remove the limit"
+        } else if self.prefix_cache.is_some_and(|it| it.block_tokens == 0 || it.blocks == 0) {
+            "has a prefix cache without blocks or tokens in them; use at least 1 of each"
         } else if self.timing.is_some_and(|it| it.spans.is_some() && !it.form.has_spans()) {
             "cannot send the spans of this server; use vllm, dynamo, dynamo-separate or \
              dynamo-bootstrap"

@@ -15,14 +15,16 @@ use self::answer::{Answer, announce, models_body, not_found, plain, response, to
 use super::activity::{Activity, Finish, InFlight};
 use super::connection::{Framing, Handed, Tracked, Wire};
 use super::dialect::{Call, Dialect, LookupResult, Purpose, Route, SCRIPTED, json_string};
+use super::prefix_cache::PrefixCache;
 use super::reply::{Events, Reply, ReplyContent};
 use super::request::{BadRequest, Prompt};
 use super::schedule::{Schedule, mix};
 use super::script::{Fault, Script};
 use super::timing::{PendingSpans, Report, SpanSender};
-use super::vocabulary::PromptCounter;
+use super::vocabulary::{PromptCounter, encode};
 use super::write_log::{RequestLog, WriteLog};
 use super::{JSON, dialect};
+use crate::lock::Lock;
 use crate::timer::Timer;
 use crate::units::{Clock, Nanos};
 
@@ -44,6 +46,7 @@ pub(super) struct Service {
     material: Arc<ReplyContent>,
     prompts: PromptCounter,
     slots: Option<Arc<Semaphore>>,
+    cache: Option<Lock<PrefixCache>>,
     /// The body of `/v1/models`.
     models: Bytes,
 }
@@ -69,6 +72,8 @@ struct Order {
     stream: bool,
     tell_usage: bool,
     prompt_tokens: u64,
+    /// The tokens of the prompt, if there is a prefix cache.
+    prompt: Vec<u32>,
     choices: u64,
     plain: bool,
     tokens: u64,
@@ -91,6 +96,7 @@ impl Service {
             material: Arc::new(ReplyContent::new(&script)),
             prompts: PromptCounter::default(),
             slots: script.max_concurrent.map(|n| Arc::new(Semaphore::new(n))),
+            cache: script.prefix_cache.map(|size| Lock::new(PrefixCache::new(size))),
             models: models_body(&script.models, created),
             script,
         }
@@ -114,8 +120,14 @@ impl Service {
         }
         let count = |prompt: &Prompt<'_>| match prompt {
             Prompt::Text(text) => self.prompts.count(text),
-            Prompt::TokenIds(count) => *count,
+            Prompt::TokenIds(ids) => ids.len() as u64,
         };
+        let tokens_of = |prompt: &Prompt<'_>| match prompt {
+            Prompt::Text(text) => encode(text),
+            Prompt::TokenIds(ids) => ids.clone(),
+        };
+        let looks_up = self.cache.is_some() && dialect.generates();
+        let prompt = ask.prompts.iter().filter(|_| looks_up).flat_map(tokens_of).collect();
         let (tokens, finish) = match ask.max_tokens {
             _ if !dialect.generates() => (0, Finish::Stop),
             Some(limit) => (limit, Finish::Length),
@@ -128,6 +140,7 @@ impl Service {
             stream,
             tell_usage: self.script.usage && ask.tell_usage,
             prompt_tokens: ask.prompts.iter().map(count).sum(),
+            prompt,
             choices: ask.choices,
             plain: ask.plain,
             tokens,
@@ -135,11 +148,28 @@ impl Service {
         })
     }
 
+    /// Looks the prompt of an admitted request up in the prefix cache, if there is one. Returns how
+    /// many of its tokens were cached.
+    fn look_up(&self, order: &Order) -> Option<u64> {
+        let cache = self.cache.as_ref().filter(|_| order.dialect.generates())?;
+        let cached = cache.lock().admit(&order.prompt);
+        self.activity.looked_up(order.prompt.len() as u64, cached);
+        Some(cached)
+    }
+
+    /// Returns the time to the first token of a request, of which `cached` tokens need no prefill.
+    fn ttft(&self, order: &Order, cached: Option<u64>) -> Nanos {
+        let computed = order.prompt_tokens.saturating_sub(cached.unwrap_or(0));
+        let prefill = self.script.prefill_per_token.0.saturating_mul(computed);
+        Nanos(self.script.ttft.0.saturating_add(prefill))
+    }
+
     fn reply(
         &self,
         order: Order,
         number: u64,
-        [arrival, origin]: [Nanos; 2],
+        [arrival, origin, ttft]: [Nanos; 3],
+        cached: Option<u64>,
         fault: Option<Fault>,
     ) -> Reply {
         let reasons = order.dialect.reasons();
@@ -161,6 +191,7 @@ impl Service {
             per_chunk: self.script.tokens_per_chunk,
             finish: order.finish,
             usage: order.tell_usage.then_some(order.prompt_tokens),
+            cached,
             fault,
             prelude: String::new(),
             ready: Nanos::ZERO,
@@ -168,7 +199,7 @@ impl Service {
             report: None,
         };
         let waited = origin.since(arrival);
-        reply.report = Report::new(&self.script, number, waited, reply.chunks(), factor);
+        reply.report = Report::new(&self.script, number, [waited, ttft], reply.chunks(), factor);
         reply
     }
 
@@ -201,13 +232,17 @@ impl Connection {
             (&Method::GET, "/health") => Ok(plain(JSON, Bytes::new())),
             (&Method::GET, "/version") => Ok(plain(JSON, Bytes::from_static(VERSION.as_bytes()))),
             (&Method::GET, "/metrics") => {
-                let Script { models, kv_cache_tokens, .. } = &service.script;
-                let text = service.activity.exposition(&models[0], *kv_cache_tokens);
+                let Script { models, kv_cache_tokens, prefix_cache, .. } = &service.script;
+                let model = &models[0];
+                let has_cache = prefix_cache.is_some();
+                let text = service.activity.exposition(model, *kv_cache_tokens, has_cache);
                 Ok(plain(EXPOSITION, Bytes::from(text)))
             }
-            (&Method::POST, "/reset_prefix_cache" | "/start_profile" | "/stop_profile") => {
+            (&Method::POST, "/reset_prefix_cache") => {
+                service.cache.iter().for_each(|cache| cache.lock().reset());
                 Ok(plain(JSON, Bytes::new()))
             }
+            (&Method::POST, "/start_profile" | "/stop_profile") => Ok(plain(JSON, Bytes::new())),
             (method, path) => match dialect::find(method, path) {
                 Some((dialect, route)) if route.purpose == Purpose::LookUp => {
                     let call = Call::new(route, path, request.headers(), b"");
@@ -256,9 +291,13 @@ impl Connection {
         }
         let (origin, permit) = self.turn(arrival).await;
         in_flight.admit(order.prompt_tokens, permit);
-        let schedule = Schedule::new(&self.service.script, number, origin, fault.as_ref());
+        let cached = self.service.look_up(&order);
+        let ttft = self.service.ttft(&order, cached);
+        let script = &self.service.script;
+        let schedule = Schedule::new(script, number, [origin, ttft], fault.as_ref());
         let stream = order.stream;
-        let mut reply = self.service.reply(order, number, [arrival, origin], fault);
+        let times = [arrival, origin, ttft];
+        let mut reply = self.service.reply(order, number, times, cached, fault);
         in_flight.report(self.service.spans_of(&mut reply, arrival, &head.headers));
         if stream {
             Ok(self.stream(head.version, Events::new(reply, schedule), in_flight).await)

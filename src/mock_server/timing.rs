@@ -102,18 +102,18 @@ pub(super) struct Report {
 const FIRST_WORKER: u64 = 9_007_199_254_740_993;
 
 impl Report {
-    /// Returns the report of the request with this `number`, which `waited` for a slot and has a
-    /// number of `chunks`. All times are multiplied by `factor`, which is 1 unless the server lies.
+    /// Returns the report of the request with this `number`, which `waited` for a slot, whose first
+    /// token took `ttft`, and which has a number of `chunks`. All times are multiplied by `factor`, which is 1 unless the server lies.
     pub(super) fn new(
         script: &Script,
         number: u64,
-        waited: Nanos,
+        [waited, ttft]: [Nanos; 2],
         chunks: u64,
         factor: u32,
     ) -> Option<Self> {
         let Timing { form, queue, kv_transfer, workers, draft_tokens, .. } = script.timing?;
         let milliseconds = |time: Nanos| time.as_millis() * f64::from(factor);
-        let prefill = script.ttft.0.saturating_sub(queue.0).saturating_sub(kv_transfer.0);
+        let prefill = ttft.0.saturating_sub(queue.0).saturating_sub(kv_transfer.0);
         Some(Self {
             form,
             worker: FIRST_WORKER + 2 * (number % workers.max(1)),

@@ -1,4 +1,4 @@
-//! The words of generated text, and the counting of prompt tokens.
+//! The words of generated text, and the tokens of prompts.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -137,6 +137,11 @@ impl PromptCounter {
         counts.insert(key, count);
         count
     }
+}
+
+/// Returns the tokens of a prompt's text.
+pub(super) fn encode(text: &str) -> Vec<u32> {
+    TokenCounter::builtin().encode(text)
 }
 
 /// Decodes the vocabulary in advance rather than at the first count.

@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use aiperf::mock_server::{
-    Config, Jitter, MockServer, MockServerError, RequestLog, Script, parse_duration,
+    Config, Jitter, MockServer, MockServerError, PrefixCacheSize, RequestLog, Script,
+    parse_duration,
 };
 use aiperf::units::{Clock, Nanos};
 use serde_json::{Value, json};
@@ -617,6 +618,71 @@ fn metrics_move_by_what_was_served() {
     for gauge in ["num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"] {
         assert_eq!(metric(&server, &format!("vllm:{gauge}")), 0.0, "{gauge}");
     }
+}
+
+/// A prompt of words of one token each: `n` times the first, then one more.
+fn words(n: usize, last: &str) -> Value {
+    let content = "a".to_owned() + &" a".repeat(n - 1) + " " + last;
+    json!({
+        "model": "mock-model",
+        "messages": [{"role": "user", "content": content}],
+        "max_completion_tokens": 1,
+    })
+}
+
+fn cached_prefixes(block_tokens: usize, blocks: usize) -> Script {
+    let prefix_cache = Some(PrefixCacheSize { block_tokens, blocks });
+    Script { prefix_cache, prefill_per_token: Nanos(1_000), ..Script::default() }
+}
+
+#[test]
+fn cached_tokens_are_reported_counted_and_need_no_prefill() {
+    let server = serve(Script { ttft: Nanos(500), ..cached_prefixes(4, 100) });
+    let cached = |body: &Value| {
+        let usage = post(&server, CHAT, body).json()["usage"].clone();
+        let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap();
+        (usage["prompt_tokens"].as_u64().unwrap(), cached)
+    };
+    // Of 10 and of 11 tokens: two blocks of four are whole and the same.
+    assert_eq!(cached(&words(9, "b")), (10, 0));
+    assert_eq!(cached(&words(10, "c")), (11, 8));
+    let reset = reply(client().post(server.url() + "/reset_prefix_cache").send());
+    assert_eq!((reset.status, cached(&words(9, "b"))), (200, (10, 0)));
+    assert_eq!(metric(&server, "vllm:prefix_cache_queries_total"), 10.0 + 11.0 + 10.0);
+    assert_eq!(metric(&server, "vllm:prefix_cache_hits_total"), 8.0);
+    // 1 us for each of 10, 3 and 10 tokens after the first 500 ns.
+    let first = |log: &RequestLog| log.events[0].due.since(log.arrival).0;
+    let firsts: Vec<u64> = server.write_log().iter().map(first).collect();
+    assert_eq!(firsts, [10_500, 3_500, 10_500]);
+}
+
+#[test]
+fn other_dialects_report_cached_tokens_in_their_own_words() {
+    let ask = |path: &str, body: &Value| {
+        let server = serve(cached_prefixes(4, 100));
+        post(&server, path, body);
+        post(&server, path, body).json()
+    };
+    // Ten tokens, of which the second block ends at the eighth.
+    let text = "a a a a a a a a a b";
+    let found = ask("/v1/responses", &json!({"model": "m", "input": text}));
+    assert_eq!(found["usage"]["input_tokens_details"]["cached_tokens"], 8);
+    assert_eq!(found["usage"]["input_tokens"], 10);
+    let chat = json!([{"role": "user", "content": text}]);
+    let found = ask("/v1/messages", &json!({"model": "m", "messages": chat, "max_tokens": 1}));
+    assert_eq!(found["usage"]["cache_read_input_tokens"], 8);
+    assert_eq!(found["usage"]["input_tokens"], 2);
+    // Token IDs are looked up as they are.
+    let found = ask(COMPLETIONS, &json!({"prompt": [1, 2, 3, 4, 5], "max_tokens": 1}));
+    assert_eq!(found["usage"]["prompt_tokens_details"]["cached_tokens"], 4);
+}
+
+#[test]
+fn without_a_prefix_cache_nothing_is_said_of_one() {
+    let server = serve(Script::default());
+    let usage = post(&server, CHAT, &words(20, "b")).json()["usage"].clone();
+    assert!(usage.get("prompt_tokens_details").is_none(), "{usage}");
+    assert!(!get(&server, "/metrics").text.contains("prefix_cache"));
 }
 
 #[test]

@@ -106,7 +106,7 @@ mod tests {
     fn texts(ask: &Ask<'_>) -> Vec<String> {
         let text = |prompt: &Prompt<'_>| match prompt {
             Prompt::Text(text) => text.to_string(),
-            Prompt::TokenIds(count) => count.to_string(),
+            Prompt::TokenIds(ids) => ids.len().to_string(),
         };
         ask.prompts.iter().map(text).collect()
     }

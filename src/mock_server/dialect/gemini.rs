@@ -128,6 +128,9 @@ fn finish(reply: &Reply, says_end: bool, said: u64, out: &mut String) {
         let answer = said - thoughts;
         let total = prompt + said;
         let _ = write!(out, r#""usageMetadata":{{"promptTokenCount":{prompt},"#);
+        if let Some(cached) = reply.cached {
+            let _ = write!(out, r#""cachedContentTokenCount":{cached},"#);
+        }
         if answer > 0 {
             let _ = write!(out, r#""candidatesTokenCount":{answer},"#);
         }

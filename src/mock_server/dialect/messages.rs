@@ -195,9 +195,11 @@ const fn stop_reason(reply: &Reply) -> &'static str {
 
 fn append_usage(reply: &Reply, out: &mut String, output_tokens: u64) {
     if let Some(prompt) = reply.usage {
+        let cached = reply.cached.unwrap_or(0);
+        let computed = prompt - cached;
         let _ = write!(
             out,
-            r#","usage":{{"input_tokens":{prompt},"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":{output_tokens}}}"#
+            r#","usage":{{"input_tokens":{computed},"cache_creation_input_tokens":0,"cache_read_input_tokens":{cached},"output_tokens":{output_tokens}}}"#
         );
     }
 }

@@ -159,6 +159,9 @@ fn append_usage(reply: &Reply, out: &mut String, prompt_tokens: u64) {
         out,
         r#""usage":{{"prompt_tokens":{prompt_tokens},"total_tokens":{total_tokens},"completion_tokens":{completion_tokens}"#
     );
+    if let Some(cached) = reply.cached {
+        let _ = write!(out, r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#);
+    }
     if reply.reasoning > 0 {
         let reasoning = reply.reasoning * reply.choices;
         let _ = write!(out, r#","completion_tokens_details":{{"reasoning_tokens":{reasoning}}}"#);
@@ -214,7 +217,7 @@ mod tests {
                 .iter()
                 .map(|prompt| match prompt {
                     Prompt::Text(text) => (text.to_string(), 0),
-                    Prompt::TokenIds(count) => (String::new(), *count),
+                    Prompt::TokenIds(ids) => (String::new(), ids.len()),
                 })
                 .collect();
             (ask.choices, lengths)

@@ -282,9 +282,10 @@ fn response(reply: &Reply, out: &mut String, status: &str) {
         None => out.push_str("null"),
         Some(prompt) => {
             let total = prompt + tokens;
+            let cached = reply.cached.unwrap_or(0);
             let _ = write!(
                 out,
-                r#"{{"input_tokens":{prompt},"input_tokens_details":{{"cached_tokens":0}},"output_tokens":{tokens},"output_tokens_details":{{"reasoning_tokens":{reasoning}}},"total_tokens":{total}}}"#
+                r#"{{"input_tokens":{prompt},"input_tokens_details":{{"cached_tokens":{cached}}},"output_tokens":{tokens},"output_tokens_details":{{"reasoning_tokens":{reasoning}}},"total_tokens":{total}}}"#
             );
         }
     }

@@ -20,6 +20,7 @@ fn reply(fault: Option<Fault>) -> Reply {
         per_chunk: 1,
         finish: Finish::Length,
         usage: None,
+        cached: None,
         fault,
         prelude: String::new(),
         report: None,
@@ -35,7 +36,7 @@ fn dialect(path: &str) -> &'static dyn Dialect {
 
 fn events(reply: Reply) -> Events {
     let script = Script { ttft: Nanos(10), itl: Nanos(10), ..Script::default() };
-    let schedule = Schedule::new(&script, 1, Nanos(100), reply.fault.as_ref());
+    let schedule = Schedule::new(&script, 1, [Nanos(100), script.ttft], reply.fault.as_ref());
     Events::new(reply, schedule)
 }
 
