@@ -12,6 +12,7 @@ mod corpus;
 pub(crate) mod file;
 mod finish;
 mod hub;
+pub(crate) mod known_prefixes;
 mod lengths;
 mod media;
 mod payload;
@@ -49,7 +50,7 @@ pub(crate) use self::media::{
     VideoSound,
 };
 pub use self::media::{Media, MediaContent, MediaKinds, audio_seconds};
-pub(crate) use self::payload::tokens_sent;
+pub(crate) use self::payload::{prompt_bytes, tokens_sent};
 pub use self::sampler::Sampler;
 pub(crate) use self::seed::Seed;
 pub use self::text::Text;

@@ -24,6 +24,7 @@ pub(crate) mod measure;
 pub mod metric;
 pub(crate) mod objective;
 pub(crate) mod otel;
+pub(crate) mod prefix_cache;
 pub mod reference;
 pub(crate) mod registry;
 pub(crate) mod slices;

@@ -20,6 +20,7 @@ use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
 use crate::metrics::breakdown::{Breakdowns, Grouped};
 use crate::metrics::health::LoadTimes;
+use crate::metrics::prefix_cache::{CacheLedger, PrefixCache, PromptBlocks};
 use crate::metrics::{Accumulator, AgentTotals, ClientHealth, Health, Measurer, Registry};
 use crate::otlp_receiver::SpanJoin;
 use crate::platform::Background;
@@ -28,6 +29,8 @@ use crate::record::RequestRecord;
 use crate::run::provenance::Responders;
 use crate::runner::{Progress, RecordQueue};
 use crate::schedule::PhaseKind;
+use crate::server_metrics::prefix_cache;
+use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::Telemetry;
 use crate::units::{Clock, Nanos};
 
@@ -77,6 +80,8 @@ pub(crate) struct ProcessingParts {
     pub(crate) is_sliced: bool,
     /// The groups of the measurement's requests.
     pub(crate) breakdowns: Breakdowns,
+    /// What prompts repeat, if the endpoint takes prompts.
+    pub(crate) prefix_cache: Option<CacheLedger>,
     /// Those who are passed each record.
     pub(crate) followers: Followers,
     pub(crate) clock: Clock,
@@ -97,6 +102,8 @@ pub(crate) struct Processed {
     pub(crate) profiling: Accumulator,
     /// Statistics of the measurement by model and by URL.
     pub(crate) breakdowns: Breakdowns,
+    /// What the prompts of the measurement repeat, if the endpoint takes prompts.
+    pub(crate) prefix_cache: Option<CacheLedger>,
     /// Client health in the measurement.
     pub(crate) health: Health,
     /// When the requests of the measurement arrived and ended.
@@ -111,8 +118,18 @@ pub(crate) struct Processed {
     pub(crate) files: ArtifactSet,
 }
 
+impl Processed {
+    /// Returns what prompts repeat beside what the servers read from their caches.
+    pub(crate) fn prefix_cache(&self, servers: Option<&ServerMetrics>) -> Option<PrefixCache> {
+        let counted = servers.and_then(|servers| prefix_cache::counted(&servers.report));
+        self.prefix_cache.as_ref()?.report(counted)
+    }
+}
+
 struct Shared {
     parts: ProcessingParts,
+    /// Whether prompts are compared.
+    compares_prompts: bool,
     readers: Lock<Readers>,
     stage: Lock<Stage>,
     stage_changed: Condition,
@@ -136,6 +153,7 @@ struct Readers {
     warmup: Accumulator,
     profiling: Accumulator,
     breakdowns: Breakdowns,
+    prefix_cache: Option<CacheLedger>,
     health: Health,
     load_times: LoadTimes,
     /// Agents of the warmup, and those of the measurement.
@@ -156,10 +174,13 @@ impl Processing {
         let accumulator =
             || Accumulator::keeping_in(parts.store.clone(), Arc::clone(&parts.registry));
         let breakdowns = std::mem::take(&mut parts.breakdowns);
+        let prefix_cache = parts.prefix_cache.take();
+        let compares_prompts = prefix_cache.is_some();
         let readers = Readers {
             warmup: accumulator(),
             profiling: if parts.is_sliced { accumulator().sliced() } else { accumulator() },
             breakdowns,
+            prefix_cache,
             health: Health::keeping_in(parts.store.clone()),
             load_times: LoadTimes::default(),
             agents: Default::default(),
@@ -169,6 +190,7 @@ impl Processing {
         };
         let shared = Arc::new(Shared {
             parts,
+            compares_prompts,
             readers: Lock::new(readers),
             stage: Lock::new(Stage::Background),
             stage_changed: Condition::default(),
@@ -242,6 +264,7 @@ impl Processing {
             warmup,
             profiling,
             breakdowns,
+            prefix_cache,
             health,
             load_times,
             agents,
@@ -254,6 +277,7 @@ impl Processing {
             warmup,
             profiling,
             breakdowns,
+            prefix_cache,
             health,
             load_times,
             agents,
@@ -356,7 +380,12 @@ impl Shared {
         }
         self.parts.telemetry.record(&measured, &self.parts.registry);
         self.parts.followers.record(&measured);
+        // Before the lock, which others wait for.
+        let prompt = self.compares_prompts.then(|| PromptBlocks::of(&measured));
         let mut readers = self.readers.lock();
+        if let (Some(ledger), Some(prompt)) = (&mut readers.prefix_cache, &prompt) {
+            ledger.observe(&measured, prompt);
+        }
         let turn = measured.record.turn;
         readers.sent.count(turn.conversation, turn.turn);
         let [of_warmup, of_profiling] = &mut readers.agents;

@@ -20,6 +20,7 @@ use crate::judge::{self, Certainty, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
+use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -200,6 +201,10 @@ pub struct RunOutcome {
     /// The requests of the dataset that were sent in all phases; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sent: Option<Sent>,
+    /// What the prompts repeat, and what the server read from its prefix cache; absent if the endpoint
+    /// takes no prompts, and for several shards together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prefix_cache: Option<PrefixCache>,
     /// What became of the conversations that others started in the profiling phase, if the dataset
     /// has any.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -5,7 +5,7 @@
 //! [`Snapshot`](snapshot::Snapshot), the form that files and statistics share. The
 //! [`Store`](store::Store) keeps the snapshots as series, and the [report] summarizes them by
 //! phase. What the metrics of known servers mean is declared in `server_family`; `watch`,
-//! `conservation`, `limits`, `speculation` and `time_breakdown` read these declarations.
+//! `conservation`, `limits`, `prefix_cache`, `speculation` and `time_breakdown` read these declarations.
 
 pub(crate) mod collector;
 pub(crate) mod conservation;
@@ -13,6 +13,7 @@ pub mod exposition;
 mod fetch;
 pub mod histogram_estimate;
 pub(crate) mod limits;
+pub(crate) mod prefix_cache;
 pub mod report;
 pub(crate) mod scrape;
 pub mod snapshot;

@@ -436,6 +436,7 @@ impl Run {
                 ended_by: failure.as_ref().map(ended_by),
                 ended_early: measured.ended_early.clone(),
                 sent: Some(processed.sent),
+                prefix_cache: processed.prefix_cache(measured.server_metrics.as_ref()),
                 branches: measured.branches,
                 load: measured.load.clone(),
                 client_health: Some(measured.health.clone()),

@@ -13,6 +13,7 @@ use crate::judge::{EarlyEnd, Judged};
 use crate::metrics::breakdown::{GroupResult, Workers};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MetricResult, Stats};
+use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{Member, Variation};
@@ -65,6 +66,8 @@ pub(super) struct Summary<'a> {
     /// What the percentiles that were asked for need (`--percentiles`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     percentiles: Vec<PercentileNote>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix_cache: Option<&'a PrefixCache>,
     steady_state: Steady<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_breakdown: Option<&'a TimeBreakdown>,
@@ -139,6 +142,7 @@ impl<'a> Summary<'a> {
             workers: breakdowns.workers.as_ref(),
             by_turn: groups(&breakdowns.by_turn),
             percentiles: report.percentiles(),
+            prefix_cache: outcome.prefix_cache.as_ref(),
             steady_state: match &report.steady_state {
                 Err(reason) => Steady::None { found: false, reason: reason.to_string() },
                 Ok(steady) => Steady::Found {

@@ -563,6 +563,7 @@ impl Gathered {
             ),
             ended_early: None,
             sent: self.sent(),
+            prefix_cache: None,
             branches: None,
             load: LoadReport {
                 reached_concurrency: most_at_once(&self.spans),

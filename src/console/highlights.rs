@@ -34,11 +34,17 @@ pub(crate) fn highlights(report: &RunReport) -> Vec<Highlight> {
     known.collect()
 }
 
-/// Returns the share of prompt tokens that the server read from its cache.
+/// Returns the share of prompt tokens that the server read from its cache, and the share that prompts
+/// repeat.
 fn cached(report: &RunReport) -> Option<String> {
-    let share = report.average(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT)?;
-    let all = report.average(tag::TOTAL_USAGE_PROMPT_TOKENS)?;
-    Some(format!("{share:.1}% of {}", count(all as u64)))
+    let cache = report.outcome.prefix_cache.as_ref();
+    let counted = || Some(100.0 * cache?.cached_ratio()?);
+    let share = report.average(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT).or_else(counted)?;
+    let of_requests = report.average(tag::TOTAL_USAGE_PROMPT_TOKENS);
+    let all = of_requests.or_else(|| Some(cache?.total.prompt_tokens))?;
+    let text = format!("{share:.1}% of {}", count(all as u64));
+    let Some(cache) = cache else { return Some(text) };
+    Some(format!("{text}; prompts repeat {:.1}%", 100.0 * cache.total.expected_ratio))
 }
 
 /// Returns the number of tool calls, and of those that cannot be used.

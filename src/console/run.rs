@@ -6,8 +6,8 @@ use super::style::Style;
 use super::table::SummaryTable;
 use super::warning::{Given, Warning};
 use super::{
-    gates, gpu, headline, health, highlights, panel, server_metrics, speculation, steady, table,
-    time_breakdown, turns, workers,
+    gates, gpu, headline, health, highlights, panel, prefix_cache, server_metrics, speculation,
+    steady, table, time_breakdown, turns, workers,
 };
 use crate::metrics::tag;
 use crate::redact::printable;
@@ -77,6 +77,7 @@ fn tables(report: &RunReport, tables: ClientTables, style: Style) -> String {
     if tables == ClientTables::All {
         text.push_str(&steady::render(report, style));
         text.push_str(&turns::render(report, style));
+        text.push_str(&prefix_cache::render(report, style));
     }
     text.push_str(&time_breakdown::render(report, tables, style));
     text.push_str(&workers::render(report, style));

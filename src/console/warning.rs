@@ -7,6 +7,7 @@ use super::format::count;
 use super::server_metrics;
 use super::server_spans;
 use crate::metrics::health::LoadHealth;
+use crate::metrics::prefix_cache::Excess;
 use crate::metrics::tag::{self, MetricTag};
 use crate::otlp_receiver::ReceiverReport;
 use crate::redact::printable;
@@ -76,6 +77,11 @@ pub(crate) enum Warning {
     DependsOnLength {
         /// The health of the load.
         load: LoadHealth,
+    },
+    /// The server had prompts of the run in its prefix cache before.
+    CacheNotCold {
+        /// What it found, and what the prompts explain.
+        excess: Excess,
     },
     /// Turns were sent although an earlier turn had failed.
     IncompleteHistory {
@@ -185,6 +191,7 @@ impl Warning {
             concurrency_not_reached(report),
             rate_not_reached(report),
             depends_on_length(report),
+            cache_not_cold(report),
             incomplete_history(report),
             not_streamed(report),
             usage_missing(report),
@@ -213,6 +220,7 @@ impl Warning {
             Self::ConcurrencyNotReached { .. } => "Concurrency Not Reached",
             Self::RateNotReached { .. } => "Request Rate Not Reached",
             Self::DependsOnLength { .. } => "Latencies Depend on the Length of the Run",
+            Self::CacheNotCold { .. } => "Prefix Cache Was Not Cold",
             Self::IncompleteHistory { .. } => "Incomplete History",
             Self::UsageDiscrepancy { .. } => "Token Count Discrepancy",
             Self::NotStreamed { .. } => "Responses Not Streamed",
@@ -242,6 +250,7 @@ impl Warning {
             Self::ConcurrencyNotReached { .. } => "concurrency-not-reached",
             Self::RateNotReached { .. } => "rate-not-reached",
             Self::DependsOnLength { .. } => "depends-on-length",
+            Self::CacheNotCold { .. } => "cache-not-cold",
             Self::IncompleteHistory { .. } => "incomplete-history",
             Self::UsageDiscrepancy { .. } => "token-count-discrepancy",
             Self::NotStreamed { .. } => "not-streamed",
@@ -286,6 +295,13 @@ impl Warning {
             }
             Self::DependsOnLength { load } => {
                 format!("a longer run would have other latencies; load {}", load.verdict.words())
+            }
+            Self::CacheNotCold { excess } => {
+                let [cached, expected] =
+                    [excess.cached_ratio, excess.expected_ratio].map(|ratio| 100.0 * ratio);
+                format!(
+                    "{cached:.1}% of the prompt tokens were cached, but prompts repeat {expected:.1}%"
+                )
             }
             Self::IncompleteHistory { requests, of } => {
                 format!("{} lack an earlier response", share(*requests, *of))
@@ -394,6 +410,7 @@ impl Warning {
                  relies on; their input and output lengths and inter-token latency are missing.",
                 share(*requests, *of)
             )],
+            Self::CacheNotCold { .. } => self.cache_findings(),
             Self::OutputLengthMismatch { .. } => self.length_findings(),
             Self::CollectorNotReached { endpoint, failed } => vec![format!(
                 "No export reached {}: {} failed. The files are complete.",
@@ -457,6 +474,26 @@ impl Warning {
             )],
             _ => Vec::new(),
         }
+    }
+
+    /// The findings about the prefix cache.
+    fn cache_findings(&self) -> Vec<String> {
+        let Self::CacheNotCold { excess } = self else { return Vec::new() };
+        let Excess { cached_ratio, expected_ratio, expected_most_ratio } = *excess;
+        let percent = |ratio: f64| format!("{:.1}%", 100.0 * ratio);
+        vec![
+            format!(
+                "The server read {} of the prompt tokens from its prefix cache. The prompts of this run \
+                 repeat {} of each other, so that a cache that started empty would have found at most \
+                 {}.",
+                percent(cached_ratio),
+                percent(expected_ratio),
+                percent(expected_most_ratio)
+            ),
+            "It had prompts in its cache before the run, such as those of an earlier run with the same \
+             seed. The times to first token are shorter than those of a server that starts without them."
+                .to_owned(),
+        ]
     }
 
     /// The findings about output lengths.
@@ -637,6 +674,11 @@ fn output_length_mismatch(report: &RunReport) -> Option<Warning> {
         threshold_percent: report.run.settings.osl_mismatch_threshold_percent,
         threshold_tokens: report.run.settings.osl_mismatch_threshold_tokens,
     })
+}
+
+fn cache_not_cold(report: &RunReport) -> Option<Warning> {
+    let excess = report.outcome.prefix_cache.as_ref()?.excess()?;
+    Some(Warning::CacheNotCold { excess })
 }
 
 fn server_counts_differ(report: &RunReport) -> Option<Warning> {

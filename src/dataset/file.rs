@@ -23,7 +23,6 @@ mod weka;
 pub(crate) mod write;
 
 pub(crate) use self::analysis::{Sessions, TraceAnalysis, Tree, analyze};
-pub(super) use self::prefix_tree::PrefixTree;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;

@@ -49,6 +49,23 @@ pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u6
     token_ids(&body).or_else(counted)
 }
 
+/// Returns the texts of a generated body as they are compared with those of others: joined, the tools
+/// first, as most chat templates have them. Of token IDs, four bytes each. Empty without text.
+pub(crate) fn prompt_bytes(body: &[u8]) -> Vec<u8> {
+    let Ok(body) = serde_json::from_slice::<Value>(body) else { return Vec::new() };
+    if let Some(texts) = texts(&body) {
+        let declared: Vec<_> = tools(&body).collect();
+        let others = &texts[..texts.len() - declared.len()];
+        return [&declared[..], others].concat().join("\n").into_bytes();
+    }
+    let lists = [&body["prompt"], &body["input"]].into_iter().filter_map(Value::as_array);
+    let items = lists.flatten().flat_map(|item| match item {
+        Value::Array(ids) => ids.as_slice(),
+        id => std::slice::from_ref(id),
+    });
+    items.filter_map(Value::as_u64).flat_map(|id| (id as u32).to_le_bytes()).collect()
+}
+
 /// Returns the number of token IDs in the prompt: a list of them, or a list of lists. `None` if it
 /// has anything else.
 fn token_ids(body: &Value) -> Option<u64> {
@@ -191,6 +208,18 @@ mod tests {
         let messages = json!({"messages": [{"role": "user", "content": "a"}],
             "tools": [{"name": "g", "input_schema": {"type": "object"}}]});
         assert_eq!(texts(&messages), ["a", "g", "{\"type\":\"object\"}"]);
+    }
+
+    #[test]
+    fn prompts_are_compared_with_their_tools_first() {
+        let body = json!({
+            "messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}],
+            "tools": [{"function": {"name": "f"}}],
+        });
+        assert_eq!(prompt_bytes(body.to_string().as_bytes()), b"f\na\nb");
+        assert_eq!(prompt_bytes(br#"{"prompt": [1, 258]}"#), [1, 0, 0, 0, 2, 1, 0, 0]);
+        assert_eq!(prompt_bytes(br#"{"prompt": [[1], [2]]}"#), [1, 0, 0, 0, 2, 0, 0, 0]);
+        assert!(prompt_bytes(b"{").is_empty() && prompt_bytes(b"{}").is_empty());
     }
 
     #[test]

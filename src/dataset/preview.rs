@@ -1,13 +1,12 @@
 //! What a run would send: lengths, and what prompts share, without sending it.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
 use super::account::{Sent, SentCounter};
-use super::file::PrefixTree;
 use super::finish::tree;
+use super::known_prefixes::{KnownPrefixes, MAX_PREFIXES, prefixes};
 use super::{Conversation, Dataset, Turn, payload};
 use crate::tokenizer::TokenCounter;
 
@@ -45,7 +44,7 @@ pub(crate) struct Prefixes {
     pub(crate) prompts: u64,
     /// Their tokens.
     pub(crate) tokens: u64,
-    /// Tokens in the first blocks of prompts that an earlier prompt has too.
+    /// Tokens in the first blocks of prompts that an earlier prompt, with its response, has too.
     pub(crate) shared: u64,
 }
 
@@ -111,7 +110,7 @@ impl Preview {
             _ => (is_whole && !is_open).then_some(sent),
         };
         preview.sent = (is_whole && !is_open).then(|| places.sent());
-        preview.prefixes = compared.map(|it| it.prefixes).filter(|it| it.tokens > 0);
+        preview.prefixes = compared.map(Compared::found).filter(|it| it.tokens > 0);
         preview
     }
 
@@ -145,12 +144,24 @@ impl Preview {
 }
 
 /// The prompts so far, as a server's prefix cache that keeps everything would know them.
-#[derive(Default)]
 struct Compared {
-    tree: PrefixTree,
+    known: KnownPrefixes,
+    /// Number of whole blocks of the prompts.
+    blocks: u64,
     prefixes: Prefixes,
     /// Number of responses so far; each differs from all others.
     responses: u64,
+}
+
+/// The owners of prefixes: responses, and then prompts.
+const RESPONSES: u32 = 0;
+const PROMPTS: u32 = 1;
+
+impl Default for Compared {
+    fn default() -> Self {
+        let known = KnownPrefixes::keeping(MAX_PREFIXES);
+        Self { known, blocks: 0, prefixes: Prefixes::default(), responses: 0 }
+    }
 }
 
 impl Compared {
@@ -187,24 +198,26 @@ impl Compared {
                 self.responses += 1;
                 let unknown = self.responses << 32 | session & u64::from(u32::MAX);
                 let length = turn.max_tokens.unwrap_or(0) as usize;
+                let own = prompt.len() / BLOCK_TOKENS;
                 prompt.extend(std::iter::repeat_n(unknown, length));
+                self.known.add(&prefixes(&prompt, BLOCK_TOKENS)[own..], RESPONSES);
             }
         }
     }
 
     fn compare(&mut self, prompt: &[u64]) {
-        let blocks: Vec<i128> = prompt.chunks_exact(BLOCK_TOKENS).map(hash).collect();
-        let known = self.tree.insert(&blocks);
+        let prefixes = prefixes(prompt, BLOCK_TOKENS);
+        self.known.add(&prefixes, PROMPTS);
+        self.blocks += prefixes.len() as u64;
         self.prefixes.prompts += 1;
         self.prefixes.tokens += prompt.len() as u64;
-        self.prefixes.shared += (known * BLOCK_TOKENS) as u64;
     }
-}
 
-fn hash(block: &[u64]) -> i128 {
-    let mut hasher = DefaultHasher::new();
-    block.hash(&mut hasher);
-    hasher.finish().into()
+    fn found(self) -> Prefixes {
+        let new = self.known.owned().get(&PROMPTS).copied().unwrap_or(0.0);
+        let shared = (self.blocks as f64 - new).max(0.0) * BLOCK_TOKENS as f64;
+        Prefixes { shared: shared.round() as u64, ..self.prefixes }
+    }
 }
 
 fn encode(text: &str, counter: &TokenCounter) -> impl Iterator<Item = u64> {

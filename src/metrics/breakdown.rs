@@ -1,6 +1,6 @@
 //! Statistics of requests grouped by model, URL, worker or turn.
 
-mod turns;
+pub(super) mod turns;
 mod workers;
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@ mod charts;
 mod facts;
 mod gpus;
 mod notices;
+mod prefix_cache;
 mod shown;
 mod speculation;
 mod stages;
@@ -102,6 +103,8 @@ impl<'a> Run<'a> {
             )
             .with(self.stage_tables()),
             Section::new("Turns", "", vec![]).with(self.turns().into_iter().collect()),
+            Section::new("Prefix cache", "", vec![])
+                .with(self.prefix_cache().into_iter().collect()),
             Section::new("Workers", "", vec![]).with(self.workers().into_iter().collect()),
             Section::new("Server", "What the server reports about itself.", self.server())
                 .with(self.time_breakdown().into_iter().chain(self.speculation()).collect()),

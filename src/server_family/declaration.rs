@@ -24,12 +24,23 @@ pub(crate) struct ServerFamily {
     pub(crate) counts: &'static [Count],
     /// Its times of requests.
     pub(crate) times: Times,
+    /// Its counters of the prefix cache, if it has any.
+    pub(crate) prefix_cache: Option<PrefixCounters>,
     /// Its metrics of speculative decoding, if it has any.
     pub(crate) speculation: Option<Speculation>,
     /// Its counters of events whose time is within a stage.
     pub(crate) hidden: &'static [Hidden],
     /// A metric of its workers, and the label that is `prefill` on workers that do nothing else.
     pub(crate) worker_label: Option<(&'static str, &'static str)>,
+}
+
+/// Counters of a prefix cache, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PrefixCounters {
+    /// Tokens that were looked up.
+    pub(crate) queries: &'static str,
+    /// Tokens that were found.
+    pub(crate) hits: &'static str,
 }
 
 /// A counter of events whose time is within a stage, where no time shows it.
@@ -64,6 +75,7 @@ impl ServerFamily {
             watched: &[],
             counts: &[],
             times: Times::NONE,
+            prefix_cache: None,
             speculation: None,
             hidden: &[],
             worker_label: None,

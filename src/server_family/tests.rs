@@ -32,6 +32,9 @@ fn named(family: &ServerFamily) -> Vec<Named> {
     let cumulative = counts.chain(times).chain([counter]).chain(more).flatten();
     let mut all: Vec<Named> =
         watched.chain(cumulative.map(|metric| (metric, CUMULATIVE))).collect();
+    if let Some(PrefixCounters { queries, hits }) = family.prefix_cache {
+        all.extend([queries, hits].map(|name| (name, kinds(Kind::Counter))));
+    }
     match family.speculation {
         Some(Speculation::Counters { drafts, drafted, accepted, accepted_at }) => {
             let counters = [drafts, drafted, accepted, accepted_at];

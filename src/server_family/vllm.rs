@@ -5,8 +5,8 @@
 
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
-    Count, Hidden, ServerFamily, Speculation, Times, completion_tokens, counter, gauge, histogram,
-    prompt_tokens, requests, seconds, share,
+    Count, Hidden, PrefixCounters, ServerFamily, Speculation, Times, completion_tokens, counter,
+    gauge, histogram, prompt_tokens, requests, seconds, share,
 };
 use super::timing::{Drafted, Object, Scale, ServerTiming, Stages};
 
@@ -57,6 +57,10 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         further: &[seconds("vllm:request_inference_time_seconds")],
         ..Times::NONE
     },
+    prefix_cache: Some(PrefixCounters {
+        queries: "vllm:prefix_cache_queries",
+        hits: "vllm:prefix_cache_hits",
+    }),
     speculation: Some(Speculation::Counters {
         drafts: "vllm:spec_decode_num_drafts",
         drafted: "vllm:spec_decode_num_draft_tokens",

@@ -27,6 +27,7 @@ use crate::metrics::breakdown::{Breakdowns, Variety};
 use crate::metrics::deployment::{self, Deployment};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::MetricResult;
+use crate::metrics::prefix_cache::CacheLedger;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{
@@ -124,6 +125,7 @@ impl Run {
             progress: Arc::clone(&progress),
             is_sliced: self.description.setup.slice_duration.is_some(),
             breakdowns: self.breakdowns(&store),
+            prefix_cache: self.prefix_cache(),
             followers: followers.clone(),
             clock: self.clock,
         };
@@ -288,6 +290,14 @@ impl Run {
             turns: self.dataset.conversations.iter().map(|it| it.turns.len()).max().unwrap_or(0),
         };
         Breakdowns::new(&self.registry, store, variety)
+    }
+
+    /// What the prompts repeat, if the endpoint takes prompts and generates text.
+    fn prefix_cache(&self) -> Option<CacheLedger> {
+        let traits = self.endpoint.traits();
+        let counts_tokens = !self.description.settings.use_server_token_count;
+        let has_prefill = traits.tokenizes_input && traits.produces_tokens;
+        has_prefill.then(|| CacheLedger::new(counts_tokens))
     }
 
     /// Finds the steady state of the measurement.

@@ -133,6 +133,8 @@ pub fn combine(
         incomplete_reason: incomplete_reason(&combination, &sources),
         ended_by: None,
         sent: gathered.sent(),
+        // Which prompts several shards share is not known.
+        prefix_cache: None,
         branches: branches(&ends),
         client_health: ClientHealth::combined(&clients, &gathered.of_client(), &load),
         load_health: None,

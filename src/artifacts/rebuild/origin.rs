@@ -150,6 +150,7 @@ impl Summary {
             ended_by: None,
             ended_early: self.ended_early,
             sent: None,
+            prefix_cache: None,
             branches: self.branch_stats,
             load: self.load,
             client_health: self.client_health,

@@ -23,6 +23,8 @@ pub(crate) struct Given {
     has_concurrency: bool,
     /// Whether the run waits for the model.
     waits_for_model: bool,
+    /// Whether the server's prefix cache is reset before the run.
+    resets_cache: bool,
     /// The tokenizer, unless it is the builtin one.
     tokenizer: Option<String>,
 }
@@ -42,6 +44,11 @@ impl Given {
             uses_server_count: settings.use_server_token_count,
             has_concurrency: report.outcome.load.requested_concurrency.is_some(),
             waits_for_model: setup.waits_for_model,
+            resets_cache: report
+                .run
+                .config
+                .pointer("/server/control/reset_kv_cache")
+                .is_some_and(|reset| !reset.is_null()),
             tokenizer: tokenizer.filter(|name| *name != "builtin").map(printable),
         }
     }
@@ -55,6 +62,19 @@ impl Given {
             .flatten()
             .map(str::to_owned)
             .collect()
+    }
+
+    /// How to start with an empty prefix cache.
+    fn cold_cache(&self) -> Vec<String> {
+        let reset = if self.resets_cache {
+            "The cache was reset before the run; check that all servers behind the URL were, and that no \
+             other client sends these prompts."
+        } else {
+            "Empty the server's cache before the run with --reset-kv-cache."
+        };
+        let others = "Or send prompts that it does not know, with another --random-seed or with \
+                      --cache-bust.";
+        [reset, others].map(str::to_owned).into()
     }
 
     fn rate(&self) -> Vec<String> {
@@ -126,6 +146,7 @@ impl Warning {
         let of_settings = match self {
             Self::ConnectionsFailed { .. } => given.connections(),
             Self::RateNotReached { .. } => given.rate(),
+            Self::CacheNotCold { .. } => given.cold_cache(),
             Self::UsageDiscrepancy { .. } => given.token_counts(),
             Self::OutputLengthMismatch { .. } => given.output_lengths(),
             _ => Vec::new(),
@@ -146,6 +167,7 @@ impl Warning {
             }
             Self::ConnectionsFailed { .. }
             | Self::RateNotReached { .. }
+            | Self::CacheNotCold { .. }
             | Self::UsageDiscrepancy { .. }
             | Self::OutputLengthMismatch { .. } => &[],
             Self::ConnectionsLimited { .. } => &[

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Given, Warning};
 use crate::metrics::health::{LoadHealth, LoadVerdict};
+use crate::metrics::prefix_cache::Excess;
 use crate::otlp_receiver::ReceiverReport;
 use crate::server_family::Quantity;
 use crate::server_metrics::conservation::Comparison;
@@ -61,6 +62,13 @@ impl Warning {
                     since_seconds: None,
                     needed_seconds: None,
                     needed_requests: None,
+                },
+            },
+            Self::CacheNotCold {
+                excess: Excess {
+                    cached_ratio: 0.96,
+                    expected_ratio: 0.0,
+                    expected_most_ratio: 0.04,
                 },
             },
             Self::IncompleteHistory { requests: 3, of: 100 },

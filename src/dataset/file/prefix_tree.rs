@@ -7,7 +7,7 @@ use super::trace::HashId;
 /// A radix tree of prompts, each a sequence of blocks. A block has the same node in two prompts if
 /// all blocks before it are also the same, as in the prefix cache of a server.
 #[derive(Debug, Default)]
-pub(in crate::dataset) struct PrefixTree {
+pub(super) struct PrefixTree {
     /// Number of prompts with each node; the root is not among them.
     prompts: Vec<u64>,
     /// The node of a block after a node.
@@ -16,7 +16,7 @@ pub(in crate::dataset) struct PrefixTree {
 
 impl PrefixTree {
     /// Adds a prompt. Returns how many of its first blocks earlier prompts have too.
-    pub(in crate::dataset) fn insert(&mut self, blocks: &[HashId]) -> usize {
+    pub(super) fn insert(&mut self, blocks: &[HashId]) -> usize {
         let mut at = None;
         let mut known = 0;
         for block in blocks {

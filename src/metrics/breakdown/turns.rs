@@ -39,8 +39,18 @@ static GROUPS: LazyLock<Vec<(Arc<str>, usize)>> = LazyLock::new(|| {
 
 /// Returns the name of the group of a turn with `before` turns before it.
 pub(super) fn group(before: usize) -> &'static Arc<str> {
+    name(index(before))
+}
+
+/// Returns the index of that group, which is lower for earlier turns.
+pub(in crate::metrics) fn index(before: usize) -> u32 {
     let after = GROUPS.partition_point(|(_, first)| *first <= before);
-    &GROUPS[after.saturating_sub(1)].0
+    after.saturating_sub(1) as u32
+}
+
+/// Returns the name of a group.
+pub(in crate::metrics) fn name(index: u32) -> &'static Arc<str> {
+    &GROUPS[(index as usize).min(GROUPS.len() - 1)].0
 }
 
 /// Returns the groups in the order of their turns; none unless there are several.

@@ -4,6 +4,7 @@ use super::Run;
 use crate::judge::Judged;
 use crate::metrics::Verdict;
 use crate::metrics::health::LoadVerdict;
+use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::report::document::{Level, Notice};
 
@@ -49,6 +50,17 @@ impl Run<'_> {
                 ""
             };
             add(level, format!("The load is {health}{depends}."));
+        }
+        if let Some(excess) = outcome.prefix_cache.as_ref().and_then(PrefixCache::excess) {
+            add(
+                Level::Doubtful,
+                format!(
+                    "The server read {:.1}% of the prompt tokens from its prefix cache, of which the \
+                     prompts of this run explain {:.1}% at most: the cache was not cold.",
+                    100.0 * excess.cached_ratio,
+                    100.0 * excess.expected_most_ratio
+                ),
+            );
         }
         let failed = self.requests.failed();
         if failed > 0 {

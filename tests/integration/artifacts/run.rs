@@ -127,6 +127,7 @@ impl TestRun {
                 ended_by: None,
                 incomplete_reason: None,
                 sent: None,
+                prefix_cache: None,
                 branches: None,
                 telemetry: Some(TelemetryReport {
                     endpoint: Some("http://localhost:4317".to_owned()),

@@ -1,0 +1,200 @@
+//! The results of the ledger, as in the summary.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::Slope;
+use super::{BLOCK_BYTES, Sums};
+
+/// Maximum number of prefixes that are listed.
+const MAX_PREFIXES: usize = 20;
+
+/// Share of the prompt tokens by which the cache must exceed what is expected to be told.
+const MIN_EXCESS: f64 = 0.01;
+
+/// Standard errors of an estimate that are attributed to chance.
+const MAX_DEVIATIONS: f64 = 4.0;
+
+/// What the prompts of the measurement repeat, what the server read from its cache, and what the rest
+/// cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PrefixCache {
+    /// Number of bytes of text in the blocks by which prompts are compared.
+    pub(crate) block_bytes: u64,
+    /// All successful requests.
+    pub(crate) total: CacheUse,
+    /// What the server's own counters say, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) server: Option<ServerCache>,
+    /// What computing prompt tokens costs; absent unless the time to first token grows with them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) prefill: Option<PrefillCost>,
+    /// The requests by their position in the conversation, if they have several.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) by_turn: Vec<TurnUse>,
+    /// The requests whose prompts begin alike, those that repeat most first; at most 20.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) by_prefix: Vec<PrefixUse>,
+}
+
+/// The cache as some of the requests used it. Ratios are shares of their prompt tokens, from 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CacheUse {
+    /// Number of successful requests.
+    pub(crate) requests: u64,
+    /// Tokens of their prompts, as the server reports them, or else as the client counts them.
+    pub(crate) prompt_tokens: f64,
+    /// What a cache that started empty and kept everything would have found.
+    pub(crate) expected_ratio: f64,
+    /// What such a cache would have found at most, given that text is compared in blocks, and that the
+    /// server may add text that all prompts share.
+    pub(crate) expected_most_ratio: f64,
+    /// What the server reports as cached; absent if it does not for each request.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) cached_ratio: Option<f64>,
+    /// Share of the computed prompt tokens that an earlier prompt had too.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) repeated_prefill_ratio: Option<f64>,
+    /// Mean time to first token in milliseconds; absent without streaming.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) mean_ttft_ms: Option<f64>,
+}
+
+/// The server's own counters over the measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ServerCache {
+    /// The metric of the tokens that were found.
+    pub(crate) metric: Arc<str>,
+    /// Tokens that were looked up.
+    pub(crate) queried_tokens: f64,
+    /// Tokens that were found.
+    pub(crate) cached_tokens: f64,
+}
+
+/// What computing prompt tokens costs, by a straight line through the times to first token over the
+/// computed tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PrefillCost {
+    /// Milliseconds for each computed token.
+    pub(crate) ms_per_token: f64,
+    /// Half the width of the 95% interval of `ms_per_token`.
+    pub(crate) half_width: f64,
+    /// Milliseconds of the mean time to first token for what was computed again.
+    pub(crate) repeated_ms: f64,
+    /// Milliseconds that the cache has saved of the mean time to first token.
+    pub(crate) saved_ms: f64,
+}
+
+/// The requests of a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct TurnUse {
+    /// The turn, from 1; later ones are together, such as `17-32`.
+    pub(crate) turn: String,
+    pub(crate) cache: CacheUse,
+}
+
+/// The requests whose prompts begin alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PrefixUse {
+    /// Number of bytes of text that all of them begin with, in whole blocks; 65536 is that or more.
+    pub(crate) prefix_bytes: u64,
+    /// The beginning of that text.
+    pub(crate) starts_with: String,
+    pub(crate) cache: CacheUse,
+}
+
+/// A cache that found more than the prompts of the run explain.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Excess {
+    /// What was found, as a share of the prompt tokens.
+    pub(crate) cached_ratio: f64,
+    pub(crate) expected_ratio: f64,
+    pub(crate) expected_most_ratio: f64,
+}
+
+impl CacheUse {
+    /// Returns what requests with these `sums` did, of whose blocks `new` are in no other prompt before;
+    /// `error` is the standard error of that number, relative to it.
+    pub(super) fn of(sums: &Sums, new: f64, error: f64) -> Self {
+        let share = |blocks: f64| {
+            let bytes = blocks * BLOCK_BYTES as f64;
+            (bytes / sums.bytes.max(1) as f64).clamp(0.0, 1.0)
+        };
+        let blocks = sums.blocks as f64;
+        let expected = share(blocks - new);
+        let tokens = sums.prompt_tokens.max(1.0);
+        let hidden = sums.hidden_tokens / tokens;
+        let cached = (sums.with_cached == sums.requests).then(|| sums.cached_tokens / tokens);
+        let again = |cached: f64| {
+            let computed = 1.0 - cached;
+            if computed > 0.0 { ((expected - cached) / computed).max(0.0) } else { 0.0 }
+        };
+        Self {
+            requests: sums.requests,
+            prompt_tokens: sums.prompt_tokens,
+            expected_ratio: expected,
+            expected_most_ratio: (share(blocks - new * (1.0 - MAX_DEVIATIONS * error)) + hidden)
+                .min(1.0),
+            cached_ratio: cached,
+            repeated_prefill_ratio: cached.map(again),
+            mean_ttft_ms: (sums.with_ttft > 0).then(|| sums.ttft_ms / sums.with_ttft as f64),
+        }
+    }
+
+    /// Returns the tokens that the prompts repeat.
+    fn expected_tokens(&self) -> f64 {
+        self.expected_ratio * self.prompt_tokens
+    }
+}
+
+impl ServerCache {
+    /// Returns the share of the tokens that were found; `None` if none were looked up.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        (self.queried_tokens > 0.0).then(|| self.cached_tokens / self.queried_tokens)
+    }
+}
+
+impl PrefillCost {
+    pub(super) fn of(slope: Slope, total: &CacheUse) -> Self {
+        let mean = |ratio: f64| ratio * total.prompt_tokens / total.requests.max(1) as f64;
+        let cached = total.cached_ratio.unwrap_or(0.0);
+        Self {
+            ms_per_token: slope.value,
+            half_width: slope.half_width,
+            repeated_ms: slope.value * mean((total.expected_ratio - cached).max(0.0)),
+            saved_ms: slope.value * mean(cached),
+        }
+    }
+}
+
+impl PrefixCache {
+    /// Returns the share of the prompt tokens that the server read from its cache: as it reports for each
+    /// request, or else as its counters say.
+    #[must_use]
+    pub(crate) fn cached_ratio(&self) -> Option<f64> {
+        self.total.cached_ratio.or_else(|| self.server.as_ref()?.ratio())
+    }
+
+    /// Returns by how much the server found more than a cache that started empty, if it did.
+    #[must_use]
+    pub(crate) fn excess(&self) -> Option<Excess> {
+        let CacheUse { expected_ratio, expected_most_ratio, .. } = self.total;
+        let cached_ratio = self.cached_ratio()?;
+        let is_excess = cached_ratio > expected_most_ratio + MIN_EXCESS;
+        is_excess.then_some(Excess { cached_ratio, expected_ratio, expected_most_ratio })
+    }
+}
+
+/// Returns those of the prefixes that repeat most, the most first.
+pub(super) fn largest(mut prefixes: Vec<PrefixUse>) -> Vec<PrefixUse> {
+    prefixes.sort_by(|a, b| b.cache.expected_tokens().total_cmp(&a.cache.expected_tokens()));
+    prefixes.truncate(MAX_PREFIXES);
+    prefixes
+}
