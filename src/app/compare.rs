@@ -262,7 +262,8 @@ pub(super) fn trial(report: RunReport, requests: Requests) -> Trial {
         Some(TimeBreakdown::None { .. }) | None => None,
     };
     let bounds = outcome.client_health.map(|health| health.bounds()).unwrap_or_default();
-    Trial { results, steady_state, time_breakdown, bounds, requests }
+    let prefix_cache = outcome.prefix_cache;
+    Trial { results, steady_state, time_breakdown, prefix_cache, bounds, requests }
 }
 
 /// Returns the facts about a run in which others may differ.

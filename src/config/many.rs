@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::{Cell, RunConfig, Space};
-use crate::dataset::Seed;
+use crate::dataset::{CacheBust, Seed};
 use crate::multi_run::{Dimension, Load, Member, evidence};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{Limit, LoadPattern, PhaseConfig, RatePoint};
@@ -23,6 +23,29 @@ const TURNS: u64 = 10;
 const LEAST: u64 = 100;
 
 impl RunConfig {
+    /// Returns a warning if several runs send the same prompts to a server whose prefix cache is not
+    /// emptied between them.
+    #[must_use]
+    pub(crate) fn warning_of_same_prompts(&self) -> Option<String> {
+        let traits = self.endpoint.endpoint_type.traits();
+        let has_prefill = traits.tokenizes_input && traits.produces_tokens;
+        let is_cold = self.server.control.reset_kv_cache.is_some()
+            || self.dataset.cache_bust != CacheBust::None;
+        let is_read = self.dataset.source.is_read();
+        let same_in_trials = self.multi_run.runs > 1
+            && (is_read || (self.dataset.random_seed.is_some() && !self.multi_run.varies_seed));
+        let same_in_cells =
+            self.multi_run.sweep.as_ref().is_some_and(|sweep| is_read || sweep.same_seed);
+        if !has_prefill || is_cold || !(same_in_trials || same_in_cells) {
+            return None;
+        }
+        let other = if is_read { "--cache-bust" } else { "--vary-seed-per-trial" };
+        Some(format!(
+            "the runs send the same prompts, which the server may have in its prefix cache from the second \
+             run on; empty it before each with --reset-kv-cache, or send other prompts with {other}"
+        ))
+    }
+
     /// The configuration of the run `member`, with files in `directory`. Runs after the first skip
     /// the warmup, unless it is to be repeated; seeds differ if they are to vary.
     #[must_use]

@@ -1,5 +1,6 @@
 //! Compares runs: which differences are larger than chance explains.
 
+mod cache;
 mod finding;
 mod parts;
 mod trial;
@@ -18,6 +19,7 @@ pub(crate) use finding::{Finding, Needed};
 pub(crate) use parts::PartRow;
 pub(crate) use trial::{Requests, Sampled, Side, Source, Trial};
 
+pub(super) use cache::CacheDifference;
 pub(super) use finding::{Amount, Estimate, Shortage};
 pub(super) use trial::{MIN_REQUESTS, errors};
 
@@ -155,7 +157,10 @@ impl Plan {
             let why = obstacle.as_ref().or(of_latencies.as_ref().filter(|_| of_requests));
             measure.row(estimate, errors, self.tolerance_percent, level, why)
         };
-        let rows: Vec<Row> = measures.into_iter().map(row).collect();
+        let mut rows: Vec<Row> = measures.into_iter().map(row).collect();
+        if let Some(cache) = CacheDifference::between(base.trials.iter(), new.trials.iter()) {
+            rows.iter_mut().for_each(|row| cache.doubt(row));
+        }
         let (parts, growth) = (parts::compare(base, new, level), parts::growth(base, new, &rows));
         let compared = self.concluded(method, level, obstacle, rows);
         Compared { time_breakdown: parts, growth, ..compared }

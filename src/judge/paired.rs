@@ -6,7 +6,8 @@
 //! looked at while they arrive: the intervals of all looks together have the confidence level.
 
 use super::compare::{
-    Amount, Compared, Estimate, Measure, Method, Needed, Plan, Row, Shortage, Trial,
+    Amount, CacheDifference, Compared, Estimate, Measure, Method, Needed, Plan, Row, Shortage,
+    Trial,
 };
 use crate::statistics::interval::{Measured, Scale};
 use crate::statistics::sequential;
@@ -70,7 +71,11 @@ impl Paired {
             let estimate = estimate(measure, pairs, level);
             measure.row(estimate, errors, self.plan.tolerance_percent(), level, obstacle.as_ref())
         };
-        let rows: Vec<Row> = self.plan.measures_of(trials).into_iter().map(row).collect();
+        let mut rows: Vec<Row> = self.plan.measures_of(trials).into_iter().map(row).collect();
+        let side = |at: usize| pairs.iter().map(move |pair| pair[at]);
+        if let Some(cache) = CacheDifference::between(side(0), side(1)) {
+            rows.iter_mut().for_each(|row| cache.doubt(row));
+        }
         let compared = self.plan.concluded(Method::Paired, level, obstacle, rows);
         let decision = self.decision(&compared, pairs.len());
         Look { compared, decision }

@@ -68,6 +68,7 @@ mod otel_round_trip;
 mod otlp_file;
 mod phases;
 mod plots;
+mod prefix_cache;
 mod profile;
 mod prompts;
 mod provenance;

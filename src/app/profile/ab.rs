@@ -23,6 +23,7 @@ use crate::artifacts::Claim;
 use crate::cli::{Ab, AbSide};
 use crate::column::Store;
 use crate::config::RunConfig;
+use crate::dataset::CacheBust;
 use crate::follow::{Delivered, Follower as _};
 use crate::interrupt::Interrupt;
 use crate::judge::Comparison;
@@ -32,6 +33,7 @@ use crate::metrics::Verdict;
 use crate::multi_run::{Failure, Member};
 use crate::platform::replace;
 use crate::server_control::Launched;
+use crate::terminal::Stderr;
 use crate::tokenizer::TokenCounter;
 
 /// Name of the file with the comparison.
@@ -164,6 +166,14 @@ impl Blocks {
         let interrupt = interrupter.interrupt();
         let audience = Arc::new(Audience::start(&sides[0].config, listener, &interrupter)?);
         let [a, b] = sides;
+        if have_same_cache(&a.config, &b.config) {
+            // Nothing is logged before the first block. An error means that the terminal is gone.
+            let _ = writeln!(
+                Stderr,
+                "warning: both sides send the same prompts to the same server, which may have them in its prefix \
+                 cache in the second block of a pair; empty it before each block with --reset-kv-cache"
+            );
+        }
         let sides = [
             Side::prepare(a, NAMES[0], &directory, pairs)?,
             Side::prepare(b, NAMES[1], &directory, pairs)?,
@@ -264,6 +274,18 @@ impl Blocks {
             differences: differences(&a.about, &b.about),
         }
     }
+}
+
+/// Returns whether both sides send prompts to one server and model, whose prefix cache is not emptied before
+/// each block.
+fn have_same_cache(a: &RunConfig, b: &RunConfig) -> bool {
+    let is_cold = |config: &RunConfig| {
+        config.server.control.reset_kv_cache.is_some()
+            || config.dataset.cache_bust != CacheBust::None
+            || !config.endpoint.endpoint_type.traits().tokenizes_input
+    };
+    let shares_server = a.server.urls.iter().any(|url| b.server.urls.contains(url));
+    shares_server && a.dataset.models == b.dataset.models && !is_cold(a) && !is_cold(b)
 }
 
 /// Which side of a pair is first: at random, but in two successive pairs each side once.

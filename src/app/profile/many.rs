@@ -193,6 +193,10 @@ impl Group {
         sweep_id: Uuid,
         listener: Option<Listener>,
     ) -> anyhow::Result<Self> {
+        if let Some(warning) = config.warning_of_same_prompts() {
+            // Nothing is logged before the first run. An error means that the terminal is gone.
+            let _ = writeln!(Stderr, "warning: {warning}");
+        }
         let first = Member::new(sweep_id, 0, None);
         let mut settled = config.clone();
         settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;

@@ -46,6 +46,7 @@ fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
         ],
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: None,
+        prefix_cache: None,
         bounds: ClientBounds::default(),
         requests,
     }

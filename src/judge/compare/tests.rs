@@ -8,6 +8,7 @@ use crate::metrics::Verdict;
 use crate::metrics::health::{Bound, ClientBounds, ErrorBounds, LoadVerdict, MetricBounds};
 use crate::metrics::metric::{Distribution, RecordValues, Stats, Value};
 use crate::metrics::metric::{MetricResult, Observation};
+use crate::metrics::prefix_cache::{CacheUse, PrefixCache};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::PhaseKind;
@@ -60,6 +61,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         results,
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: None,
+        prefix_cache: None,
         bounds: ClientBounds::default(),
         requests,
     }
@@ -352,4 +354,67 @@ fn members_that_differ_have_a_path() {
         shown,
         ["a.b 1 2", "a.c [1,2] [1]", r#"gone "x" null"#, "list[0].n 1 4", "more.d null 3"]
     );
+}
+
+/// Returns a run whose server read `cached` of the prompt tokens from its cache, of which the prompts explain
+/// `expected`.
+fn with_cache(trial: Trial, [cached, expected]: [f64; 2]) -> Trial {
+    let total = CacheUse {
+        requests: 400,
+        prompt_tokens: 1e5,
+        expected_ratio: expected,
+        expected_most_ratio: expected + 0.02,
+        cached_ratio: Some(cached),
+        ..CacheUse::default()
+    };
+    let cache = PrefixCache {
+        block_bytes: 64,
+        total,
+        server: None,
+        prefill: None,
+        by_turn: Vec::new(),
+        by_prefix: Vec::new(),
+    };
+    Trial { prefix_cache: Some(cache), ..trial }
+}
+
+#[test]
+fn a_difference_that_the_cache_explains_is_not_told() {
+    let plan = plan(&[]);
+    let latency =
+        |mean: f64, cache, seed| side(vec![with_cache(run(&plan, 400, noisy(mean, seed)), cache)]);
+    let compare = |base, new, mean| {
+        let compared = plan.compare(&latency(100.0, base, 1), &latency(mean, new, 2));
+        let row = row(&compared, "request_latency", "avg");
+        (row.finding, row.note.clone().unwrap_or_default())
+    };
+    let cold = [0.0, 0.0];
+    assert_eq!(compare(cold, cold, 50.0).0, Finding::Improvement);
+    let (finding, why) = compare(cold, [0.96, 0.0], 50.0);
+    assert_eq!(finding, Finding::CannotTell);
+    assert!(why.contains("0.0% of the prompt tokens of BASE and 96.0% of those of NEW"), "{why}");
+    assert!(why.contains("--reset-kv-cache"), "{why}");
+    // It may hide that NEW is slower.
+    assert_eq!(compare(cold, [0.96, 0.0], 100.0).0, Finding::CannotTell);
+    // It is slower although its cache was warmer.
+    assert_eq!(compare(cold, [0.96, 0.0], 150.0).0, Finding::Regression);
+    assert_eq!(compare([0.96, 0.0], cold, 150.0).0, Finding::CannotTell);
+    assert_eq!(compare([0.96, 0.0], cold, 50.0).0, Finding::Improvement);
+    // Both were as warm.
+    assert_eq!(compare([0.96, 0.0], [0.95, 0.0], 50.0).0, Finding::Improvement);
+    // The same prompts, of which one server caches more.
+    assert_eq!(compare([0.1, 0.9], [0.9, 0.9], 50.0).0, Finding::Improvement);
+    let (finding, why) = compare(cold, [0.9, 0.9], 50.0);
+    assert_eq!(finding, Finding::CannotTell);
+    assert!(why.contains("since its prompts repeat 0.0% and 90.0% of each other"), "{why}");
+}
+
+#[test]
+fn failures_are_told_whatever_was_cached() {
+    let plan = plan(&[]);
+    let fails = |failing: bool| move |at: u64| (!failing || at % 2 == 0).then_some(100.0);
+    let base = side(vec![with_cache(run(&plan, 400, fails(false)), [0.0, 0.0])]);
+    let new = side(vec![with_cache(run(&plan, 400, fails(true)), [0.9, 0.0])]);
+    let compared = plan.compare(&base, &new);
+    assert_eq!(row(&compared, "request_error_rate", "avg").finding, Finding::Regression);
 }

@@ -6,6 +6,7 @@ use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::judge::gate::Subject;
 use crate::metrics::health::{ClientBounds, LoadVerdict};
 use crate::metrics::metric::{Kind, Metric, MetricResult, Observation, Statistic};
+use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::metrics::time_breakdown::Division;
@@ -151,6 +152,8 @@ pub(crate) struct Trial {
     pub(crate) steady_state: Result<SteadyState, Unsteady>,
     /// Its latencies divided by the server's times, if they are.
     pub(crate) time_breakdown: Option<Division>,
+    /// What its prompts repeat, and what the server read from its prefix cache, if that is known.
+    pub(crate) prefix_cache: Option<PrefixCache>,
     /// How far the client may have shifted its statistics.
     pub(crate) bounds: ClientBounds,
     pub(crate) requests: Requests,

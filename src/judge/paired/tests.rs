@@ -28,6 +28,7 @@ fn block(plan: &Plan, results: &[(MetricTag, f64)]) -> Trial {
         results: results.iter().map(result).collect(),
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: None,
+        prefix_cache: None,
         bounds: ClientBounds::default(),
         requests: Requests::new(plan, &Store::default()),
     }

@@ -18,6 +18,7 @@ fn run(parts: &[(Stage, f64)]) -> Trial {
         results: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
         time_breakdown: Some(Division { request_count: 9, metrics: vec![divided] }),
+        prefix_cache: None,
         bounds: ClientBounds::default(),
         requests: Requests::new(&Plan::new(&[], &[], 0.95, 2.0, 1), &Store::default()),
     }
