@@ -9,7 +9,10 @@
 //! sampling*, Computing 43, 1990). Until then the count is exact.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher as _, Hash};
+
+use foldhash::fast::RandomState;
+use foldhash::quality::FixedState;
 
 /// Number of prefixes that a run keeps: 7/8 of a power of two, which a hash table holds in 9 MB.
 pub(crate) const MAX_PREFIXES: usize = (1 << 19) / 8 * 7;
@@ -18,7 +21,7 @@ pub(crate) const MAX_PREFIXES: usize = (1 << 19) / 8 * 7;
 #[derive(Debug)]
 pub(crate) struct KnownPrefixes {
     /// The lowest owner of each prefix that is kept.
-    owners: HashMap<u64, u32>,
+    owners: HashMap<u64, u32, RandomState>,
     /// Number of zero bits with which the hashes begin of those that are kept.
     level: u32,
     most: usize,
@@ -27,7 +30,7 @@ pub(crate) struct KnownPrefixes {
 impl KnownPrefixes {
     /// Creates a count that keeps at most so many prefixes, at least 1.
     pub(crate) fn keeping(most: usize) -> Self {
-        Self { owners: HashMap::new(), level: 0, most: most.max(1) }
+        Self { owners: HashMap::default(), level: 0, most: most.max(1) }
     }
 
     /// Adds the prefixes of a prompt. A prefix belongs to the lowest owner that has it.
@@ -70,9 +73,7 @@ pub(crate) fn prefixes<T: Hash>(units: &[T], block: usize) -> Vec<u64> {
     let blocks = units.chunks_exact(block.max(1));
     blocks
         .map(|block| {
-            let mut hasher = DefaultHasher::new();
-            (before, block).hash(&mut hasher);
-            before = hasher.finish();
+            before = FixedState::default().hash_one((before, block));
             before
         })
         .collect()
@@ -146,7 +147,7 @@ mod tests {
                     found += usize::from(!seen.insert(prompt[..end].to_vec()));
                 }
             }
-            prop_assert_eq!(all as f64 - of(&known, 0), found as f64);
+            prop_assert_eq!(f64::from(all) - of(&known, 0), found as f64);
         }
     }
 }

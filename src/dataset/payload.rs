@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -52,6 +54,9 @@ pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u6
 /// Returns the texts of a generated body as they are compared with those of others: joined, the tools
 /// first, as most chat templates have them. Of token IDs, four bytes each. Empty without text.
 pub(crate) fn prompt_bytes(body: &[u8]) -> Vec<u8> {
+    if let Some(text) = plain_chat(body) {
+        return text;
+    }
     let Ok(body) = serde_json::from_slice::<Value>(body) else { return Vec::new() };
     if let Some(texts) = texts(&body) {
         let declared: Vec<_> = tools(&body).collect();
@@ -64,6 +69,58 @@ pub(crate) fn prompt_bytes(body: &[u8]) -> Vec<u8> {
         id => std::slice::from_ref(id),
     });
     items.filter_map(Value::as_u64).flat_map(|id| (id as u32).to_le_bytes()).collect()
+}
+
+/// A chat whose messages are texts, as most are. Another body has a further member, or is not one.
+#[derive(Deserialize)]
+struct PlainChat<'a> {
+    #[serde(borrow)]
+    messages: Vec<PlainMessage<'a>>,
+    tools: Option<IgnoredAny>,
+    system: Option<IgnoredAny>,
+    instructions: Option<IgnoredAny>,
+    prompt: Option<IgnoredAny>,
+    input: Option<IgnoredAny>,
+    inputs: Option<IgnoredAny>,
+    query: Option<IgnoredAny>,
+    contents: Option<IgnoredAny>,
+    #[serde(rename = "systemInstruction")]
+    system_instruction: Option<IgnoredAny>,
+}
+
+impl PlainChat<'_> {
+    /// Returns whether it has texts beside the messages.
+    fn has_others(&self) -> bool {
+        let others = [
+            &self.tools,
+            &self.system,
+            &self.instructions,
+            &self.prompt,
+            &self.input,
+            &self.inputs,
+            &self.query,
+            &self.contents,
+            &self.system_instruction,
+        ];
+        others.iter().any(|other| other.is_some())
+    }
+}
+
+/// A message that is a text.
+#[derive(Deserialize)]
+struct PlainMessage<'a> {
+    #[serde(borrow)]
+    content: Cow<'a, str>,
+    tool_calls: Option<IgnoredAny>,
+}
+
+/// Returns the texts of a plain chat as [`prompt_bytes`] does, without reading the body as a
+/// [`Value`], which takes several times as long; `None` for other bodies.
+fn plain_chat(body: &[u8]) -> Option<Vec<u8>> {
+    let chat: PlainChat<'_> = serde_json::from_slice(body).ok()?;
+    let is_plain = chat.messages.iter().all(|message| message.tool_calls.is_none());
+    let texts: Vec<&str> = chat.messages.iter().map(|message| &*message.content).collect();
+    (is_plain && !chat.has_others()).then(|| texts.join("\n").into_bytes())
 }
 
 /// Returns the number of token IDs in the prompt: a list of them, or a list of lists. `None` if it
@@ -208,6 +265,28 @@ mod tests {
         let messages = json!({"messages": [{"role": "user", "content": "a"}],
             "tools": [{"name": "g", "input_schema": {"type": "object"}}]});
         assert_eq!(texts(&messages), ["a", "g", "{\"type\":\"object\"}"]);
+    }
+
+    #[test]
+    fn a_plain_chat_has_the_same_text_as_any_body() {
+        let chat = json!({"model": "m", "messages": [
+            {"role": "system", "content": "a"},
+            {"role": "user", "content": "b \"c\"\n\u{e4}"},
+        ], "stream": true});
+        let text = plain_chat(chat.to_string().as_bytes()).unwrap();
+        assert_eq!(text, texts(&chat).join("\n").into_bytes());
+        for (name, value) in [
+            ("messages", json!([{"role": "user", "content": [{"type": "text", "text": "b"}]}])),
+            ("messages", json!([{"role": "assistant", "content": "a", "tool_calls": []}])),
+            ("tools", json!([])),
+            ("system", json!("a")),
+            ("prompt", json!("a")),
+        ] {
+            let mut other = chat.clone();
+            other[name] = value;
+            assert_eq!(plain_chat(other.to_string().as_bytes()), None, "{name}");
+        }
+        assert_eq!(plain_chat(b"{\"prompt\": \"a\"}"), None);
     }
 
     #[test]

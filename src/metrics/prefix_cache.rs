@@ -36,7 +36,10 @@ const OTHERS: u32 = 0;
 /// The text of a request, in blocks.
 #[derive(Debug)]
 pub(crate) struct PromptBlocks {
+    /// The text of the prompt, followed by that of the response.
     text: Vec<u8>,
+    /// Number of bytes of the prompt.
+    bytes: usize,
     /// The prefixes of the prompt, followed by those of the prompt with its response.
     prefixes: Vec<u64>,
     /// Number of those of the prompt.
@@ -49,15 +52,15 @@ impl PromptBlocks {
         Self::new(prompt_bytes(&measured.record.payload), &measured.response.output_text)
     }
 
-    fn new(text: Vec<u8>, response: &str) -> Self {
-        let own = text.len() / BLOCK_BYTES;
-        let mut all = text.clone();
+    fn new(mut text: Vec<u8>, response: &str) -> Self {
+        let bytes = text.len();
         if !response.is_empty() {
             // As the texts of a prompt are joined.
-            all.push(b'\n');
-            all.extend_from_slice(response.as_bytes());
+            text.push(b'\n');
+            text.extend_from_slice(response.as_bytes());
         }
-        Self { text, prefixes: prefixes(&all, BLOCK_BYTES), own }
+        let prefixes = prefixes(&text, BLOCK_BYTES);
+        Self { text, bytes, prefixes, own: bytes / BLOCK_BYTES }
     }
 
     fn own(&self) -> &[u64] {
@@ -137,7 +140,7 @@ impl CacheLedger {
         let ttft = value(tag::TIME_TO_FIRST_TOKEN).map(|ns| ns / 1e6);
         let counted = value(tag::INPUT_SEQUENCE_LENGTH).filter(|_| self.counts_tokens);
         let unknown = counted.map_or(TEMPLATE_TOKENS, |counted| (tokens - counted).max(0.0));
-        let bytes = prompt.text.len();
+        let bytes = prompt.bytes;
         let block = tokens * BLOCK_BYTES as f64 / bytes.max(1) as f64;
         let sums = Sums {
             requests: 1,

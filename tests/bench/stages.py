@@ -38,6 +38,7 @@ WORKER = [
 ]
 PROCESSOR = [
     ("take", r"RecordQueue::pop"),
+    ("compare prompts", r"prefix_cache|known_prefixes|prompt_bytes"),
     ("parse", r"Endpoint>::parse|requested_tokens|endpoint::"),
     ("count tokens", r"TokenCounter|tokenizer::"),
     ("free", r"drop_in_place<aiperf::(record|metrics|endpoint)"),
