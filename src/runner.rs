@@ -419,7 +419,7 @@ async fn oversee(
         }
     }
     // The workers may have ended sooner than this was noticed.
-    match failure.or_else(|| run.reach.rejected().map(GivenUp::Rejected)) {
+    match failure.or_else(|| run.given_up()) {
         Some(GivenUp::Failures { failed, returned }) => {
             Err(RunnerError::TooManyFailures { failed, returned })
         }
