@@ -35,7 +35,7 @@ NO_INPUT = {"audio_transcription", "image_retrieval"}
 UNITS = (
     (r"image_latency", "ms/image"),
     (r"image_throughput", "images/sec"),
-    (r"(.*_latency|time_to_.*|decode_duration|video_inference_time)", "ms"),
+    (r"(.*_latency|(effective_)?time_to_.*|decode_duration|video_inference_time)", "ms"),
     (r"(.*_throughput|.*_throughput_per_user)", "tokens/sec/user"),
     (r".*_pct", "%"),
     (r"(usage_.*_tokens|.*_token_count|.*_sequence_length|error_isl|requested_osl)", "tokens"),

@@ -72,7 +72,9 @@ pub(super) fn run_config(
     let from = flags.output.latency_from;
     let mut objectives = search::objectives(&flags.input.goodput, &flags.search)?;
     let mut multi_run = multi_run::config(flags, &objectives, given, cell)?;
-    objectives.iter_mut().for_each(|objective| objective.tag = from.of(objective.tag));
+    for objective in &mut objectives {
+        objective.tag = from.of(objective.tag);
+    }
     multi_run.count_latencies(from);
     let schedule = load::schedule(flags, shard, given)?;
     transport.connections.limit =

@@ -128,7 +128,7 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
     let mut table = Table::plain(columns);
     for &tag in DISTRIBUTIONS {
         let Some(result) = result(tag) else { continue };
-        if !is_of_its_own(result, report, bounds) {
+        if !is_of_its_own(result, report, &bounds) {
             continue;
         }
         let Some(distribution) = result.stats.distribution else { continue };
@@ -163,7 +163,7 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
 
 /// Returns whether a latency from the due time differs from that from sending by more than the client may
 /// have shifted it, in the median or in p99; true for other metrics.
-fn is_of_its_own(due: &MetricResult, report: &RunReport, bounds: ErrorBounds) -> bool {
+fn is_of_its_own(due: &MetricResult, report: &RunReport, bounds: &ErrorBounds) -> bool {
     let Some(tag) = LatencyFrom::sent(due.metric.tag) else { return true };
     let Some(sent) = report.results.iter().find(|result| result.metric.tag == tag) else {
         return true;

@@ -298,7 +298,7 @@ impl Warning {
             }
             Self::CacheNotCold { excess } => {
                 let [cached, expected] =
-                    [excess.cached_ratio, excess.expected_ratio].map(|ratio| 100.0 * ratio);
+                    [excess.cached, excess.expected].map(|ratio| 100.0 * ratio);
                 format!(
                     "{cached:.1}% of the prompt tokens were cached, but prompts repeat {expected:.1}%"
                 )
@@ -479,16 +479,16 @@ impl Warning {
     /// The findings about the prefix cache.
     fn cache_findings(&self) -> Vec<String> {
         let Self::CacheNotCold { excess } = self else { return Vec::new() };
-        let Excess { cached_ratio, expected_ratio, expected_most_ratio } = *excess;
+        let Excess { cached, expected, expected_most } = *excess;
         let percent = |ratio: f64| format!("{:.1}%", 100.0 * ratio);
         vec![
             format!(
                 "The server read {} of the prompt tokens from its prefix cache. The prompts of this run \
                  repeat {} of each other, so that a cache that started empty would have found at most \
                  {}.",
-                percent(cached_ratio),
-                percent(expected_ratio),
-                percent(expected_most_ratio)
+                percent(cached),
+                percent(expected),
+                percent(expected_most)
             ),
             "It had prompts in its cache before the run, such as those of an earlier run with the same \
              seed. The times to first token are shorter than those of a server that starts without them."

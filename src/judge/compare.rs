@@ -159,7 +159,9 @@ impl Plan {
         };
         let mut rows: Vec<Row> = measures.into_iter().map(row).collect();
         if let Some(cache) = CacheDifference::between(base.trials.iter(), new.trials.iter()) {
-            rows.iter_mut().for_each(|row| cache.doubt(row));
+            for row in &mut rows {
+                cache.doubt(row);
+            }
         }
         let (parts, growth) = (parts::compare(base, new, level), parts::growth(base, new, &rows));
         let compared = self.concluded(method, level, obstacle, rows);

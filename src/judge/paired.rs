@@ -74,7 +74,9 @@ impl Paired {
         let mut rows: Vec<Row> = self.plan.measures_of(trials).into_iter().map(row).collect();
         let side = |at: usize| pairs.iter().map(move |pair| pair[at]);
         if let Some(cache) = CacheDifference::between(side(0), side(1)) {
-            rows.iter_mut().for_each(|row| cache.doubt(row));
+            for row in &mut rows {
+                cache.doubt(row);
+            }
         }
         let compared = self.plan.concluded(Method::Paired, level, obstacle, rows);
         let decision = self.decision(&compared, pairs.len());

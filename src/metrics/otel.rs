@@ -251,8 +251,12 @@ const fn ucum(unit: Unit) -> (&'static str, Scale) {
         Unit::Count => ("{count}", Scale::Times(1.0)),
         Unit::Ratio => ("1", Scale::Times(1.0)),
         Unit::Percent => ("%", Scale::Times(1.0)),
-        Unit::TokensPerSecond | Unit::TokensPerSecondPerUser => ("{token}/s", Scale::Times(1.0)),
-        Unit::RequestsPerSecond => ("{request}/s", Scale::Times(1.0)),
+        Unit::TokensPerSecond | Unit::TokensPerSecondPerUser | Unit::TokensPerSecondPerGpu => {
+            ("{token}/s", Scale::Times(1.0))
+        }
+        Unit::RequestsPerSecond | Unit::RequestsPerSecondPerGpu => {
+            ("{request}/s", Scale::Times(1.0))
+        }
         Unit::Bytes => ("By", Scale::Times(1.0)),
         Unit::Kilobytes => ("By", Scale::Times(1024.0)),
         // Servers do not specify whether this is 10^6 or 2^20 bytes.
@@ -271,8 +275,6 @@ const fn ucum(unit: Unit) -> (&'static str, Scale) {
         Unit::RequestsPerSecondPerWatt | Unit::GoodRequestsPerSecondPerWatt => {
             ("{request}/J", Scale::Times(1.0))
         }
-        Unit::TokensPerSecondPerGpu => ("{token}/s/{gpu}", Scale::Times(1.0)),
-        Unit::RequestsPerSecondPerGpu => ("{request}/s/{gpu}", Scale::Times(1.0)),
         Unit::UsersPerGpu => ("{user}/{gpu}", Scale::Times(1.0)),
         Unit::PricePerMillionTokens => ("{price}/{token}", Scale::Over(1e6)),
         Unit::PricePerRequest => ("{price}/{request}", Scale::Times(1.0)),

@@ -52,16 +52,13 @@ impl PrefixCache {
         let mut path = Vec::new();
         for tokens in prompt.chunks_exact(size).take(self.size.blocks) {
             let key = (before, Box::from(tokens));
-            before = match self.blocks.get(&key) {
-                Some(block) => {
-                    known += 1;
-                    block.id
-                }
-                None => {
-                    self.ids += 1;
-                    self.blocks.insert(key.clone(), Block { id: self.ids, used: 0 });
-                    self.ids
-                }
+            before = if let Some(block) = self.blocks.get(&key) {
+                known += 1;
+                block.id
+            } else {
+                self.ids += 1;
+                self.blocks.insert(key.clone(), Block { id: self.ids, used: 0 });
+                self.ids
             };
             path.push(key);
         }

@@ -229,7 +229,9 @@ impl Connection {
         let service = &self.service;
         match (request.method(), request.uri().path()) {
             (&Method::GET, "/v1/models") => Ok(plain(JSON, service.models.clone())),
-            (&Method::GET, "/health") => Ok(plain(JSON, Bytes::new())),
+            (&Method::GET, "/health") | (&Method::POST, "/start_profile" | "/stop_profile") => {
+                Ok(plain(JSON, Bytes::new()))
+            }
             (&Method::GET, "/version") => Ok(plain(JSON, Bytes::from_static(VERSION.as_bytes()))),
             (&Method::GET, "/metrics") => {
                 let Script { models, kv_cache_tokens, prefix_cache, .. } = &service.script;
@@ -242,7 +244,6 @@ impl Connection {
                 service.cache.iter().for_each(|cache| cache.lock().reset());
                 Ok(plain(JSON, Bytes::new()))
             }
-            (&Method::POST, "/start_profile" | "/stop_profile") => Ok(plain(JSON, Bytes::new())),
             (method, path) => match dialect::find(method, path) {
                 Some((dialect, route)) if route.purpose == Purpose::LookUp => {
                     let call = Call::new(route, path, request.headers(), b"");

@@ -97,6 +97,14 @@ pub struct Config {
 /// long as a scrape may take.
 pub type LocalExporter = fn(&Url) -> Result<String, String>;
 
+impl Config {
+    /// Returns the URLs of the endpoints as they may be shown.
+    #[must_use]
+    pub(crate) fn shown_endpoints(&self) -> Vec<ShownUrl> {
+        self.endpoints.iter().map(EndpointConfig::shown).collect()
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

@@ -354,7 +354,7 @@ fn recipes_and_what_they_need() {
         ("prefill-ttft-curve --streaming --isl-osl-pairs 1:2,3:4", "--search-recipe sets --isl"),
         ("prefill-ttft-curve --streaming --isl-steps 1", "must be from 2"),
         ("prefill-ttft-curve --streaming --isl-min 5 --isl-max 5", "less than --isl-max (5)"),
-        ("concurrency-ramp --degradation-stat p98", "request_latency does not have \"p98\""),
+        ("concurrency-ramp --degradation-stat mode", "request_latency does not have \"mode\""),
         ("concurrency-ramp --request-rate-max 5", "concurrency-ramp does not use it"),
         ("concurrency-ramp --slo-attainment-fraction 0.5", "does not use it"),
         ("concurrency-ramp --variant a:isl=1 --variant b:isl=2", "cannot be combined with a list"),

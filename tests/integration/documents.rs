@@ -264,7 +264,14 @@ fn flags() -> BTreeSet<String> {
 }
 
 /// Flags of other programs in the documentation.
-const FLAGS_OF_OTHERS: &[&str] = &["--aiperf", "--config", "--enable-feature", "--mode", "--set"];
+const FLAGS_OF_OTHERS: &[&str] = &[
+    "--aiperf",
+    "--config",
+    "--enable-feature",
+    "--enable-prompt-tokens-details",
+    "--mode",
+    "--set",
+];
 
 #[test]
 fn flags_are_the_programs() {

@@ -242,7 +242,6 @@ fn objectives_and_gates_may_count_from_the_due_time() {
     let run = profile(
         &server.url(),
         &[
-            "--streaming",
             "--request-rate",
             "50",
             "--arrival-pattern",

@@ -42,7 +42,6 @@ use crate::runner::{
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{BranchStats, PhaseKind, PhaseStats, Shard};
 use crate::server_control::Rejection;
-use crate::server_metrics::collector::EndpointConfig;
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
@@ -166,8 +165,7 @@ impl Run {
         let steady_state = self.steady_state(&processed.profiling, &phases);
         let load_health = self.load_health(&processed, &phases);
         let servers = found.servers.as_ref();
-        let endpoints = &self.config.server_metrics.endpoints;
-        let asked: Vec<_> = endpoints.iter().map(EndpointConfig::shown).collect();
+        let asked = self.config.server_metrics.shown_endpoints();
         let time_breakdown =
             time_breakdown(self.description.shard, &results, &asked, servers, Some(&health));
         let outcome = Exported {

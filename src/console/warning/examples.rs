@@ -65,11 +65,7 @@ impl Warning {
                 },
             },
             Self::CacheNotCold {
-                excess: Excess {
-                    cached_ratio: 0.96,
-                    expected_ratio: 0.0,
-                    expected_most_ratio: 0.04,
-                },
+                excess: Excess { cached: 0.96, expected: 0.0, expected_most: 0.04 },
             },
             Self::IncompleteHistory { requests: 3, of: 100 },
             Self::NotStreamed { requests: 100 },

@@ -10,7 +10,7 @@ const MATERIAL: f64 = 0.05;
 /// The prefix cache of one side, as shares of its prompt tokens.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cached {
-    cached: f64,
+    found: f64,
     expected: f64,
     /// Whether a run found more than its own prompts explain.
     exceeds: bool,
@@ -32,13 +32,13 @@ impl Cached {
             let cache = trial.prefix_cache.as_ref()?;
             let of_run = cache.total.prompt_tokens;
             tokens += of_run;
-            sum.cached += cache.cached_ratio()? * of_run;
+            sum.found += cache.cached_ratio()? * of_run;
             sum.expected += cache.total.expected_ratio * of_run;
             sum.exceeds |= cache.excess().is_some();
         }
         let share = |sum: f64| sum / tokens;
         (tokens > 0.0).then(|| Self {
-            cached: share(sum.cached),
+            found: share(sum.found),
             expected: share(sum.expected),
             ..sum
         })
@@ -55,7 +55,7 @@ impl CacheDifference {
         let (base, new) = (Cached::of(base)?, Cached::of(new)?);
         let has_same_prompts = (new.expected - base.expected).abs() <= MATERIAL;
         let is_cold = !base.exceeds && !new.exceeds;
-        if (new.cached - base.cached).abs() <= MATERIAL || (is_cold && has_same_prompts) {
+        if (new.found - base.found).abs() <= MATERIAL || (is_cold && has_same_prompts) {
             return None;
         }
         let percent = |share: f64| format!("{:.1}%", 100.0 * share);
@@ -71,10 +71,10 @@ impl CacheDifference {
         let why = format!(
             "the server read {} of the prompt tokens of BASE and {} of those of NEW from its prefix \
              cache, {reason}",
-            percent(base.cached),
-            percent(new.cached)
+            percent(base.found),
+            percent(new.found)
         );
-        Some(Self { why, new_is_warmer: new.cached > base.cached })
+        Some(Self { why, new_is_warmer: new.found > base.found })
     }
 
     /// Takes back what was found in a row if the cache may explain it: all but failures, and except that

@@ -412,7 +412,7 @@ fn a_difference_that_the_cache_explains_is_not_told() {
 #[test]
 fn failures_are_told_whatever_was_cached() {
     let plan = plan(&[]);
-    let fails = |failing: bool| move |at: u64| (!failing || at % 2 == 0).then_some(100.0);
+    let fails = |failing: bool| move |at: u64| (!failing || at.is_multiple_of(2)).then_some(100.0);
     let base = side(vec![with_cache(run(&plan, 400, fails(false)), [0.0, 0.0])]);
     let new = side(vec![with_cache(run(&plan, 400, fails(true)), [0.9, 0.0])]);
     let compared = plan.compare(&base, &new);

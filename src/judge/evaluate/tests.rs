@@ -7,6 +7,7 @@ use crate::metrics::metric::{Distribution, Stats};
 use crate::redact::ShownUrl;
 use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets};
 
+#[expect(clippy::large_types_passed_by_value, reason = "it is kept")]
 fn result(tag: &str, stats: Stats) -> MetricResult {
     MetricResult { metric: Registry::find(tag).unwrap(), stats }
 }

@@ -114,9 +114,10 @@ pub(crate) struct PrefixUse {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Excess {
     /// What was found, as a share of the prompt tokens.
-    pub(crate) cached_ratio: f64,
-    pub(crate) expected_ratio: f64,
-    pub(crate) expected_most_ratio: f64,
+    pub(crate) cached: f64,
+    /// What the prompts of the run explain, and at most.
+    pub(crate) expected: f64,
+    pub(crate) expected_most: f64,
 }
 
 impl CacheUse {
@@ -185,10 +186,11 @@ impl PrefixCache {
     /// Returns by how much the server found more than a cache that started empty, if it did.
     #[must_use]
     pub(crate) fn excess(&self) -> Option<Excess> {
-        let CacheUse { expected_ratio, expected_most_ratio, .. } = self.total;
-        let cached_ratio = self.cached_ratio()?;
-        let is_excess = cached_ratio > expected_most_ratio + MIN_EXCESS;
-        is_excess.then_some(Excess { cached_ratio, expected_ratio, expected_most_ratio })
+        let CacheUse { expected_ratio: expected, expected_most_ratio: expected_most, .. } =
+            self.total;
+        let cached = self.cached_ratio()?;
+        let is_excess = cached > expected_most + MIN_EXCESS;
+        is_excess.then_some(Excess { cached, expected, expected_most })
     }
 }
 

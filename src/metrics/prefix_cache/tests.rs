@@ -107,23 +107,28 @@ fn the_warmup_and_failures_are_known_but_not_measured() {
     assert!(CacheLedger::new(true).report(None).is_none());
 }
 
+/// Returns 6,400 bytes of which no part repeats.
+fn digits() -> String {
+    (0..1600).flat_map(|number| format!("{number:04}").into_bytes()).map(char::from).collect()
+}
+
 /// A prompt of 6,400 bytes and 1,600 tokens: a block is 16 tokens, and the template may have 64, so that 80
 /// of 1,600 may be cached, 5%. One percent more is not told.
 #[test]
 fn a_cache_that_was_not_cold_is_told() {
-    let text: String = (0..1600).map(|number| format!("{number:04}")).collect();
+    let text = digits();
     let excess = |cached| report(&[&request(&[&text], 0, [1600, cached], "ok")]).excess();
     assert_eq!((excess(0), excess(80), excess(95)), (None, None, None));
     let found = excess(160).unwrap();
-    assert!(close(found.cached_ratio, 0.1) && close(found.expected_most_ratio, 0.05));
-    assert_eq!(found.expected_ratio, 0.0);
+    assert!(close(found.cached, 0.1) && close(found.expected_most, 0.05));
+    assert_eq!(found.expected, 0.0);
 }
 
 /// The fixture's tokenizer counts 15 tokens in the first turn, so that the template of a prompt of 1,600 may
 /// have had the other 1,585.
 #[test]
 fn tokens_that_the_client_does_not_know_may_be_cached() {
-    let text: String = (0..1600).map(|number| format!("{number:04}")).collect();
+    let text = digits();
     let measured = request(&[&text], 0, [1600, 1500], "ok");
     let mut ledger = CacheLedger::new(true);
     ledger.observe(&measured, &PromptBlocks::of(&measured));
@@ -133,7 +138,7 @@ fn tokens_that_the_client_does_not_know_may_be_cached() {
 
 #[test]
 fn without_usage_the_servers_counters_tell() {
-    let text: String = (0..1600).map(|number| format!("{number:04}")).collect();
+    let text = digits();
     let mut measured = request(&[&text], 0, [1600, 0], "ok");
     measured.observation.values.remove(tag::USAGE_PROMPT_CACHE_READ_TOKENS);
     let mut ledger = CacheLedger::new(false);
@@ -143,7 +148,7 @@ fn without_usage_the_servers_counters_tell() {
         ledger.report(Some(ServerCache { metric, queried_tokens: 1600.0, cached_tokens })).unwrap()
     };
     assert_eq!((counted(0.0).cached_ratio(), counted(0.0).excess()), (Some(0.0), None));
-    assert_eq!(counted(800.0).excess().map(|it| it.cached_ratio), Some(0.5));
+    assert_eq!(counted(800.0).excess().map(|it| it.cached), Some(0.5));
     assert_eq!(ledger.report(None).unwrap().excess(), None);
 }
 

@@ -215,12 +215,12 @@ fn every_curve_of_three_requests() {
     assert_eq!(results.len(), expected.len());
     for ((tag, stats), (expected_tag, values)) in results.iter().zip(expected) {
         assert_eq!(*tag, expected_tag);
-        assert_stats(tag.name(), *stats, values);
+        assert_stats(tag.name(), stats, values);
     }
 }
 
 /// Asserts that `stats` are those of `values` with their durations, computed from the definitions.
-fn assert_stats(tag: &str, stats: Stats, values: &[(f64, f64)]) {
+fn assert_stats(tag: &str, stats: &Stats, values: &[(f64, f64)]) {
     let mut values = values.to_vec();
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let total: f64 = values.iter().map(|(_, time)| time).sum();
@@ -265,12 +265,12 @@ fn a_slice_has_what_went_on_in_it() {
     let busy = slice(25..45);
     assert_eq!(busy.len(), over_time(&accumulator.results()).len());
     let of = |tag| busy.iter().find(|(have, _)| *have == tag).unwrap().1;
-    assert_stats("concurrency", of(tag::EFFECTIVE_CONCURRENCY), &[(2.0, 20.0)]);
+    assert_stats("concurrency", &of(tag::EFFECTIVE_CONCURRENCY), &[(2.0, 20.0)]);
     let tokens = [(31.0, 5.0), (32.0, 10.0), (36.0, 5.0)];
-    assert_stats(tag::TOKENS_IN_FLIGHT.name(), of(tag::TOKENS_IN_FLIGHT), &tokens);
+    assert_stats(tag::TOKENS_IN_FLIGHT.name(), &of(tag::TOKENS_IN_FLIGHT), &tokens);
     let prefill = [(1000.0, 5.0), (0.0, 15.0)];
-    assert_stats("prefill", of(tag::EFFECTIVE_PREFILL_THROUGHPUT), &prefill);
-    assert_stats("active prefill", of(tag::ACTIVE_PREFILL_THROUGHPUT), &prefill[..1]);
+    assert_stats("prefill", &of(tag::EFFECTIVE_PREFILL_THROUGHPUT), &prefill);
+    assert_stats("active prefill", &of(tag::ACTIVE_PREFILL_THROUGHPUT), &prefill[..1]);
     assert!(slice(75..80).is_empty());
 }
 
@@ -301,14 +301,14 @@ fn output_in_one_piece_has_no_rate_and_comes_whole() {
     let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
     assert_stats(
         tag::TOKENS_IN_FLIGHT.name(),
-        of(tag::TOKENS_IN_FLIGHT),
+        &of(tag::TOKENS_IN_FLIGHT),
         &[(10.0, 30.0), (16.0, 10.0)],
     );
     // 5 tokens in 10 ms, after 10 in 30 ms.
     let total = [(1000.0 / 3.0, 30.0), (500.0, 10.0)];
     assert_stats(
         tag::EFFECTIVE_TOTAL_THROUGHPUT.name(),
-        of(tag::EFFECTIVE_TOTAL_THROUGHPUT),
+        &of(tag::EFFECTIVE_TOTAL_THROUGHPUT),
         &total,
     );
 }
@@ -321,10 +321,10 @@ fn pieces_of_one_moment_come_with_the_next() {
     let results = over_time(&results);
     let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
     let rates = [(0.0, 10.0), (300.0, 10.0), (150.0, 20.0)];
-    assert_stats("decode", of(tag::EFFECTIVE_DECODE_THROUGHPUT), &rates);
+    assert_stats("decode", &of(tag::EFFECTIVE_DECODE_THROUGHPUT), &rates);
     // 2 tokens with each of the three further events; the last level has zero duration.
     let tokens = [(1.0, 10.0), (4.0, 10.0), (6.0, 20.0)];
-    assert_stats(tag::TOKENS_IN_FLIGHT.name(), of(tag::TOKENS_IN_FLIGHT), &tokens);
+    assert_stats(tag::TOKENS_IN_FLIGHT.name(), &of(tag::TOKENS_IN_FLIGHT), &tokens);
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn a_value_may_last_longer_than_four_seconds() {
     let brief = Sketch { start: 0, content: vec![1], end: 2, input: 10, output: 1 };
     let results = observed(&[long, brief]).results();
     let expected = [(2.0, 2.0), (1.0, 19_998.0)];
-    assert_stats(tag::EFFECTIVE_CONCURRENCY.name(), over_time(&results)[0].1, &expected);
+    assert_stats(tag::EFFECTIVE_CONCURRENCY.name(), &over_time(&results)[0].1, &expected);
 }
 
 /// Lines of AIPerf 0.13, without members that are not needed, and its results for them; its

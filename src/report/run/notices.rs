@@ -57,8 +57,8 @@ impl Run<'_> {
                 format!(
                     "The server read {:.1}% of the prompt tokens from its prefix cache, of which the \
                      prompts of this run explain {:.1}% at most: the cache was not cold.",
-                    100.0 * excess.cached_ratio,
-                    100.0 * excess.expected_most_ratio
+                    100.0 * excess.cached,
+                    100.0 * excess.expected_most
                 ),
             );
         }
