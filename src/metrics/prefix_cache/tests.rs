@@ -83,7 +83,7 @@ fn a_turn_repeats_the_response_before_it() {
         found.by_turn.iter().map(|of| (&*of.turn, of.cache.expected_ratio)).collect();
     assert_eq!(turns, [("1", 0.0), ("2", 64.0 / 129.0)]);
     assert!(close(found.total.expected_ratio, 64.0 / 189.0));
-    // Two prompts with different first blocks are no family; a prompt of less than a block has none.
+    // Two prompts with different first blocks do not form a family, nor does a prompt of less than a block.
     assert!(found.by_prefix.is_empty());
 }
 
