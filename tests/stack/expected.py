@@ -12,7 +12,7 @@ STEADY_STATISTICS = ("avg", "p50", "p90", "p95", "p99")
 
 # From the unit of the files to the exported unit.
 TO_EXPORTED = {
-    "ms": 1e-3, "ms/image": 1e-3, "KB": 1024.0, "MB": 1e6, "mJ/token": 1e-3, "J/Mtoken": 1e-6,
+    "ms": 1e-3, "ms/image": 1e-3, "KB": 1024.0, "MB": 1e6, "mJ/token": 1e-3, "J/Mtoken": 1e-6, "price/Mtoken": 1e-6,
 }
 
 # The stages of a request at its server, which share an instrument.

@@ -20,7 +20,7 @@ GATES = ["--gate", "time_to_first_token:p99<=30s", "--gate", "request_error_rate
 # Runs against Dynamo: closed loop, a rate, conversations of several turns.
 DYNAMO_RUNS = {
     "dynamo-closed": ["--concurrency", "4", "--request-count", "240", "--warmup-request-count", "8",
-                      "--use-server-token-count"],
+                      "--use-server-token-count", "--gpus", "2", "--gpu-hour-price", "2.5"],
     "dynamo-rate": ["--run-name", "at a rate", "--request-rate", "25", "--request-count", "250", "--warmup-request-count", "8",
                     "--arrival-pattern", "constant", "--goodput", "time_to_first_token:200", *GATES[:4]],
     "dynamo-turns": ["--concurrency", "3", "--num-sessions", "8", "--session-turns-mean", "3",
