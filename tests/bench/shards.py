@@ -157,7 +157,7 @@ def clocks(arguments):
                 lost = random.random(count) < unsynchronized
                 offsets[lost] = random.uniform(-500, 500, lost.sum())
                 spreads.append(offsets.max() - offsets.min())
-                # Every shard sends each `count`th arrival. Those of the ends would have no neighbours.
+                # Every shard sends each `count`th arrival. Those of the ends would not have neighbours.
                 number = np.arange(max(20_000, 20 * count))
                 times = np.sort(number * 1e3 / RATE + offsets[number % count])
                 inner = times[(times > 1_000) & (times < number.size * 1e3 / RATE - 1_000)]
