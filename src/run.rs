@@ -123,6 +123,18 @@ pub enum ClientTables {
 named! { ClientTables { "summary" => Summary, "all" => All } }
 
 impl RunDescription {
+    /// Replaces the gates by which the run is judged.
+    pub(crate) fn set_gates(&mut self, gates: &[Gate]) {
+        let from = self.settings.latency_from;
+        self.gates = gates.iter().map(|gate| gate.clone().counting(from)).collect();
+    }
+
+    /// Has `percentiles` computed, and those that the gates limit.
+    pub(crate) fn add_percentiles(&mut self, percentiles: &[Percent]) {
+        let of_gates = self.gates.iter().filter_map(Gate::percentile);
+        self.settings.add_percentiles(of_gates.chain(percentiles.iter().copied()));
+    }
+
     /// Returns the description of a run of which only the endpoint type is known.
     #[must_use]
     pub fn of(endpoint_type: EndpointType) -> Self {

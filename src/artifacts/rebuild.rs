@@ -244,11 +244,9 @@ pub(crate) fn rebuild_with(
     let files = origin.server_metrics_files();
     let (mut run, end) = origin.describe(&layout)?;
     if !wanted.gates.is_empty() {
-        let from = run.settings.latency_from;
-        run.gates = wanted.gates.iter().map(|gate| gate.clone().counting(from)).collect();
+        run.set_gates(wanted.gates);
     }
-    let of_gates = run.gates.iter().filter_map(Gate::percentile);
-    run.settings.add_percentiles(of_gates.chain(wanted.percentiles.iter().copied()));
+    run.add_percentiles(wanted.percentiles);
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let store = Store::of_run(directory.to_owned());
     let mut gathered = Gathered::new(&registry, &run, &store);

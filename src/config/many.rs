@@ -23,20 +23,26 @@ const TURNS: u64 = 10;
 const LEAST: u64 = 100;
 
 impl RunConfig {
+    /// Returns whether the server may have prompts of an earlier run in its prefix cache, if they are the
+    /// same.
+    #[must_use]
+    pub(crate) fn may_find_cached(&self) -> bool {
+        let traits = self.endpoint.endpoint_type.traits();
+        let has_prefill = traits.tokenizes_input && traits.produces_tokens;
+        let is_reset = self.server.control.reset_kv_cache.is_some();
+        has_prefill && !is_reset && self.dataset.cache_bust == CacheBust::None
+    }
+
     /// Returns a warning if several runs send the same prompts to a server whose prefix cache is not
     /// emptied between them.
     #[must_use]
     pub(crate) fn warning_of_same_prompts(&self) -> Option<String> {
-        let traits = self.endpoint.endpoint_type.traits();
-        let has_prefill = traits.tokenizes_input && traits.produces_tokens;
-        let is_cold = self.server.control.reset_kv_cache.is_some()
-            || self.dataset.cache_bust != CacheBust::None;
         let is_read = self.dataset.source.is_read();
         let same_in_trials = self.multi_run.runs > 1
             && (is_read || (self.dataset.random_seed.is_some() && !self.multi_run.varies_seed));
         let same_in_cells =
             self.multi_run.sweep.as_ref().is_some_and(|sweep| is_read || sweep.same_seed);
-        if !has_prefill || is_cold || !(same_in_trials || same_in_cells) {
+        if !self.may_find_cached() || !(same_in_trials || same_in_cells) {
             return None;
         }
         let other = if is_read { "--cache-bust" } else { "--vary-seed-per-trial" };

@@ -190,24 +190,25 @@ fn a_run_without_any_success_fails_and_says_why() {
     assert_eq!(run.records().len(), 3);
 }
 
+/// The first response takes 600 ms.
+const STALL: &str = "requests=1:stall=0,600ms";
+
+/// One request is due every 20 ms; the first holds the only slot until its response.
+const LATE: [&str; 8] = [
+    "--request-rate",
+    "50",
+    "--arrival-pattern",
+    "constant",
+    "--concurrency",
+    "1",
+    "--request-count",
+    "10",
+];
+
 #[test]
 fn requests_that_wait_for_a_stalled_server_count_from_when_they_were_due() {
-    let server = faulty("requests=1:stall=0,600ms");
-    // One is due every 20 ms; the first holds the only slot for 600 ms.
-    let run = profile(
-        &server.url(),
-        &[
-            "--request-rate",
-            "50",
-            "--arrival-pattern",
-            "constant",
-            "--concurrency",
-            "1",
-            "--request-count",
-            "10",
-        ],
-    )
-    .succeeded();
+    let server = faulty(STALL);
+    let run = profile(&server.url(), &LATE).succeeded();
     let mut records = run.records();
     let due = |record: &Value| record["metadata"]["request_due_ns"].as_u64().unwrap();
     records.sort_by_key(due);
@@ -237,29 +238,18 @@ fn requests_that_wait_for_a_stalled_server_count_from_when_they_were_due() {
 
 #[test]
 fn objectives_and_gates_may_count_from_the_due_time() {
-    let server = faulty("requests=1:stall=0,600ms");
-    // One is due every 20 ms; the first holds the only slot for 600 ms.
-    let run = profile(
-        &server.url(),
-        &[
-            "--request-rate",
-            "50",
-            "--arrival-pattern",
-            "constant",
-            "--concurrency",
-            "1",
-            "--request-count",
-            "10",
-            "--latency-from",
-            "due",
-            "--goodput",
-            "time_to_first_token<=300ms",
-            "--gate",
-            "ttft:max<=300ms",
-            "--gate",
-            "request_latency:min>=600ms",
-        ],
-    );
+    let asked = [
+        "--latency-from",
+        "due",
+        "--goodput",
+        "time_to_first_token<=300ms",
+        "--gate",
+        "ttft:max<=300ms",
+        "--gate",
+        "request_latency:min>=600ms",
+    ];
+    let server = faulty(STALL);
+    let run = profile(&server.url(), &[&LATE[..], &asked].concat());
     assert_eq!(run.exit_code(), Some(3), "{}\n{}", run.stdout(), run.stderr());
     let summary = run.summary();
     // Nine of the requests waited for 420 ms at least, and the first for its response.

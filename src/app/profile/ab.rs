@@ -23,7 +23,6 @@ use crate::artifacts::Claim;
 use crate::cli::{Ab, AbSide};
 use crate::column::Store;
 use crate::config::RunConfig;
-use crate::dataset::CacheBust;
 use crate::follow::{Delivered, Follower as _};
 use crate::interrupt::Interrupt;
 use crate::judge::Comparison;
@@ -279,13 +278,11 @@ impl Blocks {
 /// Returns whether both sides send prompts to one server and model, whose prefix cache is not emptied before
 /// each block.
 fn have_same_cache(a: &RunConfig, b: &RunConfig) -> bool {
-    let is_cold = |config: &RunConfig| {
-        config.server.control.reset_kv_cache.is_some()
-            || config.dataset.cache_bust != CacheBust::None
-            || !config.endpoint.endpoint_type.traits().tokenizes_input
-    };
     let shares_server = a.server.urls.iter().any(|url| b.server.urls.contains(url));
-    shares_server && a.dataset.models == b.dataset.models && !is_cold(a) && !is_cold(b)
+    shares_server
+        && a.dataset.models == b.dataset.models
+        && a.may_find_cached()
+        && b.may_find_cached()
 }
 
 /// Which side of a pair is first: at random, but in two successive pairs each side once.

@@ -52,7 +52,8 @@ pub fn combine(
 ) -> Result<Rebuilt, ReportError> {
     let mut sources = parts::find(directories)?;
     for source in &mut sources {
-        judge_by(source, gates, percentiles);
+        source.run.set_gates(gates);
+        source.run.add_percentiles(percentiles);
     }
     let [first, ..] = sources.as_slice() else { return Err(ReportError::NoPlace) };
     let layout = parts::place(&sources, place, overwrite)?;
@@ -381,11 +382,4 @@ fn servers(
         });
     }
     Ok(metrics)
-}
-/// Sets the gates by which a combined run is judged, and the percentiles that it has.
-fn judge_by(source: &mut Source, gates: &[Gate], percentiles: &[Percent]) {
-    let from = source.run.settings.latency_from;
-    source.run.gates = gates.iter().map(|gate| gate.clone().counting(from)).collect();
-    let of_gates = gates.iter().filter_map(Gate::percentile);
-    source.run.settings.add_percentiles(of_gates.chain(percentiles.iter().copied()));
 }
