@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::format::number;
+use super::format::{four_digits, number};
+use super::headline::NOTABLE_PERCENT;
 use super::layout::{Cell, Column, Table};
 use super::style::Style;
 use super::table::{label, of_statistics};
@@ -31,8 +32,15 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
             continue;
         }
         rows.sort_by_key(|result| result.metric.order);
-        let rows = rows.iter().map(|one| [label(one.metric), number(Some(one.stats.avg)).into()]);
-        let columns = [Column::label("Metric"), Column::number("avg")];
+        let ranges: Vec<Option<String>> = rows.iter().map(|one| range(one, report)).collect();
+        let are_known = ranges.iter().any(Option::is_some);
+        let rows = rows.iter().zip(ranges).map(|(one, range)| {
+            let mut row: Vec<Cell> = vec![label(one.metric), four_digits(one.stats.avg).into()];
+            row.extend(are_known.then(|| range.unwrap_or_default().into()));
+            row
+        });
+        let mut columns = vec![Column::label("Metric"), Column::number("avg")];
+        columns.extend(are_known.then(|| Column::number("Without client delays")));
         text.push_str(&Table::new(title, columns).rows(rows).render(style));
         text.push('\n');
     }
@@ -40,6 +48,17 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
         text.push_str(&summary(gpus, style));
     }
     text
+}
+
+/// Formats the values between which a metric would be without the client's delays; `None` if they hardly
+/// change it.
+fn range(result: &MetricResult, report: &RunReport) -> Option<String> {
+    let value = result.stats.avg;
+    let bounds = report.outcome.client_health.as_ref()?.bounds();
+    let [below, above] = bounds.errors(result.metric, "avg", value)?;
+    let is_notable = (below + above) / value * 100.0 >= NOTABLE_PERCENT;
+    let ends = [value - below, value + above].map(four_digits);
+    (is_notable && ends[0] != ends[1]).then(|| ends.join("–"))
 }
 
 /// Renders which exporters responded, and a table of each GPU.

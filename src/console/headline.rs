@@ -59,7 +59,7 @@ const ERRORS: &str = "Errors";
 const NOTABLE_RESIDUAL: f64 = 10.0;
 
 /// The least share of a throughput, in percent, by which the client's delays are shown.
-const NOTABLE_PERCENT: f64 = 0.05;
+pub(super) const NOTABLE_PERCENT: f64 = 0.05;
 
 /// The statistics, and the order in which a narrow terminal does without them.
 const STATISTICS: [(&str, u8); 6] =

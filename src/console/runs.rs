@@ -502,6 +502,8 @@ const SWEEP_COLUMNS: &[SweepColumn] = &[
     column("ITL p50", "ITL p50", tag::INTER_TOKEN_LATENCY, "p50", 2),
     column("ITL p99", "ITL p99", tag::INTER_TOKEN_LATENCY, "p99", 8),
     column("Good requests/s", "Good req/s", tag::GOODPUT, "avg", 0),
+    column("Output tokens/s/GPU", "Tokens/s/GPU", tag::OUTPUT_TOKEN_THROUGHPUT_PER_GPU, "avg", 9),
+    column("Cost/Mtoken out", "Cost/Mtoken", tag::COST_PER_MILLION_OUTPUT_TOKENS, "avg", 10),
 ];
 
 const fn column(

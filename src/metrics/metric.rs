@@ -20,6 +20,15 @@ pub use stats::{MetricResult, Statistic, Stats};
 pub(crate) use values::Facts;
 pub use values::{MeasuredRecord, Observation, RecordValues, Value};
 
+/// How a metric depends on the duration of the benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ByDuration {
+    /// Inversely proportional: a count or a sum divided by the duration.
+    Rate,
+    /// Proportional: the price of the time that something took.
+    Cost,
+}
+
 /// A row of the catalogue.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
@@ -277,10 +286,14 @@ impl Metric {
         self
     }
 
-    /// Returns whether it is a count or a sum divided by the duration of the benchmark.
+    /// Returns how it depends on the duration of the benchmark; `None` if it does not.
     #[must_use]
-    pub(crate) fn is_rate(&self) -> bool {
-        self.requires.contains(&tag::BENCHMARK_DURATION)
+    pub(crate) fn by_duration(&self) -> Option<ByDuration> {
+        match self.unit {
+            Unit::PricePerMillionTokens | Unit::PricePerRequest => Some(ByDuration::Cost),
+            Unit::TokensPerSecondPerGpu | Unit::RequestsPerSecondPerGpu => Some(ByDuration::Rate),
+            _ => self.requires.contains(&tag::BENCHMARK_DURATION).then_some(ByDuration::Rate),
+        }
     }
 
     /// Sets the tags of the metrics that it depends on.

@@ -33,6 +33,8 @@ pub(crate) const COMPARED: &[(MetricTag, &[&str])] = &[
     (tag::REQUEST_LATENCY, &["p50", "p99"]),
     (tag::REQUEST_ERROR_RATE, &["avg"]),
     (tag::GOODPUT, &["avg"]),
+    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_GPU, &["avg"]),
+    (tag::COST_PER_MILLION_OUTPUT_TOKENS, &["avg"]),
 ];
 
 /// The settings of a sweep.

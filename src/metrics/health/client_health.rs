@@ -11,7 +11,7 @@ use super::selfcheck::SelfCheck;
 use super::throughput::{RateBounds, SlotTimes};
 use crate::column::Column;
 use crate::metrics::histogram::Histogram;
-use crate::metrics::metric::Metric;
+use crate::metrics::metric::{ByDuration, Metric};
 use crate::runner::{CpuShares, QueueStats};
 use crate::statistics::percentile::distribution;
 
@@ -291,8 +291,10 @@ impl ClientBounds {
     /// Returns how much lower and higher the `statistic` of `metric` may be, which is `value`; `None` if
     /// that is not known.
     pub(crate) fn errors(&self, metric: &Metric, statistic: &str, value: f64) -> Option<[f64; 2]> {
-        if metric.is_rate() {
-            return Some(self.rates?.errors(value));
+        match metric.by_duration() {
+            Some(ByDuration::Rate) => return Some(self.rates?.errors(value)),
+            Some(ByDuration::Cost) => return Some(self.rates?.cost_errors(value)),
+            None => {}
         }
         let bound = self.latencies?.of(metric.tag, statistic)?;
         Some([bound.below, bound.above])

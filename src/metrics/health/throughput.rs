@@ -21,6 +21,9 @@ use crate::record::RequestRecord;
 use crate::statistics::normal;
 use crate::units::Nanos;
 
+/// A rate is not lower than measured by more than this share of it: it would be zero, and a cost infinite.
+const MOST_BELOW: f64 = 0.999;
+
 /// How much lower and higher the rates of a phase may be, in percent of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -44,6 +47,15 @@ impl RateBounds {
     #[must_use]
     pub(crate) fn errors(&self, value: f64) -> [f64; 2] {
         [self.below_percent, self.above_percent].map(|percent| value * percent / 100.0)
+    }
+
+    /// Returns how much lower and higher a cost with this `value` may be, in its unit. It is
+    /// proportional to the duration of the run, and so inversely proportional to its rates.
+    #[must_use]
+    pub(crate) fn cost_errors(&self, value: f64) -> [f64; 2] {
+        let above = self.above_percent / 100.0;
+        let below = (self.below_percent / 100.0).min(MOST_BELOW);
+        [value * above / (1.0 + above), value * below / (1.0 - below)]
     }
 }
 
@@ -215,6 +227,12 @@ mod tests {
         assert_eq!(bounds.likely_above_percent, bounds.above_percent);
         assert_eq!((bounds.delay_ms, bounds.cycle_ms), (45.0, Some(95.0)));
         assert_eq!(bounds.errors(10.0).map(f64::round), [0.0, 9.0]);
+        // In 1 / 1.9 of the time, 19.0 cost 10.0.
+        let [below, above] = bounds.cost_errors(19.0);
+        assert!((below - 9.0).abs() < 1e-9 && above == 0.0, "{below}, {above}");
+        // A rate that is 20 % lower makes costs 25 % higher.
+        let lower = RateBounds { below_percent: 20.0, ..RateBounds::default() };
+        assert_eq!(lower.cost_errors(4.0), [0.0, 1.0]);
     }
 
     #[test]

@@ -73,7 +73,8 @@ impl Comparison {
             let per_gpu = if is_per_gpu { " per GPU" } else { "" };
             let title =
                 format!("Output tokens per second{per_gpu}: of the server by that of a user");
-            Chart { title, ..chart }
+            let front = self.front(user, throughput, self.best_of_both(user, throughput));
+            Chart { title, series: chart.series.into_iter().chain(front).collect(), ..chart }
         });
         by_latency.into_iter().chain(by_user).collect()
     }
@@ -86,7 +87,8 @@ impl Comparison {
             let mut chart = self.trade_off(&format!("{tag}_by_throughput"), throughput, latency)?;
             // The front is that of the latency by which the sweep compares its cells.
             if *tag == self.latency() {
-                chart.series.extend(self.front(throughput, latency));
+                let on_front = self.cells.iter().filter(|cell| cell.is_pareto);
+                chart.series.extend(self.front(throughput, latency, on_front));
             }
             Some(chart)
         };
@@ -168,9 +170,22 @@ impl Comparison {
         Some(mark.within(Some(Interval { low, high })))
     }
 
-    /// Returns the cells on the Pareto front, from the lowest to the highest `x`.
-    fn front(&self, x: Statistic, y: Statistic) -> Option<Series> {
-        let on_front = self.cells.iter().filter(|cell| cell.is_pareto);
+    /// Returns the cells of which no other one is at least as high in both statistics and higher in one.
+    fn best_of_both(&self, x: Statistic, y: Statistic) -> impl Iterator<Item = &Cell> {
+        let place = move |cell: &Cell| Some((x.value(cell)?, y.value(cell)?));
+        let is_beaten = move |(x, y): (f64, f64)| {
+            self.cells.iter().filter_map(place).any(|(a, b)| a >= x && b >= y && (a > x || b > y))
+        };
+        self.cells.iter().filter(move |cell| place(cell).is_some_and(|at| !is_beaten(at)))
+    }
+
+    /// Returns the cells `on_front`, which is a Pareto front, from the lowest to the highest `x`.
+    fn front<'a>(
+        &self,
+        x: Statistic,
+        y: Statistic,
+        on_front: impl Iterator<Item = &'a Cell>,
+    ) -> Option<Series> {
         let point =
             |cell: &Cell| Some((Point::new(x.value(cell)?, y.value(cell)?), cell.label.clone()));
         let mut front: Vec<(Point, String)> = on_front.filter_map(point).collect();

@@ -235,3 +235,28 @@ fn the_knee_is_marked_by_its_load_and_its_throughput() {
     assert!((interval.high - 800.0 - 10.0 / 2.0_f64.sqrt()).abs() < 1e-9, "{interval:?}");
     assert_eq!(comparison.figures()[0].title, "Throughput grows up to concurrency");
 }
+
+#[test]
+fn the_front_of_interactivity_has_the_cells_that_no_other_beats_in_both_rates() {
+    let mut comparison = swept(
+        vec![parameter("concurrency", CONCURRENCY)],
+        &[(&[1], &[10.0], 1.0), (&[4], &[30.0], 1.0), (&[8], &[20.0], 1.0), (&[16], &[50.0], 1.0)],
+        Vec::new(),
+    );
+    // The rates of a user. The third cell is below the second in both, and the last one has the
+    // highest throughput.
+    for (cell, user) in comparison.cells.iter_mut().zip([100.0, 80.0, 70.0, 20.0]) {
+        let metric = Registry::row(tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER).unwrap();
+        let mut row = cell.row(tag::REQUEST_THROUGHPUT, "avg").unwrap().clone();
+        (row.metric, row.across.mean) = (metric, user);
+        cell.rows.push(row);
+    }
+    let charts = comparison.choices();
+    let front = chart(&charts, "output_throughput_by_interactivity").series.last().unwrap();
+    let points: Vec<_> = front.points.iter().map(|point| (point.x, point.y.unwrap())).collect();
+    assert_eq!(
+        (&*front.name, front.labels.as_slice()),
+        ("Pareto front", ["16", "4", "1"].map(str::to_owned).as_slice())
+    );
+    assert_eq!(points, [(20.0, 500.0), (80.0, 300.0), (100.0, 100.0)]);
+}
