@@ -404,6 +404,9 @@ pub struct Conversation {
     pub inherited_turns: usize,
     /// Conversations that this one starts.
     pub branches: Vec<Branch>,
+    /// Whether the delay of a turn passes while the branches that it waits for run; otherwise it
+    /// begins once they have ended.
+    pub waits_beside_branches: bool,
     /// Whether only other conversations start this one. Such conversations are the last of the
     /// dataset.
     pub is_child: bool,
@@ -416,10 +419,22 @@ pub struct Branch {
     pub conversation: usize,
     /// The turn of the other conversation after which it starts; `None` before the first turn.
     pub after: Option<usize>,
+    /// What of that turn starts it.
+    pub from: BranchStart,
     /// The turn of the other conversation that waits for its end.
     pub join: Option<usize>,
     /// Whether it continues the messages and responses of the other conversation.
     pub is_fork: bool,
+}
+
+/// What of a turn starts a branch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BranchStart {
+    /// The end of its response.
+    #[default]
+    Response,
+    /// Its request. A branch that begins with it does not have the response among its messages.
+    Issue,
 }
 
 /// One turn: the input of a request.

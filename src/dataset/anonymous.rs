@@ -120,6 +120,8 @@ impl<'a> Anonymizer<'a> {
         depth: usize,
     ) -> (Vec<Entry>, f64) {
         let mut entries = Vec::new();
+        // When the last request was answered, and when its sub-agents had ended.
+        let mut own = t;
         let mut end = self.agents_after(of, None, root, t, depth, &mut entries);
         let mut prompt = Prompt::default();
         let mut before: Option<&Turn> = None;
@@ -135,16 +137,17 @@ impl<'a> Anonymizer<'a> {
             self.turn(turn, &mut prompt);
             let is_own = at >= of.inherited_turns;
             if is_own {
-                end += wait(before, turn).as_seconds();
+                let wait = wait(before, turn).as_seconds();
+                own = if of.waits_beside_branches { end.max(own + wait) } else { end + wait };
                 let added = known.and_then(|known| prompt.tokens.checked_sub(known));
                 let added = added.filter(|tokens| *tokens > 0);
-                entries.push(Entry::Request(self.request(turn, &prompt, end, added)));
+                entries.push(Entry::Request(self.request(turn, &prompt, own, added)));
             }
             if !turn.answer_is_recorded {
                 self.response(turn, root, &mut prompt);
             }
             if is_own {
-                end = self.agents_after(of, Some(at), root, end, depth, &mut entries);
+                end = self.agents_after(of, Some(at), root, own, depth, &mut entries);
             }
             before = Some(turn);
         }

@@ -105,7 +105,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::dataset::{Branch, Turn};
+    use crate::dataset::{Branch, BranchStart, Turn};
     use crate::metrics::fixture;
     use crate::record::{ResponseBody, TurnId};
     use crate::units::Nanos;
@@ -159,7 +159,13 @@ mod tests {
         assert_eq!(AgentCall::of(&with(2), &turn(1, true)), Some(call(true)));
         // A failure ended the session.
         assert_eq!(AgentCall::of(&with(3), &turn(1, true)), Some(call(true)));
-        let branch = Branch { conversation: 1, after: Some(0), join: None, is_fork: false };
+        let branch = Branch {
+            conversation: 1,
+            after: Some(0),
+            join: None,
+            from: BranchStart::Response,
+            is_fork: false,
+        };
         let root = Conversation { branches: vec![branch], ..with(1) };
         assert_eq!(AgentCall::of(&root, &turn(0, true)), Some(call(true)));
         let fork = Conversation { is_child: true, inherited_turns: 1, ..with(2) };

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::session::{Session, SoFar};
 use super::worker::PhaseWorker;
-use crate::dataset::Branch;
+use crate::dataset::{Branch, BranchStart};
 use crate::record::Ancestry;
 use crate::units::Nanos;
 
@@ -32,18 +32,19 @@ struct Child {
 }
 
 impl Children {
-    /// Starts the branches of `parent` that begin after the turn `after`, or before its first one.
-    /// `so_far` is how far the parent has come.
+    /// Starts the branches of `parent` that begin before its first turn, or with what has just happened
+    /// of the turn `after`. `so_far` is how far the parent has come, and `at` when that was.
     pub(super) fn start(
         &mut self,
         worker: &Rc<PhaseWorker>,
         parent: &Session<'_>,
-        after: Option<usize>,
+        (after, from): (Option<usize>, BranchStart),
         so_far: &SoFar,
+        at: Nanos,
     ) {
-        let branches = &parent.conversation.branches;
-        for branch in branches.iter().filter(|branch| branch.after == after) {
-            let began = began(branch, so_far);
+        let branches = parent.conversation.branches.iter();
+        for branch in branches.filter(|branch| branch.after == after && branch.from == from) {
+            let began = began(branch, so_far, at);
             let ancestry = parent.as_parent();
             let origin = Origin { conversation: branch.conversation, began, ancestry };
             // Boxed, since a child may have children.
@@ -79,11 +80,11 @@ impl Children {
     }
 }
 
-/// A fork continues with the responses so far, a spawn begins anew.
-fn began(branch: &Branch, so_far: &SoFar) -> SoFar {
+/// A fork continues with the responses so far, a spawn begins anew. Its delay begins `at` this time.
+fn began(branch: &Branch, so_far: &SoFar, at: Nanos) -> SoFar {
     if branch.is_fork {
-        SoFar { turn: so_far.answers.len(), ..so_far.clone() }
+        SoFar { turn: so_far.answers.len(), last_end: at, ..so_far.clone() }
     } else {
-        SoFar { turn: 0, answers: Vec::new(), last_end: so_far.last_end, marker: None }
+        SoFar { turn: 0, answers: Vec::new(), last_end: at, marker: None }
     }
 }

@@ -16,7 +16,7 @@ use super::request::Identified;
 use super::slots::Slot;
 use super::steps::{self, Steps};
 use super::worker::PhaseWorker;
-use crate::dataset::Conversation;
+use crate::dataset::{BranchStart, Conversation};
 use crate::record::{Ancestry, ErrorKind, RequestRecord, TurnId};
 use crate::redact::ShownUrl;
 use crate::schedule::{PhaseKind, Users};
@@ -123,7 +123,8 @@ impl PhaseWorker {
         let mut children = Children::default();
         let marker = session.marker.clone();
         let mut so_far = SoFar { turn: 0, answers: Vec::new(), last_end: first.issued, marker };
-        children.start(self, &session, None, &so_far);
+        let before = (None, BranchStart::Response);
+        children.start(self, &session, before, &so_far, so_far.last_end);
         if !self.turns(&session, Some(first), &mut so_far, &mut children).await.is_whole {
             self.phase.counters.session_cut_short();
         }
@@ -141,7 +142,7 @@ impl PhaseWorker {
         };
         so_far.marker.clone_from(&session.marker);
         let mut children = Children::default();
-        children.start(&self, &session, None, &so_far);
+        children.start(&self, &session, (None, BranchStart::Response), &so_far, so_far.last_end);
         let first = session.conversation.turns.get(so_far.turn);
         let is_spawn = session.conversation.inherited_turns == 0;
         let is_delayed = is_spawn && first.is_some_and(|turn| turn.delay > Nanos::ZERO);
@@ -213,8 +214,15 @@ impl PhaseWorker {
         let is_child = first.is_none();
         for turn in so_far.turn..turns {
             let is_delayed = children.delay(turn);
-            so_far.last_end = so_far.last_end.max(children.wait(Some(turn)).await);
-            let cleared = self.cleared(session, turn, first.take(), so_far.last_end).await;
+            let joined = children.wait(Some(turn)).await;
+            let delay = conversation.turns[turn].delay;
+            let ready = if conversation.waits_beside_branches {
+                joined.max(so_far.last_end + delay)
+            } else {
+                joined.max(so_far.last_end) + delay
+            };
+            so_far.last_end = so_far.last_end.max(joined);
+            let cleared = self.cleared(session, turn, first.take(), ready).await;
             if is_delayed {
                 self.phase.counters.count_branch(|stats| {
                     stats.parents_suspended += 1;
@@ -227,6 +235,8 @@ impl PhaseWorker {
             if slot.free_from > Nanos::ZERO {
                 (send.issued, send.free_from) = (slot.free_from, slot.free_from);
             }
+            let issue = (Some(turn), BranchStart::Issue);
+            children.start(self, session, issue, so_far, send.issued);
             let mut record = self.request(session, turn, &so_far.answers, send, slot).await;
             so_far.last_end = record.end;
             let is_last = turn + 1 == turns;
@@ -242,24 +252,26 @@ impl PhaseWorker {
             if ends && !is_last {
                 break;
             }
-            children.start(self, session, Some(turn), so_far);
+            let response = (Some(turn), BranchStart::Response);
+            children.start(self, session, response, so_far, so_far.last_end);
         }
         ending.is_whole = true;
         ending
     }
 
-    /// Waits until a turn may be sent: the first one, which has the times of `first`, or a later one.
+    /// Waits until a turn may be sent: the first one, which has the times of `first`, or a later one that
+    /// is `ready` then.
     /// Returns when it was due, and its slot; `None` if it will not be sent.
     async fn cleared(
         &self,
         session: &Session<'_>,
         turn: usize,
         first: Option<SendTimes>,
-        last_end: Nanos,
+        ready: Nanos,
     ) -> Option<(SendTimes, Slot)> {
         let mut send = match first {
             Some(first) => first,
-            None => self.later_turn(session, turn, last_end).await?,
+            None => self.later_turn(session, turn, ready).await?,
         };
         if !self.hold_back(session, &mut send).await {
             return None;
@@ -294,30 +306,28 @@ impl PhaseWorker {
         }
     }
 
-    /// Waits until a later turn is to be sent, and takes a request from the budget. Returns `None`
-    /// if the turn will not be sent.
+    /// Waits until a later turn is to be sent, which is `ready` then unless the load says when, and takes
+    /// a request from the budget. Returns `None` if the turn will not be sent.
     async fn later_turn(
         &self,
         session: &Session<'_>,
         turn: usize,
-        last_end: Nanos,
+        ready: Nanos,
     ) -> Option<SendTimes> {
         let turn = &session.conversation.turns[turn];
-        let after_delay = last_end + turn.delay;
         let due = match (self.phase.pace, session.user) {
             (Pace::Trace, _) => {
-                Some(turn.timestamp.map_or(after_delay, |timestamp| self.phase.at(timestamp)))
+                Some(turn.timestamp.map_or(ready, |timestamp| self.phase.at(timestamp)))
             }
             (_, Some(user)) => Some(self.phase.at(user.next_due()?)),
             (_, None) => None,
         };
-        let is_sending =
-            self.phase.wait_until(due.unwrap_or(after_delay), &self.shared.timer).await;
+        let is_sending = self.phase.wait_until(due.unwrap_or(ready), &self.shared.timer).await;
         let due = match self.phase.pace {
             Pace::Rate if is_sending => Some(self.due_for_turn().await?),
             _ => due,
         };
-        let send = SendTimes { due, issued: Clock::now(), free_from: after_delay };
+        let send = SendTimes { due, issued: Clock::now(), free_from: ready };
         (is_sending && self.phase.next_turn()).then_some(send)
     }
 

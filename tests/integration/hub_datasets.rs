@@ -190,7 +190,7 @@ fn traces_of_agents_are_downloaded_and_replayed() {
         })
         .collect();
     lengths.sort_unstable();
-    assert_eq!(lengths, [("a", 40), ("b", 16), ("b/x", 20)]);
+    assert_eq!(lengths, [("a", 40), ("b", 16), ("b::sa:x", 20)]);
 
     // The longer trace is left out.
     let flags = [&flags[..2], &["--max-context-length", "30", "--request-count", "2"]].concat();

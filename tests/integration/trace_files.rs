@@ -308,6 +308,39 @@ fn conversations_start_others_and_wait_for_them() {
     assert_eq!(payloads, [("root", 3), ("side", 2), ("fork", 1)]);
 }
 
+/// The second request is of a sub-agent that began while the first one was answered, and ended after the
+/// third one was sent.
+#[test]
+fn sub_agents_that_ran_beside_their_agent_do_so_again() {
+    let request = |t: f64, api: f64, blocks: &[u64]| {
+        json!({"t": t, "type": "n", "model": "m", "in": 16 * blocks.len(), "out": 4,
+               "hash_ids": blocks, "api_time": api})
+    };
+    let trace = json!({"id": "x", "block_size": 16, "hash_id_scope": "local", "requests": [
+        request(0.0, 2.0, &[1, 2]), request(1.0, 9.0, &[1, 8]), request(2.1, 1.0, &[1, 2, 3])]});
+    let server = mock(Script { ttft: Nanos::from_millis(1500.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("trace.json");
+    fs::write(&file, trace.to_string()).unwrap();
+    let mut command = aiperf(&["profile", "--model", "m", "--streaming", "--ui", "none"]);
+    command.args(["--url", &server.url(), "--tokenizer", TOKENIZER, "--concurrency", "1"]);
+    command.args(["--num-sessions", "1", "--input-file"]).arg(&file);
+    command.arg("--artifact-dir").arg(directory.path());
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    let mut records = run.records();
+    records.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
+    let of = |at: usize, name: &str| records[at]["metadata"][name].clone();
+    let ids: Vec<Value> = (0..3).map(|at| of(at, "conversation_id")).collect();
+    assert_eq!(ids, ["x", "x::aux:000", "x"]);
+    let time = |at: usize, name: &str| of(at, name).as_u64().unwrap();
+    let (started, ended) = ("request_start_ns", "request_end_ns");
+    // A second after the request of its agent, which is answered after 1.5 s.
+    assert!(time(1, started) - time(0, started) >= 1_000_000_000);
+    assert!(time(1, started) < time(0, ended));
+    // Its agent does not wait for it.
+    assert!(time(2, started) < time(1, ended));
+}
+
 #[test]
 fn requests_of_a_tree_count_towards_the_limit() {
     for load in [["--concurrency", "1"], ["--request-rate", "500"]] {

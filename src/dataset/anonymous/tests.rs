@@ -3,6 +3,7 @@ use serde_json::{Value, json, value::to_raw_value};
 
 use super::super::file::write::mooncake;
 use super::*;
+use crate::dataset::BranchStart;
 use crate::dataset::{Config, Dataset, FileFormat, Source, TraceSettings};
 use crate::hub::Hub;
 
@@ -68,7 +69,13 @@ fn sub_agents_and_tools_are_kept_without_their_names() {
     let with_tools =
         Turn { tools: Some(to_raw_value(&tools).unwrap().into()), ..turn("a b", 2, 0.5) };
     let root = Conversation {
-        branches: vec![Branch { conversation: 1, after: Some(0), join: Some(1), is_fork: false }],
+        branches: vec![Branch {
+            conversation: 1,
+            after: Some(0),
+            join: Some(1),
+            from: BranchStart::Response,
+            is_fork: false,
+        }],
         ..conversation(vec![
             Turn { timestamp: Some(Nanos(7_000_000_000)), ..with_tools },
             turn("c", 2, 1.0),
@@ -94,7 +101,13 @@ fn sub_agents_and_tools_are_kept_without_their_names() {
 fn forks_continue_the_responses_of_their_parent() {
     let turns = vec![turn("a b c d", 8, 0.0), turn("e", 2, 0.0)];
     let parent = Conversation {
-        branches: vec![Branch { conversation: 2, after: Some(0), join: None, is_fork: true }],
+        branches: vec![Branch {
+            conversation: 2,
+            after: Some(0),
+            join: None,
+            from: BranchStart::Response,
+            is_fork: true,
+        }],
         ..conversation(turns.clone())
     };
     let forked = vec![turns[0].clone(), turn("f", 2, 0.0)];

@@ -263,7 +263,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::{Branch, Turn};
+    use crate::dataset::{Branch, BranchStart, Turn};
     use crate::units::Nanos;
 
     /// Worked out by hand. The tree is 1 (3 prompts), 1-2 (2), 1-2-3 (2), 1-4 (1), 5 (1), 5-2 (1).
@@ -326,8 +326,13 @@ mod tests {
             ..Turn::default()
         };
         let of = |turns: Vec<Turn>| Conversation { turns, ..Conversation::default() };
-        let branch =
-            |conversation, after| Branch { conversation, after, join: None, is_fork: false };
+        let branch = |conversation, after| Branch {
+            conversation,
+            after,
+            join: None,
+            from: BranchStart::Response,
+            is_fork: false,
+        };
         // The first one starts a sub-agent, which starts another.
         let root = Conversation {
             branches: vec![branch(2, Some(0))],

@@ -21,7 +21,7 @@ use super::lines::Lines;
 use super::mooncake::{check_messages, checked_tools};
 use super::trace::{TimeUnit, instant};
 use super::{Fault, Loaded};
-use crate::dataset::{Branch, Conversation, Turn};
+use crate::dataset::{Branch, BranchStart, Conversation, Turn};
 use crate::setting::named;
 
 /// A conversation.
@@ -294,6 +294,7 @@ fn connected(
             after: child.after.map(|turn| inherited + turn),
             join: child.join.map(|turn| inherited + turn),
             conversation: places.get(child.id.as_str()).map_or(0, |place| new_places[*place]),
+            from: BranchStart::Response,
             is_fork: child.is_fork,
         };
         let branches = node.children.iter().map(branch).collect();

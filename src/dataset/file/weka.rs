@@ -1,27 +1,35 @@
 //! Traces of coding agents (`weka_trace`): a JSON document per conversation, as the KV cache tester
 //! of Weka writes them.
 //!
-//! `requests` are those of the agent, in order, each with its whole history: `t` (seconds from the
-//! start), `in`, `out`, `hash_ids` of blocks of `block_size` tokens, and maybe `api_time` and
-//! `think_time` in seconds. An entry of the type `subagent` has the requests of a sub-agent, for
-//! whose end the next request of the agent waits, and may have sub-agents itself. Hash IDs are those of
-//! one document, unless its `hash_id_scope` is `global`; `timestamp` is its start in milliseconds.
+//! `requests` are those of the agent, each with its whole history: `t` (seconds from the start), `in`,
+//! `out`, `hash_ids` of blocks of `block_size` tokens, and maybe `api_time` and `think_time` in seconds.
+//! An entry of the type `subagent` has the requests of a sub-agent, which may have sub-agents itself;
+//! others are among the requests, and are found by their prompts ([`chains`]). The first request of the
+//! agent after the end of a sub-agent waits for it, and no request waits for one that runs longer. Hash
+//! IDs are those of one document, unless its `hash_id_scope` is `global`; `timestamp` is its start in
+//! milliseconds.
 
-use std::collections::HashSet;
+mod chains;
+
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use self::chains::{Chain, Recorded, Role, SAME_TIME};
 use super::synthesis::Shape;
 use super::trace::{HashId, TimeUnit, Trace};
 use super::{Fault, Loaded, document_fault};
 use crate::dataset::account::LeftOut;
-use crate::dataset::{Branch, Conversation, Turn};
+use crate::dataset::{Branch, BranchStart, Conversation, Turn};
 use crate::units::Nanos;
 
 /// The deepest nesting of sub-agents.
 const MAX_DEPTH: usize = 32;
+/// Times that a trace may have, in seconds.
+const LATEST: RangeInclusive<f64> = -1e9..=1e9;
 
 #[derive(Deserialize)]
 struct Document {
@@ -58,6 +66,8 @@ struct Request {
     input: u32,
     #[serde(rename = "out")]
     output: u32,
+    #[serde(default)]
+    model: String,
     #[serde(default, deserialize_with = "or_empty")]
     hash_ids: Vec<i64>,
     api_time: Option<f64>,
@@ -83,8 +93,81 @@ fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<i64>, D::E
 struct Draft {
     id: String,
     requests: Vec<(Shape, Turn)>,
-    /// Sub-agents: number of the conversation among all sub-agents, number of requests before it.
-    agents: Vec<(usize, usize)>,
+    agents: Vec<Started>,
+    waits_beside_agents: bool,
+}
+
+/// A conversation that another one starts.
+struct Started {
+    /// Its number among all sub-agents.
+    agent: usize,
+    after: Option<usize>,
+    from: BranchStart,
+    join: Option<usize>,
+}
+
+/// A conversation that another one starts, before it has a number.
+struct Beginning {
+    draft: Draft,
+    after: Option<usize>,
+    /// When the entry of a sub-agent says that it began, in seconds; `None` if there is no such entry.
+    entry: Option<f64>,
+    span: Span,
+}
+
+/// A request with absolute times, in seconds, and its place in the list.
+struct Timed {
+    place: usize,
+    start: f64,
+    end: f64,
+    request: Request,
+}
+
+impl Timed {
+    fn recorded(&self) -> Recorded<'_> {
+        let Self { start, end, ref request, .. } = *self;
+        let Request { input, output, ref model, ref hash_ids, .. } = *request;
+        Recorded { start, end, input, output, model, blocks: hash_ids }
+    }
+}
+
+/// When a conversation began and ended, in seconds.
+#[derive(Clone, Copy)]
+struct Span {
+    start: f64,
+    end: f64,
+}
+
+impl Span {
+    /// The time of these requests together; `None` without any.
+    fn of<'t>(requests: impl IntoIterator<Item = &'t Timed>) -> Option<Self> {
+        let spans = requests.into_iter().map(|it| Self { start: it.start, end: it.end });
+        spans.reduce(|a, b| Self { start: a.start.min(b.start), end: a.end.max(b.end) })
+    }
+}
+
+/// The requests and the sub-agents of a list, with their places.
+type Separated = (Vec<Timed>, Vec<(usize, Agent)>);
+
+/// Separates requests and sub-agents, and makes their times absolute: those before
+/// `begin` count from it.
+fn timed(entries: Vec<Entry>, begin: f64) -> Result<Separated, String> {
+    let absolute = |t: f64| if t + SAME_TIME < begin { begin + t } else { t };
+    let (mut requests, mut agents) = (Vec::new(), Vec::new());
+    for (place, entry) in entries.into_iter().enumerate() {
+        match entry {
+            Entry::Request(request) => {
+                let start = absolute(request.t);
+                let end = start + request.api_time.unwrap_or(0.0).max(0.0);
+                if ![start, end].iter().all(|time| LATEST.contains(time)) {
+                    return Err(format!("the time of a request is out of range: {start} s"));
+                }
+                requests.push(Timed { place, start, end, request });
+            }
+            Entry::Agent(agent) => agents.push((place, Agent { t: absolute(agent.t), ..agent })),
+        }
+    }
+    Ok((requests, agents))
 }
 
 /// Conversations of one or several files.
@@ -141,119 +224,158 @@ impl<'a> Documents<'a> {
             return Err(format!("the id {id:?} is already used by another conversation"));
         }
         let (number, first_agent) = (self.roots.len() as u64, self.agents.len());
-        let mut root = Draft { id, ..Draft::default() };
-        // When the last request ended, and what the next one waits for, in seconds.
-        let (mut answered, mut end) = (0.0f64, 0.0f64);
-        for entry in requests {
-            match entry {
-                Entry::Request(request) => {
-                    answered = self.append(&mut root, request, number, end)?;
-                    end = answered;
-                }
-                Entry::Agent(agent) => {
-                    let before = root.requests.len();
-                    let agent_end =
-                        self.agent(agent, &mut root, (number, before), (answered, 1))?;
-                    end = end.max(agent_end);
-                }
-            }
+        let (mut root, _) = self.agent(id, requests, 0.0, (number, 1))?;
+        if root.requests.is_empty() {
+            self.drop_agents(first_agent);
+            return Ok(());
         }
         if let Some((_, first)) = root.requests.first_mut() {
             first.timestamp = start;
         }
-        if root.requests.is_empty() {
-            // Nothing starts its sub-agents.
-            let orphans = self.agents.drain(first_agent..).map(|agent| agent.requests.len());
-            self.trace.leave_out(LeftOut::MaxInput, orphans.sum::<usize>() as u64);
-        } else {
-            self.roots.push(root);
-        }
+        self.roots.push(root);
         Ok(())
     }
 
-    /// Adds a sub-agent that starts after the `before` first requests of `parent`, the last of which was
-    /// answered at `answered`; returns when it ended.
+    /// Leaves out the sub-agents from number `first` on, which nothing starts.
+    fn drop_agents(&mut self, first: usize) {
+        let orphans = self.agents.drain(first..).map(|agent| agent.requests.len());
+        self.trace.leave_out(LeftOut::MaxInput, orphans.sum::<usize>() as u64);
+    }
+
+    /// Reads the `entries` of the agent `id` and of its sub-agents. Times before `begin` count from it,
+    /// and the others from the start of the conversation `number`. Returns the agent, and when it began
+    /// and ended; `None` without requests.
     fn agent(
         &mut self,
-        agent: Agent,
-        parent: &mut Draft,
-        (number, before): (u64, usize),
-        (answered, depth): (f64, usize),
-    ) -> Result<f64, String> {
+        id: String,
+        entries: Vec<Entry>,
+        begin: f64,
+        (number, depth): (u64, usize),
+    ) -> Result<(Draft, Option<Span>), String> {
         if depth > MAX_DEPTH {
             return Err(format!("its sub-agents are nested more than {MAX_DEPTH} levels deep"));
         }
-        let id = format!("{}/{}", parent.id, agent.id);
-        let mut draft = Draft { id, ..Draft::default() };
+        let (mut requests, agents) = timed(entries, begin)?;
+        let span = Span::of(&requests);
+        requests.retain(|it| self.trace.admits(it.request.input));
+        let mut chains = self.chains(&requests).into_iter();
+        let main = chains.next().map(|chain| chain.requests).unwrap_or_default();
+        let main: Vec<&Timed> = main.iter().map(|at| &requests[*at]).collect();
+        let mut draft = self.draft(id, &main, number)?;
+        let mut started = Vec::new();
+        for chain in chains {
+            let own: Vec<&Timed> = chain.requests.iter().map(|at| &requests[*at]).collect();
+            let Some(span) = Span::of(own.iter().copied()) else { continue };
+            let first = own[0];
+            let is_before = |it: &&&Timed| (it.start, it.place) < (first.start, first.place);
+            let after = main.iter().filter(is_before).count().max(1) - 1;
+            let worker = self.draft(format!("{}::{}", draft.id, chain.role), &own, number)?;
+            started.push(Beginning { draft: worker, after: Some(after), entry: None, span });
+        }
         let first_agent = self.agents.len();
-        let started = agent.requests.iter().find_map(|entry| match entry {
-            Entry::Request(request) => Some(request.t),
-            Entry::Agent(_) => None,
-        });
-        let Some(started) = started else { return Ok(answered) };
-        // The times of its requests count from its own start, or from that of the conversation.
-        let offset = if started < agent.t { agent.t - started } else { 0.0 };
-        let (mut own, mut last) = (answered, answered);
-        for entry in agent.requests {
-            match entry {
-                Entry::Request(request) => {
-                    let request = Request { t: request.t + offset, ..request };
-                    own = self.append(&mut draft, request, number, last)?;
-                    last = own;
-                }
-                Entry::Agent(inner) => {
-                    let inner = Agent { t: inner.t + offset, ..inner };
-                    let place = (number, draft.requests.len());
-                    last = last.max(self.agent(inner, &mut draft, place, (own, depth + 1))?);
-                }
-            }
+        for (place, agent) in agents {
+            let id = format!("{}::sa:{}", draft.id, agent.id);
+            let first = self.agents.len();
+            let (inner, span) = self.agent(id, agent.requests, agent.t, (number, depth + 1))?;
+            let Some(mut span) = span.filter(|_| !inner.requests.is_empty()) else {
+                self.drop_agents(first);
+                continue;
+            };
+            span.end = agent.duration_ms.map_or(span.end, |millis| agent.t + millis / 1000.0);
+            let after = main.iter().filter(|it| it.place < place).count().checked_sub(1);
+            started.push(Beginning { draft: inner, after, entry: Some(agent.t), span });
         }
-        if draft.requests.is_empty() {
-            // Nothing starts its sub-agents.
-            let orphans = self.agents.drain(first_agent..).map(|agent| agent.requests.len());
-            let orphans = orphans.sum::<usize>() as u64;
-            self.trace.leave_out(LeftOut::MaxInput, orphans);
+        if main.is_empty() {
+            let lost = started.iter().map(|agent| agent.draft.requests.len()).sum::<usize>();
+            self.trace.leave_out(LeftOut::MaxInput, lost as u64);
+            self.drop_agents(first_agent);
         } else {
-            parent.agents.push((self.agents.len(), before));
-            self.agents.push(draft);
+            self.start(&mut draft, &main, started);
         }
-        Ok(agent.duration_ms.map_or(last, |millis| agent.t + millis / 1000.0))
+        Ok((draft, span))
     }
 
-    /// Appends a request, before which the last one ended at `end`; returns when it ended.
-    fn append(
-        &mut self,
-        draft: &mut Draft,
-        request: Request,
-        session: u64,
-        end: f64,
-    ) -> Result<f64, String> {
-        let ended = request.t + request.api_time.unwrap_or(0.0);
-        if !self.trace.admits(request.input) {
-            return Ok(ended);
+    /// Returns the chains of `requests`, of which the first one is that of the agent. Other programs than
+    /// Weka's, whose hash IDs are global, keep sub-agents apart.
+    fn chains(&self, requests: &[Timed]) -> Vec<Chain> {
+        if self.scope == Scope::Global {
+            return vec![Chain { requests: (0..requests.len()).collect(), role: Role::Main }];
         }
-        let recorded = request.think_time.filter(|_| self.uses_think_time);
-        let wait = recorded.unwrap_or(request.t - end);
-        if !(-1e9..=1e9).contains(&wait) {
-            return Err(format!("the time of a request is out of range: {} s", request.t));
+        let recorded: Vec<Recorded<'_>> = requests.iter().map(Timed::recorded).collect();
+        chains::split(&recorded)
+    }
+
+    /// Makes the conversation `id` of these `requests` of the session `number`.
+    fn draft(&mut self, id: String, requests: &[&Timed], number: u64) -> Result<Draft, String> {
+        let waits_beside_agents = self.scope == Scope::Local;
+        let mut draft = Draft { id, waits_beside_agents, ..Draft::default() };
+        let mut before: Option<&Timed> = None;
+        for timed in requests {
+            let request = &timed.request;
+            let scope = match self.scope {
+                Scope::Local => HashId::from(number) << 64,
+                Scope::Global => HashId::MIN,
+            };
+            let local = |id: &i64| scope | HashId::from(id.cast_unsigned());
+            let shape = Shape {
+                input_tokens: request.input,
+                hash_ids: request.hash_ids.iter().map(local).collect(),
+                session: number,
+            };
+            let gap = timed.start - before.map_or(0.0, |before| before.end);
+            let recorded = request.think_time.filter(|_| self.uses_think_time);
+            let turn = Turn {
+                max_tokens: Some(self.trace.output_tokens(request.output.max(1))?),
+                delay: Nanos::from_seconds(recorded.unwrap_or(gap).max(0.0)),
+                ..Turn::default()
+            };
+            draft.requests.push((shape, turn));
+            before = Some(timed);
         }
-        let scope = match self.scope {
-            Scope::Local => HashId::from(session) << 64,
-            Scope::Global => HashId::MIN,
-        };
-        let local = |id: i64| scope | HashId::from(id.cast_unsigned());
-        let shape = Shape {
-            input_tokens: request.input,
-            hash_ids: request.hash_ids.into_iter().map(local).collect(),
-            session,
-        };
-        let turn = Turn {
-            max_tokens: Some(self.trace.output_tokens(request.output.max(1))?),
-            delay: Nanos::from_seconds(wait.max(0.0)),
-            ..Turn::default()
-        };
-        draft.requests.push((shape, turn));
-        Ok(ended)
+        Ok(draft)
+    }
+
+    /// Has `parent`, whose requests are `main`, start these conversations.
+    fn start(&mut self, parent: &mut Draft, main: &[&Timed], started: Vec<Beginning>) {
+        // When the first sub-agent after each turn begins.
+        let mut groups: BTreeMap<Option<usize>, f64> = BTreeMap::new();
+        for begun in &started {
+            if let Some(entry) = begun.entry {
+                let first = groups.entry(begun.after).or_insert(entry);
+                *first = first.min(entry);
+            }
+        }
+        for mut begun in started {
+            let Span { start, end } = begun.span;
+            let before = begun.after.and_then(|turn| main.get(turn));
+            let group =
+                begun.entry.and_then(|_| groups.get(&begun.after)).copied().unwrap_or(start);
+            let (from, since) = match before {
+                Some(turn) if group < turn.end => (BranchStart::Issue, turn.start),
+                Some(turn) if self.scope == Scope::Global => (BranchStart::Response, turn.end),
+                Some(_) => (BranchStart::Response, group),
+                None => (BranchStart::Response, 0.0),
+            };
+            if let Some((_, first)) = begun.draft.requests.first_mut() {
+                first.delay = Nanos::from_seconds((start - since).max(0.0));
+            }
+            let next = begun.after.map_or(0, |turn| turn + 1);
+            let later = main.iter().enumerate().skip(next);
+            let mut joined = later.filter(|(_, it)| it.start + SAME_TIME >= end);
+            let join = joined.next().map(|(turn, _)| turn);
+            if let Some(turn) = join.filter(|_| !parent.waits_beside_agents) {
+                let rest = Nanos::from_seconds((main[turn].start - end).max(0.0));
+                let delay = &mut parent.requests[turn].1.delay;
+                *delay = rest.min(*delay);
+            }
+            parent.agents.push(Started {
+                agent: self.agents.len(),
+                after: begun.after,
+                from,
+                join,
+            });
+            self.agents.push(begun.draft);
+        }
     }
 
     /// Generates the prompts. The conversations of sub-agents come after those of agents.
@@ -263,10 +385,11 @@ impl<'a> Documents<'a> {
         let first_child = self.roots.len();
         let mut conversations = Vec::new();
         for (at, draft) in self.roots.into_iter().chain(self.agents).enumerate() {
-            let branches = draft.agents.iter().map(|(agent, before)| Branch {
-                conversation: first_child + agent,
-                after: before.checked_sub(1),
-                join: Some(*before).filter(|next| *next < draft.requests.len()),
+            let branches = draft.agents.iter().map(|begun| Branch {
+                conversation: first_child + begun.agent,
+                after: begun.after,
+                from: begun.from,
+                join: begun.join,
                 is_fork: false,
             });
             let branches = branches.collect();
@@ -281,6 +404,7 @@ impl<'a> Documents<'a> {
             conversations.push(Conversation {
                 id: draft.id.into(),
                 standalone_turns: true,
+                waits_beside_branches: draft.waits_beside_agents,
                 turns,
                 branches,
                 is_child: at >= first_child,
@@ -292,146 +416,4 @@ impl<'a> Documents<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::super::read_from;
-    use super::*;
-    use crate::dataset::{FileFormat, Seed, TraceSettings};
-    use crate::tokenizer::TokenCounter;
-
-    fn load(text: &str, settings: TraceSettings) -> Result<Vec<Conversation>, Fault> {
-        let counter = TokenCounter::builtin();
-        read_from(text.as_bytes(), Path::new(""), None, &settings, &counter, Seed(3))
-            .map(|loaded| loaded.conversations.into_vec())
-    }
-
-    fn request(t: f64, input: u32, ids: &[i64], more: Value) -> Value {
-        let mut request = json!({"t": t, "type": "n", "model": "m", "in": input, "out": 7,
-                                 "hash_ids": ids, "stop": ""});
-        if let (Value::Object(request), Value::Object(more)) = (&mut request, more) {
-            request.extend(more);
-        }
-        request
-    }
-
-    fn trace(id: &str) -> Value {
-        let agent = json!({"t": 3.0, "type": "subagent", "agent_id": "a1",
-            "subagent_type": "Explore", "duration_ms": 4000, "status": "completed", "models": [],
-            "requests": [request(3.5, 40, &[9, 8, 7], json!({"api_time": 1.0, "type": "s"})),
-                         request(6.0, 48, &[9, 8, 7], json!({}))]});
-        let idle = json!({"t": 7.0, "type": "subagent", "agent_id": "a2", "subagent_type": "x",
-            "status": "async_launched", "models": [], "requests": []});
-        json!({"id": id, "models": ["m"], "block_size": 16, "hash_id_scope": "local", "requests": [
-            request(0.0, 40, &[1, 2, 3], json!({"api_time": 2.0})),
-            agent,
-            request(9.0, 64, &[1, 2, 4, 5], json!({"think_time": 0.25})),
-            idle,
-            request(9.5, 64, &[1, 2, 4, 5], json!({})),
-        ]})
-    }
-
-    #[test]
-    fn agents_wait_for_their_sub_agents() {
-        let text = format!("{:#}\n{}", trace("x"), trace("y"));
-        let read = load(&text, TraceSettings::default()).unwrap();
-        let ids: Vec<(&str, bool)> = read.iter().map(|it| (&*it.id, it.is_child)).collect();
-        assert_eq!(ids, [("x", false), ("y", false), ("x/a1", true), ("y/a1", true)]);
-        let branch = Branch { conversation: 3, after: Some(0), join: Some(1), is_fork: false };
-        assert_eq!(read[1].branches, [branch]);
-        let delays = |it: &Conversation| -> Vec<f64> {
-            it.turns.iter().map(|turn| turn.delay.as_seconds()).collect()
-        };
-        // 9 − (3 + 4) s after the sub-agent, which begins 3.5 − 2 s after the first response.
-        assert_eq!(delays(&read[0]), [0.0, 2.0, 0.5]);
-        assert_eq!(delays(&read[2]), [1.5, 1.5]);
-        let settings = TraceSettings { uses_think_time: true, ..TraceSettings::default() };
-        assert_eq!(delays(&load(&text, settings).unwrap()[0]), [0.0, 0.25, 0.5]);
-        let texts = |it: &Conversation| -> Vec<String> {
-            it.turns.iter().map(|turn| turn.texts[0].to_string()).collect()
-        };
-        let of_x = texts(&read[0]);
-        assert_eq!(of_x[1], of_x[2]);
-        assert_ne!(of_x[0], texts(&read[1])[0]);
-        assert_eq!(read[0].turns[1].input_tokens, Some(64));
-        assert_eq!(read[0].turns[1].max_tokens, Some(7));
-    }
-
-    #[test]
-    fn sub_agents_run_beside_each_other_and_have_their_own() {
-        let agent = |t: f64, id: &str, requests: Value| json!({"t": t, "type": "subagent", "agent_id": id, "requests": requests});
-        let slow = agent(3.0, "slow", json!([request(3.0, 40, &[1], json!({"api_time": 9.0}))]));
-        let inner = agent(5.5, "inner", json!([request(5.5, 40, &[1], json!({}))]));
-        let outer = json!([request(4.0, 40, &[1], json!({"api_time": 1.0})), inner]);
-        let text = json!({"id": "x", "block_size": 16, "hash_id_scope": "global", "timestamp": 250.0,
-            "requests": [request(0.0, 40, &[1], json!({"api_time": 2.0})), slow,
-                         agent(4.0, "outer", outer), request(13.0, 40, &[1], json!({}))]});
-        let other = text.to_string().replace("\"x\"", "\"y\"");
-        let read = load(&format!("{text}\n{other}"), TraceSettings::default()).unwrap();
-        let ids: Vec<&str> = read.iter().map(|it| &*it.id).collect();
-        let names = ["x", "y", "x/slow", "x/outer/inner", "x/outer", "y/slow"];
-        assert_eq!(ids[..6], names);
-        let delay = |at: usize, turn: usize| read[at].turns[turn].delay.as_seconds();
-        // Both count from the first response at 2 s, and the agent goes on 1 s after the slow one.
-        assert_eq!((delay(2, 0), delay(4, 0), delay(0, 1)), (1.0, 2.0, 1.0));
-        assert_eq!(delay(3, 0), 0.5);
-        assert_eq!(read[4].branches[0].conversation, 3);
-        assert_eq!(read[0].turns[0].timestamp, Some(Nanos(250_000_000)));
-        // The hash IDs of both documents are the same blocks.
-        let start = |at: usize| read[at].turns[0].texts[0].to_string()[..20].to_owned();
-        assert_eq!(start(0), start(1));
-    }
-
-    #[test]
-    fn whole_trees_are_left_out() {
-        let text = format!("{}\n{}", trace("x"), trace("y").to_string().replace("48", "90"));
-        let settings = TraceSettings { max_context_tokens: Some(71), ..TraceSettings::default() };
-        let mut read = load(&text, settings).unwrap().into();
-        crate::dataset::finish::select(&mut read, &settings, Seed(1));
-        let ids: Vec<&str> = read.iter().map(|it| &*it.id).collect();
-        assert_eq!(ids, ["x", "x/a1"]);
-        assert_eq!(read[0].branches[0].conversation, 1);
-    }
-
-    #[test]
-    fn faults_are_named() {
-        let twice = format!("{}\n{}", trace("x"), trace("x"));
-        let other = trace("y").to_string().replace("\"block_size\":16", "\"block_size\":32");
-        let zero = trace("x").to_string().replace("\"block_size\":16", "\"block_size\":0");
-        for (text, entry, words) in [
-            (twice, 2, "already used"),
-            (format!("{}\n{other}", trace("x")), 2, "16 tokens"),
-            (zero, 1, "at least 1"),
-            (trace("x").to_string().replace("9.5", "9.5e300"), 1, "out of range"),
-        ] {
-            match load(&text, TraceSettings::default()) {
-                Err(Fault::Entry(number, why)) => {
-                    assert!(number == entry && why.contains(words), "{number}: {why}");
-                }
-                other => panic!("{text}: {other:?}"),
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_document_is_read_or_rejected(text in "\\PC{0,60}", t: f64, input in 0u32..3000) {
-            let (settings, counter) = (TraceSettings::default(), TokenCounter::builtin());
-            let request = request(0.0, input, &[1], json!({"t": t}));
-            let document = json!({"id": "x", "block_size": 16, "requests": [request]}).to_string();
-            for content in [text, document] {
-                drop(read_from(
-                    content.as_bytes(),
-                    Path::new(""),
-                    Some(FileFormat::WekaTrace),
-                    &settings,
-                    &counter,
-                    Seed(3),
-                ));
-            }
-        }
-    }
-}
+mod tests;

@@ -71,8 +71,20 @@ fn forks_have_the_turns_of_their_parents_and_spawns_do_not() {
     );
     assert_eq!(read[2].inherited_turns, 2);
     assert_eq!((texts(&read[3]), read[3].inherited_turns), (vec!["s".to_owned()], 0));
-    let side = Branch { after: Some(0), join: Some(1), conversation: 3, is_fork: false };
-    let fork = Branch { after: Some(1), join: None, conversation: 2, is_fork: true };
+    let side = Branch {
+        after: Some(0),
+        join: Some(1),
+        conversation: 3,
+        from: BranchStart::Response,
+        is_fork: false,
+    };
+    let fork = Branch {
+        after: Some(1),
+        join: None,
+        conversation: 2,
+        from: BranchStart::Response,
+        is_fork: true,
+    };
     assert_eq!(read[0].branches, [side, fork]);
     assert_eq!(read[2].branches[0].after, Some(3));
     let first = &read[0].turns[0];

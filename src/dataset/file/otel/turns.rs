@@ -9,7 +9,7 @@ use super::super::synthesis::Shape;
 use super::super::trace::Trace;
 use super::call::{Call, MessageKind, Pool};
 use super::lines::{Line, Origin, Request, Times};
-use crate::dataset::{Branch, Conversation, ReplayOutputs, Turn};
+use crate::dataset::{Branch, BranchStart, Conversation, ReplayOutputs, Turn};
 
 /// Makes conversations of lines.
 pub(super) struct Maker<'a, 'b> {
@@ -90,6 +90,7 @@ impl Maker<'_, '_> {
                 conversation: at,
                 after: after.map(|turn| inherited + turn),
                 join: join.map(|turn| inherited + turn),
+                from: BranchStart::Response,
                 is_fork,
             });
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::read_from;
 use super::*;
 use crate::dataset::anonymous::Anonymizer;
-use crate::dataset::{Branch, FileFormat, Media, Seed, TraceSettings};
+use crate::dataset::{Branch, BranchStart, FileFormat, Media, Seed, TraceSettings};
 use crate::tokenizer::TokenCounter;
 
 fn raw(value: &Value) -> Box<RawValue> {
@@ -199,7 +199,13 @@ fn forest(roots: Vec<(Kind, Vec<Turn>)>, children: Vec<Child>) -> Vec<Conversati
             inherited.append(&mut child.turns);
             child.turns = inherited;
         }
-        of.branches.push(Branch { conversation: at, after: Some(after), join, is_fork });
+        of.branches.push(Branch {
+            conversation: at,
+            after: Some(after),
+            join,
+            from: BranchStart::Response,
+            is_fork,
+        });
         kinds.push(kind);
         all.push(child);
     }
@@ -258,7 +264,13 @@ fn conversation(id: &str, turns: Vec<Turn>) -> Conversation {
 /// A root that starts a conversation after its first turn, for which the second one waits.
 fn tree() -> Vec<Conversation> {
     let first = Turn { timestamp: Some(Nanos(2_000_000_000)), ..spoken("a", 0.0) };
-    let branches = vec![Branch { conversation: 1, after: Some(0), join: Some(1), is_fork: false }];
+    let branches = vec![Branch {
+        conversation: 1,
+        after: Some(0),
+        join: Some(1),
+        from: BranchStart::Response,
+        is_fork: false,
+    }];
     let root = Conversation { branches, ..conversation("x", vec![first, spoken("b", 1.0)]) };
     vec![root, Conversation { is_child: true, ..conversation("x", vec![spoken("c", 0.25)]) }]
 }
@@ -305,7 +317,13 @@ fn what_a_format_cannot_express_is_counted() {
 
 #[test]
 fn waits_that_a_tree_cannot_express_are_counted() {
-    let branch = |conversation, after, join| Branch { conversation, after, join, is_fork: false };
+    let branch = |conversation, after, join| Branch {
+        conversation,
+        after,
+        join,
+        from: BranchStart::Response,
+        is_fork: false,
+    };
     let mut all = vec![conversation("x", vec![spoken("a", 0.0), spoken("b", 0.0)])];
     all[0].branches = vec![branch(1, None, Some(1)), branch(2, Some(0), None)];
     for id in ["y", "z"] {
