@@ -43,7 +43,7 @@ pub(crate) use self::file::{
 pub(crate) use self::finish::conversation_id;
 pub use self::hub::{HubDataset, PUBLIC, Public};
 pub(crate) use self::lengths::LengthPreset;
-pub use self::lengths::{RandomRange, RangeStyle, SequenceDistribution};
+pub use self::lengths::{Length, RandomRange, RangeStyle, RecordedLengths, SequenceDistribution};
 pub(crate) use self::media::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, ImageShape, Inline, MAX_FILE_BYTES,
     MAX_TOTAL_BYTES, PictureSampling, Pictures, Scene, SoundCodec, VideoClip, VideoFormat,
@@ -77,8 +77,8 @@ pub struct Config {
     /// Order in which sessions draw conversations; `None` is the default of the source
     /// (sequential).
     pub sampling: Option<Sampling>,
-    /// Requested output tokens for turns whose file has none: mean and standard deviation.
-    pub output_tokens: Option<NormalDistribution>,
+    /// Requested output tokens for turns whose file has none.
+    pub output_tokens: Option<Length>,
     /// Factor applied to the delay of every turn.
     pub delay_ratio: f64,
     /// Where prompts have a marker against prefix caches.
@@ -295,7 +295,13 @@ pub struct Synthetic {
     /// Number of conversations to generate.
     pub entries: usize,
     /// Input tokens per turn.
-    pub input_tokens: NormalDistribution,
+    pub input_tokens: Length,
+    /// Spearman's rank correlation of the input tokens and the requested output tokens
+    /// (`--length-correlation`); `None` draws them independently.
+    pub length_correlation: Option<f64>,
+    /// Recorded lengths, of which pairs are drawn (`--lengths-from`). They override the
+    /// distributions.
+    pub recorded_lengths: Option<RecordedLengths>,
     /// Pairs of input and output length with their probability
     /// (`--seq-dist "isl|sd,osl|sd:prob;…"`). It overrides the two distributions.
     pub sequence_distribution: Option<SequenceDistribution>,
@@ -525,7 +531,9 @@ impl Dataset {
     ) -> Result<Self, DatasetError> {
         let seed = Seed::or_random(config.random_seed);
         let mut conversations = match &config.source {
-            Source::Synthetic(synthetic) => synthetic::generate(synthetic, counter, seed)?.into(),
+            Source::Synthetic(synthetic) => {
+                synthetic::generate(synthetic, config.output_tokens.as_ref(), counter, seed)?.into()
+            }
             Source::Rankings(rankings) => rankings::generate(rankings, counter, seed)?.into(),
             Source::File { path, format, traces, entries, batch_size } => {
                 file::read(path, *format, traces, counter, seed, (*entries, *batch_size))?
@@ -537,7 +545,7 @@ impl Dataset {
         }
         finish::fill_ids(&mut conversations);
         finish::assign_models(&mut conversations, config, seed);
-        finish::fill_output_tokens(&mut conversations, config.output_tokens, seed);
+        finish::fill_output_tokens(&mut conversations, config.output_tokens.as_ref(), seed);
         finish::scale_delays(&mut conversations, config.delay_ratio);
         if tokenizes_input {
             finish::count_tokens(&mut conversations, counter);

@@ -31,7 +31,8 @@ use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, DryRun, LogLevel, Ui, WaitMode};
 use crate::dataset::{
-    CacheBust, Corpus, FileFormat, ModelSelection, RangeStyle, Sampling, SequenceDistribution,
+    CacheBust, Corpus, FileFormat, Length, ModelSelection, RangeStyle, Sampling,
+    SequenceDistribution,
 };
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::LatencyFrom;
@@ -461,12 +462,12 @@ pub(super) struct ConversationArgs {
 #[derive(Args)]
 #[command(groups = [ArgGroup::new("text").multiple(true), ArgGroup::new("output_lengths").multiple(true)])]
 pub(super) struct PromptArgs {
-    /// Mean number of input tokens per prompt, or that of a use case: chat (512), rag (4096),
-    /// summarize (1024), code (512) [default: 550]
+    /// Number of input tokens per prompt; that of a use case: chat (512), rag (4096), summarize
+    /// (1024), code (512); or a distribution such as 'lognormal:mean=512,sigma=0.8' [default: 550]
     #[arg(long, visible_aliases = ["prompt-input-tokens-mean", "synthetic-input-tokens-mean"],
           value_name = "TOKENS", value_parser = input_length,
           help_heading = "Input Sequence Length (ISL)", group = "text")]
-    pub(super) isl: Option<f64>,
+    pub(super) isl: Option<Length>,
     /// Standard deviation of the number of input tokens per prompt [default: 0]
     #[arg(long, visible_aliases = ["prompt-input-tokens-stddev", "synthetic-input-tokens-stddev"],
           value_name = "TOKENS", value_parser = number,
@@ -481,6 +482,16 @@ pub(super) struct PromptArgs {
         value_parser = SequenceDistribution::parse,
         help_heading = "Input Sequence Length (ISL)", group = "text")]
     pub(super) seq_dist: Option<SequenceDistribution>,
+    /// Rank correlation of input and output lengths, from -1 to 1 [default: 0]
+    #[arg(long, value_name = "RHO", allow_negative_numbers = true, requires = "isl", requires = "osl",
+          group = "text", conflicts_with_all = ["seq_dist", "random_range_ratio", "batch_size"],
+          help_heading = "Input Sequence Length (ISL)")]
+    pub(super) length_correlation: Option<f64>,
+    /// Draw pairs of input and output length from a file: profile_export.jsonl of another run, a
+    /// trace, or lines of 'input,output'
+    #[arg(long, value_name = "FILE", group = "text", conflicts_with_all = ["isl", "isl_stddev",
+          "seq_dist", "random_range_ratio", "batch_size"], help_heading = "Input Sequence Length (ISL)")]
+    pub(super) lengths_from: Option<PathBuf>,
     /// Draw input and output lengths uniformly from a range around --isl and --osl: a ratio such as
     /// 0.3, or '{"input": 0.3, "output": 0.5}'
     #[arg(long, value_name = "RATIO", requires = "isl", requires = "osl", group = "text",
@@ -498,12 +509,12 @@ pub(super) struct PromptArgs {
           "synthetic-input-tokens-block-size"], value_name = "TOKENS", value_parser = positive,
           requires = "recorded", help_heading = "Input Sequence Length (ISL)")]
     pub(super) isl_block_size: Option<u64>,
-    /// Mean number of output tokens to request, or that of a use case: chat (256), rag (512),
-    /// summarize (256), code (512) [default: the server decides]
+    /// Number of output tokens to request; that of a use case: chat (256), rag (512), summarize
+    /// (256), code (512); or a distribution as for --isl [default: the server decides]
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],
           value_name = "TOKENS", value_parser = output_length,
           help_heading = "Output Sequence Length (OSL)", group = "output_lengths")]
-    pub(super) osl: Option<f64>,
+    pub(super) osl: Option<Length>,
     /// Standard deviation of the number of output tokens to request [default: 0]
     #[arg(long, visible_aliases = ["prompt-output-tokens-stddev", "output-tokens-stddev"],
           value_name = "TOKENS", value_parser = number, requires = "osl",

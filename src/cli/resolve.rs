@@ -24,7 +24,8 @@ use crate::config::{
 };
 use crate::console::Ui;
 use crate::dataset::{
-    FileFormat, ModelSelection, NormalDistribution, RandomRange, Sampling, Source, Synthetic,
+    FileFormat, Length, ModelSelection, NormalDistribution, RandomRange, RecordedLengths, Sampling,
+    Source, Synthetic,
 };
 use crate::endpoint::EndpointTraits;
 use crate::judge::Gate;
@@ -206,7 +207,9 @@ fn dataset(
             })
         }
     };
-    let stddev = flags.prompt.osl_stddev.unwrap_or(0.0);
+    let prompt = &flags.prompt;
+    let output_tokens =
+        prompt.osl.as_ref().map(|osl| length(osl, prompt.osl_stddev, ["--osl", "--osl-stddev"]));
     let default_selection = match flags.endpoint.model_weights.as_slice() {
         [] => ModelSelection::default(),
         _ => ModelSelection::Weighted,
@@ -221,7 +224,7 @@ fn dataset(
         model_weights: flags.endpoint.model_weights.clone(),
         lora_modules: flags.endpoint.lora_modules.clone(),
         sampling: flags.input.dataset_sampling_strategy.or(is_drawn.then_some(Sampling::Random)),
-        output_tokens: flags.prompt.osl.map(|mean| NormalDistribution { mean, stddev }),
+        output_tokens: output_tokens.transpose()?,
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         cache_bust: flags.prompt.cache_bust.unwrap_or_default(),
         strips_repeated_images: flags.endpoint.uuid_and_strip,
@@ -253,7 +256,13 @@ fn prompts(
         (conversation.session_turn_delay_mean, conversation.session_turn_delay_stddev);
     Ok(Synthetic {
         entries,
-        input_tokens: spread(prompt.isl, 550.0, prompt.isl_stddev),
+        input_tokens: length(
+            prompt.isl.as_ref().unwrap_or(&Length::exactly(550.0)),
+            prompt.isl_stddev,
+            ["--isl", "--isl-stddev"],
+        )?,
+        length_correlation: prompt.length_correlation,
+        recorded_lengths: recorded_lengths(prompt)?,
         sequence_distribution: prompt.seq_dist.clone(),
         range: random_range(prompt)?,
         corpus: prompt.prompt_corpus.unwrap_or_default(),
@@ -273,6 +282,40 @@ fn prompts(
     })
 }
 
+/// The length of the first of two flags, with the standard deviation of the second if it is given.
+fn length(
+    length: &Length,
+    stddev: Option<f64>,
+    [flag, stddev_flag]: [&'static str; 2],
+) -> Result<Length, ConfigError> {
+    let Some(stddev) = stddev else { return Ok(length.clone()) };
+    match length.normal() {
+        Some(NormalDistribution { mean, stddev: 0.0 }) => {
+            Ok(Length::Normal(NormalDistribution { mean, stddev }))
+        }
+        _ => {
+            let why = format!("requires a number as {flag}, which is a distribution; remove it");
+            Err(ConfigError::flag(stddev_flag, why))
+        }
+    }
+}
+
+/// The lengths of the file that `--lengths-from` names.
+fn recorded_lengths(prompt: &PromptArgs) -> Result<Option<RecordedLengths>, ConfigError> {
+    const FLAG: &str = "--lengths-from";
+    let Some(path) = &prompt.lengths_from else { return Ok(None) };
+    let lengths = RecordedLengths::read(path).map_err(|why| ConfigError::File {
+        flag: FLAG,
+        path: path.display().to_string(),
+        why,
+    })?;
+    if lengths.has_outputs() && prompt.osl.is_some() {
+        let why = "the file has output lengths, which --osl would replace; remove --osl";
+        return Err(ConfigError::flag(FLAG, why));
+    }
+    Ok(Some(lengths))
+}
+
 /// The ranges of lengths that `--random-range-ratio` makes of the means.
 fn random_range(prompt: &PromptArgs) -> Result<Option<RandomRange>, ConfigError> {
     let Some(ratios) = &prompt.random_range_ratio else { return Ok(None) };
@@ -280,12 +323,15 @@ fn random_range(prompt: &PromptArgs) -> Result<Option<RandomRange>, ConfigError>
     let [input_ratio, output_ratio] =
         RandomRange::parse_ratios(ratios).map_err(|why| ConfigError::flag(flag, why))?;
     // The flag requires both; a length beyond the limit is rejected by the check of the means.
-    let tokens = |mean: Option<f64>| mean.unwrap_or_default() as u32;
+    let tokens = |length: &Option<Length>| match length.as_ref().and_then(Length::normal) {
+        Some(NormalDistribution { mean, stddev: 0.0 }) => Ok(mean as u32),
+        _ => Err(ConfigError::flag(flag, "requires numbers as --isl and --osl")),
+    };
     Ok(Some(RandomRange {
         style: prompt.random_corpus_style.unwrap_or_default(),
-        input_tokens: tokens(prompt.isl),
+        input_tokens: tokens(&prompt.isl)?,
         input_ratio,
-        output_tokens: tokens(prompt.osl),
+        output_tokens: tokens(&prompt.osl)?,
         output_ratio,
     }))
 }

@@ -337,11 +337,16 @@ fn varied_flag(key: &str, profile: &Command) -> Result<VariedFlag, String> {
     Ok(VariedFlag { name: name.to_owned(), is_switch })
 }
 
+/// Returns whether a value is a list. Commas also separate the parameters of a distribution.
+fn is_list(value: &str) -> bool {
+    value.contains(',') && !value.contains('=')
+}
+
 /// Takes the lists out of `arguments`; in the order of the paths.
 fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, ConfigError> {
     let mut axes = Vec::new();
     for Varied { flag: name, path, number } in varied() {
-        let lists = take(arguments, profile, name, |value| value.contains(','));
+        let lists = take(arguments, profile, name, is_list);
         let flag = format!("--{name}");
         let [list] = lists.as_slice() else {
             if lists.is_empty() {

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::dataset::LengthPreset;
+use crate::dataset::{Length, LengthPreset};
 use crate::schedule::{MAX_CONCURRENCY, check_rate};
 use crate::setting::Named;
 use crate::statistics::{NotAPercent, Percent};
@@ -79,25 +79,29 @@ pub(super) fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a number of input tokens, or the name of a use case.
-pub(super) fn input_length(text: &str) -> Result<f64, String> {
+/// Parses a distribution of input lengths, or the name of a use case.
+pub(super) fn input_length(text: &str) -> Result<Length, String> {
     length(text, |preset| preset.input_tokens)
 }
 
-/// Parses a number of output tokens, or the name of a use case.
-pub(super) fn output_length(text: &str) -> Result<f64, String> {
+/// Parses a distribution of output lengths, or the name of a use case.
+pub(super) fn output_length(text: &str) -> Result<Length, String> {
     length(text, |preset| preset.output_tokens)
 }
 
-fn length(text: &str, of: fn(LengthPreset) -> u64) -> Result<f64, String> {
+fn length(text: &str, of: fn(LengthPreset) -> u64) -> Result<Length, String> {
     if let Some(preset) = LengthPreset::named(text.trim()) {
-        return Ok(of(preset) as f64);
+        return Ok(Length::exactly(of(preset) as f64));
     }
-    if text.trim().starts_with(|first: char| first.is_ascii_alphabetic()) {
+    // Numbers have the same errors as those of other flags.
+    let is_number = text.chars().all(|part| !part.is_ascii_alphabetic() && !";|~:".contains(part));
+    if is_number {
+        return number(text).map(Length::exactly);
+    }
+    Length::parse(text).map_err(|why| {
         let names = LengthPreset::ALL.map(|preset| preset.name).join(", ");
-        return Err(format!("expected a number of tokens or a use case: {names}"));
-    }
-    number(text)
+        format!("{why}, or a use case: {names}")
+    })
 }
 
 /// Parses a finite number of at least 0.
@@ -367,8 +371,10 @@ mod tests {
 
     #[test]
     fn lengths_are_numbers_or_use_cases() {
-        assert_eq!((input_length("rag"), output_length(" rag ")), (Ok(4096.0), Ok(512.0)));
-        assert_eq!((input_length("1_024"), output_length("0.5")), (Ok(1024.0), Ok(0.5)));
+        let tokens = |tokens| Ok(Length::exactly(tokens));
+        assert_eq!([input_length("rag"), output_length(" rag ")], [tokens(4096.0), tokens(512.0)]);
+        assert_eq!([input_length("1_024"), output_length("0.5")], [tokens(1024.0), tokens(0.5)]);
+        assert_eq!(input_length("512~192"), Length::parse("lognormal:mean=512,median=192"));
         let error = input_length("poetry").unwrap_err();
         assert!(error.ends_with("a use case: chat, rag, summarize, code"), "{error}");
         assert!(output_length("-1").is_err() && input_length("10,20").is_err());

@@ -4,7 +4,7 @@ use super::lengths::MAX_TOKENS;
 use super::size::{Size, check_files, likely};
 use super::{
     AudioNoise, Config, ImageNoise, ModelSelection, NormalDistribution, RandomRange, Rankings,
-    SequenceDistribution, Source, Synthetic, VideoClip,
+    RecordedLengths, SequenceDistribution, Source, Synthetic, VideoClip,
 };
 use crate::setting::InvalidSetting;
 
@@ -19,8 +19,8 @@ impl Config {
             let why = "must be a number of at least 0";
             return Err(InvalidSetting::new("--session-delay-ratio", why));
         }
-        if let Some(output_tokens) = self.output_tokens {
-            output_tokens.check("--osl", 1.0)?;
+        if let Some(output_tokens) = &self.output_tokens {
+            output_tokens.check("--osl")?;
         }
         match &self.source {
             Source::Synthetic(synthetic) => synthetic.check(),
@@ -70,7 +70,11 @@ impl Synthetic {
     fn check(&self) -> Result<(), InvalidSetting> {
         at_least_one("--num-dataset-entries", self.entries)?;
         at_least_one("--batch-size", self.batch_size)?;
-        self.input_tokens.check("--isl", 1.0)?;
+        self.input_tokens.check("--isl")?;
+        if self.length_correlation.is_some_and(|rank| !(-1.0..=1.0).contains(&rank)) {
+            let why = "must be between -1 and 1";
+            return Err(InvalidSetting::new("--length-correlation", why));
+        }
         self.turns.check("--session-turns-mean", 1.0)?;
         self.turn_delay_ms.check("--session-turn-delay-mean", 0.0)?;
         if (self.prefix_pool_size == 0) != (self.prefix_length == 0) {
@@ -96,8 +100,10 @@ impl Synthetic {
     fn check_size(&self) -> Result<(), InvalidSetting> {
         let entries = self.entries as f64;
         let turns = entries * likely(self.turns);
+        let recorded = self.recorded_lengths.as_ref().map(RecordedLengths::input_tokens);
         let distribution = self.sequence_distribution.as_ref();
-        let length = distribution.map_or(self.input_tokens, SequenceDistribution::input_tokens);
+        let length = recorded.or_else(|| distribution.map(SequenceDistribution::input_tokens));
+        let length = length.unwrap_or_else(|| self.input_tokens.spread());
         let length = self.range.as_ref().map_or(length, RandomRange::longest_input);
         let exactly = |length: usize| NormalDistribution::exactly(length as f64);
         let mut size = Size::default()

@@ -9,8 +9,7 @@ use rand::seq::SliceRandom;
 
 use super::account::{Conversations, LeftOut};
 use super::{
-    Config, Conversation, Media, ModelSelection, NormalDistribution, Seed, TraceSettings, Turn,
-    payload,
+    Config, Conversation, Length, Media, ModelSelection, Seed, TraceSettings, Turn, payload,
 };
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -145,14 +144,14 @@ fn weighted(weights: &[f64], point: f64) -> usize {
 /// unchanged.
 pub(super) fn fill_output_tokens(
     conversations: &mut [Conversation],
-    output_tokens: Option<NormalDistribution>,
+    output_tokens: Option<&Length>,
     seed: Seed,
 ) {
-    let Some(spread) = output_tokens else { return };
+    let Some(length) = output_tokens else { return };
     let mut rng = seed.stream("dataset.output_tokens");
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
         if turn.max_tokens.is_none() && turn.raw_payload.is_none() {
-            turn.max_tokens = Some(spread.draw_count(&mut rng));
+            turn.max_tokens = Some(length.draw_count(&mut rng));
         }
     }
 }

@@ -8,26 +8,94 @@ use std::sync::Arc;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::lengths::{Length, Window};
+use super::lengths::{Correlated, Length, Window};
 use super::media::{self, Gallery, MediaMaker};
 use super::prompts::PromptCutter;
-use super::{Conversation, DatasetError, Seed, Synthetic, Text, Turn};
+use super::{
+    Conversation, DatasetError, RecordedLengths, Seed, SequenceDistribution, Synthetic, Text, Turn,
+};
 use crate::tokenizer::{TokenCounter, Wrapping};
 use crate::units::Nanos;
 
 /// Generates the conversations that `config` describes. Models, identifiers and the token counts of
 /// the messages before the turns are added later, as are output lengths unless the sequence
-/// distribution or ranges set them.
+/// distribution, recorded lengths or ranges set them, or they
+/// are correlated with the input lengths: `output_tokens` are their distribution.
 pub(super) fn generate(
     config: &Synthetic,
+    output_tokens: Option<&Length>,
     counter: &TokenCounter,
     seed: Seed,
 ) -> Result<Vec<Conversation>, DatasetError> {
-    let mut generator = Generator::new(config, counter, seed)?;
+    let mut generator = Generator::new(config, output_tokens, counter, seed)?;
     let conversations = (0..config.entries).map(|_| generator.conversation());
     let mut conversations = conversations.collect::<Result<Vec<_>, _>>()?;
     media::encode(&mut conversations, config, seed)?;
     Ok(conversations)
+}
+
+/// Where the lengths of a turn come from.
+enum Lengths<'a> {
+    /// One distribution of input lengths. Output lengths are independent of them.
+    Input(&'a Length),
+    Correlated(Correlated<'a>),
+    Pairs(&'a SequenceDistribution),
+    Recorded(&'a RecordedLengths),
+    /// Ranges of the input and the output length.
+    Ranges([Window; 2]),
+}
+
+impl<'a> Lengths<'a> {
+    /// Returns the source that `config` selects; `added` are the tokens that the tokenizer adds to
+    /// each prompt.
+    fn new(
+        config: &'a Synthetic,
+        output_tokens: Option<&'a Length>,
+        added: u32,
+    ) -> Result<Self, DatasetError> {
+        let input = &config.input_tokens;
+        Ok(if let Some(range) = config.range {
+            Self::Ranges(range.windows(added)?)
+        } else if let Some(recorded) = &config.recorded_lengths {
+            Self::Recorded(recorded)
+        } else if let Some(pairs) = &config.sequence_distribution {
+            Self::Pairs(pairs)
+        } else if let (Some(rank), Some(output)) = (config.length_correlation, output_tokens) {
+            Self::Correlated(Correlated::new(input, output, rank))
+        } else {
+            Self::Input(input)
+        })
+    }
+
+    /// Draws the input lengths of `texts` texts from `inputs`, and the output length from `outputs`
+    /// if it does not belong to an input length; `None` if it is drawn independently of them.
+    fn draw(
+        &self,
+        texts: usize,
+        inputs: &mut ChaCha8Rng,
+        outputs: &mut ChaCha8Rng,
+    ) -> (Vec<u32>, Option<u32>) {
+        match self {
+            Self::Input(length) => ((0..texts).map(|_| length.draw_count(inputs)).collect(), None),
+            Self::Correlated(both) => {
+                let [input, output] = both.draw(inputs);
+                (vec![input; texts], Some(output))
+            }
+            Self::Pairs(all) => {
+                let pair = all.draw(inputs);
+                let lengths = (0..texts).map(|_| pair.input_tokens.draw_count(inputs)).collect();
+                (lengths, Some(pair.output_tokens.draw_count(outputs)))
+            }
+            Self::Recorded(all) => {
+                let (input, output) = all.draw(inputs);
+                (vec![input; texts], output)
+            }
+            Self::Ranges([input, output]) => {
+                let lengths = (0..texts).map(|_| input.draw(inputs)).collect();
+                (lengths, Some(output.draw(outputs)))
+            }
+        }
+    }
 }
 
 struct Generator<'a> {
@@ -37,8 +105,7 @@ struct Generator<'a> {
     /// Tokens that the chat template adds to prompts if it counts; prompts are shorter by that
     /// number.
     wrapping: Wrapping,
-    /// Ranges of the input and output length, if there are any.
-    windows: Option<[Window; 2]>,
+    source: Lengths<'a>,
     system: Option<Arc<str>>,
     prefixes: Vec<Arc<str>>,
     turns: ChaCha8Rng,
@@ -53,6 +120,7 @@ struct Generator<'a> {
 impl<'a> Generator<'a> {
     fn new(
         config: &'a Synthetic,
+        output_tokens: Option<&'a Length>,
         counter: &'a TokenCounter,
         seed: Seed,
     ) -> Result<Self, DatasetError> {
@@ -74,7 +142,7 @@ impl<'a> Generator<'a> {
             counter,
             cutter,
             wrapping: counter.wrapping(),
-            windows: config.range.map(|range| range.windows(added)).transpose()?,
+            source: Lengths::new(config, output_tokens, added)?,
             system,
             prefixes,
             turns: seed.stream("dataset.turns"),
@@ -120,17 +188,12 @@ impl<'a> Generator<'a> {
     }
 
     fn turn(&mut self, is_first: bool) -> Result<Turn, DatasetError> {
-        let pair =
-            self.config.sequence_distribution.as_ref().map(|all| all.draw(&mut self.lengths));
-        let input_tokens =
-            pair.map_or(Length::Normal(self.config.input_tokens), |pair| pair.input_tokens);
+        let texts_of_turn = self.config.batch_size;
+        let (lengths, max_tokens) =
+            self.source.draw(texts_of_turn, &mut self.lengths, &mut self.output_lengths);
         let mut texts = Vec::with_capacity(self.config.batch_size);
         let mut tokens = 0;
-        for _ in 0..self.config.batch_size {
-            let length = match self.windows {
-                Some([input, _]) => input.draw(&mut self.lengths),
-                None => input_tokens.draw_count(&mut self.lengths),
-            };
+        for length in lengths {
             let wrapping = if is_first { self.wrapping.first } else { self.wrapping.later };
             let length = length.saturating_sub(wrapping as u32).max(1);
             let prefix = if is_first { self.prefix() } else { None };
@@ -138,10 +201,6 @@ impl<'a> Generator<'a> {
             tokens += prompt.tokens;
             texts.push(prompt.text.into());
         }
-        let max_tokens = match self.windows {
-            Some([_, output]) => Some(output.draw(&mut self.output_lengths)),
-            None => pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths)),
-        };
         let delay = if is_first { Nanos::ZERO } else { self.delay() };
         let mut media = self.pictures.as_mut().map(Gallery::draw).unwrap_or_default();
         media.extend(self.media.media()?);

@@ -8,7 +8,7 @@ use aiperf::config::aiperf::flags;
 use aiperf::config::{
     Benchmark, Cell, ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode,
 };
-use aiperf::dataset::{NormalDistribution, Source};
+use aiperf::dataset::{Length, Source};
 use aiperf::endpoint::EndpointType;
 use aiperf::multi_run::space::Direction;
 use aiperf::multi_run::sweep::Choice;
@@ -636,7 +636,7 @@ fn defaults() {
     assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));
     let Source::Synthetic(synthetic) = &config.dataset.source else { panic!() };
     assert_eq!(synthetic.entries, 100);
-    assert_eq!(synthetic.input_tokens, NormalDistribution { mean: 550.0, stddev: 0.0 });
+    assert_eq!(synthetic.input_tokens, Length::exactly(550.0));
     let [phase] = &config.schedule.phases[..] else { panic!() };
     assert_eq!(phase.concurrency, Some(Limit::constant(1)));
     assert_eq!(phase.load, LoadPattern::ClosedLoop);

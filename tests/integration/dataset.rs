@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use aiperf::dataset::{
-    Config, Conversation, Corpus, Dataset, DatasetError, FileFormat, ModelSelection,
+    Config, Conversation, Corpus, Dataset, DatasetError, FileFormat, Length, ModelSelection,
     NormalDistribution, SequenceDistribution, Source, Synthetic, Text, TraceSettings,
 };
 use aiperf::environment::Environment;
@@ -15,7 +15,9 @@ use aiperf::units::Nanos;
 fn synthetic() -> Synthetic {
     Synthetic {
         entries: 20,
-        input_tokens: NormalDistribution::exactly(50.0),
+        input_tokens: Length::Normal(NormalDistribution::exactly(50.0)),
+        length_correlation: None,
+        recorded_lengths: None,
         sequence_distribution: None,
         range: None,
         corpus: Corpus::Prose,
@@ -90,7 +92,7 @@ fn requests_of(conversations: &[Conversation], models: &[&str]) -> Vec<usize> {
 fn models_are_drawn_in_proportion_to_their_weights() {
     let mut config = config(Source::Synthetic(Synthetic {
         entries: 4000,
-        input_tokens: NormalDistribution::exactly(2.0),
+        input_tokens: Length::Normal(NormalDistribution::exactly(2.0)),
         ..synthetic()
     }));
     config.models = vec!["a".to_owned(), "never".to_owned(), "b".to_owned()];
@@ -108,7 +110,7 @@ fn models_are_drawn_in_proportion_to_their_weights() {
 fn a_conversation_has_one_adapter() {
     let mut config = config(Source::Synthetic(Synthetic {
         entries: 900,
-        input_tokens: NormalDistribution::exactly(2.0),
+        input_tokens: Length::Normal(NormalDistribution::exactly(2.0)),
         turns: NormalDistribution::exactly(2.0),
         ..synthetic()
     }));
@@ -152,14 +154,14 @@ fn fingerprint(conversations: &[Conversation]) -> String {
 fn the_seed_decides_everything() {
     let with_seed = |seed| {
         let mut config = config(Source::Synthetic(Synthetic {
-            input_tokens: NormalDistribution { mean: 50.0, stddev: 10.0 },
+            input_tokens: Length::Normal(NormalDistribution { mean: 50.0, stddev: 10.0 }),
             turns: NormalDistribution { mean: 3.0, stddev: 1.0 },
             turn_delay_ms: NormalDistribution { mean: 100.0, stddev: 20.0 },
             prefix_pool_size: 3,
             prefix_length: 5,
             ..synthetic()
         }));
-        config.output_tokens = Some(NormalDistribution { mean: 20.0, stddev: 4.0 });
+        config.output_tokens = Some(Length::Normal(NormalDistribution { mean: 20.0, stddev: 4.0 }));
         config.models = vec!["a".to_owned(), "b".to_owned()];
         config.model_selection = ModelSelection::Random;
         config.random_seed = seed;
@@ -174,7 +176,7 @@ fn the_seed_decides_everything() {
 fn prompts_do_not_depend_on_other_settings() {
     let plain = generate(synthetic());
     let mut config = config(Source::Synthetic(Synthetic { entries: 10, ..synthetic() }));
-    config.output_tokens = Some(NormalDistribution { mean: 20.0, stddev: 4.0 });
+    config.output_tokens = Some(Length::Normal(NormalDistribution { mean: 20.0, stddev: 4.0 }));
     config.models = vec!["a".to_owned(), "b".to_owned()];
     let other = load(&config).unwrap();
     assert_eq!(first_texts(&plain)[..10], first_texts(&other));
@@ -185,13 +187,13 @@ fn prompts_do_not_depend_on_other_settings() {
 fn lengths_turns_and_delays_have_the_means_asked_for() {
     let mut config = config(Source::Synthetic(Synthetic {
         entries: 1000,
-        input_tokens: NormalDistribution { mean: 40.0, stddev: 8.0 },
+        input_tokens: Length::Normal(NormalDistribution { mean: 40.0, stddev: 8.0 }),
         turns: NormalDistribution { mean: 4.0, stddev: 0.5 },
         turn_delay_ms: NormalDistribution { mean: 200.0, stddev: 20.0 },
         ..synthetic()
     }));
     config.delay_ratio = 0.5;
-    config.output_tokens = Some(NormalDistribution { mean: 30.0, stddev: 6.0 });
+    config.output_tokens = Some(Length::Normal(NormalDistribution { mean: 30.0, stddev: 6.0 }));
     let conversations = load(&config).unwrap();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
 
@@ -217,7 +219,7 @@ fn pairs_of_lengths_stay_together() {
         sequence_distribution: SequenceDistribution::parse("10,100:25;30,300:75").ok(),
         ..synthetic()
     }));
-    config.output_tokens = Some(NormalDistribution::exactly(7.0));
+    config.output_tokens = Some(Length::Normal(NormalDistribution::exactly(7.0)));
     let pairs: Vec<(u64, u32)> = load(&config)
         .unwrap()
         .iter()
@@ -357,7 +359,7 @@ fn files_are_completed_as_generated_conversations_are() {
     )
     .unwrap();
     let mut config = from_file(&path, None);
-    config.output_tokens = Some(NormalDistribution::exactly(9.0));
+    config.output_tokens = Some(Length::Normal(NormalDistribution::exactly(9.0)));
     let conversations = load(&config).unwrap();
     let turns: Vec<_> = conversations.iter().map(|c| &c.turns[0]).collect();
     assert_eq!((turns[0].max_tokens, turns[1].max_tokens), (Some(5), Some(9)));
@@ -379,7 +381,7 @@ fn an_earlier_run_can_be_sent_again() {
     ]}]});
     std::fs::write(&path, serde_json::to_string_pretty(&document).unwrap()).unwrap();
     let mut config = from_file(&path, None);
-    config.output_tokens = Some(NormalDistribution::exactly(9.0));
+    config.output_tokens = Some(Length::Normal(NormalDistribution::exactly(9.0)));
     let conversations = load(&config).unwrap();
     let turns = &conversations[0].turns;
     assert_eq!((&*conversations[0].id, turns.len()), ("s", 2));

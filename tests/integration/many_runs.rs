@@ -232,6 +232,14 @@ fn the_table_of_students_t_is_scipys() {
 }
 
 #[test]
+fn the_quantiles_of_lengths_are_scipys() {
+    run_python(
+        "tests/check_lengths.py",
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").as_path(),
+    );
+}
+
+#[test]
 fn seeds_may_differ_and_warmups_be_repeated() {
     let server = mock(Script::default());
     let flags = [

@@ -4,7 +4,7 @@ use aiperf::mock_server::{Config, MockServer};
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
-use crate::support::run::{aiperf, profile};
+use crate::support::run::{Run, aiperf, profile};
 
 #[test]
 fn lengths_are_drawn_from_the_range() {
@@ -233,4 +233,108 @@ fn batches_are_drawn_from_a_pool() {
     assert!(
         refused.stderr().contains("--batch-size: applies to generated prompts and to a file of")
     );
+}
+
+/// Returns the input length and the requested output length of each request, in order of the
+/// requests.
+fn lengths(run: &Run) -> Vec<(u64, u64)> {
+    let mut requests: Vec<(u64, u64, u64)> = run
+        .text("profile_export.jsonl")
+        .lines()
+        .map(|line| {
+            let record: Value = serde_json::from_str(line).unwrap();
+            let input = record["metrics"]["input_sequence_length"]["value"].as_u64().unwrap();
+            let metadata = &record["metadata"];
+            let output = metadata["requested_output_tokens"].as_u64().unwrap();
+            (metadata["session_num"].as_u64().unwrap(), input, output)
+        })
+        .collect();
+    requests.sort_unstable();
+    requests.into_iter().map(|(_, input, output)| (input, output)).collect()
+}
+
+/// Runs with these flags, and no lengths besides.
+fn run_with(flags: &[&str]) -> Run {
+    let server = MockServer::start(Config::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let output = aiperf(&["profile", "-m", "mock-model", "--tokenizer", "builtin"])
+        .args(["--url", &server.url(), "--streaming", "--ui", "none", "--artifact-dir"])
+        .arg(directory.path())
+        .args(flags)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Run { output, directory }
+}
+
+#[test]
+fn lengths_of_another_run_are_drawn_again_in_pairs() {
+    let pairs = "20,3:50;40,7:30;60,1:20";
+    let flags = ["--seq-dist", pairs, "--request-count", "30", "--random-seed", "5"];
+    let first = run_with(&flags);
+    // The server stops at the requested length.
+    let records = first.directory.path().join("profile_export.jsonl");
+    let again = run_with(&["--lengths-from", records.to_str().unwrap(), "--request-count", "30"]);
+    for run in [&first, &again] {
+        for pair in lengths(run) {
+            assert!([(20, 3), (40, 7), (60, 1)].contains(&pair), "{pair:?}");
+        }
+    }
+    let summary: Value = serde_json::from_str(&again.text("profile_export_aiperf.json")).unwrap();
+    let recorded = &summary["run_info"]["config"]["dataset"]["source"]["synthetic"];
+    assert_eq!(recorded["recorded_lengths"]["requests"], 30);
+}
+
+/// A correlation of 1: the longer the input, the longer the output.
+#[test]
+fn correlated_lengths_rise_together() {
+    let run = run_with(&[
+        "--isl",
+        "lognormal:mean=60,sigma=0.5",
+        "--osl",
+        "uniform:min=1,max=40",
+        "--length-correlation",
+        "1",
+        "--request-count",
+        "40",
+    ]);
+    let mut pairs = lengths(&run);
+    pairs.sort_unstable();
+    assert!(pairs.windows(2).all(|two| two[0].1 <= two[1].1), "{pairs:?}");
+    // Forty draws from forty lengths: fewer than ten different ones would be one in 10^15.
+    let distinct: std::collections::BTreeSet<u64> =
+        pairs.iter().map(|(_, output)| *output).collect();
+    assert!(distinct.len() >= 10, "{pairs:?}");
+}
+
+#[test]
+fn lengths_that_contradict_each_other_are_rejected() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("lengths.csv");
+    std::fs::write(&file, "input,output\n10,20\n").unwrap();
+    let file = file.to_str().unwrap();
+    for (flags, why) in [
+        (vec!["--lengths-from", file, "--isl", "3"], "cannot be used with"),
+        (vec!["--lengths-from", file, "--osl", "3"], "remove --osl"),
+        (vec!["--lengths-from", "/nowhere.csv"], "/nowhere.csv"),
+        (
+            vec!["--isl", "lognormal:mean=5,sigma=1", "--isl-stddev", "3"],
+            "requires a number as --isl",
+        ),
+        (vec!["--isl", "4", "--osl", "4", "--length-correlation", "1.5"], "between -1 and 1"),
+        (vec!["--length-correlation", "0.5"], "--isl"),
+        (vec!["--isl", "lognormal:mean=5"], "exactly two of mean, median and sigma"),
+        (
+            vec!["--isl", "lognormal:mean=5,sigma=1", "--osl", "4", "--random-range-ratio", "0.5"],
+            "requires numbers as --isl and --osl",
+        ),
+    ] {
+        let output = aiperf(&["profile", "-m", "m", "--url", "http://127.0.0.1:1"])
+            .args(&flags)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {error}");
+        assert!(error.contains(why), "{flags:?}: {error}");
+    }
 }

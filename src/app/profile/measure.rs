@@ -442,8 +442,11 @@ impl Run {
         let config = &self.config;
         let measured = config.schedule.phases.iter().rfind(|p| p.kind == PhaseKind::Profiling);
         let input_tokens = match &config.dataset.source {
-            Source::Synthetic(synthetic) if synthetic.sequence_distribution.is_none() => {
-                Some(synthetic.input_tokens.mean.to_string())
+            Source::Synthetic(synthetic)
+                if synthetic.sequence_distribution.is_none()
+                    && synthetic.recorded_lengths.is_none() =>
+            {
+                Some(synthetic.input_tokens.spread().mean.to_string())
             }
             _ => None,
         };
@@ -453,7 +456,11 @@ impl Run {
         RunSettings {
             load: measured.map(PhaseConfig::load_label).unwrap_or_default(),
             input_tokens,
-            output_tokens: config.dataset.output_tokens.map(|lengths| lengths.mean.to_string()),
+            output_tokens: config
+                .dataset
+                .output_tokens
+                .as_ref()
+                .map(|lengths| lengths.spread().mean.to_string()),
             objectives: (!objectives.is_empty()).then(|| objectives.join(" ")),
         }
     }

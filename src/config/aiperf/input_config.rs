@@ -255,12 +255,14 @@ pub(super) fn filters(config: &RunConfig) -> Option<Value> {
 /// Returns the output tokens for turns of a file that does not have any.
 pub(super) fn output_tokens_of_file(config: &RunConfig) -> Option<Value> {
     let is_read = matches!(&config.dataset.source, Source::File { .. } | Source::Hub(_));
-    config.dataset.output_tokens.filter(|_| is_read).and_then(some)
+    config.dataset.output_tokens.as_ref()?.normal().filter(|_| is_read).and_then(some)
 }
 
 /// Returns generated prompts with independent input and output lengths.
 pub(super) fn lengths(config: &RunConfig) -> Option<&Synthetic> {
-    synthetic(config).filter(|synthetic| synthetic.sequence_distribution.is_none())
+    synthetic(config).filter(|synthetic| {
+        synthetic.sequence_distribution.is_none() && synthetic.recorded_lengths.is_none()
+    })
 }
 
 pub(super) fn random_range_ratio(config: &RunConfig) -> Option<Value> {

@@ -256,10 +256,13 @@ pub(super) const SETTINGS: &[Setting] = &[
     row("dataset.prompts.sequence_distribution", Pairs("seq-dist")).is(of::sequence_distribution),
     row("dataset.prompts.isl", Normal("isl", Some("isl-stddev")))
         .varies(&[Whole, Real])
-        .is(|run| some(of::lengths(run)?.input_tokens)),
-    row("dataset.prompts.osl", Normal("osl", Some("osl-stddev")))
-        .varies(&[Whole, Real])
-        .is(|run| of::lengths(run).and_then(|_| run.dataset.output_tokens.and_then(some))),
+        .is(|run| of::lengths(run)?.input_tokens.normal().and_then(some)),
+    row("dataset.prompts.osl", Normal("osl", Some("osl-stddev"))).varies(&[Whole, Real]).is(
+        |run| {
+            of::lengths(run)?;
+            run.dataset.output_tokens.as_ref()?.normal().and_then(some)
+        },
+    ),
     row("dataset.turns", Normal("session-turns-mean", Some("session-turns-stddev")))
         .varies(&[Whole])
         .is(|run| some(of::synthetic(run)?.turns)),
