@@ -11,6 +11,7 @@ mod config;
 mod csv;
 mod decimal;
 mod error;
+pub mod formats;
 pub(crate) mod gpu;
 mod inputs;
 pub(crate) mod json;
