@@ -316,7 +316,7 @@ fn settings_that_make_no_dataset_name_their_flag() {
     for (synthetic, flag) in [
         (Synthetic { entries: 0, ..synthetic() }, "--num-dataset-entries: "),
         (Synthetic { batch_size: 0, ..synthetic() }, "--batch-size: "),
-        (Synthetic { input_tokens: not_a_number, ..synthetic() }, "--isl: "),
+        (Synthetic { input_tokens: Length::Normal(not_a_number), ..synthetic() }, "--isl: "),
         (Synthetic { turns: negative, ..synthetic() }, "--session-turns-mean: "),
         (Synthetic { prefix_pool_size: 2, ..synthetic() }, "--num-prefix-prompts: "),
         (

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use aiperf::mock_server::Script;
+use aiperf::units::Nanos;
 use serde_json::Value;
 
 use crate::support::load::mock;
@@ -65,7 +66,8 @@ fn reports_of_llm_d_match_its_schema() {
 /// members that end with `ms`, and the inverse of the times per token.
 #[test]
 fn results_for_inferencex_are_processed_there() {
-    let server = mock(Script::default());
+    // Tokens that arrive together would have no time per token.
+    let server = mock(Script { itl: Nanos::from_millis(2.0), ..Script::default() });
     let run = profile(&server.url(), &["--concurrency", "2", "--request-count", "8"]).succeeded();
     let found = report(&run, "inferencex");
     let summary: Value = serde_json::from_str(&run.text("profile_export_aiperf.json")).unwrap();
