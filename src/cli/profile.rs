@@ -462,8 +462,8 @@ pub(super) struct ConversationArgs {
 #[derive(Args)]
 #[command(groups = [ArgGroup::new("text").multiple(true), ArgGroup::new("output_lengths").multiple(true)])]
 pub(super) struct PromptArgs {
-    /// Number of input tokens per prompt; that of a use case: chat (512), rag (4096), summarize
-    /// (1024), code (512); or a distribution such as 'lognormal:mean=512,sigma=0.8' [default: 550]
+    /// Number of input tokens per prompt, a use case (chat: 512, rag: 4096, summarize: 1024, code:
+    /// 512), or a distribution such as 'lognormal:mean=512,sigma=0.8' [default: 550]
     #[arg(long, visible_aliases = ["prompt-input-tokens-mean", "synthetic-input-tokens-mean"],
           value_name = "TOKENS", value_parser = input_length,
           help_heading = "Input Sequence Length (ISL)", group = "text")]
@@ -509,8 +509,8 @@ pub(super) struct PromptArgs {
           "synthetic-input-tokens-block-size"], value_name = "TOKENS", value_parser = positive,
           requires = "recorded", help_heading = "Input Sequence Length (ISL)")]
     pub(super) isl_block_size: Option<u64>,
-    /// Number of output tokens to request; that of a use case: chat (256), rag (512), summarize
-    /// (256), code (512); or a distribution as for --isl [default: the server decides]
+    /// Number of output tokens to request, a use case (chat: 256, rag: 512, summarize: 256, code:
+    /// 512), or a distribution as for --isl [default: the server decides]
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],
           value_name = "TOKENS", value_parser = output_length,
           help_heading = "Output Sequence Length (OSL)", group = "output_lengths")]
