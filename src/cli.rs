@@ -44,6 +44,7 @@ mod sweep;
 mod switches;
 mod synthesis;
 mod synthesize;
+mod tenants;
 mod validate;
 mod value;
 mod video_args;

@@ -11,6 +11,7 @@ mod many;
 pub(crate) mod metrics_url;
 pub mod scheduler;
 pub mod selfcheck;
+mod tenants;
 pub(crate) mod tokenizer;
 pub(crate) mod url;
 
@@ -42,6 +43,7 @@ pub use crate::environment::Environment;
 pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
 pub use check::ConfigError;
 pub use control::{Control, ResetKvCache, ServerProfiler};
+pub use tenants::{Tenant, Tenants};
 
 /// The configuration of a run. Serialized, without secrets, it is `run_info.config` of the JSON
 /// export: a setting that is added to a module's configuration is recorded without further code.
@@ -58,6 +60,8 @@ pub struct RunConfig {
     pub endpoint: endpoint::Config,
     /// When requests are sent, and how many.
     pub schedule: schedule::config::Config,
+    /// The tenants that share the load (`--tenants`); empty for a load of one client.
+    pub tenants: Vec<Tenant>,
     /// How the shards of the run agree on its start, if they do.
     pub barrier: Option<scheduler::Barrier>,
     /// How requests are sent.

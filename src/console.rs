@@ -28,6 +28,7 @@ mod speculation;
 mod steady;
 mod style;
 mod table;
+mod tenants;
 mod time_breakdown;
 mod turns;
 mod vocabulary;

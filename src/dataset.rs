@@ -23,6 +23,7 @@ mod sampler;
 pub mod seed;
 mod size;
 mod synthetic;
+mod tenants;
 mod text;
 mod words;
 
@@ -53,6 +54,7 @@ pub use self::media::{Media, MediaContent, MediaKinds, audio_seconds};
 pub(crate) use self::payload::{prompt_bytes, tokens_sent};
 pub use self::sampler::Sampler;
 pub(crate) use self::seed::Seed;
+pub use self::tenants::TenantLengths;
 pub use self::text::Text;
 use crate::hub::Hub;
 use crate::setting::{self, InvalidSetting, named};
@@ -86,6 +88,9 @@ pub struct Config {
     /// Whether an image is sent only once in each session, and later only its UUID
     /// (`--uuid-and-strip`).
     pub strips_repeated_images: bool,
+    /// The parts of a generated dataset that belong to tenants; empty if they share the whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantLengths>,
     /// Seed of all random choices; `None` draws one.
     pub random_seed: Option<u64>,
 }
@@ -497,6 +502,7 @@ impl Config {
             delay_ratio: 1.0,
             cache_bust: CacheBust::None,
             strips_repeated_images: false,
+            tenants: Vec::new(),
             random_seed: None,
         }
     }
@@ -530,6 +536,9 @@ impl Dataset {
         hub: &Hub,
     ) -> Result<Self, DatasetError> {
         let seed = Seed::or_random(config.random_seed);
+        if !config.tenants.is_empty() {
+            return Self::of_tenants(config, counter, tokenizes_input, hub, seed);
+        }
         let mut conversations = match &config.source {
             Source::Synthetic(synthetic) => {
                 synthetic::generate(synthetic, config.output_tokens.as_ref(), counter, seed)?.into()

@@ -397,13 +397,14 @@ impl Shared {
             PhaseKind::Profiling => {
                 of_profiling.observe(&measured);
                 readers.profiling.observe(observation);
-                let RequestRecord { model, url, .. } = &measured.record;
+                let RequestRecord { model, url, tenant, .. } = &measured.record;
                 let worker =
                     measured.response.server.as_ref().and_then(|server| server.worker.as_ref());
                 readers.breakdowns.observe(Grouped {
                     model,
                     url,
                     worker,
+                    tenant: tenant.as_ref(),
                     turn: Some(turn.turn),
                     observation,
                 });

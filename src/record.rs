@@ -90,6 +90,9 @@ pub struct RequestRecord {
     /// Place of its conversation in a tree; absent if the conversation neither starts others nor was
     /// started by one.
     pub ancestry: Option<Ancestry>,
+    /// Tenant that sent it, if tenants share the load.
+    #[serde(with = "wire::text_if_any")]
+    pub tenant: Option<Arc<str>>,
     /// Model named in the request; empty if the dataset names none.
     #[serde(with = "wire::text")]
     pub model: Arc<str>,

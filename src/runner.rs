@@ -21,6 +21,7 @@ mod targets;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ use crate::dataset::{CacheBust, Dataset, Sampler};
 use crate::endpoint::Endpoint;
 use crate::interrupt::Interrupt;
 use crate::schedule::config::PhaseConfig;
-use crate::schedule::{PhaseKind, Shard};
+use crate::schedule::{PhaseKind, Shard, Tenant};
 use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
 use phase::{Cause, GivenUp, PhaseRun, Stop};
@@ -61,6 +62,8 @@ pub struct Config {
     pub phases: Vec<PhaseConfig>,
     /// Seed of the arrival times.
     pub seed: Seed,
+    /// The tenants that share the load; empty for a load of one client.
+    pub tenants: Vec<Tenant>,
     /// The shard of the phases that this process drives.
     pub shard: Shard,
     /// When the first phase starts; `None` starts it as soon as the workers are ready.
@@ -145,6 +148,8 @@ pub struct Workload {
     /// Bodies of first turns: of all conversations, or of as many as [`BODIES_BUDGET`] holds.
     first_bodies: Arc<[Bytes]>,
     cache_bust: CacheBust,
+    /// What the requests of each tenant have of their own.
+    tenants: Arc<[TenantRequests]>,
 }
 
 impl Workload {
@@ -169,14 +174,25 @@ impl Workload {
                 (*bytes <= BODIES_BUDGET).then_some(body)
             })
             .collect();
-        let cache_bust = CacheBust::None;
-        Self { dataset, sampler, endpoint, targets, builder, first_bodies, cache_bust }
+        let (cache_bust, tenants) = (CacheBust::None, Arc::default());
+        Self { dataset, sampler, endpoint, targets, builder, first_bodies, cache_bust, tenants }
     }
 
     /// Adds markers to prompts.
     #[must_use]
     pub(crate) fn with_cache_bust(self, cache_bust: CacheBust) -> Self {
         Self { cache_bust, ..self }
+    }
+
+    /// Lets tenants share the load.
+    #[must_use]
+    pub(crate) fn with_tenants(self, tenants: Vec<TenantRequests>) -> Self {
+        Self { tenants: tenants.into(), ..self }
+    }
+
+    /// Returns what the requests of a tenant have of their own.
+    fn tenant(&self, tenant: Option<usize>) -> Option<&TenantRequests> {
+        self.tenants.get(tenant?)
     }
 
     /// Returns the body of the first turn of the first conversation.
@@ -189,6 +205,38 @@ impl Workload {
     #[must_use]
     pub const fn first_bodies(&self) -> &Arc<[Bytes]> {
         &self.first_bodies
+    }
+}
+
+/// What the requests of a tenant have of their own.
+#[derive(Debug)]
+pub(crate) struct TenantRequests {
+    pub(crate) name: Arc<str>,
+    /// Its headers, with those of all requests.
+    pub(crate) builder: RequestBuilder,
+    /// Its conversations, if it does not share those of the others.
+    pub(crate) conversations: Option<OwnConversations>,
+}
+
+/// The conversations of one tenant.
+#[derive(Debug)]
+pub(crate) struct OwnConversations {
+    /// Index of the first one in the dataset.
+    first: usize,
+    sampler: Sampler,
+    /// Number of sessions that have drawn one.
+    drawn: AtomicU64,
+}
+
+impl OwnConversations {
+    /// Creates the conversations from index `first` on, of which `sampler` draws.
+    pub(crate) const fn new(first: usize, sampler: Sampler) -> Self {
+        Self { first, sampler, drawn: AtomicU64::new(0) }
+    }
+
+    /// Draws the conversation of the next session.
+    fn draw(&self) -> usize {
+        self.first + self.sampler.conversation(self.drawn.fetch_add(1, Relaxed))
     }
 }
 
@@ -278,7 +326,7 @@ impl Runner {
                 (self.config.seed, self.config.shard),
                 counters,
                 first_session,
-                &self.workload.dataset,
+                (&self.workload.dataset, &self.config.tenants),
                 Arc::clone(&reach),
             ));
             for worker in &workers {

@@ -14,9 +14,11 @@ mod rate_series;
 mod replay;
 mod shard;
 mod start_at;
+mod tenants;
 mod users;
 
 pub(crate) use arrivals::Arrivals;
+pub(crate) use arrivals::weibull_shape;
 pub(crate) use budget::Budget;
 pub(crate) use cancellation::Cancellations;
 pub(crate) use check::{MAX_CONCURRENCY, check_rate};
@@ -29,6 +31,8 @@ pub use replay::settle;
 pub(crate) use replay::{settle_dataset, settle_phases};
 pub use shard::Shard;
 pub use start_at::start_at;
+pub(crate) use tenants::Apportionment;
+pub use tenants::Tenant;
 pub(crate) use users::Users;
 
 use serde::{Deserialize, Serialize};

@@ -39,7 +39,9 @@ use crate::record::TraceShare;
 use crate::run::provenance::Provenance;
 use crate::run::setup::Setup;
 use crate::run::{EndedBy, RunDescription, RunOutcome, RunReport};
-use crate::runner::{RequestBuilder, RunnerError, Targets, Workload};
+use crate::runner::{
+    OwnConversations, RequestBuilder, RunnerError, Targets, TenantRequests, Workload,
+};
 use crate::schedule;
 use crate::schedule::config::{PhaseConfig, UseOfTimestamps};
 use crate::server_control::{Probe, Profiler, Servers};
@@ -250,17 +252,36 @@ impl Run {
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
         let api_key = config.server.api_key.as_ref().map(|key| key.expose().as_str());
         let headers = &config.server.headers;
-        let builder = RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?
-            .with_session_header(config.server.session_header.as_deref())?;
-        let of_load = if config.sends_trace_context() {
+        let with_headers = |headers: &[(String, String)]| {
+            RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?
+                .with_session_header(config.server.session_header.as_deref())
+        };
+        let traced = |builder: RequestBuilder| {
+            if !config.sends_trace_context() {
+                return builder;
+            }
             let is_random = config.telemetry.trace_random_flag;
-            let traced = builder.clone().with_trace_context(trace_share(&config), is_random);
+            let traced = builder.with_trace_context(trace_share(&config), is_random);
             // Servers' spans are joined with requests by the ID of the trace.
             let is_joined = config.otel_receiver.is_some();
             if is_joined { traced.tracing_each_request() } else { traced }
-        } else {
-            builder.clone()
         };
+        let builder = with_headers(headers)?;
+        let of_load = traced(builder.clone());
+        let ranges = config.dataset.ranges_of_tenants();
+        let mut tenants = Vec::new();
+        for (at, tenant) in config.tenants.iter().enumerate() {
+            let all: Vec<_> = headers.iter().chain(&tenant.headers).cloned().collect();
+            let own = ranges.get(at).map(|range| {
+                let sampler = Sampler::new(sampling, range.len(), seed);
+                OwnConversations::new(range.start, sampler)
+            });
+            tenants.push(TenantRequests {
+                name: tenant.traffic.name.as_str().into(),
+                builder: traced(with_headers(&all)?),
+                conversations: own,
+            });
+        }
         let builder = Arc::new(builder);
         let workload = Workload::new(
             Arc::clone(&dataset),
@@ -269,7 +290,8 @@ impl Run {
             targets(&config, &dataset)?,
             Arc::new(of_load),
         )
-        .with_cache_bust(config.dataset.cache_bust);
+        .with_cache_bust(config.dataset.cache_bust)
+        .with_tenants(tenants);
         check_chat_template(&counter, &workload)?;
         // The directory may get a number, which the description contains.
         let claim = claim(&mut config)?;

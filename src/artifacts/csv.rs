@@ -1,4 +1,5 @@
-//! `profile_export_aiperf.csv`: distributions, an empty line, single values; then those of GPUs.
+//! `profile_export_aiperf.csv`: distributions, an empty line, single values; then those of GPUs
+//! and tenants.
 
 use std::io::{self, Write};
 
@@ -28,10 +29,32 @@ pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     sections.write(header, distributions.into_iter().map(row))?;
     let header = ["Metric", "Value"].map(str::to_owned);
     sections.write(header, singles.into_iter().map(single_row))?;
-    match &report.outcome.gpus {
-        Some(gpus) => gpu::write_csv(&mut sections, gpus),
-        None => Ok(()),
+    if let Some(gpus) = &report.outcome.gpus {
+        gpu::write_csv(&mut sections, gpus)?;
     }
+    let header = ["Tenant", "Share", "Throughput Share", "Slowdown", "Metric"];
+    let header = header.into_iter().chain(STATISTICS).map(str::to_owned);
+    sections.write(header, tenant_rows(report))
+}
+
+/// Returns a row for each metric of each tenant that has a distribution.
+fn tenant_rows(report: &RunReport) -> impl Iterator<Item = Vec<String>> {
+    let breakdowns = &report.breakdowns;
+    let tenants = breakdowns.tenants.iter().flat_map(|found| &found.tenants);
+    tenants.zip(&breakdowns.by_tenant).flat_map(move |(tenant, group)| {
+        let mut results: Vec<_> = exported(report, &group.results).collect();
+        results.retain(|result| result.stats.distribution.is_some());
+        results.sort_by_key(|result| result.metric.tag.name());
+        results.into_iter().map(move |result| {
+            let slowdown = tenant.slowdown.map(number).unwrap_or_default();
+            let shares = [tenant.share, tenant.throughput_share].map(|share| format!("{share:.4}"));
+            std::iter::once(tenant.name.clone())
+                .chain(shares)
+                .chain([slowdown])
+                .chain(distribution_row(result, &[]))
+                .collect()
+        })
+    })
 }
 
 /// Tables in one file, separated by an empty line.

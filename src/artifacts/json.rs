@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::gpu;
 use crate::dataset::Account;
 use crate::judge::{EarlyEnd, Judged};
-use crate::metrics::breakdown::{GroupResult, Workers};
+use crate::metrics::breakdown::{GroupResult, Tenants, Workers};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::prefix_cache::PrefixCache;
@@ -59,6 +59,12 @@ pub(super) struct Summary<'a> {
     /// The workers compared with each other, if there are several, and at most 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     workers: Option<&'a Workers>,
+    /// The metrics of each tenant, if tenants share the load (`--tenants`).
+    #[serde(skip_serializing_if = "Groups::is_empty")]
+    by_tenant: Groups<'a>,
+    /// The tenants compared with each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenants: Option<&'a Tenants>,
     /// The metrics of each turn of the conversations, if they have several. Turns count from 1; later
     /// ones are together, such as `17-32`.
     #[serde(skip_serializing_if = "Groups::is_empty")]
@@ -140,6 +146,8 @@ impl<'a> Summary<'a> {
             by_url: groups(&breakdowns.by_url),
             by_worker: groups(&breakdowns.by_worker),
             workers: breakdowns.workers.as_ref(),
+            by_tenant: groups(&breakdowns.by_tenant),
+            tenants: breakdowns.tenants.as_ref(),
             by_turn: groups(&breakdowns.by_turn),
             percentiles: report.percentiles(),
             prefix_cache: outcome.prefix_cache.as_ref(),

@@ -235,6 +235,9 @@ pub(super) struct Metadata<'a> {
     turn_index: usize,
     #[serde(flatten)]
     ancestry: Option<AncestryMembers>,
+    /// The tenant that sent it, if tenants share the load (`--tenants`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
     /// When the request was issued.
     credit_issued_ns: u64,
     /// When the request was started: handed to the transport.
@@ -308,6 +311,7 @@ impl Metadata<'_> {
             conversation_id,
             turn_index,
             ancestry,
+            tenant,
             credit_issued_ns,
             request_start_ns,
             request_ack_ns,
@@ -344,6 +348,9 @@ impl Metadata<'_> {
         object.text("conversation_id", conversation_id)?;
         object.number("turn_index", *turn_index as u64);
         object.members(ancestry.as_ref())?;
+        if let Some(tenant) = tenant {
+            object.text("tenant", tenant)?;
+        }
         object.number("credit_issued_ns", *credit_issued_ns);
         object.number("request_start_ns", *request_start_ns);
         object.number_if_any("request_ack_ns", *request_ack_ns);
@@ -457,6 +464,7 @@ pub(super) fn metadata<'a>(
         conversation_id,
         turn_index: record.turn.turn,
         ancestry: record.ancestry.map(AncestryMembers::from),
+        tenant: record.tenant.as_deref(),
         credit_issued_ns: wall(record.issued),
         request_start_ns: measured.observation.start_wall_ns,
         request_ack_ns: record.ack.map(wall),
@@ -540,6 +548,7 @@ mod tests {
                 conversation_id: &text,
                 turn_index: small[0] as usize,
                 ancestry: flags[1].then(|| place.into()),
+                tenant: flags[2].then_some(&*text),
                 credit_issued_ns: numbers[1],
                 request_start_ns: numbers[2],
                 request_ack_ns: some[0],

@@ -28,7 +28,7 @@ use super::server_metrics::ServerMetricsFiles;
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::dataset::{Sent, SentCounter};
 use crate::judge::{Gate, certainties};
-use crate::metrics::breakdown::{Breakdowns, Grouped, Variety};
+use crate::metrics::breakdown::{Breakdowns, Grouped, TenantBreakdown, Variety};
 use crate::metrics::deployment;
 use crate::metrics::health::{
     ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
@@ -393,6 +393,8 @@ struct Line {
     request_id: Option<Uuid>,
     /// Identifier of the conversation and index of the turn, unless the line lacks them.
     turn: Option<(String, usize)>,
+    /// The tenant that sent it, if tenants shared the load.
+    tenant: Option<Arc<str>>,
     /// Absent if the line does not have them.
     client_errors: Option<ClientErrors>,
 }
@@ -461,11 +463,12 @@ impl Gathered {
             PhaseKind::Warmup => self.warmup.observe(&line.observation),
             PhaseKind::Profiling => {
                 self.profiling.observe(&line.observation);
-                let Line { model, url, worker, observation, .. } = line;
+                let Line { model, url, worker, tenant, observation, .. } = line;
                 self.breakdowns.observe(Grouped {
                     model,
                     url,
                     worker: worker.as_ref(),
+                    tenant: tenant.as_ref(),
                     turn: line.turn.as_ref().map(|(_, turn)| *turn),
                     observation,
                 });
@@ -586,7 +589,9 @@ fn breakdowns(registry: &Arc<Registry>, store: &Store, run: &RunDescription) -> 
         urls: setup.urls.len(),
         turns: usize::MAX,
     };
-    Breakdowns::new(registry, store, variety)
+    let by_tenant =
+        TenantBreakdown::of(&setup.tenants, registry, run.endpoint, run.streaming, store);
+    Breakdowns::new(registry, store, variety, by_tenant)
 }
 
 /// Returns the maximum number of spans that overlap at any time.

@@ -13,13 +13,15 @@ use crate::schedule::config::{
 use crate::schedule::{PhaseKind, Shard, parse_rate_series};
 use crate::units::Nanos;
 
-/// The schedule of `flags`, of which this process drives the `shard`.
+/// The schedule of `flags`, of which this process drives the `shard`; `of_tenants` are the rate and
+/// the concurrency of all tenants together, if they have their own.
 pub(super) fn schedule(
     flags: &ProfileArgs,
+    of_tenants: (Option<f64>, Option<u64>),
     shard: Option<Shard>,
     given: Given<'_>,
 ) -> Result<Config, ConfigError> {
-    let profiling = profiling_phase(flags)?;
+    let profiling = profiling_phase(flags, of_tenants)?;
     let warmup = warmup_phase(&flags.warmup, given, &profiling)?;
     Ok(Config {
         replay: replay(&flags.replay, uses_timestamps(flags, &profiling)),
@@ -29,13 +31,17 @@ pub(super) fn schedule(
     })
 }
 
-fn profiling_phase(flags: &ProfileArgs) -> Result<PhaseConfig, ConfigError> {
+fn profiling_phase(
+    flags: &ProfileArgs,
+    (tenants_rate, tenants_concurrency): (Option<f64>, Option<u64>),
+) -> Result<PhaseConfig, ConfigError> {
     let load = &flags.load;
-    let rate = flags.request_rate();
+    let rate = flags.request_rate().or(tenants_rate);
     let pattern = load_pattern(load, &flags.users, &flags.replay, rate)?;
     let is_unbounded = rate.is_some();
     let default = (pattern == LoadPattern::ClosedLoop && !is_unbounded).then_some(1);
-    let concurrency = limit(load.concurrency.or(default), load.concurrency_ramp_duration);
+    let concurrency = load.concurrency.or(tenants_concurrency).or(default);
+    let concurrency = limit(concurrency, load.concurrency_ramp_duration);
     let mut stop = StopCondition {
         requests: load.request_count,
         sessions: flags.conversation.num_sessions,

@@ -75,6 +75,10 @@ pub(super) struct LoadArgs {
     /// Shape parameter of gamma arrivals: 1 is Poisson, larger is smoother [default: 1]
     #[arg(long, visible_alias = "vllm-burstiness", value_name = "SHAPE", value_parser = shape, requires = "rate")]
     pub(super) arrival_smoothness: Option<f64>,
+    /// YAML or JSON file with the tenants that share the load: their names, shares, rates or
+    /// concurrencies, arrivals, headers, lengths and objectives
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fixed_schedule", "user_centric_rate"])]
+    pub(super) tenants: Option<PathBuf>,
     /// Number of requests to send [default: twice the concurrency, at least 10; with --input-file
     /// each conversation once; with --request-rate-series until its last point; with --num-users
     /// one session per user]

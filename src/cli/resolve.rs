@@ -15,12 +15,12 @@ use super::profile::{
 use super::sweep::CellOf;
 use super::{
     connections, gpu, hub_args, load, multi_run, network_latency, rankings, search, server,
-    server_metrics, value,
+    server_metrics, tenants, value,
 };
 use crate::artifacts::layout::Layout;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::config::{
-    ConfigError, Environment, LogLevel, RunConfig, RunnerConfig, selfcheck, tokenizer,
+    ConfigError, Environment, LogLevel, RunConfig, RunnerConfig, Tenants, selfcheck, tokenizer,
 };
 use crate::console::Ui;
 use crate::dataset::{
@@ -77,12 +77,17 @@ pub(super) fn run_config(
         objective.tag = from.of(objective.tag);
     }
     multi_run.count_latencies(from);
-    let schedule = load::schedule(flags, shard, given)?;
+    let Tenants { tenants: shared_by, rate, concurrency } = tenants::config(flags)?;
+    let schedule = load::schedule(flags, (rate, concurrency), shard, given)?;
     transport.connections.limit =
         connections::limit(schedule.limited_in_flight(), server.urls.len(), environment)?;
     let seed = multi_run::seed(flags.input.random_seed, &flags.multi_run, &multi_run, cell);
     let mut config = RunConfig {
-        dataset: dataset(flags, given, &schedule, seed)?,
+        dataset: dataset::Config {
+            tenants: tenants::lengths(&shared_by),
+            ..dataset(flags, given, &schedule, seed)?
+        },
+        tenants: shared_by,
         tokenizer,
         apply_chat_template: flags.tokenizer.apply_chat_template,
         runner: RunnerConfig {
@@ -228,6 +233,7 @@ fn dataset(
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         cache_bust: flags.prompt.cache_bust.unwrap_or_default(),
         strips_repeated_images: flags.endpoint.uuid_and_strip,
+        tenants: Vec::new(),
         random_seed,
     })
 }

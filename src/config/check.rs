@@ -11,15 +11,20 @@ use crate::dataset::{self, MediaKinds, Source};
 use crate::judge::StopWhen;
 use crate::judge::early::EarlyDecision;
 use crate::metrics::Registry;
+use crate::metrics::metric::Settings;
 use crate::multi_run::Dimension;
 use crate::record::TraceShare;
 use crate::redact::ShownUrl;
 use crate::runner::RequestBuilder;
+use crate::schedule::Apportionment;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::InvalidSetting;
 use crate::telemetry::TraceSample;
 use crate::tokenizer;
 use crate::transport::ProxyError;
+
+/// Number of slots that are divided among tenants to see whether each gets one.
+const MAX_APPORTIONED: u64 = 100_000;
 
 /// An invalid configuration: what is wrong and what to do about it.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -97,7 +102,8 @@ impl RunConfig {
         self.check_many()?;
         self.check_gates()?;
         self.check_receiver()?;
-        self.check_headers()
+        self.check_headers()?;
+        self.check_tenants()
     }
 
     /// Checks what the endpoint type requires of other modules.
@@ -231,6 +237,61 @@ impl RunConfig {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that tenants can share the load as it is.
+    fn check_tenants(&self) -> Result<(), ConfigError> {
+        const FLAG: &str = "--tenants";
+        if self.tenants.is_empty() {
+            return Ok(());
+        }
+        let refuse = |why: String| Err(ConfigError::flag(FLAG, why));
+        if self.schedule.shard.is_some() && !self.dataset.tenants.is_empty() {
+            return refuse("lengths of tenants cannot be combined with --shard".to_owned());
+        }
+        let tenants: Vec<_> = self.tenants.iter().map(|tenant| tenant.traffic.clone()).collect();
+        for phase in &self.schedule.phases {
+            match (&phase.load, phase.concurrency) {
+                (LoadPattern::Rate(_), _) => {}
+                (LoadPattern::ClosedLoop, Some(limit)) if self.schedule.shard.is_none() => {
+                    let slots = Apportionment::of(&tenants, limit.most.min(MAX_APPORTIONED));
+                    if let Some(at) = slots.iter().position(|slots| *slots == 0) {
+                        let name = &tenants[at].name;
+                        return refuse(format!(
+                            "tenant {name:?} would not get any of {} concurrent requests; raise \
+                             --concurrency or its part",
+                            limit.most
+                        ));
+                    }
+                }
+                _ => {
+                    let why = "requires --request-rate, or --concurrency without --shard";
+                    return refuse(why.to_owned());
+                }
+            }
+        }
+        if !self.dataset.tenants.is_empty() {
+            let is_single = matches!(&self.dataset.source, Source::Synthetic(it)
+                if it.sequence_distribution.is_none() && it.range.is_none()
+                    && it.recorded_lengths.is_none());
+            if !is_single {
+                let why = "lengths of tenants require generated prompts, without --seq-dist, \
+                           --lengths-from and --random-range-ratio";
+                return refuse(why.to_owned());
+            }
+        }
+        let traits = self.endpoint.endpoint_type.traits();
+        for tenant in &self.tenants {
+            let of =
+                |why: String| ConfigError::flag(FLAG, format!("{}: {why}", tenant.traffic.name));
+            RequestBuilder::new(traits, self.endpoint.streaming, None, &tenant.headers)
+                .map_err(|error| of(error.to_string()))?;
+            let settings =
+                Settings { objectives: tenant.objectives.clone(), ..self.metrics.clone() };
+            Registry::new(settings, traits, self.endpoint.streaming)
+                .map_err(|error| of(error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Checks that the header with the session ID does not have another meaning.

@@ -1,17 +1,23 @@
-//! Statistics of requests grouped by model, URL, worker or turn.
+//! Statistics of requests grouped by model, URL, worker, tenant or turn.
 
+mod tenants;
 pub(super) mod turns;
 mod workers;
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::accumulate::Accumulator;
-use super::metric::{MetricResult, Observation, Statistic};
+use super::metric::{MetricResult, Objective, Observation, Settings, Statistic};
 use super::registry::Registry;
 use super::tag::MetricTag;
 use crate::column::Store;
+use crate::endpoint::EndpointTraits;
 use crate::redact::ShownUrl;
 
+pub use tenants::Tenants;
+pub(crate) use tenants::{Entitled, Tenant};
 pub use workers::Workers;
 pub(crate) use workers::{MeanLatency, Pace, Worker};
 
@@ -81,6 +87,68 @@ impl Breakdown {
     }
 }
 
+/// Accumulators of tenants, each of which may have objectives of its own.
+#[derive(Debug, Default)]
+pub(crate) struct TenantBreakdown {
+    entitled: Vec<Entitled>,
+    groups: Vec<(Arc<Registry>, Accumulator)>,
+}
+
+impl TenantBreakdown {
+    /// Creates the accumulators of `tenants`, whose values will be in `store`. A tenant without
+    /// objectives has those of `registry`.
+    #[must_use]
+    pub(crate) fn of(
+        tenants: &[TenantSetup],
+        registry: &Arc<Registry>,
+        endpoint: &'static EndpointTraits,
+        streaming: bool,
+        store: &Store,
+    ) -> Self {
+        let group = |tenant: &TenantSetup| {
+            let objectives = tenant.objectives.clone();
+            let settings = || Settings { objectives, ..registry.settings().clone() };
+            // Objectives are checked before the run.
+            let own = (!tenant.objectives.is_empty())
+                .then(|| Registry::new(settings(), endpoint, streaming).ok())
+                .flatten();
+            let registry = own.map_or_else(|| Arc::clone(registry), Arc::new);
+            (Arc::clone(&registry), Accumulator::keeping_in(store.clone(), registry))
+        };
+        Self {
+            entitled: tenants.iter().map(|tenant| tenant.entitled.clone()).collect(),
+            groups: tenants.iter().map(group).collect(),
+        }
+    }
+
+    /// Adds a request of the tenant `name`, judged by its own objectives.
+    fn observe(&mut self, name: &str, observation: &Observation) {
+        let Some(at) = self.entitled.iter().position(|tenant| tenant.name == *name) else { return };
+        let (registry, values) = &mut self.groups[at];
+        let mut observation = observation.clone();
+        registry.judge(&mut observation);
+        values.observe(&observation);
+    }
+
+    /// Returns the results of each tenant.
+    fn results(&self) -> Vec<GroupResult> {
+        let of = |(tenant, (_, values)): (&Entitled, &(Arc<Registry>, Accumulator))| GroupResult {
+            name: tenant.name.as_str().into(),
+            results: values.results(),
+        };
+        self.entitled.iter().zip(&self.groups).map(of).collect()
+    }
+}
+
+/// What the results of a tenant depend on.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct TenantSetup {
+    #[serde(flatten)]
+    entitled: Entitled,
+    #[serde(default)]
+    objectives: Vec<Objective>,
+}
+
 /// The breakdowns of a run. Those by model, URL and turn exist only if the run has several.
 #[derive(Debug, Default)]
 pub(crate) struct Breakdowns {
@@ -90,6 +158,7 @@ pub(crate) struct Breakdowns {
     pub(crate) by_worker: Option<Breakdown>,
     /// The requests of each group of `by_worker`.
     workers: Vec<workers::Requests>,
+    by_tenant: TenantBreakdown,
     /// By the position in the conversation, of the metrics that depend on it.
     pub(crate) by_turn: Option<Breakdown>,
 }
@@ -110,6 +179,8 @@ pub(crate) struct Grouped<'a> {
     pub(crate) url: &'a ShownUrl,
     /// The worker that answered, if the server names it.
     pub(crate) worker: Option<&'a Arc<str>>,
+    /// The tenant that sent it, if tenants share the load.
+    pub(crate) tenant: Option<&'a Arc<str>>,
     /// The number of turns before it in its conversation; absent if that is not known.
     pub(crate) turn: Option<usize>,
     pub(crate) observation: &'a Observation,
@@ -123,6 +194,10 @@ pub struct BreakdownResults {
     pub(crate) by_worker: Vec<GroupResult>,
     /// The workers compared with each other, if there are several.
     pub(crate) workers: Option<Workers>,
+    /// In the order of the file.
+    pub(crate) by_tenant: Vec<GroupResult>,
+    /// The tenants compared with each other, if there are any.
+    pub(crate) tenants: Option<Tenants>,
     /// In the order of the turns; several of many turns are one group, such as `17-32`.
     pub(crate) by_turn: Vec<GroupResult>,
 }
@@ -130,7 +205,12 @@ pub struct BreakdownResults {
 impl Breakdowns {
     /// Creates the breakdowns for a run with this `variety`, whose values will be in `store`.
     #[must_use]
-    pub(crate) fn new(registry: &Arc<Registry>, store: &Store, variety: Variety) -> Self {
+    pub(crate) fn new(
+        registry: &Arc<Registry>,
+        store: &Store,
+        variety: Variety,
+        by_tenant: TenantBreakdown,
+    ) -> Self {
         let of = |registry: &Arc<Registry>| Breakdown::new(Arc::clone(registry), store.clone());
         let if_several = |count| (count > 1).then(|| of(registry));
         Self {
@@ -138,6 +218,7 @@ impl Breakdowns {
             by_url: if_several(variety.urls),
             by_worker: Some(of(registry)),
             workers: Vec::new(),
+            by_tenant,
             by_turn: (variety.turns > 1)
                 .then(|| of(&Arc::new(registry.limited_to(&turns::METRICS)))),
         }
@@ -159,6 +240,9 @@ impl Breakdowns {
             }
             self.workers[at].add(observation);
         }
+        if let Some(tenant) = request.tenant {
+            self.by_tenant.observe(tenant, observation);
+        }
         if let (Some(by_turn), Some(turn)) = (&mut self.by_turn, request.turn) {
             by_turn.observe(turns::group(turn), observation);
         }
@@ -178,6 +262,8 @@ impl Breakdowns {
         let workers = is_whole.then(|| workers::compare(&self.workers, &by_worker));
         let (by_model, by_url) = (of(&self.by_model), of(&self.by_url));
         let by_turn = turns::ordered(of(&self.by_turn));
-        BreakdownResults { by_model, by_url, by_worker, workers, by_turn }
+        let by_tenant = self.by_tenant.results();
+        let tenants = tenants::compare(&self.by_tenant.entitled, &by_tenant);
+        BreakdownResults { by_model, by_url, by_worker, workers, by_tenant, tenants, by_turn }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::catalogue;
 use super::error::MetricsError;
 use super::metric::{Facts, Kind, Metric, MetricFlags, Observation, RecordValues, Settings, Value};
-use super::tag::{MetricTag, TagMap};
+use super::tag::{self, MetricTag, TagMap};
 use crate::dataset::MediaKinds;
 use crate::endpoint::EndpointTraits;
 
@@ -202,6 +202,19 @@ impl Registry {
             Kind::RecordList(compute) => compute(facts).map(Value::List),
             Kind::Count(counts) => counts(values, &self.settings).then_some(Value::Scalar(1.0)),
             _ => None,
+        }
+    }
+
+    /// Judges a request by the objectives of this registry, instead of those by which it was judged.
+    pub(crate) fn judge(&self, observation: &mut Observation) {
+        let Observation { values, error, .. } = observation;
+        values.remove(tag::GOOD_REQUEST_COUNT);
+        let judged = self.rows.iter().find(|row| row.tag == tag::GOOD_REQUEST_COUNT);
+        if let (Some(row), None) = (judged, error)
+            && let Kind::Count(counts) = row.kind
+            && counts(values, &self.settings)
+        {
+            values.set(row.tag, Value::Scalar(1.0));
         }
     }
 

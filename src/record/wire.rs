@@ -26,6 +26,25 @@ pub(super) mod text {
     }
 }
 
+/// A shared text that may be absent.
+pub(super) mod text_if_any {
+    use super::{Arc, Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde gives it so")]
+    pub(in crate::record) fn serialize<S: Serializer>(
+        text: &Option<Arc<str>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        text.as_deref().serialize(to)
+    }
+
+    pub(in crate::record) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Arc<str>>, D::Error> {
+        Ok(Option::<String>::deserialize(from)?.map(Arc::from))
+    }
+}
+
 /// A list of shared texts, any of which may be absent.
 pub(super) mod texts {
     use super::{Arc, Deserialize, Deserializer, Serializer};

@@ -8,6 +8,7 @@ mod prefix_cache;
 mod shown;
 mod speculation;
 mod stages;
+mod tenants;
 mod turns;
 mod workers;
 
@@ -105,6 +106,7 @@ impl<'a> Run<'a> {
             Section::new("Turns", "", vec![]).with(self.turns().into_iter().collect()),
             Section::new("Prefix cache", "", vec![])
                 .with(self.prefix_cache().into_iter().collect()),
+            Section::new("Tenants", "", vec![]).with(self.tenants().into_iter().collect()),
             Section::new("Workers", "", vec![]).with(self.workers().into_iter().collect()),
             Section::new("Server", "What the server reports about itself.", self.server())
                 .with(self.time_breakdown().into_iter().chain(self.speculation()).collect()),

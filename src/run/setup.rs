@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::metrics::breakdown::TenantSetup;
 use crate::metrics::deployment::Deployment;
 use crate::multi_run;
 use crate::network_latency;
@@ -46,6 +47,8 @@ pub struct Setup {
     pub round_trip: Option<Nanos>,
     /// What serves the model and what that costs.
     pub deployment: Deployment,
+    /// The tenants that share the load, if there are any.
+    pub tenants: Vec<TenantSetup>,
     /// The number of runs, and how they differ.
     pub multi_run: multi_run::Config,
 }
@@ -99,6 +102,9 @@ struct Serialized {
     /// Absent in files of earlier versions.
     #[serde(default)]
     deployment: Deployment,
+    /// Absent in files of earlier versions.
+    #[serde(default)]
+    tenants: Vec<TenantSetup>,
     multi_run: multi_run::Config,
     telemetry: Telemetry,
 }
@@ -177,6 +183,7 @@ impl From<Serialized> for Setup {
             slice_duration: artifacts.server_metrics.slice_duration,
             round_trip,
             deployment: config.deployment,
+            tenants: config.tenants,
             multi_run: config.multi_run,
         }
     }

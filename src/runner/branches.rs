@@ -17,6 +17,8 @@ pub(super) struct Origin {
     pub(super) conversation: usize,
     pub(super) began: SoFar,
     pub(super) ancestry: Ancestry,
+    /// The tenant of the session, if tenants share the load.
+    pub(super) tenant: Option<usize>,
 }
 
 /// The conversations that one has started.
@@ -46,7 +48,8 @@ impl Children {
         for branch in branches.filter(|branch| branch.after == after && branch.from == from) {
             let began = began(branch, so_far, at);
             let ancestry = parent.as_parent();
-            let origin = Origin { conversation: branch.conversation, began, ancestry };
+            let (conversation, tenant) = (branch.conversation, parent.tenant);
+            let origin = Origin { conversation, began, ancestry, tenant };
             // Boxed, since a child may have children.
             let child: Pin<Box<dyn Future<Output = Nanos>>> =
                 Box::pin(Rc::clone(worker).child(parent.number, origin));

@@ -11,7 +11,9 @@ use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::lock::Lock;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
-use crate::schedule::{Arrival, Cancellations, PhaseKind, Schedule, Shard, Users};
+use crate::schedule::{
+    Apportionment, Arrival, Cancellations, PhaseKind, Schedule, Shard, Tenant, Users,
+};
 use crate::timer::Timer;
 use crate::transport::Exchange;
 use crate::units::Nanos;
@@ -70,6 +72,8 @@ pub(super) struct PhaseRun {
     schedule: Lock<Schedule>,
     cancellations: Option<Cancellations>,
     slots: Option<Arc<Slots>>,
+    /// Which tenant gets the next slot of a closed loop.
+    apportionment: Lock<Apportionment>,
     prefill_slots: Option<Arc<Slots>>,
     stop: watch::Sender<Stop>,
 }
@@ -80,20 +84,21 @@ const MIN_RETURNED: u64 = 10;
 impl PhaseRun {
     /// Creates shard `shard` of the phase of index `index`, which started at the time in its
     /// counters and numbers its sessions from `first_session`.
+    /// `tenants` share its load, if there are any.
     pub(super) fn new(
         index: u32,
         config: &PhaseConfig,
         (seed, shard): (Seed, Shard),
         counters: Arc<Counters>,
         first_session: u64,
-        dataset: &Dataset,
+        (dataset, tenants): (&Dataset, &[Tenant]),
         reach: Arc<Reach>,
     ) -> Self {
         let starts = match config.load {
             LoadPattern::FixedSchedule => starts(dataset),
             _ => Vec::new(),
         };
-        let schedule = Schedule::new(config, seed, first_session, starts).shard(shard);
+        let schedule = Schedule::new(config, seed, first_session, starts, tenants).shard(shard);
         let pace = match (&config.load, schedule.users) {
             (LoadPattern::FixedSchedule, _) => Pace::Trace,
             (LoadPattern::Rate(_), _) => Pace::Rate,
@@ -120,6 +125,7 @@ impl PhaseRun {
                 .max(MIN_RETURNED),
             cancellations: schedule.cancellations,
             slots: schedule.concurrency.map(slots),
+            apportionment: Lock::new(Apportionment::new(tenants)),
             prefill_slots: schedule.prefill_concurrency.map(slots),
             schedule: Lock::new(schedule),
             stop: watch::Sender::new(Stop::No),
@@ -149,6 +155,11 @@ impl PhaseRun {
     /// Returns the maximum number of session slots that one of `workers` uses at the same time.
     pub(super) fn slots_of_each(&self, workers: usize) -> u64 {
         self.slots.as_ref().map_or(u64::MAX, |slots| slots.of_each(workers))
+    }
+
+    /// Returns the tenant of the next slot of a closed loop, if tenants share the load.
+    pub(super) fn tenant_of_slot(&self) -> Option<usize> {
+        self.apportionment.lock().next()
     }
 
     /// Waits for a session slot; returns `None` if the phase stops sending first.

@@ -26,6 +26,8 @@ use crate::units::{Clock, Nanos};
 /// Data that the requests of a session share.
 pub(super) struct Session<'a> {
     pub(super) number: u64,
+    /// Index of the tenant that it belongs to, if tenants share the load.
+    pub(super) tenant: Option<usize>,
     index: usize,
     pub(super) conversation: &'a Conversation,
     server: usize,
@@ -108,16 +110,22 @@ impl UserTurns {
 
 impl PhaseWorker {
     /// Runs the turns of session `number`, and the conversations that it starts, and returns when its
-    /// last response ended. `first` has the times of the first turn. `user` is the user that the
+    /// last response ended. It is one of the `tenant`, if tenants share the load. `first` has the times of the first turn. `user` is the user that the
     /// session belongs to, if any.
     pub(super) async fn session(
         self: &Rc<Self>,
         number: u64,
+        tenant: Option<usize>,
         first: SendTimes,
         user: Option<&UserTurns>,
     ) -> Nanos {
-        let index = self.phase.conversation(number, &self.shared.workload.sampler);
-        let Some(session) = self.begin(number, index, (None, None), user) else {
+        let workload = &self.shared.workload;
+        let own = workload.tenant(tenant).and_then(|of| of.conversations.as_ref());
+        let index = match own {
+            Some(own) => own.draw(),
+            None => self.phase.conversation(number, &workload.sampler),
+        };
+        let Some(session) = self.begin((number, tenant), index, (None, None), user) else {
             return first.issued;
         };
         let mut children = Children::default();
@@ -134,10 +142,10 @@ impl PhaseWorker {
     /// Runs the turns of a conversation that the session `number` starts, and returns when it
     /// ended. The requests belong to that session, but are not its last.
     pub(super) async fn child(self: Rc<Self>, number: u64, origin: Origin) -> Nanos {
-        let Origin { conversation, began: mut so_far, ancestry } = origin;
+        let Origin { conversation, began: mut so_far, ancestry, tenant } = origin;
         // A fork continues the prompts of its parent.
         let inherited = (so_far.marker.take(), Some(ancestry));
-        let Some(session) = self.begin(number, conversation, inherited, None) else {
+        let Some(session) = self.begin((number, tenant), conversation, inherited, None) else {
             return so_far.last_end;
         };
         so_far.marker.clone_from(&session.marker);
@@ -162,12 +170,12 @@ impl PhaseWorker {
         so_far.last_end.max(children.wait(None).await)
     }
 
-    /// Begins the conversation `index` in session `number`. Its prompts have the `marker`, or else
+    /// Begins the conversation `index` in session `number` of a tenant. Its prompts have the `marker`, or else
     /// their own, if they have one. Its place in a tree is that of a root without `ancestry`. Returns
     /// `None` if there is no such conversation.
     fn begin<'a>(
         &'a self,
-        number: u64,
+        (number, tenant): (u64, Option<usize>),
         index: usize,
         (marker, ancestry): (Option<Arc<str>>, Option<Ancestry>),
         user: Option<&'a UserTurns>,
@@ -181,6 +189,7 @@ impl PhaseWorker {
         };
         Some(Session {
             number,
+            tenant,
             index,
             conversation,
             server: workload.targets.server(number),
@@ -324,7 +333,7 @@ impl PhaseWorker {
         };
         let is_sending = self.phase.wait_until(due.unwrap_or(ready), &self.shared.timer).await;
         let due = match self.phase.pace {
-            Pace::Rate if is_sending => Some(self.due_for_turn().await?),
+            Pace::Rate if is_sending => Some(self.due_for_turn(session.tenant).await?),
             _ => due,
         };
         let send = SendTimes { due, issued: Clock::now(), free_from: ready };
@@ -360,8 +369,9 @@ impl PhaseWorker {
         let correlation_id = session.correlation_id;
         let of_agent = session.trace_id().filter(|_| !workload.builder.traces_each_request());
         let trace_id = of_agent.unwrap_or(request_id);
-        let headers =
-            Identified { builder: &workload.builder, request_id, correlation_id, trace_id };
+        let tenant = workload.tenant(session.tenant);
+        let builder = tenant.map_or(&*workload.builder, |tenant| &tenant.builder);
+        let headers = Identified { builder, request_id, correlation_id, trace_id };
         let request = OutgoingRequest {
             target: session.server,
             method: Method::POST,
@@ -403,6 +413,7 @@ impl PhaseWorker {
             correlation_id,
             trace_id,
             ancestry: session.ancestry,
+            tenant: tenant.map(|tenant| Arc::clone(&tenant.name)),
             model,
             url: target.map_or_else(ShownUrl::default, |target| target.url.clone()),
             payload,

@@ -252,12 +252,19 @@ impl Shared {
     }
 }
 
+/// A later turn that waits for a due time.
+struct ReadyTurn {
+    /// The tenant whose arrivals it waits for, if tenants share the load.
+    tenant: Option<usize>,
+    due: oneshot::Sender<Nanos>,
+}
+
 /// One phase on one worker.
 pub(super) struct PhaseWorker {
     pub(super) shared: Rc<Shared>,
     pub(super) phase: Arc<PhaseRun>,
     /// Later turns that wait for a due time, in the order in which they became ready.
-    ready: RefCell<VecDeque<oneshot::Sender<Nanos>>>,
+    ready: RefCell<VecDeque<ReadyTurn>>,
     became_ready: Notify,
     /// When the last wait of an arrival for a slot ended; arrivals due earlier were delayed by it.
     held_until: Cell<Nanos>,
@@ -288,18 +295,19 @@ impl PhaseWorker {
             }
             let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
             let Some(first) = self.next_session().await else { return };
-            tasks.spawn_local(Rc::clone(self).sessions(first, slot));
+            let tenant = self.phase.tenant_of_slot();
+            tasks.spawn_local(Rc::clone(self).sessions(first, tenant, slot));
             take_ended(tasks);
         }
     }
 
-    /// Runs sessions in a slot until none may start any more.
-    async fn sessions(self: Rc<Self>, first: u64, slot: Slot) {
+    /// Runs sessions of a tenant in a slot until none may start any more.
+    async fn sessions(self: Rc<Self>, first: u64, tenant: Option<usize>, slot: Slot) {
         let begin = slot.free_from.max(self.phase.at(Nanos::ZERO));
         let (mut next, mut free_from) = (Some(first), begin);
         while let Some(number) = next {
             let send = SendTimes { due: None, issued: Clock::now(), free_from };
-            free_from = self.session(number, send, None).await;
+            free_from = self.session(number, tenant, send, None).await;
             next = self.next_session().await;
         }
         self.phase.counters.slot_held(free_from.since(begin));
@@ -352,7 +360,7 @@ impl PhaseWorker {
         let mut slot = pin!(self.phase.slot(&self.shared.timer));
         loop {
             let changed = self.became_ready.notified();
-            if self.send_ready(arrival.due) || !self.phase.may_start(arrival.session) {
+            if self.send_ready(arrival) || !self.phase.may_start(arrival.session) {
                 return true;
             }
             tokio::select! {
@@ -372,20 +380,28 @@ impl PhaseWorker {
     /// arrivals lie before it, the worker does not go through all of them, and the arrival is due
     /// at `not_before`.
     fn next_arrival(&self, not_before: Nanos) -> Option<Arrival> {
+        let mut tenant = None;
         for _ in 0..MAX_SKIPPED {
             let arrival = self.phase.next_arrival()?;
             if arrival.due >= not_before {
                 return Some(arrival);
             }
+            tenant = arrival.tenant;
         }
-        Some(Arrival { due: not_before, session: None })
+        Some(Arrival { due: not_before, session: None, tenant })
     }
 
-    /// Hands `due` to the turn that has been ready longest; returns whether there was one.
-    fn send_ready(&self, due: Nanos) -> bool {
+    /// Hands the due time of `arrival` to the turn of its tenant that has been ready longest; returns
+    /// whether there was one.
+    fn send_ready(&self, arrival: Arrival) -> bool {
+        let next = || {
+            let mut ready = self.ready.borrow_mut();
+            let at = ready.iter().position(|turn| turn.tenant == arrival.tenant)?;
+            ready.remove(at)
+        };
         loop {
-            let Some(turn) = self.ready.borrow_mut().pop_front() else { return false };
-            if turn.send(due).is_ok() {
+            let Some(turn) = next() else { return false };
+            if turn.due.send(arrival.due).is_ok() {
                 return true;
             }
         }
@@ -408,10 +424,10 @@ impl PhaseWorker {
         }
     }
 
-    /// Waits for the due time of a later turn; returns `None` if there will be none.
-    pub(super) async fn due_for_turn(&self) -> Option<Nanos> {
+    /// Waits for the due time of a later turn of a tenant; returns `None` if there will be none.
+    pub(super) async fn due_for_turn(&self, tenant: Option<usize>) -> Option<Nanos> {
         let (sender, due) = oneshot::channel();
-        self.ready.borrow_mut().push_back(sender);
+        self.ready.borrow_mut().push_back(ReadyTurn { tenant, due: sender });
         self.became_ready.notify_one();
         due.await.ok()
     }
@@ -425,7 +441,7 @@ impl PhaseWorker {
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
         let mut session = Box::pin(async move {
-            slot.end(worker.session(session, send, None).await);
+            slot.end(worker.session(session, arrival.tenant, send, None).await);
             worker.sessions.set(worker.sessions.get() - 1);
             worker.became_ready.notify_one();
         });
@@ -464,7 +480,7 @@ impl PhaseWorker {
             self.phase.counters.session_started();
             let free_from = last_end.max(slot.free_from);
             let send = SendTimes { due: Some(due), issued: Clock::now(), free_from };
-            last_end = self.session(session, send, Some(&turns)).await;
+            last_end = self.session(session, None, send, Some(&turns)).await;
             slot.end(last_end);
         }
     }

@@ -8,11 +8,12 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, Exp1, Gamma};
+use rand_distr::{Distribution, Exp1, Gamma, Weibull};
 
 use super::Shard;
 use super::config::{ArrivalPattern, Rate};
 use super::rate::RateCurve;
+use crate::statistics::proportion::ln_gamma;
 use crate::units::Nanos;
 
 /// Endless sequence of a phase's due times, in order. The first is zero.
@@ -35,6 +36,7 @@ enum Gaps {
     /// A Poisson process.
     Exponential,
     Gamma(Gamma<f64>),
+    Weibull(Weibull<f64>),
 }
 
 impl Arrivals {
@@ -47,6 +49,11 @@ impl Arrivals {
             ArrivalPattern::Poisson => Gaps::Exponential,
             ArrivalPattern::Gamma { shape } => {
                 Gamma::new(shape, 1.0 / shape).map_or(Gaps::Constant, Gaps::Gamma)
+            }
+            // The mean is scale·Γ(1 + 1/shape).
+            ArrivalPattern::Weibull { shape } => {
+                let scale = (-ln_gamma(1.0 + 1.0 / shape)).exp();
+                Weibull::new(scale, shape).map_or(Gaps::Constant, Gaps::Weibull)
             }
         };
         let curve = RateCurve::new(rate);
@@ -75,8 +82,24 @@ impl Arrivals {
             Gaps::Constant => self.count as f64,
             Gaps::Exponential => self.position + draw(&Exp1, &mut self.rng),
             Gaps::Gamma(gap) => self.position + draw(gap, &mut self.rng),
+            Gaps::Weibull(gap) => self.position + draw(gap, &mut self.rng),
         };
     }
+}
+
+/// Returns the shape of the Weibull distribution with the coefficient of variation `cv`, by bisection:
+/// cv² is Γ(1 + 2/k)/Γ(1 + 1/k)² − 1, which falls as the shape k grows.
+pub(crate) fn weibull_shape(cv: f64) -> f64 {
+    let of = |shape: f64| {
+        let ratio = ln_gamma(1.0 + 2.0 / shape) - 2.0 * ln_gamma(1.0 + 1.0 / shape);
+        ratio.exp_m1().sqrt()
+    };
+    let (mut low, mut high) = (0.05f64, 50.0f64);
+    for _ in 0..100 {
+        let middle = (low * high).sqrt();
+        if of(middle) > cv { low = middle } else { high = middle }
+    }
+    high
 }
 
 fn draw(distribution: &impl Distribution<f64>, rng: &mut impl Rng) -> f64 {
@@ -134,6 +157,19 @@ mod tests {
         let gaps = gaps(&due_seconds(ArrivalPattern::Gamma { shape: 2.0 }, 50.0, 5001));
         // Erlang distribution of shape 2 with mean 1/50, hence rate 100.
         let cdf = |gap: f64| 1.0 - (-100.0 * gap).exp() * (1.0 + 100.0 * gap);
+        assert!(kolmogorov_smirnov(&gaps, cdf) < 1.63 / 5000f64.sqrt());
+    }
+
+    #[test]
+    fn weibull_gaps_have_their_mean_and_variation() {
+        // scipy.stats.weibull_min: of shape 1 the variation is 1, of 2 it is 0.522723, of 0.5 2.236068.
+        for (cv, shape) in [(1.0, 1.0), (0.522_723_2, 2.0), (5f64.sqrt(), 0.5)] {
+            assert!((weibull_shape(cv) - shape).abs() < 1e-5, "{cv}: {}", weibull_shape(cv));
+        }
+        let gaps = gaps(&due_seconds(ArrivalPattern::Weibull { shape: 2.0 }, 50.0, 5001));
+        // The mean of 1/50 is the scale times Γ(1.5), the square root of π divided by 2.
+        let scale = 0.02 / (std::f64::consts::PI.sqrt() / 2.0);
+        let cdf = |gap: f64| 1.0 - (-(gap / scale).powi(2)).exp();
         assert!(kolmogorov_smirnov(&gaps, cdf) < 1.63 / 5000f64.sqrt());
     }
 

@@ -254,6 +254,7 @@ impl LoadPattern {
             Self::Rate(Rate { pattern: ArrivalPattern::Constant, .. }) => "constant",
             Self::Rate(Rate { pattern: ArrivalPattern::Poisson, .. }) => "poisson",
             Self::Rate(Rate { pattern: ArrivalPattern::Gamma { .. }, .. }) => "gamma",
+            Self::Rate(Rate { pattern: ArrivalPattern::Weibull { .. }, .. }) => "weibull",
             Self::FixedSchedule => "fixed_schedule",
             Self::UserCentric { .. } => "user_centric",
         }
@@ -306,6 +307,12 @@ pub enum ArrivalPattern {
     Poisson,
     /// At gamma-distributed intervals.
     Gamma {
+        /// Shape of the distribution: 1 is Poisson, greater values are more even and smaller values
+        /// burstier.
+        shape: f64,
+    },
+    /// At Weibull-distributed intervals.
+    Weibull {
         /// Shape of the distribution: 1 is Poisson, greater values are more even and smaller values
         /// burstier.
         shape: f64,

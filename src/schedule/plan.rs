@@ -1,7 +1,8 @@
 //! The schedule of a phase: everything that decides which request is sent when.
 
 use super::config::{LoadPattern, PhaseConfig, StopCondition};
-use super::{Arrivals, Budget, Cancellations, Line, Shard, Users};
+use super::tenants::Superposed;
+use super::{Arrivals, Budget, Cancellations, Line, Shard, Tenant, Users};
 use crate::dataset::Seed;
 use crate::units::Nanos;
 
@@ -28,6 +29,8 @@ enum Source {
     /// No source: requests are due when a slot is free, or at the times of a user.
     None,
     Rate(Box<Arrivals>),
+    /// The arrivals of several tenants.
+    Tenants(Box<Superposed>),
     Trace {
         /// Due times of the sessions, in order.
         starts: Vec<Nanos>,
@@ -44,21 +47,28 @@ pub(crate) struct Arrival {
     /// The session to start, counted from the phase's first session. `None` starts the next session
     /// or serves a later turn.
     pub session: Option<u64>,
+    /// Index of the tenant that it belongs to, if there are several.
+    pub tenant: Option<usize>,
 }
 
 impl Schedule {
     /// Creates the whole schedule of a phase whose sessions are numbered from `first_session`.
-    /// `starts` are the due times of the sessions of a fixed schedule, in order.
+    /// `starts` are the due times of the sessions of a fixed schedule, in order; `tenants` share the
+    /// load, if there are any.
     #[must_use]
     pub(crate) fn new(
         config: &PhaseConfig,
         seed: Seed,
         first_session: u64,
         starts: Vec<Nanos>,
+        tenants: &[Tenant],
     ) -> Self {
         let kind = config.kind.as_str();
         let source = match &config.load {
             LoadPattern::ClosedLoop | LoadPattern::UserCentric { .. } => Source::None,
+            LoadPattern::Rate(rate) if !tenants.is_empty() => {
+                Source::Tenants(Box::new(Superposed::new(rate, tenants, seed, kind)))
+            }
             LoadPattern::Rate(rate) => {
                 let rng = seed.stream(&format!("timing.arrivals.{kind}"));
                 Source::Rate(Box::new(Arrivals::new(rate, rng)))
@@ -92,6 +102,7 @@ impl Schedule {
             source: match self.source {
                 Source::None => Source::None,
                 Source::Rate(arrivals) => Source::Rate(Box::new(arrivals.shard(shard))),
+                Source::Tenants(all) => Source::Tenants(Box::new(all.shard(shard))),
                 Source::Trace { starts, taken, .. } => Source::Trace { starts, taken, shard },
             },
             budget: self.budget.shard(shard),
@@ -106,7 +117,13 @@ impl Schedule {
     pub(crate) fn next_arrival(&mut self) -> Option<Arrival> {
         match &mut self.source {
             Source::None => None,
-            Source::Rate(arrivals) => Some(Arrival { due: arrivals.next_due(), session: None }),
+            Source::Rate(arrivals) => {
+                Some(Arrival { due: arrivals.next_due(), session: None, tenant: None })
+            }
+            Source::Tenants(all) => {
+                let (due, tenant) = all.next()?;
+                Some(Arrival { due, session: None, tenant: Some(tenant) })
+            }
             Source::Trace { starts, taken, shard } => {
                 let session = shard.nth(*taken);
                 let due = *starts.get(usize::try_from(session).ok()?)?;
@@ -114,7 +131,7 @@ impl Schedule {
                     return None;
                 }
                 *taken += 1;
-                Some(Arrival { due, session: Some(session) })
+                Some(Arrival { due, session: Some(session), tenant: None })
             }
         }
     }
@@ -221,7 +238,7 @@ mod tests {
                 failed_request_threshold: None,
                 end_failed_sessions: false,
             };
-            let schedule = || Schedule::new(&phase, Seed(seed), first, starts());
+            let schedule = || Schedule::new(&phase, Seed(seed), first, starts(), &[]);
             let whole = sent(schedule());
             prop_assert_eq!(whole.len() as u64, total);
             let mut parts: Vec<Sent> = (0..count)

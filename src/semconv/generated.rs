@@ -79,6 +79,8 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_STEADY_STATE_SHARE: &str = "aiperf.steady_state.share";
     /// `aiperf.sweep.id`
     pub(crate) const AIPERF_SWEEP_ID: &str = "aiperf.sweep.id";
+    /// `aiperf.tenant`
+    pub(crate) const AIPERF_TENANT: &str = "aiperf.tenant";
     /// `aiperf.turn.index`
     pub(crate) const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
     /// `aiperf.verdict`

@@ -148,7 +148,7 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
 /// Returns the logarithm of the gamma function of a positive number, to about 14 digits: Lanczos,
 /// "A precision approximation of the gamma function", SIAM Journal on Numerical Analysis 1 (1964),
 /// with the coefficients of Godfrey for g = 7 and n = 9.
-fn ln_gamma(x: f64) -> f64 {
+pub(crate) fn ln_gamma(x: f64) -> f64 {
     const COEFFICIENTS: [f64; 8] = [
         676.520_368_121_885_1,
         -1_259.139_216_722_402_8,

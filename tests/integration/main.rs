@@ -100,6 +100,7 @@ mod sweeps;
 mod telemetry;
 mod templates;
 mod temporality;
+mod tenants;
 mod time_breakdown;
 mod timeslices;
 mod trace_files;

@@ -423,6 +423,7 @@ fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         correlation_id: Uuid::nil(),
         trace_id: Uuid::nil(),
         ancestry: None,
+        tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),
         payload: bytes::Bytes::from_static(br#"{"max_tokens":10}"#),

@@ -262,6 +262,7 @@ impl Request {
             correlation_id: Uuid::nil(),
             trace_id: Uuid::nil(),
             ancestry: None,
+            tenant: None,
             model: "m".into(),
             url: "http://127.0.0.1:8000/v1/chat/completions".into(),
             payload: Bytes::new(),

@@ -190,6 +190,7 @@ def _check_attributes(report, records, own):
             "gen_ai.conversation.id": metadata["x_correlation_id"],
             "aiperf.session.number": metadata["session_num"],
             "aiperf.conversation.parent": metadata.get("parent_correlation_id"),
+            "aiperf.tenant": metadata.get("tenant"),
             "aiperf.turn.index": metadata["turn_index"],
             "aiperf.benchmark_phase": metadata["benchmark_phase"],
             "error.type": (record["error"] or {}).get("error_type"),

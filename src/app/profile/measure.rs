@@ -23,7 +23,7 @@ use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::judge::{self, EarlyEnd, Gate, Judged, Reading, certainties};
-use crate::metrics::breakdown::{Breakdowns, Variety};
+use crate::metrics::breakdown::{Breakdowns, TenantBreakdown, Variety};
 use crate::metrics::deployment::{self, Deployment};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::MetricResult;
@@ -261,6 +261,7 @@ impl Run {
             workers: self.workers_for(own_phases),
             phases,
             seed: self.seed,
+            tenants: self.config.tenants.iter().map(|tenant| tenant.traffic.clone()).collect(),
             shard: schedule.shard.unwrap_or(Shard::WHOLE),
             start_at: schedule.start_at.map(|at| self.clock.at_wall_ns(at)),
             rejection_limit: self.config.runner.rejection_limit,
@@ -287,7 +288,15 @@ impl Run {
             urls: self.config.server.urls.len(),
             turns: self.dataset.conversations.iter().map(|it| it.turns.len()).max().unwrap_or(0),
         };
-        Breakdowns::new(&self.registry, store, variety)
+        let description = &self.description;
+        let by_tenant = TenantBreakdown::of(
+            &description.setup.tenants,
+            &self.registry,
+            description.endpoint,
+            description.streaming,
+            store,
+        );
+        Breakdowns::new(&self.registry, store, variety, by_tenant)
     }
 
     /// What the prompts repeat, if the endpoint takes prompts and generates text.

@@ -89,6 +89,8 @@ struct Metadata<'a> {
     #[serde(borrow, default)]
     server_worker_id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
+    tenant: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
     x_request_id: Cow<'a, str>,
     #[serde(borrow, default)]
     conversation_id: Cow<'a, str>,
@@ -261,6 +263,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         due_wall_ns: metadata.request_due_ns,
         retries: metadata.retry_count,
         worker: metadata.server_worker_id.map(|id| (&*id).into()),
+        tenant: metadata.tenant.map(|name| (&*name).into()),
     })
 }
 

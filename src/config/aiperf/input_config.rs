@@ -324,7 +324,7 @@ pub(super) const fn rate(phase: &PhaseConfig) -> Option<&Rate> {
 pub(super) fn smoothness(phase: &PhaseConfig) -> Option<Value> {
     match rate(phase)?.pattern {
         ArrivalPattern::Gamma { shape } => some(shape),
-        ArrivalPattern::Constant | ArrivalPattern::Poisson => None,
+        ArrivalPattern::Constant | ArrivalPattern::Poisson | ArrivalPattern::Weibull { .. } => None,
     }
 }
 

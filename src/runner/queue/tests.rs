@@ -29,6 +29,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
         correlation_id: Uuid::from_u128(u128::from(number)),
         trace_id: Uuid::from_u128(u128::from(number) << 70 | 5),
         ancestry: None,
+        tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1:8000/v1/chat/completions".into(),
         payload: payload.clone(),
@@ -404,6 +405,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
             ancestry: rest.3.then(|| {
                 Ancestry::of_root(Uuid::from_u128(ids.1)).of_child(Uuid::from_u128(ids.0))
             }),
+            tenant: turn.3.then(|| ids.2.as_str().into()),
             model: ids.2.as_str().into(),
             url: address.as_str().into(),
             payload: ids.3.into(),

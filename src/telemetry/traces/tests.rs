@@ -24,6 +24,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         correlation_id: Uuid::from_u128(1),
         trace_id: Uuid::from_u128(number),
         ancestry: None,
+        tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1:8000".into(),
         payload: Bytes::from_static(b"{\"prompt\":\"pr0mpt\"}"),

@@ -258,6 +258,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         correlation_id: Uuid::from_u128(u128::from(number) << 64),
         trace_id: Uuid::from_u128(u128::from(number)),
         ancestry: None,
+        tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),
         payload: bytes::Bytes::from_static(br#"{"model":"m","stream":true,"max_tokens":10}"#),

@@ -119,6 +119,7 @@ impl Load {
             workers: self.workers,
             phases: self.phases,
             seed: Seed(1),
+            tenants: Vec::new(),
             shard: Shard::WHOLE,
             start_at: None,
             rejection_limit: 0,

@@ -193,6 +193,7 @@ fn assert_attributes(root: &Span, record: &Value) {
         ("aiperf.request.id", text(&metadata["x_request_id"])),
         ("aiperf.session.number", text(&metadata["session_num"])),
         ("aiperf.conversation.parent", text(&metadata["parent_correlation_id"])),
+        ("aiperf.tenant", text(&metadata["tenant"])),
         ("aiperf.turn.index", text(&metadata["turn_index"])),
         ("aiperf.benchmark_phase", text(&metadata["benchmark_phase"])),
         ("gen_ai.request.max_tokens", text(&metadata["requested_output_tokens"])),
