@@ -75,6 +75,7 @@ pub use self::server_spans::ServerSpansReport;
 pub use self::temporality::Temporality;
 pub use self::trace_sample::TraceSample;
 pub use self::traces::TracesReport;
+pub(crate) use resource::ci::ci_job;
 
 use self::agents::{Agent, Agents};
 use self::client::Client;

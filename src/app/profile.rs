@@ -308,7 +308,7 @@ impl Run {
             setup: Setup::read(&serialized)?,
             config: serialized,
             cli_command: config.cli_command.clone(),
-            provenance: Provenance::here(counts.then_some(&counter)),
+            provenance: Provenance::here(counts.then_some(&counter), Environment::process()),
             random_seed: Some(seed.0),
             member: config.member.clone(),
             shard: config.schedule.shard,

@@ -1,9 +1,11 @@
 //! The environment of a run: program, machine, tokenizer, servers.
 
+use std::collections::BTreeMap;
 use std::thread;
 
 use serde::{Deserialize, Serialize};
 
+use crate::environment::Environment;
 use crate::platform::host;
 use crate::platform::machine::{Ends, Scaling};
 use crate::platform::machine_files::Machine;
@@ -11,6 +13,7 @@ use crate::record::RequestRecord;
 use crate::redact::ShownUrl;
 use crate::server_family::Families;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
+use crate::telemetry;
 use crate::tokenizer::TokenCounter;
 
 /// The environment of a run.
@@ -27,6 +30,10 @@ pub struct Provenance {
     /// The servers that responded; known afterwards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) servers: Vec<Server>,
+    /// The CI job that the run was part of, by the names of OpenTelemetry's attributes `cicd.…` and
+    /// `vcs.…`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) ci: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,12 +131,18 @@ pub(crate) struct Server {
 impl Provenance {
     /// Returns the provenance of a run on this machine, before any server has responded.
     #[must_use]
-    pub(crate) fn here(counter: Option<&TokenCounter>) -> Self {
+    pub(crate) fn here(counter: Option<&TokenCounter>, environment: Environment<'_>) -> Self {
         let tokenizer = counter.map(|counter| Tokenizer {
             name: counter.name().to_owned(),
             sha256: counter.sha256().to_owned(),
         });
-        Self { program: Program::this(), host: Host::this(), tokenizer, servers: Vec::new() }
+        Self {
+            program: Program::this(),
+            host: Host::this(),
+            tokenizer,
+            servers: Vec::new(),
+            ci: telemetry::ci_job(environment),
+        }
     }
 }
 

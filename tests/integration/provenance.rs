@@ -7,7 +7,7 @@ use aiperf::mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::mock;
-use crate::support::run::{aiperf, profile};
+use crate::support::run::{Run, aiperf, profile, profile_command};
 
 #[test]
 fn a_run_says_what_it_was_made_with() {
@@ -115,4 +115,31 @@ fn requests_of_several_models_and_servers_are_told_apart() {
     assert!(output.status.success());
     let again = crate::support::run::summary(directory.path());
     assert_eq!((&again["by_model"], &again["by_url"]), (&summary["by_model"], &summary["by_url"]));
+}
+
+#[test]
+fn a_run_names_the_ci_job_that_it_is_part_of() {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&server.url(), directory.path(), &["--request-count", "2"]);
+    command.envs([
+        ("GITLAB_CI", "true"),
+        ("CI_PIPELINE_ID", "1842"),
+        ("CI_JOB_NAME", "bench"),
+        ("CI_PROJECT_URL", "https://user:a-token@gitlab.example.com/group/project"),
+        ("CI_COMMIT_SHA", "5c6e7f8"),
+    ]);
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    let text = run.text("profile_export_aiperf.json");
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    let expected = json!({
+        "cicd.pipeline.run.id": "1842",
+        "cicd.pipeline.task.name": "bench",
+        "vcs.provider.name": "gitlab",
+        "vcs.repository.url.full": "https://gitlab.example.com/group/project",
+        "vcs.ref.head.revision": "5c6e7f8",
+        "vcs.ref.type": "branch",
+    });
+    assert_eq!(summary["run_info"]["ci"], expected);
+    assert!(!text.contains("a-token"));
 }

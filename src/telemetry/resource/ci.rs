@@ -2,6 +2,8 @@
 //!
 //! The attributes are those of OpenTelemetry's conventions for CI/CD pipelines and version control.
 
+use std::collections::BTreeMap;
+
 use opentelemetry::KeyValue;
 use url::Url;
 
@@ -233,6 +235,12 @@ const BITBUCKET: System = System {
         (key::VCS_CHANGE_ID, Variable(&["BITBUCKET_PR_ID"])),
     ],
 };
+
+/// Returns the attributes of the CI job whose variables are `given`, by their names; none outside CI.
+pub(crate) fn ci_job(given: Environment<'_>) -> BTreeMap<String, String> {
+    let pair = |pair: KeyValue| (pair.key.to_string(), pair.value.to_string());
+    attributes(given).into_iter().map(pair).collect()
+}
 
 /// Returns the attributes of the CI job whose variables are `given`; none outside CI.
 pub(in crate::telemetry) fn attributes(given: Environment<'_>) -> Vec<KeyValue> {
