@@ -30,6 +30,7 @@ mod mock;
 mod multi_run;
 mod network_latency;
 mod page;
+mod phases;
 mod plot;
 mod plugins;
 mod profile;
@@ -560,7 +561,8 @@ fn parse_one(
     Ok(match cli.command {
         Action::Profile(flags) => {
             let shown: Vec<_> = shown.iter().map(|a| a.to_string_lossy()).collect();
-            let config = resolve::run_config(&flags, given, cell, &shown, environment)?;
+            let phases = phases::listed(&flags.load.phase, arguments, &command)?;
+            let config = resolve::run_config(&flags, &phases, given, cell, &shown, environment)?;
             Command::Profile(Box::new(Benchmark::of(config)))
         }
         Action::Demo(demo) => Command::Demo(demo),

@@ -30,7 +30,7 @@ use crate::redact::{Secret, ShownUrl};
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
 use crate::run::Tables;
-use crate::schedule::config::{LoadPattern, PhaseConfig};
+use crate::schedule::config::{LoadPattern, PhaseConfig, only_measured};
 use crate::setting::named;
 use crate::units::Nanos;
 use crate::{
@@ -193,7 +193,10 @@ impl RunConfig {
         let safe = name.replace(['/', '\\'], "_");
         let load = match &self.multi_run.sweep {
             Some(sweep) => sweep.directory_suffix(),
-            None => self.schedule.phases.last().map_or_else(String::new, load_name),
+            None => match only_measured(&self.schedule.phases) {
+                Some(phase) => load_name(phase),
+                None => format!("-{}phases", self.schedule.measured().count()),
+            },
         };
         let traits = self.endpoint.endpoint_type.traits();
         let directory =

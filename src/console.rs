@@ -19,6 +19,7 @@ mod layout;
 pub(crate) mod list;
 pub(crate) mod live;
 mod panel;
+mod phases;
 pub(crate) mod prefix_cache;
 mod run;
 pub(crate) mod runs;

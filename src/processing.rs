@@ -29,6 +29,7 @@ use crate::record::RequestRecord;
 use crate::run::provenance::Responders;
 use crate::runner::{Progress, RecordQueue};
 use crate::schedule::PhaseKind;
+use crate::schedule::config::PhaseConfig;
 use crate::server_metrics::prefix_cache;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::Telemetry;
@@ -119,6 +120,16 @@ pub(crate) struct Processed {
 }
 
 impl Processed {
+    /// Returns the values of the phase with this name among `phases`, or without one those of the
+    /// measurement.
+    pub(crate) fn values(
+        &self,
+        phase: Option<&str>,
+        phases: &[PhaseConfig],
+    ) -> Option<&Accumulator> {
+        phase.map_or(Some(&self.profiling), |name| self.breakdowns.phase(phases, name))
+    }
+
     /// Returns what prompts repeat beside what the servers read from their caches.
     pub(crate) fn prefix_cache(&self, servers: Option<&ServerMetrics>) -> Option<PrefixCache> {
         let counted = servers.and_then(|servers| prefix_cache::counted(&servers.report));
@@ -388,6 +399,7 @@ impl Shared {
         }
         let turn = measured.record.turn;
         readers.sent.count(turn.conversation, turn.turn);
+        readers.breakdowns.observe_in(measured.record.phase_index, observation);
         let [of_warmup, of_profiling] = &mut readers.agents;
         match observation.phase {
             PhaseKind::Warmup => {

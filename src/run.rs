@@ -17,7 +17,7 @@ use crate::dataset::{Account, Sent};
 use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
 use crate::judge::{self, Certainty, EarlyEnd, Gate, Judged};
-use crate::metrics::breakdown::BreakdownResults;
+use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes};
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
 use crate::metrics::prefix_cache::PrefixCache;
@@ -195,10 +195,13 @@ impl RunDescription {
 /// How a run ended, in addition to its statistics.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RunOutcome {
-    /// Start of the profiling phase's results, nanoseconds since the epoch.
+    /// Start of the measurement, nanoseconds since the epoch.
     pub start_wall_ns: u64,
-    /// End of the profiling phase's results, in the same unit.
+    /// End of the measurement, in the same unit.
     pub end_wall_ns: u64,
+    /// When each phase ran, if several are measured.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub phases: Vec<PhaseTimes>,
     /// Whether the user cancelled.
     pub was_cancelled: bool,
     /// Why the run is not complete, if it is not.
@@ -270,6 +273,8 @@ pub struct RunReport {
     pub certainties: Vec<Option<Certainty>>,
     /// The steady state of the profiling phase, or why there is none.
     pub steady_state: Result<SteadyState, Unsteady>,
+    /// The results of each phase, if several are measured.
+    pub by_phase: Vec<PhaseResult>,
     /// The time slices of the profiling phase, if requested.
     pub slices: Option<Slices>,
     /// Results of the warmup phase.
@@ -381,6 +386,7 @@ impl RunReport {
         let health = self.outcome.client_health.as_ref();
         let facts = judge::Facts {
             results: &self.results,
+            phases: &self.by_phase,
             steady_state: self.steady_state.as_ref(),
             server: self.server_metrics.as_ref().map(|metrics| &metrics.report),
             verdict: health.and_then(|health| health.verdict),

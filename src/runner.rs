@@ -20,14 +20,17 @@ mod steps;
 mod targets;
 mod worker;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
 
 pub use enough::Enough;
 pub use listener::PhaseListener;
@@ -48,7 +51,7 @@ use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
 use phase::{Cause, GivenUp, PhaseRun, Stop};
 use reach::{Reach, Rejection};
-use worker::{Worker, WorkerEvent, WorkerParts};
+use worker::{Part, PartEnd, Worker, WorkerParts};
 
 /// Interval between checks whether the run is to be aborted.
 const FAILURE_CHECK: Duration = Duration::from_millis(100);
@@ -297,21 +300,35 @@ impl Runner {
 
     fn run_phases(&self, interrupt: &Interrupt) -> Result<(), RunnerError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
         // TLS is set up here, so that its errors are reported before the run.
         let targets = self.workload.targets.servers();
         let connector = Arc::new(Connector::new(self.transport.clone(), targets)?);
         let reach =
             Arc::new(Reach::of(targets.len(), Arc::clone(&connector), self.config.rejection_limit));
-        let workers = self.start_workers(&connector, &sender)?;
-        drop(sender);
+        let workers = self.start_workers(&connector)?;
+        runtime.block_on(self.drive(&workers, &reach, interrupt))?;
+        for worker in workers {
+            drop(worker.parts);
+            worker.thread.join().map_err(|_| RunnerError::WorkerLost)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the phases one after the other. Those that are seamless are still overseen while others run.
+    async fn drive(
+        &self,
+        workers: &[WorkerHandle],
+        reach: &Arc<Reach>,
+        interrupt: &Interrupt,
+    ) -> Result<(), RunnerError> {
         let mut start_at = self.config.start_at;
         let mut first_session = 0;
+        let mut open = OpenPhases::default();
         for (index, phase) in self.config.phases.iter().enumerate() {
             let ready = |listener: &Arc<dyn PhaseListener>| listener.before_phase(phase.kind);
             self.listeners.iter().try_for_each(ready).map_err(RunnerError::NotReady)?;
             if let Some(at) = start_at {
-                runtime.block_on(wait_for_start(at, interrupt))?;
+                wait_for_start(at, interrupt).await?;
             }
             if interrupt.is_draining() {
                 break;
@@ -327,44 +344,50 @@ impl Runner {
                 counters,
                 first_session,
                 (&self.workload.dataset, &self.config.tenants),
-                Arc::clone(&reach),
+                Arc::clone(reach),
             ));
-            for worker in &workers {
-                worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
+            let (sender, ends) = tokio::sync::mpsc::unbounded_channel();
+            for worker in workers {
+                let part = Part::new(Arc::clone(&run), sender.clone());
+                worker.parts.send(part).map_err(|_| RunnerError::WorkerLost)?;
             }
-            let overseen = oversee(&run, workers.len(), &mut events, interrupt, &self.enough);
-            let outcome = runtime.block_on(overseen);
-            if outcome.is_err() {
-                // No one would wait for the requests of the other workers.
-                run.abort(false);
-            }
-            let end = Clock::now();
-            self.progress.finish(index, end);
-            let ended = |listener: &Arc<dyn PhaseListener>| {
-                listener.phase_ended(index as u32, phase.kind, end)
-            };
-            let done: Vec<_> = self.listeners.iter().map(ended).collect();
-            outcome?;
+            drop(sender);
+            open.add(&run, self.end_of(Arc::clone(&run), workers.len(), ends, interrupt));
             let is_last = index + 1 == self.config.phases.len();
-            if !is_last {
-                runtime.block_on(listener::pause(done, interrupt));
+            let is_seamless = phase.seamless && !is_last;
+            let done = open.close(if is_seamless { Some(&run) } else { None }).await?;
+            if !is_last && !is_seamless {
+                listener::pause(done, interrupt).await;
             }
             first_session = run.next_session();
         }
-        for worker in workers {
-            drop(worker.phases);
-            worker.thread.join().map_err(|_| RunnerError::WorkerLost)?;
-        }
-        Ok(())
+        open.close(None).await.map(drop)
     }
 
-    fn start_workers(
+    /// Oversees a phase until its end, which it reports; returns what the next phase waits for.
+    async fn end_of(
         &self,
-        connector: &Arc<Connector>,
-        events: &UnboundedSender<WorkerEvent>,
-    ) -> Result<Vec<WorkerHandle>, RunnerError> {
+        run: Arc<PhaseRun>,
+        workers: usize,
+        ends: UnboundedReceiver<PartEnd>,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<oneshot::Receiver<()>>, RunnerError> {
+        let outcome = oversee(&run, workers, ends, interrupt, &self.enough).await;
+        if outcome.is_err() {
+            // No one would wait for the requests of the other workers.
+            run.abort(false);
+        }
+        let end = Clock::now();
+        self.progress.finish(run.index as usize, end);
+        let ended =
+            |listener: &Arc<dyn PhaseListener>| listener.phase_ended(run.index, run.kind, end);
+        let done = self.listeners.iter().map(ended).collect();
+        outcome.map(|()| done)
+    }
+
+    fn start_workers(&self, connector: &Arc<Connector>) -> Result<Vec<WorkerHandle>, RunnerError> {
         let start = |id: usize| {
-            let (phases, receiver) = tokio::sync::mpsc::unbounded_channel();
+            let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
             let parts = WorkerParts {
                 id: id as u32,
                 workers: self.config.workers.max(1),
@@ -372,20 +395,78 @@ impl Runner {
                 workload: self.workload.clone(),
                 queue: Arc::clone(&self.queue),
             };
-            let events = events.clone();
             let worker = Worker::new(parts)?;
             let thread = thread::Builder::new()
                 .name(format!("worker-{id}"))
-                .spawn(move || worker.run(receiver, &events))?;
-            Ok(WorkerHandle { phases, thread })
+                .spawn(move || worker.run(receiver))?;
+            Ok(WorkerHandle { parts: sender, thread })
         };
         (0..self.config.workers.max(1)).map(start).collect()
     }
 }
 
 struct WorkerHandle {
-    phases: UnboundedSender<Arc<PhaseRun>>,
+    parts: UnboundedSender<Part>,
     thread: thread::JoinHandle<()>,
+}
+
+/// What overseeing a phase returns: what the next phase waits for.
+type EndOfPhase = Result<Vec<oneshot::Receiver<()>>, RunnerError>;
+
+/// The phases that have begun and whose last request has not returned: the current one, and those before
+/// it that are seamless.
+#[derive(Default)]
+struct OpenPhases<'a> {
+    runs: Vec<Arc<PhaseRun>>,
+    ends: Vec<Pin<Box<dyn Future<Output = EndOfPhase> + 'a>>>,
+}
+
+impl<'a> OpenPhases<'a> {
+    fn add(&mut self, run: &Arc<PhaseRun>, end: impl Future<Output = EndOfPhase> + 'a) {
+        self.runs.push(Arc::clone(run));
+        self.ends.push(Box::pin(end));
+    }
+
+    /// Waits until all phases have ended, or until `seamless` no longer sends. If one of them fails, all
+    /// are aborted.
+    async fn close(&mut self, seamless: Option<&Arc<PhaseRun>>) -> EndOfPhase {
+        let mut done = Vec::new();
+        while !self.ends.is_empty() {
+            let handed_over = async {
+                match seamless {
+                    Some(run) => run.stopped(Stop::Sending).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                ended = self.next() => match ended {
+                    Ok(more) => done.extend(more),
+                    Err(error) => {
+                        self.runs.iter().for_each(|run| run.abort(false));
+                        return Err(error);
+                    }
+                },
+                () = handed_over => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Waits until any phase has ended.
+    async fn next(&mut self) -> EndOfPhase {
+        std::future::poll_fn(|context| {
+            for at in 0..self.ends.len() {
+                if let Poll::Ready(end) = self.ends[at].as_mut().poll(context) {
+                    drop(self.ends.swap_remove(at));
+                    self.runs.swap_remove(at);
+                    return Poll::Ready(end);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
 }
 
 /// Maximum time that requests in flight have after an interrupt. Together with the last scrapes and
@@ -417,7 +498,7 @@ async fn wait_for_start(at: Nanos, interrupt: &Interrupt) -> Result<(), RunnerEr
 async fn oversee(
     run: &PhaseRun,
     workers: usize,
-    events: &mut UnboundedReceiver<WorkerEvent>,
+    mut ends: UnboundedReceiver<PartEnd>,
     interrupt: &Interrupt,
     enough: &Enough,
 ) -> Result<(), RunnerError> {
@@ -427,9 +508,9 @@ async fn oversee(
     let (mut is_draining, mut is_aborted) = (false, false);
     while remaining > 0 {
         tokio::select! {
-            event = events.recv() => match event {
-                Some(WorkerEvent::PhaseDone) => remaining -= 1,
-                Some(WorkerEvent::Ended) | None => return Err(RunnerError::WorkerLost),
+            end = ends.recv() => match end {
+                Some(PartEnd::Done) => remaining -= 1,
+                Some(PartEnd::Lost) | None => return Err(RunnerError::WorkerLost),
             },
             () = until(deadline) => {
                 deadline = match run.stop() {

@@ -187,6 +187,7 @@ impl CurrentRun {
         let results = self.live.results(phase.phase_index);
         let facts = judge::Facts {
             results: &results,
+            phases: &[],
             steady_state: Err(&Unsteady::UnknownLoad),
             server: None,
             verdict: health.verdict,

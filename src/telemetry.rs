@@ -437,11 +437,11 @@ impl Telemetry {
         }
     }
 
-    /// Exports the final results of a phase: derived metrics as gauges, and the exact percentiles
-    /// of the distributions.
-    pub fn results(&self, phase: PhaseKind, results: &[MetricResult]) {
+    /// Exports the final results of all phases of a kind, or of the one with the `index`: derived metrics
+    /// as gauges, and the exact percentiles of the distributions.
+    pub fn results(&self, phase: PhaseKind, index: Option<u32>, results: &[MetricResult]) {
         if let Some(instruments) = &self.instruments {
-            instruments.results(phase, results);
+            instruments.results(phase, index, results);
         }
     }
 

@@ -179,8 +179,13 @@ impl Service {
             let is_first = !phases
                 .iter()
                 .any(|other| other.phase == stats.phase && other.phase_index < stats.phase_index);
-            let name =
-                if is_first { kind.to_owned() } else { format!("{kind}_{}", stats.phase_index) };
+            let listed = run.map(|run| &run.description.setup.phases);
+            let listed = listed.and_then(|phases| phases.get(stats.phase_index as usize));
+            let name = match listed.and_then(|phase| phase.name.as_deref()) {
+                Some(name) => name.to_owned(),
+                None if is_first => kind.to_owned(),
+                None => format!("{kind}_{}", stats.phase_index),
+            };
             (name, run.map_or(Value::Null, |run| phase_progress(run, stats)))
         };
         let workers = run.map_or(0, |run| run.workers);

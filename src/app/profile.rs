@@ -43,7 +43,7 @@ use crate::runner::{
     OwnConversations, RequestBuilder, RunnerError, Targets, TenantRequests, Workload,
 };
 use crate::schedule;
-use crate::schedule::config::{PhaseConfig, UseOfTimestamps};
+use crate::schedule::config::{PhaseConfig, UseOfTimestamps, measured, only_measured};
 use crate::server_control::{Probe, Profiler, Servers};
 use crate::terminal::Stderr;
 use crate::tokenizer::TokenCounter;
@@ -315,7 +315,7 @@ impl Run {
             start_at_ns: config.schedule.start_at,
             agreement: None,
             tables: config.tables,
-            held_load: config.schedule.phases.last().map(PhaseConfig::held_load),
+            held_load: only_measured(&config.schedule.phases).map(PhaseConfig::held_load),
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);
@@ -396,9 +396,10 @@ impl Run {
         let settings = self.config.server.control.server_profiler.clone();
         let settings = settings.filter(|_| self.controls_servers())?;
         let phases = self.config.schedule.own_phases();
-        let concurrency = phases.last().and_then(|phase| phase.concurrency);
+        let limits = measured(&phases).filter_map(|phase| phase.concurrency);
+        let concurrency = limits.map(|limit| limit.most).max();
         let fraction = self.config.metrics.steady_state_fraction;
-        let full = concurrency.map_or(1, |limit| (limit.most as f64 * fraction).ceil() as u64);
+        let full = concurrency.map_or(1, |most| (most as f64 * fraction).ceil() as u64);
         Some(Profiler::new(self.servers(), settings, full, interrupt))
     }
 
@@ -432,10 +433,9 @@ impl Run {
         let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
         let was_cancelled =
             is_short || *is_cut_short || phases.iter().any(|phase| phase.was_cancelled);
-        let (start, end) = profiling(phases).map_or_else(
-            || (Clock::now(), Clock::now()),
-            |phase| (phase.start, phase.requests_end.unwrap_or(phase.now)),
-        );
+        let (first, last) = (profiling(phases).next(), profiling(phases).last());
+        let start = first.map_or_else(Clock::now, |phase| phase.start);
+        let end = last.map_or_else(Clock::now, |phase| phase.requests_end.unwrap_or(phase.now));
         let incomplete_reason = match failure {
             Some(failure) => Some(explained(failure)),
             None if was_cancelled => Some("cancelled by the user".to_owned()),
@@ -446,6 +446,7 @@ impl Run {
             let slices = processed.profiling.slices(&(start_wall_ns..end_wall_ns), duration);
             slices.map_err(|error| tracing::warn!("{error}")).ok()?
         });
+        let listed = &self.config.schedule.phases;
         let mut run = self.description.clone();
         run.provenance.servers = processed.responders.servers(measured.server_metrics.as_ref());
         RunReport {
@@ -453,6 +454,7 @@ impl Run {
             outcome: RunOutcome {
                 start_wall_ns,
                 end_wall_ns,
+                phases: self.phase_times(phases),
                 was_cancelled,
                 incomplete_reason,
                 ended_by: failure.as_ref().map(ended_by),
@@ -469,7 +471,10 @@ impl Run {
                 shards: None,
             },
             results: measured.results.clone(),
-            certainties: certainties(&self.description.gates, &processed.profiling),
+            certainties: certainties(&self.description.gates, |phase| {
+                processed.values(phase, listed)
+            }),
+            by_phase: measured.by_phase.clone(),
             steady_state: measured.steady_state.clone(),
             breakdowns: processed.breakdowns.results(),
             slices,

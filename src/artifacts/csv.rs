@@ -1,5 +1,5 @@
-//! `profile_export_aiperf.csv`: distributions, an empty line, single values; then those of GPUs
-//! and tenants.
+//! `profile_export_aiperf.csv`: distributions, an empty line, single values; then those of phases, if
+//! several are measured, and those of GPUs and tenants.
 
 use std::io::{self, Write};
 
@@ -17,18 +17,11 @@ pub(super) const STATISTICS: [&str; 14] = [
 
 /// Writes the sections, rows in order of tag.
 pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
-    let mut results: Vec<_> = exported(report, &report.results).collect();
-    results.sort_by_key(|result| result.metric.tag.name());
-    let (distributions, singles): (Vec<_>, Vec<_>) =
-        results.into_iter().partition(|result| result.stats.distribution.is_some());
     let mut sections = Sections::new(out);
-    let further = further(&distributions);
-    let header = std::iter::once("Metric").chain(STATISTICS).map(str::to_owned);
-    let header = header.chain(further.iter().map(Statistic::to_string));
-    let row = |result: &MetricResult| distribution_row(result, &further);
-    sections.write(header, distributions.into_iter().map(row))?;
-    let header = ["Metric", "Value"].map(str::to_owned);
-    sections.write(header, singles.into_iter().map(single_row))?;
+    write_results(&mut sections, None, exported(report, &report.results))?;
+    for phase in &report.by_phase {
+        write_results(&mut sections, Some(&phase.name), exported(report, &phase.results))?;
+    }
     if let Some(gpus) = &report.outcome.gpus {
         gpu::write_csv(&mut sections, gpus)?;
     }
@@ -55,6 +48,31 @@ fn tenant_rows(report: &RunReport) -> impl Iterator<Item = Vec<String>> {
                 .collect()
         })
     })
+}
+
+/// Writes the distributions and the single values, in two sections; with the name of their phase in
+/// front, if it is one of several.
+fn write_results<'a>(
+    sections: &mut Sections<'_>,
+    phase: Option<&str>,
+    results: impl Iterator<Item = &'a MetricResult>,
+) -> io::Result<()> {
+    let mut results: Vec<_> = results.collect();
+    results.sort_by_key(|result| result.metric.tag.name());
+    let (distributions, singles): (Vec<_>, Vec<_>) =
+        results.into_iter().partition(|result| result.stats.distribution.is_some());
+    let further = further(&distributions);
+    let first = |name: &str| phase.map(|_| name.to_owned());
+    let of_phase = || phase.map(str::to_owned);
+    let header = std::iter::once("Metric").chain(STATISTICS).map(str::to_owned);
+    let header = header.chain(further.iter().map(Statistic::to_string));
+    let row = |result: &MetricResult| {
+        of_phase().into_iter().chain(distribution_row(result, &further)).collect()
+    };
+    sections.write(first("Phase").into_iter().chain(header), distributions.into_iter().map(row))?;
+    let header = ["Metric", "Value"].map(str::to_owned);
+    let row = |result: &MetricResult| of_phase().into_iter().chain(single_row(result)).collect();
+    sections.write(first("Phase").into_iter().chain(header), singles.into_iter().map(row))
 }
 
 /// Tables in one file, separated by an empty line.

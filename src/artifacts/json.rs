@@ -1,5 +1,7 @@
 //! `profile_export_aiperf.json`: the statistics of the run.
 
+mod phase;
+
 use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
@@ -7,6 +9,7 @@ use jiff::{Timestamp, Zoned};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use self::phase::Phase;
 use super::gpu;
 use crate::dataset::Account;
 use crate::judge::{EarlyEnd, Judged};
@@ -14,6 +17,7 @@ use crate::metrics::breakdown::{GroupResult, Tenants, Workers};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::prefix_cache::PrefixCache;
+use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{Member, Variation};
@@ -69,6 +73,9 @@ pub(super) struct Summary<'a> {
     /// ones are together, such as `17-32`.
     #[serde(skip_serializing_if = "Groups::is_empty")]
     by_turn: Groups<'a>,
+    /// Each phase, in order, if several are measured. The metrics above are those of all of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    phases: Vec<Phase<'a>>,
     /// What the percentiles that were asked for need (`--percentiles`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     percentiles: Vec<PercentileNote>,
@@ -149,24 +156,14 @@ impl<'a> Summary<'a> {
             by_tenant: groups(&breakdowns.by_tenant),
             tenants: breakdowns.tenants.as_ref(),
             by_turn: groups(&breakdowns.by_turn),
+            phases: report.by_phase.iter().map(|phase| Phase::of(phase, report)).collect(),
             percentiles: report.percentiles(),
             prefix_cache: outcome.prefix_cache.as_ref(),
-            steady_state: match &report.steady_state {
-                Err(reason) => Steady::None { found: false, reason: reason.to_string() },
-                Ok(steady) => Steady::Found {
-                    found: true,
-                    start_ns: steady.start_ns,
-                    end_ns: steady.end_ns,
-                    start_offset_ns: steady.start_ns.saturating_sub(outcome.start_wall_ns),
-                    end_offset_ns: steady.end_ns.saturating_sub(outcome.start_wall_ns),
-                    duration_ns: steady.duration(),
-                    request_count: steady.request_count,
-                    request_share: steady.request_share,
-                    littles_law_residual_percent: steady.littles_law_residual_percent,
-                    request_throughput_half_width: steady.request_throughput_half_width,
-                    metrics: metrics(&steady.results),
-                },
-            },
+            steady_state: Steady::of(
+                report.steady_state.as_ref(),
+                outcome.start_wall_ns,
+                run.settings.developer_mode,
+            ),
             time_breakdown: outcome.time_breakdown.as_ref(),
             telemetry_data: outcome.gpus.as_ref().map(gpu::Section::of),
             input_config: &run.input_config,
@@ -230,6 +227,32 @@ enum Steady<'a> {
         /// Why there is no steady state.
         reason: String,
     },
+}
+
+impl<'a> Steady<'a> {
+    /// The steady state of results that began at `start_wall_ns`.
+    fn of(
+        found: Result<&'a SteadyState, &'a Unsteady>,
+        start_wall_ns: u64,
+        developer_mode: bool,
+    ) -> Self {
+        match found {
+            Err(reason) => Self::None { found: false, reason: reason.to_string() },
+            Ok(steady) => Self::Found {
+                found: true,
+                start_ns: steady.start_ns,
+                end_ns: steady.end_ns,
+                start_offset_ns: steady.start_ns.saturating_sub(start_wall_ns),
+                end_offset_ns: steady.end_ns.saturating_sub(start_wall_ns),
+                duration_ns: steady.duration(),
+                request_count: steady.request_count,
+                request_share: steady.request_share,
+                littles_law_residual_percent: steady.littles_law_residual_percent,
+                request_throughput_half_width: steady.request_throughput_half_width,
+                metrics: Metrics { results: &steady.results, developer_mode },
+            },
+        }
+    }
 }
 
 /// The server metrics in the summary; the metrics themselves have separate files.

@@ -25,7 +25,7 @@ use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::record::Ancestry;
 use crate::redact;
 use crate::run::RunReport;
-use crate::schedule::PhaseKind;
+use crate::schedule::config::PhaseLabels;
 use crate::server_family::ServerTiming;
 use crate::units::{Clock, Nanos};
 
@@ -35,6 +35,7 @@ pub(super) struct RecordLines {
     sink: LineSink,
     fragments: TagMap<Fragment>,
     endpoint_type: &'static str,
+    phases: PhaseLabels,
     http_trace: bool,
     errors: ArrivalErrors,
     line: Vec<u8>,
@@ -91,6 +92,7 @@ impl RecordLines {
         path: &Path,
         registry: &Registry,
         endpoint_type: &'static str,
+        phases: PhaseLabels,
         http_trace: bool,
     ) -> Result<Self, ArtifactError> {
         let sink = LineSink::create(path)?;
@@ -102,7 +104,7 @@ impl RecordLines {
             .collect();
         let line = Vec::with_capacity(8 * 1024);
         let errors = ArrivalErrors::default();
-        Ok(Self { sink, fragments, endpoint_type, http_trace, errors, line })
+        Ok(Self { sink, fragments, endpoint_type, phases, http_trace, errors, line })
     }
 
     /// Formats the line of a request, including its line feed.
@@ -115,7 +117,8 @@ impl RecordLines {
         self.line.clear();
         self.line.extend_from_slice(b"{\"metadata\":");
         let errors = self.errors.of_request(measured);
-        let metadata = metadata(measured, conversation_id, clock, self.endpoint_type, errors);
+        let of = (self.endpoint_type, &self.phases);
+        let metadata = metadata(measured, conversation_id, clock, of, errors);
         metadata.write(&mut self.line)?;
         self.metrics(&measured.observation.values);
         if self.http_trace {
@@ -252,10 +255,10 @@ pub(super) struct Metadata<'a> {
     benchmark_phase: &'static str,
     /// Index of the phase in the run, from 0.
     phase_index: u32,
-    /// Always 0: a run has one profiling phase.
+    /// Index of the phase among those that are measured, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     profiling_index: Option<u32>,
-    phase_name: &'static str,
+    phase_name: &'a str,
     phase_kind: &'static str,
     was_cancelled: bool,
     /// When the request was cancelled.
@@ -451,10 +454,11 @@ pub(super) fn metadata<'a>(
     measured: &'a MeasuredRecord,
     conversation_id: &'a str,
     clock: &Clock,
-    endpoint_type: &'static str,
+    (endpoint_type, phases): (&'static str, &'a PhaseLabels),
     errors: ClientErrors,
 ) -> Metadata<'a> {
     let record = &measured.record;
+    let (phase_name, profiling_index) = phases.get(record.phase_index, record.phase);
     let wall = |at: Nanos| clock.wall_ns(at);
     let phase = record.phase.as_str();
     Metadata {
@@ -473,9 +477,8 @@ pub(super) fn metadata<'a>(
         record_processor_id: "record_processor_0",
         benchmark_phase: phase,
         phase_index: record.phase_index,
-        // A run has one profiling phase.
-        profiling_index: (record.phase == PhaseKind::Profiling).then_some(0),
-        phase_name: phase,
+        profiling_index,
+        phase_name,
         phase_kind: phase,
         was_cancelled: record.cancelled_at.is_some(),
         cancellation_time_ns: record.cancelled_at.map(wall),

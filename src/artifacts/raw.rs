@@ -18,6 +18,7 @@ use crate::metrics::health::ArrivalErrors;
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::{RequestError, ResponseBody};
 use crate::run::RunReport;
+use crate::schedule::config::PhaseLabels;
 use crate::units::Clock;
 
 /// A line.
@@ -74,6 +75,7 @@ pub(super) struct RawLines {
     sink: LineSink,
     line: Vec<u8>,
     endpoint_type: &'static str,
+    phases: PhaseLabels,
     errors: ArrivalErrors,
     redacted: Vec<(String, Value)>,
 }
@@ -84,11 +86,12 @@ impl RawLines {
     pub(super) fn create(
         path: &Path,
         endpoint_type: &'static str,
+        phases: PhaseLabels,
         redacted: Vec<(String, Value)>,
     ) -> Result<Self, ArtifactError> {
         let sink = LineSink::create(path)?;
         let errors = ArrivalErrors::default();
-        Ok(Self { sink, line: Vec::new(), endpoint_type, errors, redacted })
+        Ok(Self { sink, line: Vec::new(), endpoint_type, phases, errors, redacted })
     }
 }
 
@@ -99,7 +102,7 @@ impl RecordFile for RawLines {
             measured,
             conversation_id,
             clock,
-            self.endpoint_type,
+            (self.endpoint_type, &self.phases),
             self.errors.of_request(measured),
         );
         let outcome = write_line(&mut self.line, measured, metadata, &self.redacted);

@@ -37,6 +37,7 @@ use crate::metrics::metric::{Observation, Percent};
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::redact::ShownUrl;
 use crate::run::{EndedBy, ErrorCount, RunDescription, RunOutcome, RunReport};
+use crate::schedule::config::has_several;
 use crate::schedule::{PhaseKind, Shard};
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
@@ -382,6 +383,8 @@ pub fn error_counts(accumulator: &Accumulator) -> Vec<ErrorCount> {
 /// A record as parsed from its line.
 struct Line {
     observation: Observation,
+    /// Index of its phase in the run.
+    phase_index: u32,
     model: Arc<str>,
     url: ShownUrl,
     /// When the request was due; absent in a closed loop.
@@ -459,6 +462,7 @@ impl Gathered {
             }
             _ => self.has_turns = false,
         }
+        self.breakdowns.observe_in(line.phase_index, &line.observation);
         match line.observation.phase {
             PhaseKind::Warmup => self.warmup.observe(&line.observation),
             PhaseKind::Profiling => {
@@ -519,9 +523,12 @@ impl Gathered {
         &self,
         run: RunDescription,
         mut outcome: RunOutcome,
-        server_metrics: Option<ServerMetrics>,
+        mut server_metrics: Option<ServerMetrics>,
         notes: &mut Vec<String>,
     ) -> RunReport {
+        if let Some(metrics) = &mut server_metrics {
+            metrics.add_phases(&outcome.phases);
+        }
         let window = outcome.start_wall_ns..outcome.end_wall_ns;
         let slices = run.setup.slice_duration.and_then(|duration| {
             let slices = self.profiling.slices(&window, duration);
@@ -535,7 +542,15 @@ impl Gathered {
         let (deployment, concurrency) = (&run.setup.deployment, outcome.load.requested_concurrency);
         results.extend(deployment::results(deployment, fleets, &results, concurrency));
         RunReport {
-            certainties: certainties(&run.gates, &self.profiling),
+            certainties: certainties(&run.gates, |phase| match phase {
+                None => Some(&self.profiling),
+                Some(name) => self.breakdowns.phase(&run.setup.phases, name),
+            }),
+            by_phase: self.breakdowns.phases(
+                &run.setup.phases,
+                &outcome.phases,
+                run.shard.unwrap_or(Shard::WHOLE),
+            ),
             run,
             outcome,
             steady_state,
@@ -556,6 +571,7 @@ impl Gathered {
         RunOutcome {
             start_wall_ns: starts.min().unwrap_or(0),
             end_wall_ns: ends.max().unwrap_or(0),
+            phases: Vec::new(),
             was_cancelled: false,
             ended_by: Some(EndedBy::Kill),
             incomplete_reason: Some(
@@ -588,6 +604,7 @@ fn breakdowns(registry: &Arc<Registry>, store: &Store, run: &RunDescription) -> 
         models: setup.requested_models().len(),
         urls: setup.urls.len(),
         turns: usize::MAX,
+        phases: if has_several(&setup.phases) { setup.phases.len() } else { 0 },
     };
     let by_tenant =
         TenantBreakdown::of(&setup.tenants, registry, run.endpoint, run.streaming, store);

@@ -26,6 +26,7 @@ use crate::dataset;
 use crate::metrics::Registry;
 use crate::metrics::metric::MeasuredRecord;
 use crate::run::{RunDescription, RunReport};
+use crate::schedule::config::PhaseLabels;
 use crate::units::{Clock, Nanos};
 
 /// The open files of a run.
@@ -34,6 +35,7 @@ pub struct ArtifactSet {
     layout: Layout,
     prefix: Option<String>,
     server_metrics: ServerMetricsFiles,
+    phases: PhaseLabels,
     of_records: Vec<Box<dyn RecordFile>>,
     /// Members of request bodies that contain secrets, with their redacted values.
     redacted: Vec<(String, serde_json::Value)>,
@@ -70,6 +72,7 @@ impl ArtifactSet {
             layout,
             prefix: config.prefix.clone(),
             server_metrics: config.server_metrics.clone(),
+            phases: PhaseLabels::of(&run.setup.phases),
             of_records,
             redacted,
             conversation_ids: Vec::new(),
@@ -134,7 +137,8 @@ impl ArtifactSet {
     pub fn open_scrapes(&mut self) -> Result<Option<ScrapeLines>, ArtifactError> {
         let path = &self.layout.server_metrics_lines;
         if self.server_metrics.formats.jsonl && !self.server_metrics.endpoints.is_empty() {
-            return ScrapeLines::create(path, self.server_metrics.batch_size).map(Some);
+            let lines = ScrapeLines::create(path, self.server_metrics.batch_size)?;
+            return Ok(Some(lines.naming(self.phases.clone())));
         }
         Ok(None)
     }
@@ -236,11 +240,14 @@ fn record_files(
     let endpoint = run.endpoint.name;
     let mut files: Vec<Box<dyn RecordFile>> = Vec::new();
     if config.export_level >= ExportLevel::Records {
-        let lines = RecordLines::create(&layout.records, registry, endpoint, config.http_trace)?;
+        let phases = PhaseLabels::of(&run.setup.phases);
+        let lines =
+            RecordLines::create(&layout.records, registry, endpoint, phases, config.http_trace)?;
         files.push(Box::new(lines));
     }
     if config.export_level >= ExportLevel::Raw {
-        files.push(Box::new(RawLines::create(&layout.raw, endpoint, redacted.to_vec())?));
+        let phases = PhaseLabels::of(&run.setup.phases);
+        files.push(Box::new(RawLines::create(&layout.raw, endpoint, phases, redacted.to_vec())?));
     }
     if config.outputs {
         files.push(Box::new(Outputs::create(&layout.outputs, registry)?));

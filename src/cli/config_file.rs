@@ -355,6 +355,9 @@ fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
         }
         Value::Mapping(members) => {
             let form = flag.get_value_names().and_then(|names| names.first());
+            if form.is_some_and(|form| ["PHASE", "SCENARIO"].contains(&form.as_str())) {
+                return scenario(&members).map(|text| vec![text]);
+            }
             let separator = match form.map(|form| form.contains('=')) {
                 Some(true) => '=',
                 _ if form.is_some_and(|form| form.contains(':')) => ':',
@@ -382,6 +385,16 @@ fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
             None => Err("expected a value or a list".to_owned()),
         },
     }
+}
+
+/// Returns settings with a name as the command line has them: `name: flag=value, flag=value`.
+fn scenario(members: &Mapping) -> Result<String, String> {
+    let text = |value: &Value| scalar(value).ok_or("expected a single value for each setting");
+    let name = members.get("name").map(text).transpose()?;
+    let others = members.iter().filter(|(key, _)| key.as_str() != Some("name"));
+    let settings = others.map(|(key, value)| Ok(format!("{}={}", self::name(key)?, text(value)?)));
+    let settings = settings.collect::<Result<Vec<String>, String>>()?.join(", ");
+    Ok(name.map_or_else(|| settings.clone(), |name| format!("{name}: {settings}")))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Converts the flags about load to a schedule.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::given::Given;
 use super::load_args::{LoadArgs, Pattern, ReplayArgs, UserCentricArgs, WarmupArgs};
+use super::phases::Listed;
 use super::profile::ProfileArgs;
 use crate::config::ConfigError;
 use crate::schedule::config::{
@@ -13,19 +15,47 @@ use crate::schedule::config::{
 use crate::schedule::{PhaseKind, Shard, parse_rate_series};
 use crate::units::Nanos;
 
-/// The schedule of `flags`, of which this process drives the `shard`; `of_tenants` are the rate and
-/// the concurrency of all tenants together, if they have their own.
+/// The schedule of `flags` with the phases that they list, of which this process drives the `shard`;
+/// `of_tenants` are the rate and the concurrency of all tenants together, if they have their own.
 pub(super) fn schedule(
     flags: &ProfileArgs,
+    listed: &[Listed],
     of_tenants: (Option<f64>, Option<u64>),
     shard: Option<Shard>,
     given: Given<'_>,
 ) -> Result<Config, ConfigError> {
-    let profiling = profiling_phase(flags, of_tenants)?;
-    let warmup = warmup_phase(&flags.warmup, given, &profiling)?;
+    let own = |phase: &Listed| {
+        let Listed { name, kind, seamless, flags } = phase;
+        let phase = profiling_phase(flags, of_tenants)?;
+        Ok(PhaseConfig {
+            name: Some(Arc::clone(name)),
+            kind: *kind,
+            seamless: *seamless,
+            cancellation: phase.cancellation.filter(|_| *kind == PhaseKind::Profiling),
+            ..phase
+        })
+    };
+    let mut phases = match listed {
+        [] => vec![profiling_phase(flags, of_tenants)?],
+        listed => listed.iter().map(own).collect::<Result<Vec<_>, ConfigError>>()?,
+    };
+    let is_fixed = |phase: &PhaseConfig| phase.load == LoadPattern::FixedSchedule;
+    let timestamps = match listed {
+        [] => uses_timestamps(flags, &phases[0]),
+        _ if phases.iter().any(is_fixed) => UseOfTimestamps::Always,
+        _ => UseOfTimestamps::Never,
+    };
+    if let Some(warmup) = warmup_phase(&flags.warmup, given, &phases[0])? {
+        if phases.iter().any(|phase| phase.name() == warmup.name()) {
+            let why =
+                "a phase is named warmup, as is the warmup of other flags; choose another name";
+            return Err(ConfigError::flag("--phase", why));
+        }
+        phases.insert(0, warmup);
+    }
     Ok(Config {
-        replay: replay(&flags.replay, uses_timestamps(flags, &profiling)),
-        phases: warmup.into_iter().chain([profiling]).collect(),
+        replay: replay(&flags.replay, timestamps),
+        phases,
         shard,
         start_at: flags.distributed.start_at,
     })
@@ -51,7 +81,9 @@ fn profiling_phase(
         stop = default_stop(&pattern, concurrency);
     }
     Ok(PhaseConfig {
+        name: None,
         kind: PhaseKind::Profiling,
+        seamless: false,
         load: pattern,
         concurrency,
         prefill_concurrency: limit(
@@ -250,7 +282,9 @@ fn warmup_phase(
     );
     let most = concurrency.map_or(most, |limit| limit.most);
     Ok(Some(PhaseConfig {
+        name: None,
         kind: PhaseKind::Warmup,
+        seamless: false,
         load,
         concurrency,
         prefill_concurrency: prefill.map(|limit| at_most(limit, most)),

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args};
+use clap::{ArgAction, ArgGroup, Args};
 
 use super::value::{
     above_zero, choice, concurrency, count, millis, percent, positive, rate, rate_or_inf, ratio,
@@ -84,6 +84,10 @@ pub(super) struct LoadArgs {
     /// one session per user]
     #[arg(long, visible_alias = "num-requests", value_name = "COUNT", value_parser = positive)]
     pub(super) request_count: Option<u64>,
+    /// Phase of the run with results of its own, given once for each in order: 'name: flag=value,
+    /// flag=value', with flags of the load; what it does not set is as on the command line
+    #[arg(long, value_name = "PHASE", action = ArgAction::Append)]
+    pub(super) phase: Vec<String>,
     /// Fraction of failed requests, from 0 to 1, above which the run is aborted
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub(super) failed_request_threshold: Option<f64>,

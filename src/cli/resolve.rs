@@ -8,6 +8,7 @@ use super::distributed::Distributed;
 use super::gates::{GateArgs, StopArgs};
 use super::given::Given;
 use super::load_args::{LoadArgs, WarmupArgs};
+use super::phases::Listed;
 use super::profile::{
     ConversationArgs, EndpointArgs, Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs,
     ServiceArgs, Stream, TokenizerArgs,
@@ -48,6 +49,7 @@ const MAX_DEFAULT_ENTRIES: u64 = 10_000;
 /// The run, or the `cell` of a sweep, that `flags` and `environment` describe, validated.
 pub(super) fn run_config(
     flags: &ProfileArgs,
+    phases: &[Listed],
     given: Given<'_>,
     cell: Option<CellOf<'_>>,
     arguments: &[Cow<'_, str>],
@@ -78,7 +80,7 @@ pub(super) fn run_config(
     }
     multi_run.count_latencies(from);
     let Tenants { tenants: shared_by, rate, concurrency } = tenants::config(flags)?;
-    let schedule = load::schedule(flags, (rate, concurrency), shard, given)?;
+    let schedule = load::schedule(flags, phases, (rate, concurrency), shard, given)?;
     transport.connections.limit =
         connections::limit(schedule.limited_in_flight(), server.urls.len(), environment)?;
     let seed = multi_run::seed(flags.input.random_seed, &flags.multi_run, &multi_run, cell);

@@ -10,7 +10,7 @@ use clap::{ArgAction, ArgGroup, Args, Command};
 use serde_json::{Map, Value};
 
 use super::search::{self, SearchArgs};
-use super::value::{self, choice, count, members, seconds, seconds_above_zero};
+use super::value::{self, choice, count, seconds, seconds_above_zero};
 use crate::config::ConfigError;
 use crate::config::aiperf::{Number, Varied, varied};
 use crate::multi_run::Variation;
@@ -211,16 +211,12 @@ impl Sweep {
         let mut parameters: Vec<Parameter> = Vec::new();
         let mut cells = Vec::new();
         for (index, text) in (0..).zip(scenarios) {
-            let is_name = |before: &str| !before.contains('=');
-            let (name, settings) = match text.split_once(':').filter(|(it, _)| is_name(it)) {
-                Some((name, settings)) => (name.trim().to_owned(), settings),
-                None => (format!("v{index}"), text.as_str()),
-            };
-            let settings = members(settings).ok_or_else(|| {
+            let (name, settings) = value::scenario(text).ok_or_else(|| {
                 refuse(format!(
-                    "scenario {name:?} is not of the form 'name: flag=value, flag=value'"
+                    "scenario {text:?} is not of the form 'name: flag=value, flag=value'"
                 ))
             })?;
+            let name = name.unwrap_or_else(|| format!("v{index}"));
             let (mut flags, mut values) = (Vec::new(), Map::new());
             for (key, value) in settings {
                 let flag = varied_flag(&key, profile).map_err(refuse)?;

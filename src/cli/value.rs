@@ -309,6 +309,16 @@ pub(super) fn members(text: &str) -> Option<Vec<(String, Value)>> {
     Some(pairs.into_iter().map(|(name, value)| (name, scalar(&value))).collect())
 }
 
+/// Parses settings that have a name, which may be omitted: `name: flag=value, flag=value`.
+pub(super) fn scenario(text: &str) -> Option<(Option<String>, Vec<(String, Value)>)> {
+    let is_name = |before: &str| !before.contains('=');
+    let (name, settings) = match text.split_once(':').filter(|(it, _)| is_name(it)) {
+        Some((name, settings)) => (Some(name.trim().to_owned()), settings),
+        None => (None, text),
+    };
+    Some((name, members(settings)?))
+}
+
 fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }

@@ -32,7 +32,11 @@ impl ClientEnergy {
 impl PhaseListener for ClientEnergy {
     fn phase_started(&self, _index: u32, kind: PhaseKind, _at: Nanos) {
         if kind == PhaseKind::Profiling {
-            *self.before.lock() = energy::packages();
+            // Of several phases, the first.
+            let mut before = self.before.lock();
+            if before.is_empty() {
+                *before = energy::packages();
+            }
         }
     }
 

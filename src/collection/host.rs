@@ -21,6 +21,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 enum Note {
     Began,
     Ended,
+    /// No other phase follows.
+    Over,
 }
 
 /// Reads the machine's counters at the start and the end of the profiling phase, and the frequency of
@@ -68,7 +70,8 @@ impl HostWatch {
     /// Ends the thread. Returns what happened on the way to the servers, given the `ends` of
     /// connections to them, and the reasons for doubt; `None` if the phase did not begin.
     pub(crate) fn finish(self, ends: &[Ends]) -> Option<(HostActivity, Vec<Reason>)> {
-        let _ = self.notes.send(Note::Ended);
+        let _ = self.notes.send(Note::Over);
+        drop(self.notes);
         let watched = self.thread.join().ok()??;
         let machine = Machine::this();
         let activity = HostActivity {
@@ -99,16 +102,24 @@ fn watch(machine: &Machine, notes: &Receiver<Note>) -> Option<Watched> {
     let Ok(Note::Began) = notes.recv() else { return None };
     let (start, before) = (Clock::now(), machine.counters());
     let mut frequencies = Vec::new();
+    // Another phase of the measurement may follow, or begin before the last one has ended.
+    let mut running = 1;
     loop {
         frequencies.extend(machine.fastest_mhz());
         match notes.recv_timeout(INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Note::Began | Note::Ended) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(Note::Began) => running += 1,
+            Ok(Note::Ended) if running > 1 => running -= 1,
+            Ok(Note::Ended | Note::Over) | Err(RecvTimeoutError::Disconnected) => {
+                let after = machine.counters();
+                let seconds = Clock::now().since(start).as_seconds();
+                if !matches!(notes.recv(), Ok(Note::Began)) {
+                    return Some(Watched { before, after, seconds, frequencies });
+                }
+                running = 1;
+            }
         }
     }
-    let after = machine.counters();
-    let seconds = Clock::now().since(start).as_seconds();
-    Some(Watched { before, after, seconds, frequencies })
 }
 
 impl PhaseListener for Notifier {

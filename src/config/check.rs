@@ -17,7 +17,7 @@ use crate::record::TraceShare;
 use crate::redact::ShownUrl;
 use crate::runner::RequestBuilder;
 use crate::schedule::Apportionment;
-use crate::schedule::config::{LoadPattern, PhaseConfig};
+use crate::schedule::config::{LoadPattern, PhaseConfig, has_several, only_measured};
 use crate::setting::InvalidSetting;
 use crate::telemetry::TraceSample;
 use crate::tokenizer;
@@ -100,10 +100,35 @@ impl RunConfig {
         }
         self.check_endpoint()?;
         self.check_many()?;
+        self.check_phases()?;
         self.check_gates()?;
         self.check_receiver()?;
         self.check_headers()?;
         self.check_tenants()
+    }
+
+    /// Checks what needs a single phase, and that the phases exist that gates name.
+    fn check_phases(&self) -> Result<(), ConfigError> {
+        let phases = &self.schedule.phases;
+        if has_several(phases) && !self.judge.stop_when.is_empty() {
+            let why =
+                "ends the load of one phase, and --phase lists several; remove one of the two";
+            return Err(ConfigError::flag("--stop-when", why));
+        }
+        for gate in &self.judge.gates {
+            let Some(name) = gate.phase() else { continue };
+            if !has_several(phases) {
+                let why = format!("{gate}: the run does not have several phases; add --phase");
+                return Err(ConfigError::flag("--gate", why));
+            }
+            if !phases.iter().any(|phase| phase.name() == name) {
+                let names: Vec<&str> = phases.iter().map(PhaseConfig::name).collect();
+                let why =
+                    format!("{gate}: no phase is named {name:?}; use one of {}", names.join(", "));
+                return Err(ConfigError::flag("--gate", why));
+            }
+        }
+        Ok(())
     }
 
     /// Checks what the endpoint type requires of other modules.
@@ -325,7 +350,13 @@ impl RunConfig {
     /// has determined the load.
     pub(crate) fn check_searched(&self) -> Result<(), ConfigError> {
         let Some(range) = self.multi_run.range() else { return Ok(()) };
-        let Some(phase) = self.schedule.phases.last() else { return Ok(()) };
+        let is_search = self.multi_run.sweep.as_ref().is_some_and(|sweep| sweep.search().is_some());
+        let flag = if is_search { "--search-recipe" } else { "--sweep-auto" };
+        let Some(phase) = only_measured(&self.schedule.phases) else {
+            let why =
+                "it varies the load of one phase, and --phase lists several; remove one of the two";
+            return Err(ConfigError::flag(flag, why));
+        };
         let why = match (range.dimension, &phase.load) {
             (Dimension::Concurrency, LoadPattern::ClosedLoop)
             | (Dimension::RequestRate, LoadPattern::Rate(_)) => return Ok(()),
@@ -340,8 +371,7 @@ impl RunConfig {
                 "it varies the request rate; remove the flags that schedule requests in another way"
             }
         };
-        let is_search = self.multi_run.sweep.as_ref().is_some_and(|sweep| sweep.search().is_some());
-        Err(ConfigError::flag(if is_search { "--search-recipe" } else { "--sweep-auto" }, why))
+        Err(ConfigError::flag(flag, why))
     }
 }
 

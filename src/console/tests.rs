@@ -54,6 +54,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         results,
         certainties: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
+        by_phase: Vec::new(),
         slices: None,
         breakdowns: crate::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),

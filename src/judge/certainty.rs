@@ -38,11 +38,15 @@ pub struct Certainty {
     pub(crate) bound: Option<f64>,
 }
 
-/// Returns, for each of `gates`, what the values of a phase say of it; `None` for a gate without a
-/// confidence, or on a metric without values.
+/// Returns, for each of `gates`, what the values say of it that it limits: of the measurement, without a
+/// name, or of the phase with a name. `None` for a gate without a confidence, or on a metric without
+/// values.
 #[must_use]
-pub(crate) fn certainties(gates: &[Gate], phase: &Accumulator) -> Vec<Option<Certainty>> {
-    gates.iter().map(|gate| Certainty::of(gate, phase)).collect()
+pub(crate) fn certainties<'a>(
+    gates: &[Gate],
+    values: impl Fn(Option<&str>) -> Option<&'a Accumulator>,
+) -> Vec<Option<Certainty>> {
+    gates.iter().map(|gate| Certainty::of(gate, values(gate.phase())?)).collect()
 }
 
 /// Returns whether percentiles of `metric` can be limited with a confidence.

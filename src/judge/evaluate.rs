@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::certainty::Certainty;
 use super::gate::{Condition, Gate, Series, Subject};
+use crate::metrics::breakdown::PhaseResult;
 use crate::metrics::health::ClientBounds;
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::limit::{Operator, Quantity, Suffix, unit};
@@ -19,8 +20,10 @@ use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsRep
 /// The results of a run that gates can limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts<'a> {
-    /// The results of the profiling phase.
+    /// The results of the measurement.
     pub(crate) results: &'a [MetricResult],
+    /// Those of each phase, if several are measured.
+    pub(crate) phases: &'a [PhaseResult],
     /// Its steady state, or why there is none.
     pub(crate) steady_state: Result<&'a SteadyState, &'a Unsteady>,
     /// The statistics of server metrics, if any were scraped.
@@ -39,7 +42,27 @@ pub(crate) struct Facts<'a> {
 const COUNTS: [MetricTag; 3] =
     [tag::ERROR_REQUEST_COUNT, tag::INCOMPLETE_HISTORY_COUNT, tag::CONTEXT_OVERFLOW_COUNT];
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
+    /// Returns the facts of the phase with this name, of which the client's errors are not known; `None`
+    /// if there is none.
+    fn of_phase(&self, name: &str) -> Option<Self> {
+        let phase = self.phases.iter().find(|phase| *phase.name == *name)?;
+        Some(Self {
+            results: &phase.results,
+            steady_state: phase.steady_state.as_ref(),
+            bounds: ClientBounds::default(),
+            ..*self
+        })
+    }
+
+    /// Returns the server metrics of the phase with this name, or without one those of the measurement.
+    fn server_metrics(&self, phase: Option<&str>) -> Option<&'a [MetricReport]> {
+        let report = self.server?;
+        let Some(name) = phase else { return Some(&report.metrics) };
+        let index = self.phases.iter().position(|phase| *phase.name == *name)?;
+        report.phases.get(index).map(Vec::as_slice)
+    }
+
     /// Returns a statistic of a metric; or why the run does not have it. A count of requests is 0
     /// without any, if there were others.
     fn value(&self, subject: Subject) -> Result<f64, String> {
@@ -243,6 +266,15 @@ impl Gate {
             }
             Condition::Metric { subject, operator, limit, confidence: None } => {
                 let unit = unit(subject.metric, subject.statistic).label();
+                let of_phase = self.phase().map(|name| (name, facts.of_phase(name)));
+                let facts = match &of_phase {
+                    None => facts,
+                    Some((_, Some(of_phase))) => of_phase,
+                    Some((name, None)) => {
+                        let why = format!("the run does not have results of a phase {name}");
+                        return self.without(*operator, *limit, unit, why);
+                    }
+                };
                 match facts.value(*subject) {
                     Ok(value) => {
                         let judged = self.compared(value, *operator, *limit, unit, None);
@@ -252,7 +284,7 @@ impl Gate {
                 }
             }
             Condition::Server { series, operator, limit } => {
-                self.server(series, *operator, *limit, facts.server)
+                self.server(series, *operator, *limit, facts.server_metrics(self.phase()))
             }
         }
     }
@@ -297,10 +329,10 @@ impl Gate {
         wanted: &Series,
         operator: Operator,
         limit: Quantity,
-        report: Option<&ServerMetricsReport>,
+        metrics: Option<&[MetricReport]>,
     ) -> Judged {
         let without = |why: String| self.without(operator, limit.number, "", why);
-        let found = match report.map(|report| wanted.find(report)) {
+        let found = match metrics.map(|metrics| wanted.find(metrics)) {
             None => return without("the run did not collect server metrics".to_owned()),
             Some(Err(why)) => return without(why),
             Some(Ok(found)) => found,
@@ -411,13 +443,13 @@ struct SeriesValue<'a> {
 
 impl Series {
     /// Returns the value of each matching series; or why there is none.
-    fn find<'a>(&'a self, report: &'a ServerMetricsReport) -> Result<Vec<SeriesValue<'a>>, String> {
+    fn find<'a>(&'a self, metrics: &'a [MetricReport]) -> Result<Vec<SeriesValue<'a>>, String> {
         let is_it = |metric: &&MetricReport| {
             let is_counter = metric.kind == Kind::Counter;
             *metric.name == *self.name
                 || (is_counter && self.name.strip_suffix("_total") == Some(&*metric.name))
         };
-        let metrics: Vec<&MetricReport> = report.metrics.iter().filter(is_it).collect();
+        let metrics: Vec<&MetricReport> = metrics.iter().filter(is_it).collect();
         if metrics.is_empty() {
             return Err(format!("no server exposed {}", self.name));
         }

@@ -1,8 +1,10 @@
 //! The grammar of gates.
 //!
 //! ```text
-//! gate      = client (operator) quantity ["@" confidence "%"] | server (operator) quantity
+//! gate      = [phase] client (operator) quantity ["@" confidence "%"]
+//!           | [phase] server (operator) quantity
 //!           | ("client_health" | "load_health") "==" verdict
+//! phase     = "phase:" name ":"
 //! client    = ["steady:"] tag [":" statistic]
 //! server    = "server:" name [labels] [":" statistic]
 //! labels    = "{" name "=" '"' value '"' … "}", as in Prometheus
@@ -12,6 +14,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
@@ -29,6 +32,8 @@ use crate::server_metrics::report::Stats;
 #[derive(Debug, Clone)]
 pub struct Gate {
     text: String,
+    /// The phase whose results it limits; absent for those of the whole run.
+    pub(super) phase: Option<Arc<str>>,
     pub(super) condition: Condition,
 }
 
@@ -130,6 +135,12 @@ pub enum GateError {
         "the gate on client health is client_health==valid or client_health==suspect, not {0:?}"
     )]
     ClientHealth(String),
+    /// What is limited is that of the whole run.
+    #[error(
+        "{0:?} is not a gate on a phase; verdicts are those of the whole run, and metrics have a value \
+         for each phase, as in phase:storm:time_to_first_token:p99<=250ms"
+    )]
+    OfPhase(String),
     /// The limit of the load is not a verdict.
     #[error(
         "the gate on the load is load_health==sustained, or another of its verdicts, not {0:?}"
@@ -143,10 +154,17 @@ impl FromStr for Gate {
     fn from_str(text: &str) -> Result<Self, GateError> {
         let malformed = || GateError::Malformed(text.to_owned());
         let plain = text.trim();
-        let condition = if let Some(rest) = plain.strip_prefix("server:") {
+        let (phase, of_phase) = match plain.strip_prefix(PHASE) {
+            Some(rest) => {
+                let (name, rest) = rest.split_once(':').ok_or_else(malformed)?;
+                (Some(Arc::from(name.trim())), rest.trim())
+            }
+            None => (None, plain),
+        };
+        let condition = if let Some(rest) = of_phase.strip_prefix("server:") {
             server(rest).ok_or_else(malformed)??
         } else {
-            let (subject, operator, limit) = split(plain).ok_or_else(malformed)?;
+            let (subject, operator, limit) = split(of_phase).ok_or_else(malformed)?;
             match subject {
                 "" => return Err(malformed()),
                 "client_health" => client_health(operator, limit)
@@ -156,9 +174,16 @@ impl FromStr for Gate {
                 _ => client(text, subject, operator, limit)?,
             }
         };
-        Ok(Self { text: plain.to_owned(), condition })
+        let has_phases = matches!(condition, Condition::Metric { .. } | Condition::Server { .. });
+        if phase.is_some() && !has_phases {
+            return Err(GateError::OfPhase(text.to_owned()));
+        }
+        Ok(Self { text: plain.to_owned(), phase, condition })
     }
 }
+
+/// Prefix of the name of the phase whose results are limited.
+const PHASE: &str = "phase:";
 
 fn client_health(operator: Operator, limit: &str) -> Option<Condition> {
     let verdicts = [Verdict::Valid, Verdict::Suspect, Verdict::Invalid];
@@ -303,10 +328,20 @@ impl Gate {
             return self;
         }
         // The name may be an abbreviation.
-        let prefix = if self.text.starts_with(Subject::STEADY) { Subject::STEADY } else { "" };
-        let rest = &self.text[prefix.len()..];
+        let rest = match self.text.strip_prefix(PHASE).and_then(|rest| rest.split_once(':')) {
+            Some((_, rest)) => rest.trim_start(),
+            None => &self.text,
+        };
+        let rest = rest.strip_prefix(Subject::STEADY).unwrap_or(rest);
+        let prefix = &self.text[..self.text.len() - rest.len()];
         let end = rest.find([':', '<', '>', '=']).unwrap_or(rest.len());
         format!("{prefix}{wanted}{}", &rest[end..]).parse().unwrap_or(self)
+    }
+
+    /// Returns the name of the phase whose results it limits; `None` for those of the whole run.
+    #[must_use]
+    pub(crate) fn phase(&self) -> Option<&str> {
+        self.phase.as_deref()
     }
 
     /// Returns whether it limits a server metric.
@@ -319,12 +354,14 @@ impl Gate {
     /// series.
     #[must_use]
     pub(crate) fn metric(&self) -> String {
+        let phase = self.phase.iter().map(|name| format!("{PHASE}{name}:"));
+        let phase: String = phase.collect();
         match &self.condition {
             Condition::Metric { subject, .. } => {
                 let prefix = if subject.is_steady { Subject::STEADY } else { "" };
-                format!("{prefix}{}", subject.metric.tag)
+                format!("{phase}{prefix}{}", subject.metric.tag)
             }
-            Condition::Server { series, .. } => format!("server:{}", series.name),
+            Condition::Server { series, .. } => format!("{phase}server:{}", series.name),
             Condition::ClientHealth(_) => "client_health".to_owned(),
             Condition::LoadHealth(_) => "load_health".to_owned(),
         }

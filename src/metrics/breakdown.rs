@@ -1,5 +1,6 @@
-//! Statistics of requests grouped by model, URL, worker, tenant or turn.
+//! Statistics of requests grouped by model, URL, worker, tenant, turn or phase.
 
+mod phases;
 mod tenants;
 pub(super) mod turns;
 mod workers;
@@ -16,6 +17,7 @@ use crate::column::Store;
 use crate::endpoint::EndpointTraits;
 use crate::redact::ShownUrl;
 
+pub use phases::{PhaseResult, PhaseTimes, Recovery};
 pub use tenants::Tenants;
 pub(crate) use tenants::{Entitled, Tenant};
 pub use workers::Workers;
@@ -161,6 +163,8 @@ pub(crate) struct Breakdowns {
     by_tenant: TenantBreakdown,
     /// By the position in the conversation, of the metrics that depend on it.
     pub(crate) by_turn: Option<Breakdown>,
+    /// Of each phase of the run by its index, warmups included; empty unless several are measured.
+    pub(crate) by_phase: Vec<Accumulator>,
 }
 
 /// How many of each there may be in a run.
@@ -170,6 +174,8 @@ pub(crate) struct Variety {
     pub(crate) urls: usize,
     /// The turns of the longest conversation.
     pub(crate) turns: usize,
+    /// The phases, if several are measured; otherwise 0.
+    pub(crate) phases: usize,
 }
 
 /// A request to add to the breakdowns.
@@ -221,10 +227,20 @@ impl Breakdowns {
             by_tenant,
             by_turn: (variety.turns > 1)
                 .then(|| of(&Arc::new(registry.limited_to(&turns::METRICS)))),
+            by_phase: (0..variety.phases)
+                .map(|_| Accumulator::keeping_in(store.clone(), Arc::clone(registry)))
+                .collect(),
         }
     }
 
-    /// Adds a request.
+    /// Adds a request of the phase with the index `phase`, whatever its kind.
+    pub(crate) fn observe_in(&mut self, phase: u32, observation: &Observation) {
+        if let Some(of_phase) = self.by_phase.get_mut(phase as usize) {
+            of_phase.observe(observation);
+        }
+    }
+
+    /// Adds a request of the measurement.
     pub(crate) fn observe(&mut self, request: Grouped<'_>) {
         let observation = request.observation;
         if let Some(by_model) = &mut self.by_model {

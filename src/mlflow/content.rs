@@ -102,11 +102,12 @@ impl Content {
         let was_cancelled = report.outcome.was_cancelled;
         content.tags.insert("aiperf.was_cancelled".to_owned(), was_cancelled.to_string());
         content.metrics = metrics(&report.results);
-        let profiling = report.phases.iter().rfind(|phase| phase.phase == PhaseKind::Profiling);
-        if let Some(phase) = profiling {
-            let completed = phase.requests_completed as f64;
-            content.metrics.insert("aiperf.completed_requests".to_owned(), completed);
-            if let Some(expected) = phase.total_expected_requests {
+        let profiling = || report.phases.iter().filter(|it| it.phase == PhaseKind::Profiling);
+        if profiling().next().is_some() {
+            let completed: u64 = profiling().map(|phase| phase.requests_completed).sum();
+            content.metrics.insert("aiperf.completed_requests".to_owned(), completed as f64);
+            let expected: Option<u64> = profiling().map(|it| it.total_expected_requests).sum();
+            if let Some(expected) = expected {
                 let name = "aiperf.total_expected_requests".to_owned();
                 content.metrics.insert(name, expected as f64);
             }

@@ -4,6 +4,7 @@ mod charts;
 mod facts;
 mod gpus;
 mod notices;
+mod phases;
 mod prefix_cache;
 mod shown;
 mod speculation;
@@ -103,6 +104,7 @@ impl<'a> Run<'a> {
                 self.stages(),
             )
             .with(self.stage_tables()),
+            Section::new("Phases", "", vec![]).with(self.phases().into_iter().collect()),
             Section::new("Turns", "", vec![]).with(self.turns().into_iter().collect()),
             Section::new("Prefix cache", "", vec![])
                 .with(self.prefix_cache().into_iter().collect()),

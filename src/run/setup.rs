@@ -10,8 +10,7 @@ use crate::metrics::deployment::Deployment;
 use crate::multi_run;
 use crate::network_latency;
 use crate::redact::ShownUrl;
-use crate::schedule::PhaseKind;
-use crate::schedule::config::PhaseConfig;
+use crate::schedule::config::{PhaseConfig, only_measured};
 use crate::units::Nanos;
 
 /// The settings of a run that files, the console and other programs depend on.
@@ -75,10 +74,10 @@ impl Setup {
         self.extra_inputs.get("n").and_then(Value::as_u64).unwrap_or(1).max(1)
     }
 
-    /// Returns the phase that is measured; `None` if the settings are not known.
+    /// Returns the phase that is measured; `None` if there are several, or the settings are not known.
     #[must_use]
     pub(crate) fn measured_phase(&self) -> Option<&PhaseConfig> {
-        self.phases.iter().rfind(|phase| phase.kind == PhaseKind::Profiling)
+        only_measured(&self.phases)
     }
 }
 

@@ -58,6 +58,8 @@ pub(super) enum Pace {
 pub(super) struct PhaseRun {
     pub(super) index: u32,
     pub(super) kind: PhaseKind,
+    /// Whether the next phase does not wait for the last requests of this one.
+    pub(super) is_seamless: bool,
     pub(super) counters: Arc<Counters>,
     pub(super) pace: Pace,
     pub(super) reach: Arc<Reach>,
@@ -110,6 +112,7 @@ impl PhaseRun {
         Self {
             index,
             kind: config.kind,
+            is_seamless: config.seamless,
             counters,
             pace,
             reach,
@@ -203,10 +206,9 @@ impl PhaseRun {
 
     /// Starts a session, the `nth` of the phase or the next one, and returns its number.
     pub(super) fn start_session(&self, nth: Option<u64>) -> Option<u64> {
-        if self.stop() > Stop::No {
-            return None;
-        }
-        self.schedule.lock().budget.start(nth)
+        // Checked with the lock, so that none is numbered any more once the next phase numbers its own.
+        let mut schedule = self.schedule.lock();
+        if self.stop() > Stop::No { None } else { schedule.budget.start(nth) }
     }
 
     /// Takes a request for a later turn; returns whether one was left.

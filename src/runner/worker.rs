@@ -30,22 +30,37 @@ use crate::units::{Clock, Nanos};
 /// Maximum number of due times that are skipped at once because no turn was ready for them.
 const MAX_SKIPPED: usize = 1 << 16;
 
-/// Message from a worker to the runner.
+/// How a worker's part of a phase ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WorkerEvent {
-    /// The worker has finished the phase.
-    PhaseDone,
-    /// The thread ends, possibly because of a panic.
-    Ended,
+pub(super) enum PartEnd {
+    /// The worker has finished it.
+    Done,
+    /// The worker ended before, possibly because of a panic.
+    Lost,
 }
 
-/// Sends a message when the thread ends for any reason.
-struct EndNotice<'a>(&'a UnboundedSender<WorkerEvent>);
+/// A phase for a worker. When it is dropped, the runner receives how it ended.
+pub(super) struct Part {
+    pub(super) phase: Arc<PhaseRun>,
+    ends: UnboundedSender<PartEnd>,
+    end: PartEnd,
+}
 
-impl Drop for EndNotice<'_> {
+impl Part {
+    /// Creates a worker's part of `phase`, whose end is sent to `ends`.
+    pub(super) fn new(phase: Arc<PhaseRun>, ends: UnboundedSender<PartEnd>) -> Self {
+        Self { phase, ends, end: PartEnd::Lost }
+    }
+
+    fn done(mut self) {
+        self.end = PartEnd::Done;
+    }
+}
+
+impl Drop for Part {
     fn drop(&mut self) {
         // The runner no longer exists once the run is over.
-        let _ = self.0.send(WorkerEvent::Ended);
+        let _ = self.ends.send(self.end);
     }
 }
 
@@ -142,13 +157,8 @@ impl Worker {
         Ok(Self { parts, runtime, sleep })
     }
 
-    /// Runs all phases, and sends a message after each.
-    pub(super) fn run(
-        self,
-        mut phases: UnboundedReceiver<Arc<PhaseRun>>,
-        events: &UnboundedSender<WorkerEvent>,
-    ) {
-        let _notice = EndNotice(events);
+    /// Runs its parts of all phases.
+    pub(super) fn run(self, mut parts_of_phases: UnboundedReceiver<Part>) {
         let Self { parts, runtime, sleep } = self;
         let local = LocalSet::new();
         let _entered = runtime.enter();
@@ -172,10 +182,10 @@ impl Worker {
         let acknowledging = Rc::clone(&shared);
         local.spawn_local(async move { acknowledging.client.acknowledge().await });
         // Between phases, too, idle connections must make room for requests of other workers.
-        while let Some(phase) = local.block_on(&runtime, phases.recv()) {
+        while let Some(part) = local.block_on(&runtime, parts_of_phases.recv()) {
             let runner = Rc::new(PhaseWorker {
                 shared: Rc::clone(&shared),
-                phase,
+                phase: Arc::clone(&part.phase),
                 ready: RefCell::default(),
                 became_ready: Notify::new(),
                 held_until: Cell::new(Nanos::ZERO),
@@ -183,21 +193,30 @@ impl Worker {
             });
             let counters = Arc::clone(&runner.phase.counters);
             let (begin, cpu) = (Clock::now(), Clock::thread_cpu());
-            let is_done = local.block_on(&runtime, async {
+            let rest = local.block_on(&runtime, async {
                 tokio::select! {
                     biased;
-                    () = runner.run() => true,
+                    rest = runner.run() => Some(rest),
                     // Without its timer the worker would wait forever.
                     failure = &mut alarm => {
                         tracing::error!("worker {}: its timer failed: {failure:?}", parts.id);
-                        false
+                        None
                     }
                 }
             });
             counters.add_worker_cpu(Clock::thread_cpu().since(cpu), begin);
-            if !is_done || events.send(WorkerEvent::PhaseDone).is_err() {
-                return;
+            let Some(mut rest) = rest else { return };
+            if rest.is_empty() {
+                part.done();
+                continue;
             }
+            // The next phase does not wait for these.
+            local.spawn_local(async move {
+                while let Some(ended) = rest.join_next().await {
+                    settle(ended);
+                }
+                part.done();
+            });
         }
     }
 }
@@ -273,7 +292,8 @@ pub(super) struct PhaseWorker {
 }
 
 impl PhaseWorker {
-    async fn run(self: Rc<Self>) {
+    /// Runs the phase, and returns the sessions that the next phase does not wait for.
+    async fn run(self: Rc<Self>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         match self.phase.pace {
             Pace::Room => self.closed_loop(&mut tasks).await,
@@ -282,9 +302,17 @@ impl PhaseWorker {
         }
         // Later turns that are still waiting get no due time.
         self.ready.borrow_mut().clear();
-        while let Some(ended) = tasks.join_next().await {
-            settle(ended);
+        loop {
+            tokio::select! {
+                biased;
+                ended = tasks.join_next() => match ended {
+                    Some(ended) => settle(ended),
+                    None => break,
+                },
+                () = self.phase.stopped(Stop::Sending), if self.phase.is_seamless => break,
+            }
         }
+        tasks
     }
 
     /// Takes this worker's share of the slots, and runs sessions in each, one after the other.

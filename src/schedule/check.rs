@@ -34,6 +34,7 @@ impl Config {
     /// Checks the phases, and how timestamps are used.
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         for phase in &self.phases {
+            check_seamless(phase)?;
             check_limits(phase)?;
             check_end(phase)?;
             check_users(phase)?;
@@ -48,9 +49,11 @@ impl Config {
 
     /// Returns what the settings cannot achieve together: a concurrency of more requests than are sent.
     pub(crate) fn warning(&self) -> Option<String> {
-        let phase = self.phases.last()?;
-        let concurrency = phase.concurrency?.most;
-        let requests = phase.stop.requests.filter(|requests| *requests < concurrency)?;
+        let (concurrency, requests) = self.measured().find_map(|phase| {
+            let concurrency = phase.concurrency?.most;
+            let requests = phase.stop.requests.filter(|requests| *requests < concurrency)?;
+            Some((concurrency, requests))
+        })?;
         Some(format!(
             "--request-count {requests} is less than --concurrency {concurrency}, so at most {requests} \
              requests are in flight at the same time"
@@ -63,6 +66,19 @@ impl Config {
         let Some(shard) = self.shard else { return Ok(()) };
         self.phases.iter().try_for_each(|phase| enough_for(phase, shard.count()))
     }
+}
+
+/// Checks that a phase whose last requests the next one does not wait for has a time at which it starts.
+fn check_seamless(phase: &PhaseConfig) -> Result<(), InvalidSetting> {
+    if !phase.seamless || phase.stop.duration.is_some() {
+        return Ok(());
+    }
+    let why = format!(
+        "phase {}: seamless requires a duration, at whose end the next phase starts; add \
+         benchmark-duration",
+        phase.name()
+    );
+    Err(InvalidSetting::new("--phase", why))
 }
 
 fn check_limits(phase: &PhaseConfig) -> Result<(), InvalidSetting> {
@@ -141,7 +157,7 @@ fn enough_for(phase: &PhaseConfig, parts: u64) -> Result<(), InvalidSetting> {
     };
     match counts.iter().find_map(scarce) {
         Some((what, count)) => {
-            let phase = phase.kind.as_str();
+            let phase = phase.name();
             let why = format!(
                 "each of {parts} shards needs at least one {what}, but the {phase} phase has only \
                  {count} in total; use fewer shards, or increase the total"

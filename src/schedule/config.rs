@@ -1,5 +1,7 @@
 //! Configuration of the load: phases, each with its load pattern and stop condition.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{PhaseKind, Shard, Users};
@@ -8,7 +10,7 @@ use crate::units::Nanos;
 /// The phases of a run, in order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Config {
-    /// An optional warmup, then the measurement.
+    /// Warmups and the phases that are measured, at least one of these.
     pub phases: Vec<PhaseConfig>,
     /// How the timestamps and delays of a dataset are used.
     pub replay: Replay,
@@ -34,18 +36,72 @@ impl Config {
         self.own_phases().iter().filter_map(PhaseConfig::limited_in_flight).max()
     }
 
-    /// Returns whether the profiling phase follows the timestamps of a trace.
+    /// Returns the phases that are measured, in order.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = &PhaseConfig> {
+        measured(&self.phases)
+    }
+
+    /// Returns whether a phase that is measured follows the timestamps of a trace.
     #[must_use]
     pub fn is_fixed_schedule(&self) -> bool {
-        self.phases.last().is_some_and(|phase| phase.load == LoadPattern::FixedSchedule)
+        self.measured().any(|phase| phase.load == LoadPattern::FixedSchedule)
     }
+}
+
+/// Returns those of `phases` that are measured, in order.
+pub(crate) fn measured(phases: &[PhaseConfig]) -> impl Iterator<Item = &PhaseConfig> + Clone {
+    phases.iter().filter(|phase| phase.kind == PhaseKind::Profiling)
+}
+
+/// Returns the phase that is measured, if it is the only one: several have loads of their own.
+pub(crate) fn only_measured(phases: &[PhaseConfig]) -> Option<&PhaseConfig> {
+    let mut measured = measured(phases);
+    measured.next().filter(|_| measured.next().is_none())
+}
+
+/// What records call the phases of a run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PhaseLabels(Vec<(Arc<str>, Option<u32>)>);
+
+impl PhaseLabels {
+    /// Returns the labels of `phases`.
+    pub(crate) fn of(phases: &[PhaseConfig]) -> Self {
+        let mut measured = 0..;
+        let label = |phase: &PhaseConfig| {
+            let is_measured = phase.kind == PhaseKind::Profiling;
+            let index = if is_measured { measured.next() } else { None };
+            (phase.name().into(), index)
+        };
+        Self(phases.iter().map(label).collect())
+    }
+
+    /// Returns the name of the phase with this index, and its index among those that are measured if it
+    /// is one of them.
+    pub(crate) fn get(&self, index: u32, kind: PhaseKind) -> (&str, Option<u32>) {
+        match self.0.get(index as usize) {
+            Some((name, measured)) => (name, *measured),
+            None => (kind.as_str(), (kind == PhaseKind::Profiling).then_some(0)),
+        }
+    }
+}
+
+/// Returns whether several of `phases` are measured, each of which then has results of its own.
+pub(crate) fn has_several(phases: &[PhaseConfig]) -> bool {
+    measured(phases).nth(1).is_some()
 }
 
 /// Configuration of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseConfig {
+    /// Its name; absent for the warmup and the measurement of a run whose phases are not listed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<Arc<str>>,
     /// Purpose of the phase.
     pub kind: PhaseKind,
+    /// Whether the next phase starts once the duration of this one is over, instead of when its last
+    /// request has returned.
+    #[serde(skip_serializing_if = "is_false", default)]
+    pub seamless: bool,
     /// How requests become due.
     pub load: LoadPattern,
     /// Maximum number of sessions in flight; `None` sets no limit.
@@ -66,7 +122,18 @@ pub struct PhaseConfig {
     pub end_failed_sessions: bool,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_false(is_set: &bool) -> bool {
+    !*is_set
+}
+
 impl PhaseConfig {
+    /// Returns the name of the phase, by default that of its kind.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(self.kind.as_str())
+    }
+
     /// Returns the configured rate in requests per second, after a ramp if there is one; absent if
     /// the rate changes or none is configured.
     #[must_use]
@@ -364,6 +431,19 @@ impl StopCondition {
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Returns what `phases` send one after the other, as far as each of them limits it.
+    pub(crate) fn of_all<'a>(phases: impl Iterator<Item = &'a PhaseConfig> + Clone) -> Self {
+        let stops = || phases.clone().map(|phase| phase.stop);
+        Self {
+            requests: stops().map(|stop| stop.requests).sum(),
+            sessions: stops().map(|stop| stop.sessions).sum(),
+            duration: stops()
+                .map(|stop| stop.duration.map(|it| it.0))
+                .sum::<Option<u64>>()
+                .map(Nanos),
+        }
+    }
 }
 
 /// How the timestamps and delays of a dataset are used. Times and offsets are on the time axis of
@@ -449,7 +529,9 @@ mod tests {
         prefill_concurrency: Option<Limit>,
     ) -> PhaseConfig {
         PhaseConfig {
+            name: None,
             kind: PhaseKind::Profiling,
+            seamless: false,
             load,
             concurrency,
             prefill_concurrency,

@@ -63,14 +63,14 @@ impl Schedule {
         starts: Vec<Nanos>,
         tenants: &[Tenant],
     ) -> Self {
-        let kind = config.kind.as_str();
+        let name = config.name();
         let source = match &config.load {
             LoadPattern::ClosedLoop | LoadPattern::UserCentric { .. } => Source::None,
             LoadPattern::Rate(rate) if !tenants.is_empty() => {
-                Source::Tenants(Box::new(Superposed::new(rate, tenants, seed, kind)))
+                Source::Tenants(Box::new(Superposed::new(rate, tenants, seed, name)))
             }
             LoadPattern::Rate(rate) => {
-                let rng = seed.stream(&format!("timing.arrivals.{kind}"));
+                let rng = seed.stream(&format!("timing.arrivals.{name}"));
                 Source::Rate(Box::new(Arrivals::new(rate, rng)))
             }
             LoadPattern::FixedSchedule => Source::Trace { starts, taken: 0, shard: Shard::WHOLE },
@@ -228,7 +228,9 @@ mod tests {
             let mut stop = StopCondition::default();
             *(if by_sessions { &mut stop.sessions } else { &mut stop.requests }) = Some(total);
             let phase = PhaseConfig {
+                name: None,
                 kind: PhaseKind::Profiling,
+                seamless: false,
                 load,
                 concurrency: Some(Limit::constant(8)),
                 prefill_concurrency: None,

@@ -85,7 +85,9 @@ pub(crate) fn settle_phases(
     for phase in &mut config.phases {
         settle_phase(phase, &dataset.conversations)?;
     }
-    if let Some(phase) = config.phases.last_mut().filter(|_| is_fixed) {
+    // Phases that are listed say themselves whether they follow timestamps.
+    let last = config.phases.last_mut().filter(|phase| is_fixed && phase.name.is_none());
+    if let Some(phase) = last {
         phase.load = LoadPattern::FixedSchedule;
         if let UseOfTimestamps::IfPresent(concurrency) = config.replay.schedule {
             phase.concurrency = concurrency;
@@ -257,7 +259,9 @@ mod tests {
 
     fn config(load: LoadPattern, replay: Replay) -> Config {
         let phase = PhaseConfig {
+            name: None,
             kind: PhaseKind::Profiling,
+            seamless: false,
             load,
             concurrency: Some(Limit::constant(1)),
             prefill_concurrency: None,

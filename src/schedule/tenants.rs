@@ -39,7 +39,7 @@ impl Superposed {
     /// Creates the arrivals at `rate` of all `tenants` together. The first arrival of each is after
     /// one interval of its own. Each draws from a stream of its own, so that its arrivals do not
     /// depend on the other tenants.
-    pub(super) fn new(rate: &Rate, tenants: &[Tenant], seed: Seed, kind: &str) -> Self {
+    pub(super) fn new(rate: &Rate, tenants: &[Tenant], seed: Seed, phase: &str) -> Self {
         let of = |tenant: &Tenant| {
             let part = |point: &RatePoint| RatePoint { rate: point.rate * tenant.load, ..*point };
             let own = Rate {
@@ -47,7 +47,7 @@ impl Superposed {
                 ramp: rate.ramp,
                 pattern: tenant.arrivals.unwrap_or(rate.pattern),
             };
-            let rng = seed.stream(&format!("timing.arrivals.{kind}.{}", tenant.name));
+            let rng = seed.stream(&format!("timing.arrivals.{phase}.{}", tenant.name));
             let mut arrivals = Arrivals::new(&own, rng);
             // The first one is at the start.
             arrivals.next_due();

@@ -35,6 +35,8 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_PERCENTILE: &str = "aiperf.percentile";
     /// `aiperf.phase.index`
     pub(crate) const AIPERF_PHASE_INDEX: &str = "aiperf.phase.index";
+    /// `aiperf.phase.name`
+    pub(crate) const AIPERF_PHASE_NAME: &str = "aiperf.phase.name";
     /// `aiperf.phase.requests.cancelled`
     pub(crate) const AIPERF_PHASE_REQUESTS_CANCELLED: &str = "aiperf.phase.requests.cancelled";
     /// `aiperf.phase.requests.completed`

@@ -146,7 +146,7 @@ impl Profiler {
 impl PhaseListener for Profiler {
     fn before_phase(&self, kind: PhaseKind) -> Result<(), String> {
         match (kind, self.settings.at_full_concurrency) {
-            (PhaseKind::Profiling, None) => self.start(),
+            (PhaseKind::Profiling, None) if self.state.lock().started.is_empty() => self.start(),
             _ => Ok(()),
         }
     }

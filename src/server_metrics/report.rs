@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conservation::Comparison;
 use super::store::{Labels, Store};
+use crate::metrics::breakdown::PhaseTimes;
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::server_family::Kind;
@@ -28,6 +29,14 @@ pub struct ServerMetrics {
     pub conservation: Vec<Comparison>,
 }
 
+impl ServerMetrics {
+    /// Adds the statistics of each phase, if several are measured: `phases` has all of them in order, and
+    /// is empty otherwise.
+    pub(crate) fn add_phases(&mut self, phases: &[PhaseTimes]) {
+        self.report.phases = build::of_phases(&self.store, phases);
+    }
+}
+
 /// The statistics of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerMetricsReport {
@@ -38,6 +47,8 @@ pub struct ServerMetricsReport {
     pub metrics: Vec<MetricReport>,
     /// Metrics of the warmup, sorted by name; empty without a warmup.
     pub warmup_metrics: Vec<MetricReport>,
+    /// Those of each phase of the run, in order, if several are measured.
+    pub phases: Vec<Vec<MetricReport>>,
 }
 
 /// Endpoints and times.
@@ -74,7 +85,25 @@ pub struct Windows {
     pub profiling: Option<Window>,
 }
 
+/// The wall time of a phase, and those of the phases before and after it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PhaseWindow {
+    pub(crate) before: Option<Window>,
+    pub(crate) own: Window,
+    pub(crate) after: Option<Window>,
+}
+
 impl Windows {
+    /// Returns the window of the phases of this kind together; `None` if there are none.
+    #[must_use]
+    pub(crate) fn around(&self, kind: PhaseKind) -> Option<PhaseWindow> {
+        let own = self.of(kind)?;
+        Some(match kind {
+            PhaseKind::Warmup => PhaseWindow { before: None, own, after: self.profiling },
+            PhaseKind::Profiling => PhaseWindow { before: self.warmup, own, after: None },
+        })
+    }
+
     #[must_use]
     pub(crate) const fn of(&self, kind: PhaseKind) -> Option<Window> {
         match kind {

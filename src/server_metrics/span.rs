@@ -9,10 +9,9 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::report::Windows;
+use super::report::PhaseWindow;
 use super::scrape::FetchTimes;
 use super::store::Column;
-use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
 /// Maximum distance of a scrape from an edge of its phase to count as being at that edge: the
@@ -77,14 +76,10 @@ impl Idle {
 }
 
 impl Span {
-    /// Selects from `scrapes`, in the order of their responses, those of the phase `kind`; `None`
-    /// if there was no such phase.
+    /// Selects from `scrapes`, in the order of their responses, those of a phase.
     #[must_use]
-    pub(crate) fn of(scrapes: &[FetchTimes], windows: &Windows, kind: PhaseKind) -> Option<Self> {
-        let phase = windows.of(kind)?;
-        let is_warmup = kind == PhaseKind::Warmup;
-        let before = windows.warmup.filter(|_| !is_warmup);
-        let after = windows.profiling.filter(|_| is_warmup);
+    pub(crate) fn within(scrapes: &[FetchTimes], window: PhaseWindow) -> Self {
+        let PhaseWindow { before, own: phase, after } = window;
         let idle = Idle { from: before.map_or(0, |before| before.end_ns), to: phase.start_ns };
         let idle_after =
             Idle { from: phase.end_ns, to: after.map_or(u64::MAX, |after| after.start_ns) };
@@ -106,14 +101,14 @@ impl Span {
             let scrape = &scrapes[scrape];
             idle.error(scrape) == 0 && scrape.first_byte_ns.abs_diff(edge) <= NEAR.0
         };
-        Some(Self {
+        Self {
             reference,
             samples: first..end,
             late: end..until.max(end),
             late_counts: LateCounts::default(),
             has_exact_start: reference.is_some_and(|at| stands(at, idle, phase.start_ns)),
             has_exact_end: last.is_some_and(|at| stands(at, idle_after, phase.end_ns)),
-        })
+        }
     }
 
     /// Returns the late increase of `column`, a cumulative value: it increased, and stopped increasing

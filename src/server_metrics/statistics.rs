@@ -7,13 +7,12 @@ mod cumulative;
 mod histogram;
 mod slices;
 
-use crate::schedule::PhaseKind;
 use crate::statistics::percentile::{exact_sum, percentile};
 use crate::units::Nanos;
 
 use super::report::{
-    CounterSlice, CounterStats, Doubts, GaugeSlice, GaugeStats, PERCENTILES, RateSpread, Stats,
-    SummaryStats, Timeslice, Windows,
+    CounterSlice, CounterStats, Doubts, GaugeSlice, GaugeStats, PERCENTILES, PhaseWindow,
+    RateSpread, Stats, SummaryStats, Timeslice,
 };
 use super::scrape::FetchTimes;
 use super::span::Span;
@@ -33,9 +32,9 @@ pub(crate) struct Phase<'a> {
 }
 
 impl<'a> Phase<'a> {
-    /// Creates the phase `kind`, in slices of `slice_duration` if it is given: slices have equal
+    /// Creates the phase in `window`, in slices of `slice_duration` if it is given: slices have equal
     /// lengths from the start of the phase on, except the last one, which ends with the endpoint's
-    /// final scrape. `None` if there was no such phase.
+    /// final scrape.
     ///
     /// If the duration is below the median time between updates of the endpoint (between its
     /// scrapes, if its values never change), or would yield more than
@@ -44,18 +43,17 @@ impl<'a> Phase<'a> {
     #[must_use]
     pub(crate) fn new(
         endpoint: &'a EndpointStore,
-        windows: &Windows,
-        kind: PhaseKind,
+        window: PhaseWindow,
         slice_duration: Option<Nanos>,
-    ) -> Option<Phase<'a>> {
-        let (times, span) = (endpoint.scrapes(), endpoint.span(windows, kind)?);
-        let mut window = windows.of(kind)?;
+    ) -> Phase<'a> {
+        let (times, span) = (endpoint.scrapes(), endpoint.span_within(window));
+        let mut window = window.own;
         if let Some(last) = span.last() {
             window.end_ns = times[last].first_byte_ns.max(window.end_ns);
         }
         let slices = slice_duration.map(|duration| slices::of(endpoint, window, duration));
         let knows_reference = !endpoint.is_relative();
-        Some(Self { times, knows_reference, span, slices: slices.unwrap_or_default() })
+        Self { times, knows_reference, span, slices: slices.unwrap_or_default() }
     }
 
     /// Returns the statistics of a series with `values`; `None` without a sample in the phase.

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use super::report::Windows;
+use super::report::{PhaseWindow, Windows};
 use super::scrape::FetchTimes;
 use super::snapshot::{Family, Point, Snapshot, Value};
 use super::span::{LateCounts, Span};
@@ -282,8 +282,12 @@ impl EndpointStore {
     /// Returns the scrapes of the phase `kind`; `None` if there was none.
     #[must_use]
     pub fn span(&self, windows: &Windows, kind: PhaseKind) -> Option<Span> {
-        let span = Span::of(&self.scrapes, windows, kind)?;
-        Some(Span { late_counts: self.late_counts, ..span })
+        Some(self.span_within(windows.around(kind)?))
+    }
+
+    /// Returns the scrapes of a phase.
+    pub(crate) fn span_within(&self, window: PhaseWindow) -> Span {
+        Span { late_counts: self.late_counts, ..Span::within(&self.scrapes, window) }
     }
 
     /// Returns the series of `family`; `None` if it is new and does not fit.

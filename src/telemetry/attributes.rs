@@ -31,6 +31,8 @@ const ERROR_TYPES: usize = 7;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SetKey {
     phase: PhaseKind,
+    /// Index of its phase in the run, if several are measured.
+    phase_index: Option<usize>,
     server: usize,
     /// `None` for a model that was not given by `--model`.
     request_model: Option<usize>,
@@ -63,6 +65,8 @@ pub(super) struct Interner {
     by_url: HashMap<ShownUrl, usize>,
     servers: Vec<Server>,
     response_models: Vec<String>,
+    /// The names of the phases, if several are measured.
+    phases: Vec<Arc<str>>,
 }
 
 impl Interner {
@@ -77,15 +81,17 @@ impl Interner {
             by_url: HashMap::new(),
             servers: Vec::new(),
             response_models: Vec::new(),
+            phases: identity.phases.clone(),
         }
     }
 
     /// Returns the maximum number of attribute sets that an instrument can legitimately have.
     pub(super) fn cardinality_limit(&self) -> usize {
-        const PHASES: usize = 2;
+        // Warmup and measurement, or else those that are named.
+        let phases = self.phases.len().max(2);
         const TOKEN_TYPES: usize = 3;
         let response_models = MAX_RESPONSE_MODELS + 2;
-        let product = [self.models.len() + 1, response_models, ERROR_TYPES, PHASES, TOKEN_TYPES];
+        let product = [self.models.len() + 1, response_models, ERROR_TYPES, phases, TOKEN_TYPES];
         product.into_iter().fold(self.urls.len().max(1), usize::saturating_mul).min(100_000)
     }
 
@@ -93,11 +99,12 @@ impl Interner {
     pub(super) fn of_phases(&self) -> PhaseAttributes {
         let server = self.first_server();
         let model = self.models.first().map_or(OTHER, |model| model);
-        PhaseAttributes(vec![
+        let of_run = vec![
             KeyValue::new(attribute::GEN_AI_OPERATION_NAME, self.operation),
             KeyValue::new(attribute::GEN_AI_PROVIDER_NAME, server.provider),
             KeyValue::new(attribute::GEN_AI_REQUEST_MODEL, model.to_owned()),
-        ])
+        ];
+        PhaseAttributes { of_run, phases: self.phases.clone() }
     }
 
     /// Returns the first of the run's servers.
@@ -109,6 +116,8 @@ impl Interner {
     pub(super) fn key(&mut self, measured: &MeasuredRecord) -> SetKey {
         SetKey {
             phase: measured.observation.phase,
+            phase_index: Some(measured.record.phase_index as usize)
+                .filter(|index| *index < self.phases.len()),
             server: self.server_index(&measured.record.url),
             request_model: self.request_model(&measured.record.model),
             response_model: self.response_model(measured.response.model.as_deref()),
@@ -126,6 +135,7 @@ impl Interner {
                 model.map_or(OTHER, |model| model).to_owned(),
             ),
         ];
+        attributes.extend(key.phase_index.and_then(|index| name_of_phase(&self.phases, index)));
         if let Some(server) = self.servers.get(key.server) {
             let provider = server.provider.clone();
             attributes.push(KeyValue::new(attribute::GEN_AI_PROVIDER_NAME, provider));
@@ -198,14 +208,29 @@ impl Interner {
 
 /// The attributes of `aiperf.timing.*` and of final results, without the phase.
 #[derive(Debug, Clone)]
-pub(super) struct PhaseAttributes(Vec<KeyValue>);
+pub(super) struct PhaseAttributes {
+    of_run: Vec<KeyValue>,
+    /// The names of the phases, if several are measured.
+    phases: Vec<Arc<str>>,
+}
 
 impl PhaseAttributes {
-    /// Returns the attributes, including the phase.
+    /// Returns the attributes of all phases of a kind together.
     pub(super) fn of(&self, phase: PhaseKind) -> Vec<KeyValue> {
         let phase = KeyValue::new(attribute::AIPERF_BENCHMARK_PHASE, phase.as_str());
-        self.0.iter().cloned().chain([phase]).collect()
+        self.of_run.iter().cloned().chain([phase]).collect()
     }
+
+    /// Returns the attributes of the phase with this index, with its name if it has one.
+    pub(super) fn of_one(&self, phase: PhaseKind, index: u32) -> Vec<KeyValue> {
+        self.of(phase).into_iter().chain(name_of_phase(&self.phases, index as usize)).collect()
+    }
+}
+
+/// Returns the name of the phase with this index as an attribute, if several are measured.
+pub(super) fn name_of_phase(names: &[Arc<str>], index: usize) -> Option<KeyValue> {
+    let name = names.get(index)?;
+    Some(KeyValue::new(attribute::AIPERF_PHASE_NAME, name.to_string()))
 }
 
 /// Returns the address and the port of the server at `url`, as attributes.

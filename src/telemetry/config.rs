@@ -158,6 +158,8 @@ pub struct Identity {
     pub models: Vec<Arc<str>>,
     /// Base URLs of the servers.
     pub urls: Vec<ShownUrl>,
+    /// The names of the phases, if several are measured.
+    pub phases: Vec<Arc<str>>,
     /// The settings that tell it apart from other runs.
     pub info: RunSettings,
     /// The clock of the run's times.

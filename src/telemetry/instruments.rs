@@ -215,9 +215,13 @@ impl Instruments {
         }
     }
 
-    /// Records a phase's results as gauges: single values and percentiles.
-    pub(super) fn results(&self, phase: PhaseKind, results: &[MetricResult]) {
-        let attributes = self.phases.of(phase);
+    /// Records results as gauges: single values and percentiles. They are those of the phase with the
+    /// `index`, or without one of all phases of the kind.
+    pub(super) fn results(&self, phase: PhaseKind, index: Option<u32>, results: &[MetricResult]) {
+        let attributes = match index {
+            Some(index) => self.phases.of_one(phase, index),
+            None => self.phases.of(phase),
+        };
         for MetricResult { metric, stats } in results {
             let own_unit = |value| metric.display_unit.convert(value, metric.unit);
             if let Some(Instrument { spec, scale, .. }) = metric.instrument()

@@ -19,7 +19,7 @@ use super::connection::Connection;
 use super::gates::GateResult;
 use super::outbox::{Head, Item, Outbox};
 use super::servers::{ServerEvent, ServerWatch};
-use super::traces::{Lifecycle, failure_text, phase_attributes};
+use super::traces::{Lifecycle, failure_text, identity_of_phase, phase_attributes};
 use super::{Config, Identity};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
@@ -66,6 +66,8 @@ pub(super) struct Logs {
     /// The sampled requests, if requests have a trace context.
     share: Option<TraceShare>,
     load: String,
+    /// The names of the phases, if several are measured.
+    phases: Vec<Arc<str>>,
     state: Lock<State>,
     servers: Lock<ServerWatch>,
 }
@@ -123,6 +125,7 @@ impl Logs {
             lifecycle,
             share: config.trace_sample.map(|sample| sample.share()),
             load: identity.info.load.clone(),
+            phases: identity.phases.clone(),
             state: Lock::new(state),
             servers: Lock::default(),
         };
@@ -180,12 +183,17 @@ impl Logs {
         };
         if is_new {
             // Nothing is known yet but which phase it is.
-            let attributes = phase_attributes(phase).into_iter().take(2).collect();
+            let attributes = identity_of_phase(phase, &self.phases).collect();
             self.of_phase(event::AIPERF_PHASE_STARTED, phase, phase.start, attributes);
         }
         if has_ended {
             let end = phase.requests_end.unwrap_or(phase.now);
-            self.of_phase(event::AIPERF_PHASE_ENDED, phase, end, phase_attributes(phase));
+            self.of_phase(
+                event::AIPERF_PHASE_ENDED,
+                phase,
+                end,
+                phase_attributes(phase, &self.phases),
+            );
         }
     }
 

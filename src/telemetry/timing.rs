@@ -57,7 +57,7 @@ impl Timing {
 
     /// Adds the difference from the phase's previous snapshot to each instrument.
     pub(super) fn snapshot(&mut self, stats: &PhaseStats) {
-        let attributes = self.attributes.of(stats.phase);
+        let attributes = self.attributes.of_one(stats.phase, stats.phase_index);
         let previous = self.previous.entry(stats.phase_index).or_default();
         for (row, (_, value)) in ROWS.iter().enumerate() {
             let value = value(stats);

@@ -37,7 +37,7 @@ use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::Conventions;
 use crate::units::Nanos;
 
-pub(super) use self::lifecycle::{Lifecycle, phase_attributes};
+pub(super) use self::lifecycle::{Lifecycle, identity_of_phase, phase_attributes};
 pub(super) use self::parent::Parent;
 pub(super) use self::spans::failure_text;
 

@@ -61,6 +61,7 @@ mod mlflow;
 mod mock_server;
 mod models;
 mod modes;
+mod named_phases;
 mod network_latency;
 mod otel_config_file;
 mod otel_replay;

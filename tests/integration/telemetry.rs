@@ -92,6 +92,7 @@ pub(crate) fn identity() -> Identity {
         endpoint_type: EndpointType::CHAT,
         models: vec!["tiny".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
+        phases: Vec::new(),
         info: aiperf::telemetry::RunSettings::default(),
         clock: aiperf::units::Clock::start(),
     }
@@ -871,7 +872,7 @@ fn results_are_gauges_and_infinite_ones_are_listed() {
         single(&COUNT, 3.0),
         MetricResult { metric: &LATENCY, stats: Stats { avg: 50.0, instant: None, distribution } },
     ];
-    run.telemetry.results(PhaseKind::Profiling, &results);
+    run.telemetry.results(PhaseKind::Profiling, None, &results);
     let report = run.finish(TIMEOUT);
     assert_delivered(&report);
     assert_eq!(report.not_exported, ["aiperf.request_throughput"]);

@@ -11,7 +11,8 @@ use crate::config::{DryRun, RunConfig};
 use crate::console::{self, Column, Table, numbers};
 use crate::dataset::preview::{BLOCK_TOKENS, Preview, Walk};
 use crate::dataset::{Account, CacheBust, Sampler};
-use crate::schedule::config::StopCondition;
+use crate::schedule::PhaseKind;
+use crate::schedule::config::{StopCondition, measured};
 use crate::statistics::Distribution;
 use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
@@ -66,10 +67,10 @@ impl Summary {
     fn of(config: &RunConfig, inputs: &RunInputs) -> Self {
         let dataset = &inputs.dataset;
         let phases = config.schedule.own_phases();
-        let stop = |at: usize| phases.get(at).map(|phase| phase.stop).unwrap_or_default();
-        let measured: StopCondition = stop(phases.len().saturating_sub(1));
+        let measured = StopCondition::of_all(measured(&phases));
         // The warmup draws the first sessions. Only if it has a number of them is it known which.
-        let warmup = if phases.len() > 1 { stop(0) } else { StopCondition::default() };
+        let before = phases.iter().take_while(|phase| phase.kind == PhaseKind::Warmup);
+        let warmup = StopCondition::of_all(before);
         let first = warmup.sessions.or(warmup.requests).unwrap_or(0);
         let sampling = config.dataset.sampling.unwrap_or_default();
         let sampler = Sampler::new(sampling, dataset.roots(), inputs.seed);

@@ -23,7 +23,7 @@ use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::judge::{self, EarlyEnd, Gate, Judged, Reading, certainties};
-use crate::metrics::breakdown::{Breakdowns, TenantBreakdown, Variety};
+use crate::metrics::breakdown::{Breakdowns, PhaseResult, PhaseTimes, TenantBreakdown, Variety};
 use crate::metrics::deployment::{self, Deployment};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::MetricResult;
@@ -39,7 +39,7 @@ use crate::redact::Secret;
 use crate::runner::{
     self, Counters, PhaseListener, Progress, QueueStats, RecordQueue, Runner, RunnerError,
 };
-use crate::schedule::config::PhaseConfig;
+use crate::schedule::config::{PhaseConfig, has_several, only_measured};
 use crate::schedule::{BranchStats, PhaseKind, PhaseStats, Shard};
 use crate::server_control::Rejection;
 use crate::server_metrics::conservation::ClientCounts;
@@ -80,6 +80,8 @@ pub(super) struct Measured {
     pub(super) server_metrics: Option<ServerMetrics>,
     /// Results of the measurement, including those of GPUs.
     pub(super) results: Vec<MetricResult>,
+    /// Results of each phase, if several are measured.
+    pub(super) by_phase: Vec<PhaseResult>,
     pub(super) gpus: Option<GpuReport>,
     pub(super) failure: Option<anyhow::Error>,
     /// Why the load ended before its configured end, if it did.
@@ -151,10 +153,13 @@ impl Run {
         let mut found = collections.finish(counts, limits, interrupt, &mut processed.files);
         processed.profiling.set_round_trip(found.round_trip_ns);
         let phases = progress.snapshots();
-        let last = self.config.schedule.phases.len().saturating_sub(1);
-        let counters = progress.phase(last);
-        let load = load_report(own_phases.last(), profiling(&phases), counters.map(|of| &**of));
-        let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
+        let counters: Vec<&Counters> = profiling(&phases)
+            .filter_map(|phase| progress.phase(phase.phase_index as usize).map(|of| &**of))
+            .collect();
+        let load = load_report(only_measured(&own_phases), &phases, &counters);
+        // The client's limits show in the phase that needed most of it.
+        let cpu = counters.iter().map(|counters| counters.cpu_shares());
+        let cpu = cpu.max_by(|a, b| a.process.total_cmp(&b.process)).unwrap_or_default();
         let deployment = &self.description.setup.deployment;
         let results = results(&processed.profiling, deployment, found.gpus.as_ref(), &load);
         let queue = queue.stats();
@@ -164,13 +169,19 @@ impl Run {
         let totals = totals(&processed, phases.clone(), queue, health.clone());
         let steady_state = self.steady_state(&processed.profiling, &phases);
         let load_health = self.load_health(&processed, &phases);
+        if let Some(servers) = &mut found.servers {
+            servers.add_phases(&self.phase_times(&phases));
+        }
         let servers = found.servers.as_ref();
         let asked = self.config.server_metrics.shown_endpoints();
         let time_breakdown =
             time_breakdown(self.description.shard, &results, &asked, servers, Some(&health));
+        let by_phase = self.by_phase(&processed, &phases);
         let outcome = Exported {
             processed: &processed,
             results: &results,
+            by_phase: &by_phase,
+            listed: &self.config.schedule.phases,
             steady_state: &steady_state,
             load_health: load_health.as_ref(),
             time_breakdown: time_breakdown.as_ref(),
@@ -183,7 +194,7 @@ impl Run {
             processed,
             phases,
             load,
-            branches: counters.map(|it| it.branches()).filter(|_| self.has_trees()),
+            branches: self.has_trees().then(|| counters.iter().map(|it| it.branches()).sum()),
             health,
             steady_state,
             load_health,
@@ -191,6 +202,7 @@ impl Run {
             telemetry,
             server_metrics: found.servers,
             results,
+            by_phase,
             gpus: found.gpus,
             failure,
             ended_early: early.end(),
@@ -283,7 +295,9 @@ impl Run {
 
     /// Results by model, by URL and by turn.
     fn breakdowns(&self, store: &Store) -> Breakdowns {
+        let phases = &self.config.schedule.phases;
         let variety = Variety {
+            phases: if has_several(phases) { phases.len() } else { 0 },
             models: self.config.dataset.requested_models().len(),
             urls: self.config.server.urls.len(),
             turns: self.dataset.conversations.iter().map(|it| it.turns.len()).max().unwrap_or(0),
@@ -316,6 +330,25 @@ impl Run {
         profiling.steady_state(self.description.own_held_load(), self.start_wall_ns(phases))
     }
 
+    /// Returns the results of each phase, if several are measured.
+    fn by_phase(&self, processed: &Processed, phases: &[PhaseStats]) -> Vec<PhaseResult> {
+        let schedule = &self.config.schedule;
+        let shard = schedule.shard.unwrap_or(Shard::WHOLE);
+        processed.breakdowns.phases(&schedule.phases, &self.phase_times(phases), shard)
+    }
+
+    /// Returns when each phase ran, if several are measured.
+    pub(super) fn phase_times(&self, phases: &[PhaseStats]) -> Vec<PhaseTimes> {
+        if !has_several(&self.config.schedule.phases) {
+            return Vec::new();
+        }
+        let times = |phase: &PhaseStats| PhaseTimes {
+            start_wall_ns: self.clock.wall_ns(phase.start),
+            end_wall_ns: self.clock.wall_ns(phase.requests_end.unwrap_or(phase.now)),
+        };
+        phases.iter().map(times).collect()
+    }
+
     /// Judges the load of the measurement.
     fn load_health(&self, processed: &Processed, phases: &[PhaseStats]) -> Option<LoadHealth> {
         let load = self.description.own_held_load();
@@ -324,7 +357,7 @@ impl Run {
 
     /// Returns when the measurement began, in nanoseconds since the Unix epoch.
     fn start_wall_ns(&self, phases: &[PhaseStats]) -> u64 {
-        let start = self::profiling(phases).map_or_else(Clock::now, |phase| phase.start);
+        let start = self::profiling(phases).next().map_or_else(Clock::now, |phase| phase.start);
         self.clock.wall_ns(start)
     }
 
@@ -442,6 +475,11 @@ impl Run {
             endpoint_type: self.config.endpoint.endpoint_type,
             models: models.iter().map(|model| model.as_str().into()).collect(),
             urls: self.config.server.urls.iter().map(Secret::<Url>::shown).collect(),
+            phases: if has_several(&self.config.schedule.phases) {
+                self.config.schedule.phases.iter().map(|phase| phase.name().into()).collect()
+            } else {
+                Vec::new()
+            },
             info: self.info(),
             clock: self.clock,
         }
@@ -449,7 +487,14 @@ impl Run {
 
     fn info(&self) -> RunSettings {
         let config = &self.config;
-        let measured = config.schedule.phases.iter().rfind(|p| p.kind == PhaseKind::Profiling);
+        let load = match only_measured(&config.schedule.phases) {
+            Some(phase) => phase.load_label(),
+            None => {
+                let named =
+                    |phase: &PhaseConfig| format!("{}: {}", phase.name(), phase.load_label());
+                config.schedule.measured().map(named).collect::<Vec<_>>().join("; ")
+            }
+        };
         let input_tokens = match &config.dataset.source {
             Source::Synthetic(synthetic)
                 if synthetic.sequence_distribution.is_none()
@@ -463,7 +508,7 @@ impl Run {
         let objectives: Vec<String> =
             objectives.map(|one| format!("{}:{}", one.tag, one.threshold)).collect();
         RunSettings {
-            load: measured.map(PhaseConfig::load_label).unwrap_or_default(),
+            load,
             input_tokens,
             output_tokens: config
                 .dataset
@@ -593,6 +638,10 @@ struct Exported<'a> {
     processed: &'a Processed,
     /// Those of the measurement.
     results: &'a [MetricResult],
+    /// Those of each phase, if several are measured.
+    by_phase: &'a [PhaseResult],
+    /// The phases as configured.
+    listed: &'a [PhaseConfig],
     steady_state: &'a Result<SteadyState, Unsteady>,
     load_health: Option<&'a LoadHealth>,
     time_breakdown: Option<&'a TimeBreakdown>,
@@ -605,6 +654,7 @@ impl Exported<'_> {
     fn judged(&self, health: &ClientHealth) -> Vec<Judged> {
         let facts = judge::Facts {
             results: self.results,
+            phases: self.by_phase,
             steady_state: self.steady_state.as_ref(),
             server: self.servers.map(|servers| &servers.report),
             verdict: health.verdict,
@@ -612,7 +662,8 @@ impl Exported<'_> {
             bounds: health.bounds(),
             certainty: None,
         };
-        judge::judge(self.gates, &facts, &certainties(self.gates, &self.processed.profiling))
+        let values = |phase: Option<&str>| self.processed.values(phase, self.listed);
+        judge::judge(self.gates, &facts, &certainties(self.gates, values))
     }
 }
 
@@ -646,9 +697,12 @@ fn finish_export(
     for stats in &totals.phases {
         telemetry.phase(stats);
         match stats.phase {
-            PhaseKind::Warmup => telemetry.results(stats.phase, &processed.warmup.results()),
-            PhaseKind::Profiling => telemetry.results(stats.phase, results),
+            PhaseKind::Warmup => telemetry.results(stats.phase, None, &processed.warmup.results()),
+            PhaseKind::Profiling => telemetry.results(stats.phase, None, results),
         }
+    }
+    for (index, phase) in (0..).zip(exported.by_phase) {
+        telemetry.results(phase.kind, Some(index), &phase.results);
     }
     if let Ok(steady) = steady_state {
         telemetry.steady_state(steady);
@@ -661,24 +715,25 @@ fn finish_export(
     telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.since_now())
 }
 
-/// How the measurement ended.
-pub(super) fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
-    phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
+/// Returns the phases of the measurement, in order.
+pub(super) fn profiling(phases: &[PhaseStats]) -> impl Iterator<Item = &PhaseStats> {
+    phases.iter().filter(|phase| phase.phase == PhaseKind::Profiling)
 }
 
-/// The configured load of the measurement and its outcome.
+/// Returns the configured load of the measurement, if it is one phase, and what all of its phases
+/// reached.
 fn load_report(
     asked: Option<&PhaseConfig>,
-    reached: Option<&PhaseStats>,
-    counters: Option<&Counters>,
+    phases: &[PhaseStats],
+    counters: &[&Counters],
 ) -> LoadReport {
+    let slot_seconds: f64 = counters.iter().map(|it| it.slot_time().as_seconds()).sum();
+    let reached = profiling(phases).last().filter(|_| asked.is_some());
     LoadReport {
         requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
-        reached_concurrency: counters.map_or(0, Counters::peak_in_flight),
-        slot_seconds: counters
-            .map(|counters| counters.slot_time().as_seconds())
-            .filter(|seconds| *seconds > 0.0),
-        sends_held_back: counters.map_or(0, Counters::sends_held_back),
+        reached_concurrency: counters.iter().map(|it| it.peak_in_flight()).max().unwrap_or(0),
+        slot_seconds: Some(slot_seconds).filter(|seconds| *seconds > 0.0),
+        sends_held_back: counters.iter().map(|it| it.sends_held_back()).sum(),
         requested_rate: asked.and_then(PhaseConfig::steady_rate),
         reached_rate: reached.and_then(PhaseStats::send_rate),
     }

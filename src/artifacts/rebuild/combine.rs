@@ -25,6 +25,7 @@ use crate::artifacts::sink::{LineSink, Output};
 use crate::artifacts::{open, replace};
 use crate::column::{Column, Store};
 use crate::judge::Gate;
+use crate::metrics::breakdown::PhaseTimes;
 use crate::metrics::metric::Percent;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
@@ -127,6 +128,7 @@ pub fn combine(
         ended_early: None,
         start_wall_ns,
         end_wall_ns,
+        phases: phases(&ends),
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
         ended_by: None,
@@ -254,6 +256,18 @@ fn load(
             .filter(|_| has(&|load| load.requested_rate.is_some())),
         reached_rate: Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0),
     }
+}
+
+/// Returns when each phase ran: from its first start in any shard to its last end.
+fn phases(ends: &[&RunOutcome]) -> Vec<PhaseTimes> {
+    let of = |index: usize| {
+        let times = || ends.iter().filter_map(|end| end.phases.get(index));
+        Some(PhaseTimes {
+            start_wall_ns: times().map(|times| times.start_wall_ns).min()?,
+            end_wall_ns: times().map(|times| times.end_wall_ns).max()?,
+        })
+    };
+    (0..).map_while(of).collect()
 }
 
 fn combination(count: u64, parts: Vec<Part>) -> Combination {

@@ -102,6 +102,8 @@ struct Metadata<'a> {
     request_due_ns: Option<u64>,
     benchmark_phase: PhaseKind,
     #[serde(default)]
+    phase_index: u32,
+    #[serde(default)]
     requested_output_tokens: Option<u64>,
     #[serde(default)]
     missing_answers: u32,
@@ -257,6 +259,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         request_id: Uuid::parse_str(&metadata.x_request_id).ok().filter(|id| !id.is_nil()),
         turn: conversation.map(Cow::into_owned).zip(metadata.turn_index),
         client_errors,
+        phase_index: metadata.phase_index,
         observation,
         model: metadata.model.into(),
         url: ShownUrl::new(&metadata.url),

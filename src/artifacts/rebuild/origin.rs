@@ -145,6 +145,7 @@ impl Summary {
         let end = times.map(|(start_wall_ns, end_wall_ns)| RunOutcome {
             start_wall_ns,
             end_wall_ns,
+            phases: Vec::new(),
             was_cancelled: self.was_cancelled,
             incomplete_reason: self.incomplete_reason,
             ended_by: None,

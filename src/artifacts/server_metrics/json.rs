@@ -38,6 +38,11 @@ pub(super) fn write(
         metrics_phase: Some("profiling".to_owned()),
         metrics: Metrics(&report.metrics),
         warmup_metrics: warmup,
+        phases: (!report.phases.is_empty()).then(|| {
+            let names = run.setup.phases.iter().map(|phase| phase.name().to_owned());
+            let phase = |(name, metrics)| PhaseExport { name, metrics: Metrics(metrics) };
+            names.zip(report.phases.iter().map(Vec::as_slice)).map(phase).collect()
+        }),
         input_config: run.input_config.clone(),
     };
     serde_json::to_writer_pretty(&mut *out, &export)?;
@@ -58,7 +63,21 @@ pub(in crate::artifacts) struct Export<M> {
     metrics: M,
     #[serde(skip_serializing_if = "Option::is_none")]
     warmup_metrics: Option<M>,
+    /// The metrics of each phase, in order, if several are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phases: Option<Vec<PhaseExport<M>>>,
     input_config: Value,
+}
+
+/// A phase of a run that measures several.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+struct PhaseExport<M> {
+    /// Its name.
+    name: String,
+    /// Its metrics by name.
+    metrics: M,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

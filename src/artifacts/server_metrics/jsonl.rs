@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::artifacts::error::{ArtifactError, WriteFailure};
 use crate::artifacts::record_file::FLUSH_INTERVAL;
 use crate::artifacts::sink::LineSink;
-use crate::schedule::PhaseKind;
+use crate::schedule::config::PhaseLabels;
 use crate::server_family::Kind;
 use crate::server_metrics::snapshot::{Family, Point, Snapshot, Value};
 use crate::server_metrics::{PhaseMark, Scrape};
@@ -41,6 +41,12 @@ impl ScrapeLines {
             unflushed: 0,
             flushed_ns: 0,
         })
+    }
+
+    /// Names the phases of scrapes; without names, they are those of the kinds.
+    pub(crate) fn naming(mut self, phases: PhaseLabels) -> Self {
+        self.lines.phases = phases;
+        self
     }
 
     /// Appends a scrape. The first failure is kept and returned by [`ScrapeLines::finish`]; nothing
@@ -82,6 +88,7 @@ impl ScrapeLines {
 pub(super) struct LineWriter {
     line: Vec<u8>,
     number: u64,
+    phases: PhaseLabels,
     /// What earlier lines contain about the families of each endpoint.
     told: Vec<HashMap<Box<str>, Told>>,
 }
@@ -171,7 +178,7 @@ impl LineWriter {
             times.request_sent_ns, times.first_byte_ns
         )?;
         if let Some(phase) = scrape.phase {
-            write_phase(&mut self.line, phase)?;
+            write_phase(&mut self.line, phase, &self.phases)?;
         }
         if scrape.is_duplicate {
             self.line.extend_from_slice(b",\"is_duplicate\":true");
@@ -304,14 +311,16 @@ fn write_object<V>(
     Ok(())
 }
 
-fn write_phase(line: &mut Vec<u8>, phase: PhaseMark) -> io::Result<()> {
+fn write_phase(line: &mut Vec<u8>, phase: PhaseMark, phases: &PhaseLabels) -> io::Result<()> {
     let kind = phase.kind.as_str();
+    let (name, measured) = phases.get(phase.index, phase.kind);
     write!(line, ",\"benchmark_phase\":\"{kind}\",\"phase_index\":{}", phase.index)?;
-    if phase.kind == PhaseKind::Profiling {
-        // A run has one profiling phase.
-        line.extend_from_slice(b",\"profiling_index\":0");
+    if let Some(index) = measured {
+        write!(line, ",\"profiling_index\":{index}")?;
     }
-    write!(line, ",\"phase_name\":\"{kind}\",\"phase_kind\":\"{kind}\"")
+    line.extend_from_slice(b",\"phase_name\":");
+    write_json(line, name)?;
+    write!(line, ",\"phase_kind\":\"{kind}\"")
 }
 
 /// Writes the declarations of families that are in none of the endpoint's earlier lines.

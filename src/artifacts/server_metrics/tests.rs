@@ -146,7 +146,7 @@ fn report(metrics: Vec<MetricReport>) -> ServerMetricsReport {
         endpoints_successful: vec![url],
         ..Summary::default()
     };
-    ServerMetricsReport { summary, metrics, warmup_metrics: Vec::new() }
+    ServerMetricsReport { summary, metrics, warmup_metrics: Vec::new(), phases: Vec::new() }
 }
 
 fn one(name: &str, kind: Kind, stats: Stats) -> ServerMetricsReport {

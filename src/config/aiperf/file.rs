@@ -1,7 +1,7 @@
 //! AIPerf's own configuration files: each setting as a flag.
 //!
 //! A file is brought into one form first: names in snake case, one dataset, and the phases `warmup`
-//! and `profiling`. Each value is then looked up by its path among the settings. What is not one of
+//! and `profiling`, or else a list of phases. Each value is then looked up by its path among the settings. What is not one of
 //! them is rejected, so that no setting is lost.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -103,11 +103,16 @@ impl File {
             }
         }
         if let Some(phases) = benchmark.remove("phases") {
-            for (key, phase) in phases_of(phases)? {
-                if benchmark.contains_key(key) {
-                    return Err(format!("several phases are {key}; run one after the other"));
+            let phases = phases_of(phases)?;
+            if is_list(&phases) {
+                let texts: Result<Vec<Value>, String> =
+                    phases.into_iter().map(|phase| self.listed(phase).map(Value::String)).collect();
+                self.put("phase", "phases", Value::Sequence(texts?))?;
+            } else {
+                for Phase { is_warmup, settings, .. } in phases {
+                    let key = if is_warmup { "warmup" } else { "profiling" };
+                    put(key, Value::Mapping(settings), &mut benchmark);
                 }
-                put(key, Value::Mapping(phase), &mut benchmark);
             }
         }
         share(&mut benchmark);
@@ -157,6 +162,38 @@ impl File {
             }
         }
         Ok(benchmark)
+    }
+
+    /// Returns one of several phases as a value of `--phase`.
+    fn listed(&mut self, phase: Phase) -> Result<String, String> {
+        let Phase { name, is_warmup, mut settings } = phase;
+        let name = name.ok_or("phases: each of several phases needs a name")?;
+        let excludes = settings.remove("exclude_from_results");
+        let seamless = settings.remove("seamless").is_some_and(|value| !is_off(&value));
+        let is_warmup = is_warmup || excludes.is_some_and(|value| !is_off(&value));
+        let load = settings.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        typed(&mut settings, &load, &format!("phases.{name}"))?;
+        let mut file = Self::default();
+        for (key, value) in settings {
+            file.add(&format!("profiling.{}", name_of(&key)?), value)?;
+        }
+        file.drop_ramps();
+        let mut texts = Vec::new();
+        for Mapped { flag, path, value } in file.found {
+            // There is one dataset, whose timestamps all phases use alike.
+            if flag.starts_with("fixed-schedule-") {
+                if !self.found.iter().any(|own| own.flag == flag && own.value == value) {
+                    self.put(flag, &path, value)?;
+                }
+                continue;
+            }
+            let text = scalar(&value)
+                .ok_or_else(|| format!("phases.{name}: {path} must be a single value"))?;
+            texts.push(format!("{flag}={text}"));
+        }
+        texts.extend(seamless.then(|| "seamless=true".to_owned()));
+        texts.extend(is_warmup.then(|| "kind=warmup".to_owned()));
+        Ok(format!("{name}: {}", texts.join(", ")))
     }
 
     /// Draws charts if the file describes some: aiperf's own, not those of the description.
@@ -418,25 +455,34 @@ fn phases_in(benchmark: &mut Mapping) -> Vec<&mut Mapping> {
     }
 }
 
-/// Returns the phases by the names `warmup` and `profiling`.
-fn phases_of(phases: Value) -> Result<Vec<(&'static str, Mapping)>, String> {
+/// A phase of a file.
+struct Phase {
+    name: Option<String>,
+    is_warmup: bool,
+    /// The settings without its name and its kind.
+    settings: Mapping,
+}
+
+/// Returns the phases in order.
+fn phases_of(phases: Value) -> Result<Vec<Phase>, String> {
     let phases = match phases {
         Value::Sequence(phases) => phases,
         phase => vec![phase],
     };
-    let mut found: Vec<(&'static str, Mapping)> = Vec::new();
-    for phase in phases {
-        let mut phase = members(Some(phase), "phases")?;
-        let of = |phase: &mut Mapping, key: &str| phase.remove(key).as_ref().and_then(scalar);
-        let (label, kind) = (of(&mut phase, "name"), of(&mut phase, "kind"));
-        let is_warmup = kind.or(label).is_some_and(|kind| kind == "warmup");
-        let key = if is_warmup { "warmup" } else { "profiling" };
-        if found.iter().any(|(known, _)| *known == key) {
-            return Err(format!("several phases are {key}; run one after the other"));
-        }
-        found.push((key, phase));
-    }
-    Ok(found)
+    let phase = |phase: Value| {
+        let mut settings = members(Some(phase), "phases")?;
+        let mut of = |key: &str| settings.remove(key).as_ref().and_then(scalar);
+        let (name, kind) = (of("name"), of("kind"));
+        let is_warmup = kind.as_ref().or(name.as_ref()).is_some_and(|kind| kind == "warmup");
+        Ok(Phase { name, is_warmup, settings })
+    };
+    phases.into_iter().map(phase).collect()
+}
+
+/// Returns whether `phases` are more than a warmup and a measurement.
+fn is_list(phases: &[Phase]) -> bool {
+    let kinds: Vec<bool> = phases.iter().map(|phase| phase.is_warmup).collect();
+    kinds.len() > 1 && kinds != [true, false] && kinds != [false, true]
 }
 
 /// Removes standard deviations of zero from lengths that are drawn from ranges, which exclude them.

@@ -402,7 +402,7 @@ pub(super) const SETTINGS: &[Setting] = &[
 
 /// The settings of a phase.
 pub(super) const PHASE: &[PhaseSetting] = &[
-    phase("name", Implied, Some(Implied)).is(|phase, _| some(phase.kind.as_str())),
+    phase("name", Implied, Some(Implied)).is(|phase, _| some(phase.name())),
     phase("kind", Implied, Some(Implied)).is(|phase, _| some(phase.kind.as_str())),
     phase("type", Implied, Some(Implied)).is(|phase, _| some(phase.load.name())),
     phase("arrivals", Flag("arrival-pattern"), Some(Flag("warmup-arrival-pattern"))),
@@ -477,6 +477,8 @@ pub(super) const PHASE: &[PhaseSetting] = &[
         .is(|phase, _| phase.failed_request_threshold.and_then(some)),
     phase("end_failed_sessions", Flag("end-failed-sessions"), None)
         .is(|phase, _| of::switch(phase.end_failed_sessions)),
+    phase("seamless", Refused("only one of several phases can be seamless"), None)
+        .is(|phase, _| of::switch(phase.seamless)),
     phase("adaptive_scale", Refused(ADAPTIVE), None),
     phase("sla", Refused(ADAPTIVE), None),
 ];

@@ -93,6 +93,7 @@ fn gates(all: &[(&str, f64)]) -> Vec<Judged> {
         let stats = Stats { avg: value, instant: None, distribution };
         gate.judge(&Facts {
             results: &[MetricResult { metric, stats }],
+            phases: &[],
             steady_state: Err(&Unsteady::UnknownLoad),
             server: None,
             verdict: None,

@@ -27,6 +27,7 @@ fn latency() -> MetricResult {
 /// A run without results.
 const NOTHING: Facts<'static> = Facts {
     results: &[],
+    phases: &[],
     steady_state: Err(&Unsteady::UnknownLoad),
     server: None,
     verdict: None,

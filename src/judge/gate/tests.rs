@@ -54,6 +54,19 @@ fn a_statistic_may_be_of_the_steady_state() {
 }
 
 #[test]
+fn a_gate_may_be_on_a_phase() {
+    let gate = |text: &str| text.parse::<Gate>().unwrap();
+    assert_eq!(gate("phase:storm:ttft:p99<=1s").phase(), Some("storm"));
+    assert_eq!(gate("ttft:p99<=1s").phase(), None);
+    assert_eq!(client("phase: storm : ttft:p99 <= 1s"), client("ttft:p99<=1s"));
+    assert_eq!(gate("phase:storm:ttft<=1s").metric(), "phase:storm:time_to_first_token");
+    assert_eq!(gate("phase:a:steady:ttft<=1s").metric(), "phase:a:steady:time_to_first_token");
+    assert_eq!(gate("phase:a:server:x:max<=1").metric(), "phase:a:server:x");
+    assert!(error("phase:storm").contains("is not a gate"));
+    assert!(error("phase:storm:client_health==valid").contains("is not a gate on a phase"));
+}
+
+#[test]
 fn a_servers_metric_may_have_colons_and_labels() {
     let of = |text: &str| match parse(text) {
         Condition::Server { series, operator, limit } => (series, operator, limit),
@@ -146,6 +159,7 @@ fn a_latency_may_count_from_the_due_time() {
         ("steady:request_latency:p99<=1s", "steady:effective_latency:p99<=1s"),
         ("e2el:p99.9<=1s@99%", "effective_latency:p99.9<=1s@99%"),
         ("inter_token_latency<=1s", "inter_token_latency<=1s"),
+        ("phase:storm:steady:ttft<=1s", "phase:storm:steady:effective_time_to_first_token<=1s"),
         ("client_health==valid", "client_health==valid"),
     ] {
         assert_eq!(counting(text, LatencyFrom::Due), due);

@@ -90,7 +90,8 @@ impl Shared {
             if let Some(window) = window(&mut state.windows, mark.kind) {
                 window.end_ns = end_ns;
             }
-            state.phase = None;
+            // The next one may have begun already.
+            state.phase = state.phase.filter(|(current, _)| *current != mark);
             state.last_end = Some(at);
             state.boundaries += 1;
         });

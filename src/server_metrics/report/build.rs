@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::metrics::breakdown::PhaseTimes;
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
 use crate::statistics::percentile::percentile;
@@ -13,7 +14,8 @@ use super::super::statistics::Phase;
 use super::super::store::{EndpointStore, FamilyStore, Store};
 use super::super::unit;
 use super::{
-    Edges, EndpointInfo, MetricReport, SeriesReport, ServerMetricsReport, Summary, Windows,
+    Edges, EndpointInfo, MetricReport, PhaseWindow, SeriesReport, ServerMetricsReport, Summary,
+    Window, Windows,
 };
 use crate::server_family::Kind;
 
@@ -25,12 +27,31 @@ pub fn build(
     windows: Windows,
     slice_duration: Option<Nanos>,
 ) -> ServerMetricsReport {
-    let of = |kind| metrics(store, &windows, kind, slice_duration);
+    let of = |kind| {
+        let window = windows.around(kind);
+        window.map_or_else(Vec::new, |window| metrics(store, window, slice_duration))
+    };
     ServerMetricsReport {
         summary: summary(store, windows),
         metrics: of(PhaseKind::Profiling),
         warmup_metrics: of(PhaseKind::Warmup),
+        phases: Vec::new(),
     }
+}
+
+/// Computes the statistics of each phase of a run, which `phases` has in order.
+#[must_use]
+pub(crate) fn of_phases(store: &Store, phases: &[PhaseTimes]) -> Vec<Vec<MetricReport>> {
+    let window = |at: usize| {
+        let PhaseTimes { start_wall_ns, end_wall_ns } = *phases.get(at)?;
+        Some(Window { start_ns: start_wall_ns, end_ns: end_wall_ns })
+    };
+    let of = |at: usize| {
+        let before = at.checked_sub(1).and_then(window);
+        let window = PhaseWindow { before, own: window(at)?, after: window(at + 1) };
+        Some(metrics(store, window, None))
+    };
+    (0..).map_while(of).collect()
 }
 
 /// Returns a key for each of `metrics`, which are sorted by name: the name, followed by the kind in
@@ -122,15 +143,10 @@ pub(in super::super) fn update_times(endpoint: &EndpointStore) -> Vec<u64> {
     updates.filter_map(|update| Some(scrapes.get(*update as usize)?.first_byte_ns)).collect()
 }
 
-fn metrics(
-    store: &Store,
-    windows: &Windows,
-    kind: PhaseKind,
-    slice_duration: Option<Nanos>,
-) -> Vec<MetricReport> {
+fn metrics(store: &Store, window: PhaseWindow, slice_duration: Option<Nanos>) -> Vec<MetricReport> {
     let mut metrics: BTreeMap<(Arc<str>, Kind), Gathered> = BTreeMap::new();
     for endpoint in store.endpoints() {
-        let Some(phase) = Phase::new(endpoint, windows, kind, slice_duration) else { continue };
+        let phase = Phase::new(endpoint, window, slice_duration);
         for family in &endpoint.families {
             let series = series(endpoint, family, &phase);
             if !series.is_empty() {

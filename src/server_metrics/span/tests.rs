@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::server_metrics::report::Window;
+use crate::schedule::PhaseKind;
+use crate::server_metrics::report::{Window, Windows};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -26,7 +27,7 @@ fn windows() -> Windows {
 }
 
 fn span(times: &[(u64, u64)], kind: PhaseKind) -> Span {
-    Span::of(&scrapes(times), &windows(), kind).unwrap()
+    Span::within(&scrapes(times), windows().around(kind).unwrap())
 }
 
 /// Reference, samples, late scrapes, and whether both ends are exact.
@@ -72,7 +73,8 @@ fn without_a_scrape_at_the_edge_the_one_with_the_least_of_others_is_taken_and_it
 #[test]
 fn a_scrape_that_stands_far_from_its_edge_is_told() {
     let alone = Windows { warmup: None, profiling: Some(window([100, 200])) };
-    let of = |times| told(&Span::of(&scrapes(times), &alone, PhaseKind::Profiling).unwrap());
+    let of =
+        |times| told(&Span::within(&scrapes(times), alone.around(PhaseKind::Profiling).unwrap()));
     assert_eq!(of(&[(0, 79), (150, 150), (200, 221)]), (Some(0), 1..3, 3..3, [false, false]));
     assert_eq!(of(&[(0, 80), (150, 150), (200, 220)]), (Some(0), 1..3, 3..3, [true, true]));
 }
@@ -80,11 +82,12 @@ fn a_scrape_that_stands_far_from_its_edge_is_told() {
 #[test]
 fn an_endpoint_that_was_not_asked_before_has_no_reference() {
     let alone = Windows { warmup: None, profiling: Some(window([10, 20])) };
-    let of = |times| told(&Span::of(&scrapes(times), &alone, PhaseKind::Profiling).unwrap());
+    let of =
+        |times| told(&Span::within(&scrapes(times), alone.around(PhaseKind::Profiling).unwrap()));
     assert_eq!(of(&[(10, 10), (15, 15), (21, 21)]), (None, 0..3, 3..3, [false, true]));
     assert_eq!(of(&[]), (None, 0..0, 0..0, [false, false]));
     assert_eq!(of(&[(9, 9)]), (Some(0), 1..1, 1..1, [true, false]));
-    assert_eq!(Span::of(&scrapes(&[(1, 1)]), &alone, PhaseKind::Warmup), None);
+    assert!(alone.around(PhaseKind::Warmup).is_none());
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::exposition::{Exposition, Format};
-use super::super::report::{HistogramStats, MetricReport, Window, build};
+use super::super::report::{HistogramStats, MetricReport, Window, Windows, build};
 use super::super::snapshot::Snapshot;
 use super::super::store::Store;
 use super::*;

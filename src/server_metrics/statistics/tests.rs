@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::super::exposition::{Exposition, Format};
-use super::super::report::{Resets, ServerMetricsReport, Window, build};
+use super::super::report::{Resets, ServerMetricsReport, Window, Windows, build};
 use super::super::snapshot::Snapshot;
 use super::super::store::Store;
 use super::*;

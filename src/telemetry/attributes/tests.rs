@@ -65,6 +65,7 @@ fn interner(models: &[&str]) -> Interner {
         endpoint_type: EndpointType::COMPLETIONS,
         models: models.iter().map(|name| Arc::from(*name)).collect(),
         urls: vec!["localhost:8000".into()],
+        phases: Vec::new(),
         info: crate::telemetry::RunSettings::default(),
         clock: crate::units::Clock::start(),
     };

@@ -23,6 +23,7 @@ fn resources(config: Config, variables: &[(&str, &str)]) -> Resources {
         endpoint_type: EndpointType::CHAT,
         models: vec!["m".into()],
         urls: Vec::new(),
+        phases: Vec::new(),
         info: RunSettings::default(),
         clock: crate::units::Clock::start(),
         sweep_id: None,

@@ -29,6 +29,7 @@ fn run() -> Run {
         endpoint_type: EndpointType::CHAT,
         models: Vec::new(),
         urls: Vec::new(),
+        phases: Vec::new(),
         info: crate::telemetry::RunSettings::default(),
         clock: crate::units::Clock::start(),
     };

@@ -1,6 +1,8 @@
 //! The spans of the run and its phases, in a trace of their own; those of requests have links to
 //! them.
 
+use std::sync::Arc;
+
 use opentelemetry::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags};
@@ -8,6 +10,7 @@ use opentelemetry_proto::transform::common::tonic::Attributes;
 use uuid::Uuid;
 
 use super::super::Identity;
+use super::super::attributes::name_of_phase;
 use super::parent::Parent;
 use crate::record::TraceContext;
 use crate::schedule::PhaseStats;
@@ -26,6 +29,8 @@ pub(in crate::telemetry) struct Lifecycle {
     clock: Clock,
     started: Nanos,
     load: String,
+    /// The names of the phases, if several are measured.
+    phases: Vec<Arc<str>>,
 }
 
 impl Lifecycle {
@@ -35,7 +40,8 @@ impl Lifecycle {
         let trace_id = parent.as_ref().map_or(*identity.benchmark_id.as_bytes(), |of| of.trace_id);
         let context = TraceContext { trace_id, ..TraceContext::of(Uuid::new_v4()) };
         let (clock, load) = (identity.clock, identity.info.load.clone());
-        Self { context, parent, clock, started: Clock::now(), load }
+        let phases = identity.phases.clone();
+        Self { context, parent, clock, started: Clock::now(), load, phases }
     }
 
     /// Returns the link of a request to its phase.
@@ -80,7 +86,7 @@ impl Lifecycle {
             let id = self.of_phase(stats.phase_index);
             Span {
                 parent_span_id: self.context.span_id.to_vec(),
-                attributes: attributes(phase_attributes(stats)),
+                attributes: attributes(phase_attributes(stats, &self.phases)),
                 ..self.span(span::AIPERF_PHASE, id, start, end)
             }
         });
@@ -102,17 +108,33 @@ impl Lifecycle {
     }
 }
 
-/// Returns the attributes of a phase: its kind, its index, and the numbers of its requests.
-pub(in crate::telemetry) fn phase_attributes(stats: &PhaseStats) -> Vec<KeyValue> {
+/// Returns the attributes of a phase: which one it is, and the numbers of its requests.
+pub(in crate::telemetry) fn phase_attributes(
+    stats: &PhaseStats,
+    names: &[Arc<str>],
+) -> Vec<KeyValue> {
     let count = |key, count: u64| KeyValue::new(key, count.cast_signed());
-    vec![
-        KeyValue::new(attribute::AIPERF_BENCHMARK_PHASE, stats.phase.as_str()),
-        count(attribute::AIPERF_PHASE_INDEX, stats.phase_index.into()),
+    let counts = [
         count(attribute::AIPERF_PHASE_REQUESTS_SENT, stats.requests_sent),
         count(attribute::AIPERF_PHASE_REQUESTS_COMPLETED, stats.requests_completed),
         count(attribute::AIPERF_PHASE_REQUESTS_CANCELLED, stats.requests_cancelled),
         count(attribute::AIPERF_PHASE_REQUESTS_ERRORS, stats.request_errors),
-    ]
+    ];
+    identity_of_phase(stats, names).chain(counts).collect()
+}
+
+/// Returns the attributes that say which phase it is: its kind, its index, and its name if it is one of
+/// several. `names` are those of all phases.
+pub(in crate::telemetry) fn identity_of_phase(
+    stats: &PhaseStats,
+    names: &[Arc<str>],
+) -> impl Iterator<Item = KeyValue> + use<> {
+    let index = i64::from(stats.phase_index);
+    let which = [
+        KeyValue::new(attribute::AIPERF_BENCHMARK_PHASE, stats.phase.as_str()),
+        KeyValue::new(attribute::AIPERF_PHASE_INDEX, index),
+    ];
+    which.into_iter().chain(name_of_phase(names, stats.phase_index as usize))
 }
 
 fn attributes(list: Vec<KeyValue>) -> Vec<opentelemetry_proto::tonic::common::v1::KeyValue> {

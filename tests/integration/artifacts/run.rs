@@ -123,6 +123,7 @@ impl TestRun {
                 // Whole microseconds, the precision of local times in a summary.
                 start_wall_ns: starts.min().unwrap() / 1000 * 1000,
                 end_wall_ns: ends.max().unwrap().next_multiple_of(1000),
+                phases: Vec::new(),
                 was_cancelled: false,
                 ended_by: None,
                 incomplete_reason: None,
@@ -153,6 +154,7 @@ impl TestRun {
             results: profiling.results(),
             certainties: Vec::new(),
             steady_state: Err(Unsteady::UnknownLoad),
+            by_phase: Vec::new(),
             slices: None,
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),

@@ -193,6 +193,7 @@ fn server_metrics() -> ServerMetrics {
         },
         metrics: metrics(),
         warmup_metrics: vec![warmup],
+        phases: Vec::new(),
     };
     ServerMetrics { report, ..ServerMetrics::default() }
 }

@@ -298,6 +298,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         results,
         certainties: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
+        by_phase: Vec::new(),
         slices: None,
         breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),

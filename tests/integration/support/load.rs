@@ -174,7 +174,9 @@ pub(crate) fn question(text: &str) -> Turn {
 
 pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
     PhaseConfig {
+        name: None,
         kind: PhaseKind::Profiling,
+        seamless: false,
         load: LoadPattern::ClosedLoop,
         concurrency: Some(Limit::constant(concurrency)),
         prefill_concurrency: None,

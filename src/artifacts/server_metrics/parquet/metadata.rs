@@ -189,7 +189,8 @@ mod tests {
         let scrapes = [fetched(0, 10), fetched(90, 150), fetched(160, 170), fetched(180, 190)];
         let window = Window { start_ns: 20, end_ns: 100 };
         let windows = Windows { warmup: None, profiling: Some(window) };
-        let span = Span::of(&scrapes, &windows, PhaseKind::Profiling).unwrap();
+        let around = windows.around(PhaseKind::Profiling).unwrap();
+        let span = Span::within(&scrapes, around);
         assert_eq!((span.reference, span.samples.clone()), (Some(0), 1..3));
         let endpoint = EndpointMetadata {
             configured_url: "http://localhost/metrics".into(),
@@ -201,6 +202,6 @@ mod tests {
             info: None,
         };
         let again = scrapes.map(|scrape| endpoint.times(scrape.first_byte_ns, Some(window)));
-        assert_eq!(Span::of(&again, &windows, PhaseKind::Profiling), Some(span));
+        assert_eq!(Span::within(&again, around), span);
     }
 }

@@ -49,6 +49,7 @@ pub(super) fn report_of(file: &Value) -> ServerMetricsReport {
         },
         metrics: metrics_of(&file["metrics"]),
         warmup_metrics: metrics_of(&file["warmup_metrics"]),
+        phases: Vec::new(),
     }
 }
 

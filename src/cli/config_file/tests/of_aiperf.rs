@@ -243,6 +243,33 @@ fn the_network_is_measured_or_given() {
 }
 
 #[test]
+fn several_phases_are_listed() {
+    let file = "  phases:\n    - {name: warmup, type: concurrency, requests: 5, concurrency: 2}\n    \
+                - {name: calm, type: poisson, rate: 4, duration: 1m, seamless: true}\n    \
+                - {name: storm, type: concurrency, concurrency: 64, requests: 9, \
+                cancellation: {rate: 10}}\n    \
+                - {name: rest, type: concurrency, requests: 1, excludeFromResults: true}";
+    // Their settings are in no particular order.
+    let in_order = |flag: &String| {
+        let (name, settings) = flag.split_once(": ").unwrap();
+        let mut settings: Vec<String> = settings.split(", ").map(str::to_owned).collect();
+        settings.sort_unstable();
+        (name.to_owned(), settings.join(" "))
+    };
+    let found: Vec<(String, String)> = of(file, "").unwrap().iter().map(in_order).collect();
+    let expected = [
+        (
+            "--phase=calm",
+            "arrival-pattern=poisson benchmark-duration=60 request-rate=4 seamless=true",
+        ),
+        ("--phase=rest", "kind=warmup request-count=1"),
+        ("--phase=storm", "concurrency=64 request-cancellation-rate=10 request-count=9"),
+        ("--phase=warmup", "concurrency=2 kind=warmup request-count=5"),
+    ];
+    assert_eq!(found, expected.map(|(name, settings)| (name.to_owned(), settings.to_owned())));
+}
+
+#[test]
 fn what_is_not_supported_is_named() {
     for (benchmark, why) in [
         ("  endpoint: {nonsense: 1}", "does not support endpoint.nonsense"),
@@ -257,7 +284,8 @@ fn what_is_not_supported_is_named() {
         ("  dataset: {isl: 1, prompts: {isl: 1}}", "dataset.isl and dataset.prompts.isl"),
         ("  dataset: {entries: '{{ n * 2 }}'}", "dataset.entries: templates are not supported"),
         ("  datasets: [{name: a}, {name: b}]", "one dataset"),
-        ("  phases: [{name: a, type: poisson}, {name: b, type: poisson}]", "several phases"),
+        ("  phases: [{type: poisson}, {type: poisson}]", "needs a name"),
+        ("  phases: [{name: a, x: 1}, {name: b}]", "does not support profiling.x"),
         ("  profiling: {type: adaptive}", "is not a type of phase"),
         ("  profiling: {type: concurrency, excludeFromResults: true}", "exclude_from_results"),
         ("  profiling: {type: poisson, rateRamp: soon}", "--request-rate-ramp-duration"),

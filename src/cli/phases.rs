@@ -1,0 +1,160 @@
+//! The phases that `--phase` lists: the command line of each is that of the run with further flags of
+//! the load. It is parsed and checked like any other.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use clap::{Command, FromArgMatches as _};
+
+use super::profile::ProfileArgs;
+use super::value;
+use super::{Action, Cli, CliError, explain, switches};
+use crate::config::ConfigError;
+use crate::multi_run::sweep::plain;
+use crate::schedule::PhaseKind;
+
+/// The flags of the load, which a phase can set.
+const FLAGS: &[&str] = &[
+    "arrival-pattern",
+    "arrival-smoothness",
+    "benchmark-duration",
+    "benchmark-grace-period",
+    "concurrency",
+    "concurrency-ramp-duration",
+    "end-failed-sessions",
+    "failed-request-threshold",
+    "fixed-schedule",
+    "num-sessions",
+    "num-users",
+    "prefill-concurrency",
+    "prefill-concurrency-ramp-duration",
+    "request-cancellation-delay",
+    "request-cancellation-rate",
+    "request-count",
+    "request-rate",
+    "request-rate-ramp-duration",
+    "request-rate-series",
+    "user-centric-rate",
+];
+
+/// Maximum number of phases, each of which has statistics of its own.
+const MAX_PHASES: usize = 64;
+
+/// Maximum length of a name in bytes.
+const MAX_NAME: usize = 64;
+
+/// A phase of the list.
+pub(super) struct Listed {
+    pub(super) name: Arc<str>,
+    pub(super) kind: PhaseKind,
+    /// Whether the next phase does not wait for its last requests.
+    pub(super) seamless: bool,
+    /// The flags of the run with those of the phase.
+    pub(super) flags: Box<ProfileArgs>,
+}
+
+/// Returns the phases that the `texts` of `--phase` describe; `arguments` are those of the run, program
+/// name first.
+pub(super) fn listed(
+    texts: &[String],
+    arguments: &[OsString],
+    command: &Command,
+) -> Result<Vec<Listed>, CliError> {
+    if texts.len() > MAX_PHASES {
+        return Err(refused(format!("a run has at most {MAX_PHASES} phases")).into());
+    }
+    let mut phases: Vec<Listed> = Vec::new();
+    for text in texts {
+        let phase = phase(text, arguments, command)?;
+        if phases.iter().any(|other| other.name == phase.name) {
+            let why = format!("two phases are named {:?}; choose another name", phase.name);
+            return Err(refused(why).into());
+        }
+        phases.push(phase);
+    }
+    let is_measured = |phase: &Listed| phase.kind == PhaseKind::Profiling;
+    if !phases.is_empty() && !phases.iter().any(is_measured) {
+        let why = "all phases are warmups; remove kind=warmup from those that are measured";
+        return Err(refused(why.to_owned()).into());
+    }
+    Ok(phases)
+}
+
+fn phase(text: &str, arguments: &[OsString], command: &Command) -> Result<Listed, CliError> {
+    let (name, settings) = value::scenario(text).ok_or_else(|| {
+        refused(format!("{text:?} is not of the form 'name: flag=value, flag=value'"))
+    })?;
+    let name = name.filter(|name| is_name(name)).ok_or_else(|| {
+        refused(format!(
+            "{text:?} does not begin with a name of at most {MAX_NAME} letters, digits, `-`, `_` and \
+             `.`, and a colon"
+        ))
+    })?;
+    let of_phase = |why: String| refused(format!("phase {name:?}: {why}"));
+    let (mut kind, mut seamless) = (PhaseKind::Profiling, false);
+    let mut arguments = arguments.to_vec();
+    for (key, value) in settings {
+        let (key, value) = (key.trim_start_matches('-').replace('_', "-"), plain(&value));
+        if key == "kind" {
+            kind = kind_of(&value).map_err(of_phase)?;
+            continue;
+        }
+        if key == "seamless" {
+            let is_on = switches::is_on(&value);
+            seamless =
+                is_on.ok_or_else(|| of_phase("seamless must be true or false".to_owned()))?;
+            continue;
+        }
+        let flag = flag(&key, command).map_err(of_phase)?;
+        arguments.push(format!("--{flag}={value}").into());
+    }
+    // The flags of the phase follow those of the run, and override them.
+    let mut command =
+        command.clone().mut_subcommand("profile", |profile| profile.args_override_self(true));
+    let bare = switches::bare(&arguments, &command);
+    let matches = command.try_get_matches_from_mut(bare).map_err(|error| explain(&error));
+    let parsed = matches.and_then(|it| Cli::from_arg_matches(&it).map_err(|error| explain(&error)));
+    let named = |error: CliError| {
+        let text = error.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        CliError::Usage(format!("error: phase {name}: {text}"))
+    };
+    match parsed.map_err(named)?.command {
+        Action::Profile(flags) => Ok(Listed { name: name.as_str().into(), kind, seamless, flags }),
+        _ => Err(of_phase("not a run".to_owned()).into()),
+    }
+}
+
+fn kind_of(name: &str) -> Result<PhaseKind, String> {
+    let all = [PhaseKind::Warmup, PhaseKind::Profiling];
+    let found = all.into_iter().find(|kind| kind.as_str() == name);
+    found.ok_or_else(|| format!("{name:?} is not a kind of phase; use warmup or profiling"))
+}
+
+fn refused(why: String) -> ConfigError {
+    ConfigError::flag("--phase", why)
+}
+
+fn is_name(text: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.len() <= MAX_NAME && text.chars().all(is_allowed)
+}
+
+/// Returns the flag of the load with the name or alias `key`.
+fn flag(key: &str, command: &Command) -> Result<&'static str, String> {
+    let profile = command.find_subcommand("profile");
+    let found = profile.and_then(|profile| {
+        let is_it = |argument: &&clap::Arg| {
+            let names = argument.get_long_and_visible_aliases();
+            names.is_some_and(|names| names.contains(&key))
+        };
+        profile.get_arguments().find(is_it)?.get_long()
+    });
+    let known = FLAGS.iter().find(|flag| found == Some(**flag)).copied();
+    known.ok_or_else(|| {
+        format!(
+            "{key:?} is not a setting of a phase; use kind, seamless or one of {}",
+            FLAGS.join(", ")
+        )
+    })
+}
