@@ -33,6 +33,7 @@ mod replace;
 mod schema;
 pub(crate) mod search;
 pub mod server_metrics;
+mod sessions;
 mod set;
 mod sink;
 mod summaries;

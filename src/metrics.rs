@@ -27,6 +27,7 @@ pub(crate) mod otel;
 pub(crate) mod prefix_cache;
 pub mod reference;
 pub(crate) mod registry;
+pub(crate) mod session;
 pub(crate) mod slices;
 pub mod steady;
 pub mod tag;

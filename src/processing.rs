@@ -21,6 +21,7 @@ use crate::lock::{Condition, Lock};
 use crate::metrics::breakdown::{Breakdowns, Grouped};
 use crate::metrics::health::LoadTimes;
 use crate::metrics::prefix_cache::{CacheLedger, PrefixCache, PromptBlocks};
+use crate::metrics::session::{SessionLedger, SessionTurn, TurnPlace};
 use crate::metrics::{Accumulator, AgentTotals, ClientHealth, Health, Measurer, Registry};
 use crate::otlp_receiver::SpanJoin;
 use crate::platform::Background;
@@ -83,6 +84,8 @@ pub(crate) struct ProcessingParts {
     pub(crate) breakdowns: Breakdowns,
     /// What prompts repeat, if the endpoint takes prompts.
     pub(crate) prefix_cache: Option<CacheLedger>,
+    /// The sessions of the measurement, if conversations have several turns or start others.
+    pub(crate) sessions: Option<SessionLedger>,
     /// Those who are passed each record.
     pub(crate) followers: Followers,
     pub(crate) clock: Clock,
@@ -105,6 +108,8 @@ pub(crate) struct Processed {
     pub(crate) breakdowns: Breakdowns,
     /// What the prompts of the measurement repeat, if the endpoint takes prompts.
     pub(crate) prefix_cache: Option<CacheLedger>,
+    /// The sessions of the measurement, if conversations have several turns or start others.
+    pub(crate) sessions: Option<SessionLedger>,
     /// Client health in the measurement.
     pub(crate) health: Health,
     /// When the requests of the measurement arrived and ended.
@@ -165,6 +170,7 @@ struct Readers {
     profiling: Accumulator,
     breakdowns: Breakdowns,
     prefix_cache: Option<CacheLedger>,
+    sessions: Option<SessionLedger>,
     health: Health,
     load_times: LoadTimes,
     /// Agents of the warmup, and those of the measurement.
@@ -186,12 +192,14 @@ impl Processing {
             || Accumulator::keeping_in(parts.store.clone(), Arc::clone(&parts.registry));
         let breakdowns = std::mem::take(&mut parts.breakdowns);
         let prefix_cache = parts.prefix_cache.take();
+        let sessions = parts.sessions.take();
         let compares_prompts = prefix_cache.is_some();
         let readers = Readers {
             warmup: accumulator(),
             profiling: if parts.is_sliced { accumulator().sliced() } else { accumulator() },
             breakdowns,
             prefix_cache,
+            sessions,
             health: Health::keeping_in(parts.store.clone()),
             load_times: LoadTimes::default(),
             agents: Default::default(),
@@ -276,6 +284,7 @@ impl Processing {
             profiling,
             breakdowns,
             prefix_cache,
+            sessions,
             health,
             load_times,
             agents,
@@ -289,6 +298,7 @@ impl Processing {
             profiling,
             breakdowns,
             prefix_cache,
+            sessions,
             health,
             load_times,
             agents,
@@ -394,6 +404,7 @@ impl Shared {
         // Before the lock, which others wait for.
         let prompt = self.compares_prompts.then(|| PromptBlocks::of(&measured));
         let mut readers = self.readers.lock();
+        let readers = &mut *readers;
         if let (Some(ledger), Some(prompt)) = (&mut readers.prefix_cache, &prompt) {
             ledger.observe(&measured, prompt);
         }
@@ -423,6 +434,19 @@ impl Shared {
                 readers.health.observe(&measured);
                 let due = measured.record.due.map(|due| self.parts.clock.wall_ns(due));
                 readers.load_times.observe(due, observation);
+                if let Some(sessions) = &mut readers.sessions {
+                    let record = &measured.record;
+                    sessions.observe(&SessionTurn {
+                        session: turn.session,
+                        correlation_id: record.correlation_id,
+                        ancestry: record.ancestry,
+                        conversation_id: &readers.files.conversation_id(&measured),
+                        index: turn.turn,
+                        due_wall_ns: due,
+                        place: measured.agent.as_ref().map(TurnPlace::from),
+                        observation,
+                    });
+                }
             }
         }
         readers.responders.observe(&measured.record);

@@ -21,6 +21,7 @@ use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes};
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
 use crate::metrics::prefix_cache::PrefixCache;
+use crate::metrics::session::Sessions;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -269,6 +270,8 @@ pub struct RunReport {
     pub results: Vec<MetricResult>,
     /// Results of the profiling phase by model and by URL.
     pub breakdowns: BreakdownResults,
+    /// The sessions of the profiling phase, if conversations have several turns or start others.
+    pub sessions: Option<Sessions>,
     /// What the profiling phase says of each gate with a confidence.
     pub certainties: Vec<Option<Certainty>>,
     /// The steady state of the profiling phase, or why there is none.

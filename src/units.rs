@@ -208,6 +208,10 @@ pub enum Unit {
     TokensPerSecondPerGpu,
     /// `requests/sec/GPU`
     RequestsPerSecondPerGpu,
+    /// `sessions`
+    Sessions,
+    /// `sessions/sec`
+    SessionsPerSecond,
     /// `users/GPU`
     UsersPerGpu,
     /// `price/Mtoken`
@@ -251,6 +255,8 @@ impl Unit {
             Self::TokensPerSecondPerWatt => "tokens/sec/W",
             Self::TokensPerSecondPerGpu => "tokens/sec/GPU",
             Self::RequestsPerSecondPerGpu => "requests/sec/GPU",
+            Self::Sessions => "sessions",
+            Self::SessionsPerSecond => "sessions/sec",
             Self::UsersPerGpu => "users/GPU",
             Self::PricePerMillionTokens => "price/Mtoken",
             Self::PricePerRequest => "price/request",

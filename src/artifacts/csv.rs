@@ -154,7 +154,7 @@ pub(super) fn number(value: f64) -> String {
 /// Returns `Header (unit)`; counts do not have a unit.
 fn label(metric: &Metric) -> String {
     match metric.display_unit {
-        Unit::Count | Unit::Requests => metric.header.to_owned(),
+        Unit::Count | Unit::Requests | Unit::Sessions => metric.header.to_owned(),
         unit => format!("{} ({unit})", metric.header),
     }
 }

@@ -241,6 +241,15 @@ pub(super) struct Metadata<'a> {
     /// The tenant that sent it, if tenants share the load (`--tenants`).
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
+    /// Whether the conversation ended with the turn; absent for a conversation of one turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_final_turn: Option<bool>,
+    /// Number of conversations that the turn starts.
+    #[serde(skip_serializing_if = "is_zero")]
+    children_started: u32,
+    /// How long after the response before it the dataset sends the turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_delay_ns: Option<u64>,
     /// When the request was issued.
     credit_issued_ns: u64,
     /// When the request was started: handed to the transport.
@@ -315,6 +324,9 @@ impl Metadata<'_> {
             turn_index,
             ancestry,
             tenant,
+            is_final_turn,
+            children_started,
+            turn_delay_ns,
             credit_issued_ns,
             request_start_ns,
             request_ack_ns,
@@ -354,6 +366,11 @@ impl Metadata<'_> {
         if let Some(tenant) = tenant {
             object.text("tenant", tenant)?;
         }
+        if let Some(is_final) = is_final_turn {
+            object.is_true("is_final_turn", *is_final);
+        }
+        object.number_unless_zero("children_started", *children_started);
+        object.number_if_any("turn_delay_ns", *turn_delay_ns);
         object.number("credit_issued_ns", *credit_issued_ns);
         object.number("request_start_ns", *request_start_ns);
         object.number_if_any("request_ack_ns", *request_ack_ns);
@@ -457,7 +474,7 @@ pub(super) fn metadata<'a>(
     (endpoint_type, phases): (&'static str, &'a PhaseLabels),
     errors: ClientErrors,
 ) -> Metadata<'a> {
-    let record = &measured.record;
+    let (record, agent) = (&measured.record, measured.agent.as_ref());
     let (phase_name, profiling_index) = phases.get(record.phase_index, record.phase);
     let wall = |at: Nanos| clock.wall_ns(at);
     let phase = record.phase.as_str();
@@ -469,6 +486,9 @@ pub(super) fn metadata<'a>(
         turn_index: record.turn.turn,
         ancestry: record.ancestry.map(AncestryMembers::from),
         tenant: record.tenant.as_deref(),
+        is_final_turn: agent.map(|call| call.is_last),
+        children_started: agent.map_or(0, |call| call.children),
+        turn_delay_ns: agent.map(|call| call.delay.0).filter(|delay| *delay > 0),
         credit_issued_ns: wall(record.issued),
         request_start_ns: measured.observation.start_wall_ns,
         request_ack_ns: record.ack.map(wall),
@@ -552,6 +572,9 @@ mod tests {
                 turn_index: small[0] as usize,
                 ancestry: flags[1].then(|| place.into()),
                 tenant: flags[2].then_some(&*text),
+                is_final_turn: flags[0].then_some(flags[3]),
+                children_started: small[0] % 3,
+                turn_delay_ns: some[2],
                 credit_issued_ns: numbers[1],
                 request_start_ns: numbers[2],
                 request_ack_ns: some[0],

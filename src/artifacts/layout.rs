@@ -16,6 +16,7 @@ const PREFIX_ENDINGS: &[&str] = &[
     "_server_metrics.json",
     "_server_metrics.csv",
     "_network_latency.jsonl",
+    "_sessions.jsonl",
     "_gpu_telemetry.jsonl",
     "_gpu_telemetry.parquet",
     "_timeslices.csv",
@@ -53,6 +54,8 @@ pub struct Layout {
     pub(crate) console: PathBuf,
     /// One line per request: `profile_export.jsonl`.
     pub(crate) records: PathBuf,
+    /// One line per session: `profile_export_sessions.jsonl`.
+    pub(crate) sessions: PathBuf,
     /// Complete requests and responses: `profile_export_raw.jsonl`.
     pub(crate) raw: PathBuf,
     /// One row per request: `profile_export.parquet`.
@@ -103,6 +106,7 @@ impl Layout {
             timeslices_csv: name("_timeslices.csv", "profile_export_aiperf_timeslices.csv"),
             console: name("_console.txt", "profile_export_console.txt"),
             records: name(".jsonl", "profile_export.jsonl"),
+            sessions: name("_sessions.jsonl", "profile_export_sessions.jsonl"),
             raw: name("_raw.jsonl", "profile_export_raw.jsonl"),
             table: name(".parquet", "profile_export.parquet"),
             parts: name(".parquet.parts", "profile_export.parquet.parts"),
@@ -156,10 +160,10 @@ impl Layout {
     }
 
     /// Returns the files of lines.
-    fn lines(&mut self) -> [&mut PathBuf; 5] {
-        let Self { records, raw, server_metrics_lines, gpu_lines, network_latency_lines, .. } =
-            self;
-        [records, raw, server_metrics_lines, gpu_lines, network_latency_lines]
+    fn lines(&mut self) -> [&mut PathBuf; 6] {
+        let Self { records, sessions, raw, server_metrics_lines, gpu_lines, .. } = self;
+        let probes = &mut self.network_latency_lines;
+        [records, sessions, raw, server_metrics_lines, gpu_lines, probes]
     }
 
     /// Returns every file that a run may have, compressed or not.
@@ -172,7 +176,15 @@ impl Layout {
 
     /// Iterates over every file that a run may have, and the directory of parts.
     fn files(&self) -> impl Iterator<Item = &Path> {
-        let lines = [&self.records, &self.raw, &self.table, &self.parts, &self.log, &self.page];
+        let lines = [
+            &self.records,
+            &self.sessions,
+            &self.raw,
+            &self.table,
+            &self.parts,
+            &self.log,
+            &self.page,
+        ];
         let server_metrics = [
             &self.server_metrics_json,
             &self.server_metrics_csv,

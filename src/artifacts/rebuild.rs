@@ -25,6 +25,7 @@ use super::error::{ArtifactError, WriteFailure};
 use super::layout::Layout;
 use super::manifest::End;
 use super::server_metrics::ServerMetricsFiles;
+use super::sessions;
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::dataset::{Sent, SentCounter};
 use crate::judge::{Gate, certainties};
@@ -34,7 +35,9 @@ use crate::metrics::health::{
     ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
 };
 use crate::metrics::metric::{Observation, Percent};
+use crate::metrics::session::{self, SessionLedger, SessionTurn, TurnPlace};
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
+use crate::record::Ancestry;
 use crate::redact::ShownUrl;
 use crate::run::{EndedBy, ErrorCount, RunDescription, RunOutcome, RunReport};
 use crate::schedule::config::has_several;
@@ -365,6 +368,7 @@ pub fn write(rebuilt: &mut Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, 
     let Rebuilt { report, layout, server_metrics, notes, written, rows, .. } = rebuilt;
     let summaries = super::summaries::write_summaries(layout, server_metrics, report, console_text);
     let mut files = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
+    files.extend(sessions::write(&layout.sessions, report)?);
     files.extend(rows.write(&layout.table, report, notes)?);
     files.append(written);
     Ok(files)
@@ -398,8 +402,19 @@ struct Line {
     turn: Option<(String, usize)>,
     /// The tenant that sent it, if tenants shared the load.
     tenant: Option<Arc<str>>,
+    /// Place in its session, if the line has it.
+    place: Option<Place>,
     /// Absent if the line does not have them.
     client_errors: Option<ClientErrors>,
+}
+
+/// The place of a request in its session.
+struct Place {
+    session: u64,
+    correlation_id: Uuid,
+    ancestry: Option<Ancestry>,
+    /// Absent for a conversation of one turn.
+    place: Option<TurnPlace>,
 }
 
 fixed_struct! {
@@ -425,6 +440,8 @@ struct Gathered {
     bounds: Collector,
     slots: SlotTimes,
     load_times: LoadTimes,
+    /// The sessions of the profiling phase; absent unless each request has its place.
+    sessions: Option<SessionLedger>,
     /// Whether all successful requests have their errors.
     has_errors: bool,
     /// The requests of the dataset, by identifier of the conversation and turn.
@@ -448,6 +465,7 @@ impl Gathered {
             bounds: Collector::keeping_in(store),
             slots: SlotTimes::default(),
             load_times: LoadTimes::default(),
+            sessions: Some(SessionLedger::new(store.clone(), run.settings.fixed_schedule)),
             has_errors: true,
             sent: SentCounter::default(),
             has_turns: run.dataset.is_some(),
@@ -481,9 +499,29 @@ impl Gathered {
                 self.slips.extend(line.due_wall_ns.map(|due| start_wall_ns.saturating_sub(due)));
                 self.retries = self.retries.saturating_add(line.retries);
                 self.load_times.observe(line.due_wall_ns, &line.observation);
+                self.take_session(line);
                 self.take_errors(line);
             }
         }
+    }
+
+    fn take_session(&mut self, line: &Line) {
+        let (Some(sessions), Some(at), Some((conversation, turn))) =
+            (&mut self.sessions, &line.place, &line.turn)
+        else {
+            self.sessions = None;
+            return;
+        };
+        sessions.observe(&SessionTurn {
+            session: at.session,
+            correlation_id: at.correlation_id,
+            ancestry: at.ancestry,
+            conversation_id: conversation,
+            index: *turn,
+            due_wall_ns: line.due_wall_ns,
+            place: at.place,
+            observation: &line.observation,
+        });
     }
 
     fn take_errors(&mut self, line: &Line) {
@@ -537,7 +575,9 @@ impl Gathered {
         let load = run.own_held_load();
         let steady_state = self.profiling.steady_state(load, outcome.start_wall_ns);
         outcome.load_health = LoadHealth::of(&self.load_times, load, outcome.start_wall_ns);
+        let sessions = self.sessions.as_ref().and_then(SessionLedger::sessions);
         let mut results = self.profiling.results();
+        results.extend(session::results(sessions.as_ref(), self.profiling.registry(), &results));
         let fleets = outcome.gpus.as_ref().map_or(&[][..], |gpus| &gpus.fleets);
         let (deployment, concurrency) = (&run.setup.deployment, outcome.load.requested_concurrency);
         results.extend(deployment::results(deployment, fleets, &results, concurrency));
@@ -555,6 +595,7 @@ impl Gathered {
             outcome,
             steady_state,
             results,
+            sessions,
             breakdowns: self.breakdowns.results(),
             slices,
             warmup_results: self.warmup.results_if_any(),

@@ -12,6 +12,7 @@ use super::json::Summary;
 use super::jsonl::Record;
 use super::raw::RawRecord;
 use super::server_metrics::{Flat, Nested};
+use super::sessions::SessionLine;
 use crate::metrics::{Metric, Registry};
 
 /// Returns the schema of an object with a `T` for each metric of the catalogue that `is_in` accepts.
@@ -79,6 +80,10 @@ fn the_published_schemas_are_those_of_the_types() {
     let files = [
         ("profile_export_aiperf", schema::<Summary<'_>>("profile_export_aiperf.json")),
         ("profile_export", schema::<Record<'_>>("A line of profile_export.jsonl")),
+        (
+            "profile_export_sessions",
+            schema::<SessionLine<'_>>("A line of profile_export_sessions.jsonl"),
+        ),
         ("profile_export_raw", schema::<RawRecord<'_>>("A line of profile_export_raw.jsonl")),
         ("server_metrics_export", schema::<Nested<'_>>("server_metrics_export.json")),
         (

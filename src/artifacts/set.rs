@@ -1,5 +1,6 @@
 //! The files of a run while they are open.
 
+use std::borrow::Cow;
 use std::io;
 use std::mem;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use super::record_file::{FLUSH_INTERVAL, RecordFile};
 use super::redacted::redacted_extras;
 use super::replace;
 use super::server_metrics::{ScrapeLines, ServerMetricsFiles};
+use super::sessions;
 use super::summaries::write_summaries;
 use super::whole::{remove, write_whole};
 use crate::dataset;
@@ -37,6 +39,8 @@ pub struct ArtifactSet {
     server_metrics: ServerMetricsFiles,
     phases: PhaseLabels,
     of_records: Vec<Box<dyn RecordFile>>,
+    /// Whether there is a file of sessions, if a session has several requests.
+    has_sessions: bool,
     /// Members of request bodies that contain secrets, with their redacted values.
     redacted: Vec<(String, serde_json::Value)>,
     conversation_ids: Vec<String>,
@@ -74,6 +78,7 @@ impl ArtifactSet {
             server_metrics: config.server_metrics.clone(),
             phases: PhaseLabels::of(&run.setup.phases),
             of_records,
+            has_sessions: config.export_level >= ExportLevel::Records,
             redacted,
             conversation_ids: Vec::new(),
             next_flush: Nanos::ZERO,
@@ -117,20 +122,18 @@ impl ArtifactSet {
 
     /// Appends a finished request to the files of records.
     pub fn record(&mut self, measured: &MeasuredRecord, clock: &Clock) {
-        let conversation = measured.record.turn.conversation;
-        let generated;
-        let id = if let Some(id) = self.conversation_ids.get(conversation) {
-            id
-        } else {
-            generated = dataset::conversation_id(conversation);
-            &generated
-        };
+        let id = conversation_id(&self.conversation_ids, measured);
         for file in &mut self.of_records {
-            file.push(measured, id, clock);
+            file.push(measured, &id, clock);
         }
         if self.of_records.iter().any(|file| file.is_full()) {
             self.flush();
         }
+    }
+
+    /// Returns the ID by which records name the conversation of a request.
+    pub(crate) fn conversation_id(&self, measured: &MeasuredRecord) -> Cow<'_, str> {
+        conversation_id(&self.conversation_ids, measured)
     }
 
     /// Opens the file of scrapes, if it is requested.
@@ -199,6 +202,12 @@ impl ArtifactSet {
         for file in mem::take(&mut self.of_records) {
             self.note(file.finish(report));
         }
+        if self.has_sessions {
+            match sessions::write(&self.layout.sessions, report) {
+                Ok(path) => self.written.extend(path),
+                Err(failure) => self.failures.push(failure),
+            }
+        }
         for outcome in write_summaries(&self.layout, &self.server_metrics, report, console_text) {
             self.note(outcome);
         }
@@ -227,6 +236,14 @@ impl ArtifactSet {
             Err(failure) => self.failures.push(failure),
         }
     }
+}
+
+/// Returns the ID of the conversation of a request among `ids`, by conversation; a generated one
+/// without it.
+fn conversation_id<'a>(ids: &'a [String], measured: &MeasuredRecord) -> Cow<'a, str> {
+    let conversation = measured.record.turn.conversation;
+    let known = ids.get(conversation).map(Cow::from);
+    known.unwrap_or_else(|| dataset::conversation_id(conversation).into())
 }
 
 /// Opens the files of records that `config` asks for.

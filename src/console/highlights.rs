@@ -26,6 +26,7 @@ pub(crate) fn highlights(report: &RunReport) -> Vec<Highlight> {
     let lines = [
         ("Cached prompt tokens", cached(report)),
         ("TTFT p50 by turn", by_turn(&report.breakdowns.by_turn)),
+        ("Sessions", sessions(report)),
         ("Tool calls", tool_calls(report)),
         ("Server and client agree", agreement(report.conservation())),
     ];
@@ -68,6 +69,32 @@ fn by_turn(groups: &[GroupResult]) -> Option<String> {
     let told: Vec<String> = groups.iter().filter_map(p50).take(MAX_TURNS).collect();
     let more = if groups.len() > MAX_TURNS { ", …" } else { "" };
     (told.len() > 1).then(|| format!("{}{more} ms", told.join(", ")))
+}
+
+/// Returns how sessions of several turns ended, and how long they took.
+fn sessions(report: &RunReport) -> Option<String> {
+    let number = |tag| report.average(tag).unwrap_or(0.0) as u64;
+    report.average(tag::SESSION_COUNT)?;
+    let mut text = format!("{} completed", count(number(tag::SESSION_COUNT)));
+    for (tag, what) in [
+        (tag::ERROR_SESSION_COUNT, "failed"),
+        (tag::CANCELLED_SESSION_COUNT, "cut off by the end of the run"),
+    ] {
+        if number(tag) > 0 {
+            text.push_str(&format!(", {} {what}", count(number(tag))));
+        }
+    }
+    let duration = report.results.iter().find(|it| it.metric.tag == tag::SESSION_DURATION);
+    if let Some(times) = duration.and_then(|it| it.stats.distribution) {
+        let (p50, p99) = (four_digits(times.p50 / 1e3), four_digits(times.p99 / 1e3));
+        text.push_str(&format!("; duration p50 {p50} s, p99 {p99} s"));
+    }
+    let mean = |tag| report.average(tag);
+    if let (Some(all), Some(server)) = (mean(tag::SESSION_DURATION), mean(tag::SESSION_SERVER_TIME))
+    {
+        text.push_str(&format!(", {:.0}% of it waiting for the server", 100.0 * server / all));
+    }
+    Some(text)
 }
 
 /// Returns what server and client counted alike; `None` if they differ anywhere or nothing is known.

@@ -19,7 +19,7 @@ const STATISTICS: [(&str, u8); 7] =
     [("avg", 0), ("min", 2), ("max", 4), ("p99", 0), ("p90", 3), ("p50", 0), ("std", 1)];
 
 /// The console groups that have tables, in display order, and the suffix of their titles.
-const GROUPS: [(ConsoleGroup, Option<&str>); 10] = [
+const GROUPS: [(ConsoleGroup, Option<&str>); 11] = [
     (ConsoleGroup::Effective, Some("Effective")),
     (ConsoleGroup::Active, Some("Active")),
     (ConsoleGroup::Usage, Some("Usage")),
@@ -30,6 +30,7 @@ const GROUPS: [(ConsoleGroup, Option<&str>); 10] = [
     (ConsoleGroup::Server, Some("Server")),
     (ConsoleGroup::Default, None),
     (ConsoleGroup::SpecDecode, Some("Speculative Decoding")),
+    (ConsoleGroup::Sessions, Some("Sessions")),
 ];
 
 /// The metric for the wait in the client before a request is sent.

@@ -56,6 +56,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         steady_state: Err(Unsteady::UnknownLoad),
         by_phase: Vec::new(),
         slices: None,
+        sessions: None,
         breakdowns: crate::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),

@@ -114,6 +114,8 @@ impl Accumulator {
                 | Kind::RoundTrip
                 | Kind::LessRoundTrip(_)
                 | Kind::Derived(_)
+                | Kind::OfSession(_)
+                | Kind::OfSessions(_)
                 | Kind::OfGpus(..)
                 | Kind::OfDeployment(_) => Cell::Derived,
             })
@@ -392,6 +394,10 @@ impl Accumulator {
     }
 
     /// Returns the settings of the metrics.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     pub(super) fn settings(&self) -> &Settings {
         self.registry.settings()
     }
@@ -427,7 +433,7 @@ impl Accumulator {
 
 /// Returns the statistics of `values`, which is called several times, with the further percentiles of
 /// `percents`; `None` if there are none.
-fn statistics<I: Iterator<Item = f64>>(
+pub(super) fn statistics<I: Iterator<Item = f64>>(
     values: impl Fn() -> I,
     percents: &[Percent],
 ) -> Option<Stats> {

@@ -6,8 +6,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::metric::MeasuredRecord;
-use crate::dataset::Conversation;
+use super::session::TurnPlace;
+use crate::dataset::{Branch, Conversation};
 use crate::record::RequestRecord;
+use crate::units::Nanos;
 
 /// The place of a request in the work of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +18,11 @@ pub struct AgentCall {
     pub first_turn: usize,
     /// Whether it is the agent's last turn.
     pub is_last: bool,
+    /// Number of conversations that start after it, and for the first turn also before it.
+    pub children: u32,
+    /// How long after the response before it the dataset sends it; zero for the first turn of a
+    /// session.
+    pub delay: Nanos,
     /// The tools whose results the request contains, in order; `None` for one whose name is not
     /// known. Results in the first request were there before the agent began.
     pub tools: Vec<Option<Arc<str>>>,
@@ -25,15 +32,31 @@ impl AgentCall {
     /// Returns the place of a request of `conversation`; `None` if this is not the work of an agent.
     pub(crate) fn of(conversation: &Conversation, record: &RequestRecord) -> Option<Self> {
         let (turn, first_turn) = (record.turn.turn, conversation.inherited_turns);
-        let messages = conversation.turns.get(turn).and_then(|turn| turn.messages.as_ref());
+        let asked = conversation.turns.get(turn);
+        let messages = asked.and_then(|turn| turn.messages.as_ref());
+        let is_whole = turn + 1 == conversation.turns.len();
+        // A failure that ends a session starts nothing.
+        let starts = |branch: &&Branch| match branch.after {
+            Some(after) => after == turn && (is_whole || !record.turn.is_final),
+            None => turn == first_turn,
+        };
+        let follows = turn > 0 || conversation.is_child;
         conversation.is_agent().then(|| Self {
             first_turn,
-            is_last: record.turn.is_final || turn + 1 == conversation.turns.len(),
+            is_last: record.turn.is_final || is_whole,
+            children: conversation.branches.iter().filter(starts).count() as u32,
+            delay: asked.filter(|_| follows).map_or(Nanos::ZERO, |turn| turn.delay),
             tools: messages
                 .filter(|_| turn > first_turn)
                 .map(|messages| tools_before(messages))
                 .unwrap_or_default(),
         })
+    }
+}
+
+impl From<&AgentCall> for TurnPlace {
+    fn from(call: &AgentCall) -> Self {
+        Self { is_final: call.is_last, children: call.children, delay: call.delay }
     }
 }
 
@@ -108,7 +131,6 @@ mod tests {
     use crate::dataset::{Branch, BranchStart, Turn};
     use crate::metrics::fixture;
     use crate::record::{ResponseBody, TurnId};
-    use crate::units::Nanos;
 
     fn tools(messages: &Value) -> Vec<Option<String>> {
         let raw = RawValue::from_string(messages.to_string()).unwrap();
@@ -167,9 +189,28 @@ mod tests {
             is_fork: false,
         };
         let root = Conversation { branches: vec![branch], ..with(1) };
-        assert_eq!(AgentCall::of(&root, &turn(0, true)), Some(call(true)));
+        let expected = AgentCall { children: 1, ..call(true) };
+        assert_eq!(AgentCall::of(&root, &turn(0, true)), Some(expected));
         let fork = Conversation { is_child: true, inherited_turns: 1, ..with(2) };
         let expected = AgentCall { first_turn: 1, ..call(true) };
         assert_eq!(AgentCall::of(&fork, &turn(1, false)), Some(expected));
+    }
+
+    #[test]
+    fn branches_are_counted_with_the_turn_that_starts_them() {
+        let branch = |after| Branch { conversation: 1, after, join: None, from: BranchStart::Response, is_fork: false };
+        let turns = vec![Turn { delay: Nanos(7), ..Turn::default() }; 3];
+        let branches = vec![branch(None), branch(Some(0)), branch(Some(1)), branch(Some(1))];
+        let root = Conversation { turns, branches, ..Conversation::default() };
+        let of = |turn, is_final| {
+            let mut record = fixture::record(Nanos(0), ResponseBody::default());
+            record.turn = TurnId { turn, is_final, ..TurnId::default() };
+            let call = AgentCall::of(&root, &record).unwrap();
+            (call.children, call.delay)
+        };
+        assert_eq!(of(0, false), (2, Nanos::ZERO), "the session does not wait for its first turn");
+        assert_eq!(of(1, false), (2, Nanos(7)));
+        assert_eq!(of(1, true), (0, Nanos(7)), "its failure ended the session");
+        assert_eq!(of(2, true), (0, Nanos(7)));
     }
 }

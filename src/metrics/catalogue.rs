@@ -15,6 +15,7 @@ mod over_time;
 mod reasoning;
 mod schedule;
 mod server_timing;
+mod sessions;
 mod speculation;
 mod streaming;
 mod tokens;
@@ -48,6 +49,7 @@ pub(crate) static FAMILIES: &[Family] = &[
     Family { title: "Goodput", about: goodput::ABOUT, rows: goodput::ROWS },
     Family { title: "Errors", about: errors::ABOUT, rows: errors::ROWS },
     Family { title: "General", about: general::ABOUT, rows: general::ROWS },
+    Family { title: "Sessions", about: sessions::ABOUT, rows: sessions::ROWS },
     Family { title: "Over time", about: over_time::ABOUT, rows: over_time::ROWS },
     Family { title: "Load schedule", about: schedule::ABOUT, rows: schedule::ROWS },
     Family { title: "Network", about: network::ABOUT, rows: network::ROWS },

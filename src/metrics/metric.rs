@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::deployment::DeploymentFacts;
 use super::gpu::{GpuFacts, Vendor};
+use super::session::{SessionCounts, Work};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Span};
 use crate::setting::named;
@@ -228,6 +229,29 @@ impl Metric {
         Self::new(tag, header, unit, ValueType::Float, Kind::OfDeployment(compute))
     }
 
+    /// Creates a metric with one number per completed session; whole unless [`Metric::float`] is
+    /// called.
+    #[must_use]
+    pub(crate) const fn of_session(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        compute: fn(&Work) -> Option<f64>,
+    ) -> Self {
+        Self::new(tag, header, unit, ValueType::Int, Kind::OfSession(compute))
+    }
+
+    /// Creates a metric of all sessions together.
+    #[must_use]
+    pub(crate) const fn of_sessions(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        compute: fn(&SessionCounts) -> Option<f64>,
+    ) -> Self {
+        Self::new(tag, header, unit, ValueType::Float, Kind::OfSessions(compute))
+    }
+
     /// Sets the short title.
     #[must_use]
     pub(crate) const fn short(mut self, header: &'static str) -> Self {
@@ -347,9 +371,11 @@ impl Metric {
     #[must_use]
     pub(crate) fn has(&self, statistic: Statistic) -> bool {
         match self.kind {
-            Kind::Record(_) | Kind::RecordList(_) | Kind::RoundTrip | Kind::LessRoundTrip(_) => {
-                true
-            }
+            Kind::Record(_)
+            | Kind::RecordList(_)
+            | Kind::RoundTrip
+            | Kind::LessRoundTrip(_)
+            | Kind::OfSession(_) => true,
             Kind::OverTime(..) => ["avg", "min", "max", "std", "p50", "p90", "p95", "p99"]
                 .iter()
                 .any(|name| statistic == *name),
@@ -408,6 +434,10 @@ pub enum Kind {
     LessRoundTrip(MetricTag),
     /// Computed from other results.
     Derived(fn(&dyn Totals) -> Option<f64>),
+    /// One number per completed session, computed after the run.
+    OfSession(fn(&Work) -> Option<f64>),
+    /// Computed after the run from the numbers of sessions.
+    OfSessions(fn(&SessionCounts) -> Option<f64>),
     /// Computed after the run from the energy of one vendor's GPUs and other results.
     OfGpus(Vendor, fn(&GpuFacts<'_>) -> Option<f64>),
     /// Computed after the run from what serves the model, its cost and other results.
@@ -428,6 +458,8 @@ impl Kind {
             | Self::RoundTrip
             | Self::LessRoundTrip(_)
             | Self::Derived(_)
+            | Self::OfSession(_)
+            | Self::OfSessions(_)
             | Self::OfGpus(..)
             | Self::OfDeployment(_) => "derived",
         }

@@ -189,6 +189,8 @@ impl Metric {
             | Kind::OverTime(..)
             | Kind::RoundTrip
             | Kind::LessRoundTrip(_)
+            | Kind::OfSession(_)
+            | Kind::OfSessions(_)
             | Kind::OfGpus(..)
             | Kind::OfDeployment(_) => InstrumentKind::Gauge,
         };
@@ -219,6 +221,7 @@ impl Metric {
                 | Kind::OverTime(..)
                 | Kind::WithFailures(_)
                 | Kind::LessRoundTrip(_)
+                | Kind::OfSession(_)
         );
         let name = || format!("aiperf.percentiles.{}", self.tag);
         has_distribution.then(|| self.instrument_of(InstrumentKind::Gauge, name())).flatten()
@@ -257,6 +260,8 @@ const fn ucum(unit: Unit) -> (&'static str, Scale) {
         Unit::RequestsPerSecond | Unit::RequestsPerSecondPerGpu => {
             ("{request}/s", Scale::Times(1.0))
         }
+        Unit::Sessions => ("{session}", Scale::Times(1.0)),
+        Unit::SessionsPerSecond => ("{session}/s", Scale::Times(1.0)),
         Unit::Bytes => ("By", Scale::Times(1.0)),
         Unit::Kilobytes => ("By", Scale::Times(1024.0)),
         // Servers do not specify whether this is 10^6 or 2^20 bytes.

@@ -6,6 +6,7 @@ mod gpus;
 mod notices;
 mod phases;
 mod prefix_cache;
+mod sessions;
 mod shown;
 mod speculation;
 mod stages;
@@ -106,6 +107,7 @@ impl<'a> Run<'a> {
             .with(self.stage_tables()),
             Section::new("Phases", "", vec![]).with(self.phases().into_iter().collect()),
             Section::new("Turns", "", vec![]).with(self.turns().into_iter().collect()),
+            Section::new("Sessions", "", vec![]).with(self.sessions().into_iter().collect()),
             Section::new("Prefix cache", "", vec![])
                 .with(self.prefix_cache().into_iter().collect()),
             Section::new("Tenants", "", vec![]).with(self.tenants().into_iter().collect()),

@@ -35,7 +35,7 @@ const NEWEST: [&str; 3] =
     ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 20] = [
+const UNSEEN: [(&str, &str); 22] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
     ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),
@@ -51,6 +51,8 @@ const UNSEEN: [(&str, &str); 20] = [
     ("aiperf.total_tool_calls", TOOLS),
     ("aiperf.total_invalid_tool_calls", TOOLS),
     ("aiperf.percentiles.invalid_tool_call_count", TOOLS),
+    ("aiperf.session_cache_read_pct", SESSION_CACHE),
+    ("aiperf.percentiles.session_cache_read_pct", SESSION_CACHE),
     ("aiperf.server_cache_hit_rate", ROUTER),
     ("aiperf.percentiles.server_cache_hit_rate", ROUTER),
     ("gen_ai.server.request.duration", TRANSLATED),
@@ -77,6 +79,8 @@ const WITH_NEWEST: &str = "only with the newest conventions";
 const TOOLS: &str = "only where responses call tools";
 
 const PLACES: &str = "only from SGLang with a hierarchical cache";
+
+const SESSION_CACHE: &str = "checked where a server caches the prompts of sessions";
 
 const ROUTER: &str = "only from Dynamo's KV router";
 
@@ -447,7 +451,10 @@ fn what_a_collector_receives_is_what_the_registry_says() {
             &[&one],
             "--request-count 4 --export-http-trace --otel-histograms exponential --network-latency-mean 0.5",
         ),
-        (&[&failing], "--request-count 12 --session-turns-mean 2 --otel-semconv both"),
+        (
+            &[&failing],
+            "--request-count 12 --session-turns-mean 2 --otel-semconv both --goodput request_latency:60000",
+        ),
         (&[&one], "--endpoint-type chat --request-count 4"),
         (&[&one], "--endpoint-type completions --request-count 4"),
         (&[&one], "--endpoint-type embeddings --request-count 4"),

@@ -89,6 +89,7 @@ mod server_metrics_run;
 mod server_spans;
 mod server_statistics;
 mod server_timing;
+mod sessions;
 mod shards;
 mod shards_auto;
 #[cfg(unix)]

@@ -32,6 +32,7 @@ UNSEEN = {
     r"aiperf_(percentiles_|total_)?usage_tool_use_prompt_tokens": "the mock server reports no such usage",
     r"aiperf_(percentiles_|total_)?usage_(accepted|rejected)_prediction_tokens": "the mock server predicts nothing",
     r"aiperf_overall_usage_prompt_cache_read_pct_percent": "the mock server reports no such usage",
+    r"aiperf_(percentiles_)?session_cache_read_pct.*": "the mock server reports no such usage",
     r"aiperf_usage_discrepancy_count_total": "the mock server's usage is right",
     r"aiperf_osl_mismatch_count_total": "the mock server gives as many tokens as it is asked for",
     r"aiperf_context_overflow_count_total": "no prompt is too long for the servers here",

@@ -43,7 +43,7 @@ MOCK_RUNS = {
     # Later turns lack the responses of failed ones.
     "mock-turns": ([*PACED, "--fault", "every=5:status=500"],
                    [*CHAT, "--concurrency", "3", "--num-sessions", "12",
-                    "--session-turns-mean", "3"]),
+                    "--session-turns-mean", "3", "--goodput", "request_latency:60000"]),
     "mock-whole": ([], ["--isl", "60", "--osl", "12", "--concurrency", "4",
                         "--request-count", "60", "--warmup-request-count", "4"]),
     "mock-completions": (PACED, [*CHAT, "--endpoint-type", "completions", "--request-rate", "40",

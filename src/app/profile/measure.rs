@@ -18,7 +18,7 @@ use crate::app::logging;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
 use crate::config::Ui;
-use crate::dataset::{CacheBust, Source};
+use crate::dataset::{CacheBust, Conversation, Source};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
@@ -28,6 +28,7 @@ use crate::metrics::deployment::{self, Deployment};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::prefix_cache::CacheLedger;
+use crate::metrics::session::{self, SessionLedger, Sessions};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{
@@ -70,6 +71,8 @@ pub(super) struct Measured {
     /// What became of the conversations that others started, if the dataset has any.
     pub(super) branches: Option<BranchStats>,
     pub(super) health: ClientHealth,
+    /// The sessions of the measurement, if conversations have several turns or start others.
+    pub(super) sessions: Option<Sessions>,
     /// The steady state of the measurement, or why there is none.
     pub(super) steady_state: Result<SteadyState, Unsteady>,
     /// Whether the server kept up with the load.
@@ -127,6 +130,7 @@ impl Run {
             is_sliced: self.description.setup.slice_duration.is_some(),
             breakdowns: self.breakdowns(&store),
             prefix_cache: self.prefix_cache(),
+            sessions: self.sessions(&store),
             followers: followers.clone(),
             clock: self.clock,
         };
@@ -161,7 +165,9 @@ impl Run {
         let cpu = counters.iter().map(|counters| counters.cpu_shares());
         let cpu = cpu.max_by(|a, b| a.process.total_cmp(&b.process)).unwrap_or_default();
         let deployment = &self.description.setup.deployment;
-        let results = results(&processed.profiling, deployment, found.gpus.as_ref(), &load);
+        let sessions = processed.sessions.as_ref().and_then(SessionLedger::sessions);
+        let gpus = found.gpus.as_ref();
+        let results = results(&processed.profiling, sessions.as_ref(), deployment, gpus, &load);
         let queue = queue.stats();
         let mut health = processed.health.report(&load, &queue, &cpu);
         health.selfcheck.clone_from(&self.selfcheck);
@@ -203,6 +209,7 @@ impl Run {
             server_metrics: found.servers,
             results,
             by_phase,
+            sessions,
             gpus: found.gpus,
             failure,
             ended_early: early.end(),
@@ -311,6 +318,13 @@ impl Run {
             store,
         );
         Breakdowns::new(&self.registry, store, variety, by_tenant)
+    }
+
+    /// The sessions, if conversations have several turns or start others.
+    fn sessions(&self, store: &Store) -> Option<SessionLedger> {
+        let has_any = self.dataset.conversations.iter().any(Conversation::is_agent);
+        let is_scheduled = self.description.settings.fixed_schedule;
+        has_any.then(|| SessionLedger::new(store.clone(), is_scheduled))
     }
 
     /// What the prompts repeat, if the endpoint takes prompts and generates text.
@@ -602,14 +616,16 @@ fn process_rest(
     Ok((processed, since_load.is_aborted()))
 }
 
-/// Returns the results of the measurement, including those of what serves the model.
+/// Returns the results of the measurement, including those of sessions and of what serves the model.
 fn results(
     profiling: &Accumulator,
+    sessions: Option<&Sessions>,
     deployment: &Deployment,
     gpus: Option<&GpuReport>,
     load: &LoadReport,
 ) -> Vec<MetricResult> {
     let mut results = profiling.results();
+    results.extend(session::results(sessions, profiling.registry(), &results));
     let fleets = gpus.map_or(&[][..], |gpus| &gpus.fleets);
     let concurrency = load.requested_concurrency;
     results.extend(deployment::results(deployment, fleets, &results, concurrency));

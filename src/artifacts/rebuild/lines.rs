@@ -9,16 +9,18 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::line_file::{LineFailure, LineFile};
-use super::{Line, ReportError};
+use super::{Line, Place, ReportError};
 use crate::artifacts::decimal::Form;
 use crate::column::{Column, Sorted, Store};
 use crate::metrics::health::ClientErrors;
 use crate::metrics::metric::{Kind, Observation, RecordValues, Value};
+use crate::metrics::session::TurnPlace;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Metric, MetricFlags, Registry};
-use crate::record::{ErrorKind, RequestError};
+use crate::record::{Ancestry, ErrorKind, RequestError};
 use crate::redact::ShownUrl;
 use crate::schedule::PhaseKind;
+use crate::units::Nanos;
 
 /// The metric that is in the metadata as `requested_output_tokens`.
 const REQUESTED: MetricTag = tag::REQUESTED_OSL;
@@ -96,6 +98,22 @@ struct Metadata<'a> {
     conversation_id: Cow<'a, str>,
     #[serde(default)]
     turn_index: Option<usize>,
+    #[serde(default)]
+    session_num: Option<u64>,
+    #[serde(borrow, default)]
+    x_correlation_id: Cow<'a, str>,
+    #[serde(default)]
+    agent_depth: Option<u32>,
+    #[serde(borrow, default)]
+    parent_correlation_id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    root_correlation_id: Cow<'a, str>,
+    #[serde(default)]
+    is_final_turn: Option<bool>,
+    #[serde(default)]
+    children_started: u32,
+    #[serde(default)]
+    turn_delay_ns: u64,
     request_start_ns: u64,
     request_end_ns: u64,
     #[serde(default)]
@@ -133,6 +151,35 @@ impl Metadata<'_> {
             end_gap: self.end_gap_ns,
             send_delay: self.send_delay_ns?,
             late: self.late_ns,
+        })
+    }
+}
+
+impl Metadata<'_> {
+    /// Returns the place of the request in its session; `None` if an earlier version or another tool
+    /// wrote it, so that it is not known whether the session ended.
+    fn place(&self) -> Option<Place> {
+        let id = |text: &str| Uuid::parse_str(text).ok();
+        let correlation_id = id(&self.x_correlation_id)?;
+        let ancestry = match self.agent_depth {
+            Some(depth) => Some(Ancestry {
+                depth,
+                parent: id(&self.parent_correlation_id).unwrap_or(correlation_id),
+                root: id(&self.root_correlation_id)?,
+            }),
+            None => None,
+        };
+        let place = self.is_final_turn.map(|is_final| TurnPlace {
+            is_final,
+            children: self.children_started,
+            delay: Nanos(self.turn_delay_ns),
+        });
+        let is_alone = self.turn_index == Some(0) && ancestry.is_none();
+        (place.is_some() || is_alone).then_some(Place {
+            session: self.session_num?,
+            correlation_id,
+            ancestry,
+            place,
         })
     }
 }
@@ -254,10 +301,12 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     };
     let metadata = record.metadata;
     let client_errors = metadata.client_errors();
+    let place = metadata.place();
     let conversation = Some(metadata.conversation_id).filter(|id| !id.is_empty());
     Ok(Line {
         request_id: Uuid::parse_str(&metadata.x_request_id).ok().filter(|id| !id.is_nil()),
         turn: conversation.map(Cow::into_owned).zip(metadata.turn_index),
+        place,
         client_errors,
         phase_index: metadata.phase_index,
         observation,

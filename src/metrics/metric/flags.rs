@@ -72,6 +72,8 @@ pub enum ConsoleGroup {
     Default,
     /// Speculative decoding.
     SpecDecode,
+    /// Sessions of several turns.
+    Sessions,
     /// Throughput for each GPU, and costs.
     Deployment,
     /// Power and energy of NVIDIA GPUs.
@@ -96,6 +98,7 @@ impl ConsoleGroup {
             Self::Server => "server",
             Self::Default => "default",
             Self::SpecDecode => "spec_decode",
+            Self::Sessions => "sessions",
             Self::Deployment => "deployment",
             Self::GpuPowerEfficiencyNvidia => "gpu_power_efficiency_nvidia",
             Self::GpuPowerEfficiencyAmd => "gpu_power_efficiency_amd",

@@ -39,7 +39,7 @@ fn call(turn: usize, (ready, start, end): (u64, u64, u64), last: usize) -> Measu
         values,
     };
     let tools = if turn == 0 { Vec::new() } else { vec![Some("search".into()), None] };
-    let agent = Some(AgentCall { first_turn: 0, is_last: turn == last, tools });
+    let agent = Some(AgentCall { is_last: turn == last, tools, ..AgentCall::default() });
     let response = ParsedResponse::default();
     MeasuredRecord { record, response, observation, is_text: true, agent }
 }

@@ -156,6 +156,7 @@ impl TestRun {
             steady_state: Err(Unsteady::UnknownLoad),
             by_phase: Vec::new(),
             slices: None,
+            sessions: None,
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),
             errors: rebuild::error_counts(&profiling),

@@ -300,6 +300,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         steady_state: Err(Unsteady::UnknownLoad),
         by_phase: Vec::new(),
         slices: None,
+        sessions: None,
         breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),

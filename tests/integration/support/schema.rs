@@ -25,6 +25,7 @@ macro_rules! schemas {
 schemas! {
     SUMMARY = "profile_export_aiperf" of "profile_export_aiperf.json";
     RECORD = "profile_export" of "profile_export.jsonl";
+    SESSION = "profile_export_sessions" of "profile_export_sessions.jsonl";
     RAW_RECORD = "profile_export_raw" of "profile_export_raw.jsonl";
     SERVER_METRICS = "server_metrics_export" of "server_metrics_export.json";
     FLAT_SERVER_METRICS = "server_metrics_export_flat" of "server_metrics_export.json";
