@@ -285,7 +285,8 @@ fn body(
             return Err(Malformed::new("a transfer coding, which HTTP/1.0 does not know"));
         }
         let last = coding.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-        let is_chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+        // A list with anything but ASCII cannot be trusted to end where it seems to.
+        let is_chunked = coding.is_ascii() && last.trim_ascii().eq_ignore_ascii_case(b"chunked");
         let chunked = || State::Chunked(Box::new(Chunked::new()));
         return Ok(Some(if is_chunked { chunked() } else { State::UntilClose }));
     }
