@@ -306,7 +306,7 @@ pub struct Synthetic {
     pub length_correlation: Option<f64>,
     /// Recorded lengths, of which pairs are drawn (`--lengths-from`). They override the
     /// distributions.
-    pub recorded_lengths: Option<RecordedLengths>,
+    pub recorded_lengths: Option<Box<RecordedLengths>>,
     /// Pairs of input and output length with their probability
     /// (`--seq-dist "isl|sd,osl|sd:prob;…"`). It overrides the two distributions.
     pub sequence_distribution: Option<SequenceDistribution>,

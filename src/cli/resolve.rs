@@ -270,7 +270,7 @@ fn prompts(
             ["--isl", "--isl-stddev"],
         )?,
         length_correlation: prompt.length_correlation,
-        recorded_lengths: recorded_lengths(prompt)?,
+        recorded_lengths: recorded_lengths(prompt)?.map(Box::new),
         sequence_distribution: prompt.seq_dist.clone(),
         range: random_range(prompt)?,
         corpus: prompt.prompt_corpus.unwrap_or_default(),

@@ -100,7 +100,7 @@ impl Synthetic {
     fn check_size(&self) -> Result<(), InvalidSetting> {
         let entries = self.entries as f64;
         let turns = entries * likely(self.turns);
-        let recorded = self.recorded_lengths.as_ref().map(RecordedLengths::input_tokens);
+        let recorded = self.recorded_lengths.as_deref().map(RecordedLengths::input_tokens);
         let distribution = self.sequence_distribution.as_ref();
         let length = recorded.or_else(|| distribution.map(SequenceDistribution::input_tokens));
         let length = length.unwrap_or_else(|| self.input_tokens.spread());

@@ -56,7 +56,7 @@ impl<'a> Lengths<'a> {
         let input = &config.input_tokens;
         Ok(if let Some(range) = config.range {
             Self::Ranges(range.windows(added)?)
-        } else if let Some(recorded) = &config.recorded_lengths {
+        } else if let Some(recorded) = config.recorded_lengths.as_deref() {
             Self::Recorded(recorded)
         } else if let Some(pairs) = &config.sequence_distribution {
             Self::Pairs(pairs)

@@ -1,7 +1,7 @@
 //! Tenants: clients whose requests together are the load.
 //!
 //! Each has a part of the load: of the rate, with arrivals of its own, or of the slots of a closed
-//! loop. In an open loop, the arrivals of all are superposed, as in Xiang et al., "ServeGen: Workload
+//! loop. In an open loop, the arrivals of all are superposed, as in Xiang et al., "`ServeGen`: Workload
 //! characterization and generation of large language model serving in production", 2025.
 
 use serde::{Deserialize, Serialize};

@@ -163,12 +163,14 @@ impl Length {
             Self::Normal(NormalDistribution { mean, stddev }) if *stddev > 0.0 => {
                 normal::probability((tokens - mean) / stddev)
             }
-            Self::Normal(NormalDistribution { mean, .. }) => f64::from(tokens >= *mean),
             Self::LogNormal { mean, median } if mean > median => {
                 let from_median = tokens.max(0.0).ln() - median.ln();
                 normal::probability(from_median / sigma(*mean, *median))
             }
-            Self::LogNormal { mean, .. } => f64::from(tokens >= *mean),
+            // The others do not vary.
+            Self::Normal(NormalDistribution { mean, .. }) | Self::LogNormal { mean, .. } => {
+                f64::from(tokens >= *mean)
+            }
             Self::Uniform { min, max } if max > min => {
                 ((tokens - min) / (max - min)).clamp(0.0, 1.0)
             }
@@ -293,7 +295,9 @@ pub(super) fn normalize<'a>(shares: impl Iterator<Item = &'a mut f64>) -> Result
     let Some(whole) = whole else {
         return Err(format!("the probabilities must add up to 100 (or 1), got {total}"));
     };
-    shares.into_iter().for_each(|share| *share /= whole);
+    for share in shares {
+        *share /= whole;
+    }
     Ok(())
 }
 

@@ -137,7 +137,7 @@ fn halves(lengths: &str) -> Option<(&str, &str)> {
         let next = after.split([':', ',']).next().unwrap_or_default();
         !next.contains('=')
     };
-    commas.filter(is_between).last()
+    commas.filter(is_between).next_back()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub(crate) struct Entitled {
 /// The tenants compared with each other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[expect(clippy::struct_field_names, reason = "the names in the file")]
 pub struct Tenants {
     /// Jain's index of fairness over the throughput of each tenant divided by its share: from 1/n, if
     /// one of n tenants had everything, to 1, if each had its share. Absent if none had any.
