@@ -19,9 +19,10 @@ use crate::dataset::{Sent, SentCounter};
 use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
 use crate::metrics::breakdown::{Breakdowns, Grouped};
+use crate::metrics::finish_reason::{self, FinishReasons};
 use crate::metrics::health::LoadTimes;
 use crate::metrics::prefix_cache::{CacheLedger, PrefixCache, PromptBlocks};
-use crate::metrics::session::{SessionLedger, SessionTurn, TurnPlace};
+use crate::metrics::session::{SessionLedger, SessionTurn};
 use crate::metrics::{Accumulator, AgentTotals, ClientHealth, Health, Measurer, Registry};
 use crate::otlp_receiver::SpanJoin;
 use crate::platform::Background;
@@ -110,6 +111,8 @@ pub(crate) struct Processed {
     pub(crate) prefix_cache: Option<CacheLedger>,
     /// The sessions of the measurement, if conversations have several turns or start others.
     pub(crate) sessions: Option<SessionLedger>,
+    /// Why the outputs of the measurement ended.
+    pub(crate) finish_reasons: FinishReasons,
     /// Client health in the measurement.
     pub(crate) health: Health,
     /// When the requests of the measurement arrived and ended.
@@ -171,6 +174,7 @@ struct Readers {
     breakdowns: Breakdowns,
     prefix_cache: Option<CacheLedger>,
     sessions: Option<SessionLedger>,
+    finish_reasons: FinishReasons,
     health: Health,
     load_times: LoadTimes,
     /// Agents of the warmup, and those of the measurement.
@@ -200,6 +204,7 @@ impl Processing {
             breakdowns,
             prefix_cache,
             sessions,
+            finish_reasons: FinishReasons::default(),
             health: Health::keeping_in(parts.store.clone()),
             load_times: LoadTimes::default(),
             agents: Default::default(),
@@ -285,6 +290,7 @@ impl Processing {
             breakdowns,
             prefix_cache,
             sessions,
+            finish_reasons,
             health,
             load_times,
             agents,
@@ -299,6 +305,7 @@ impl Processing {
             breakdowns,
             prefix_cache,
             sessions,
+            finish_reasons,
             health,
             load_times,
             agents,
@@ -403,6 +410,7 @@ impl Shared {
         self.parts.followers.record(&measured);
         // Before the lock, which others wait for.
         let prompt = self.compares_prompts.then(|| PromptBlocks::of(&measured));
+        let reason = finish_reason::joined(&measured.response.finish_reasons);
         let mut readers = self.readers.lock();
         let readers = &mut *readers;
         if let (Some(ledger), Some(prompt)) = (&mut readers.prefix_cache, &prompt) {
@@ -431,21 +439,15 @@ impl Shared {
                     turn: Some(turn.turn),
                     observation,
                 });
+                if observation.error.is_none() {
+                    readers.finish_reasons.observe(reason.as_deref());
+                }
                 readers.health.observe(&measured);
                 let due = measured.record.due.map(|due| self.parts.clock.wall_ns(due));
                 readers.load_times.observe(due, observation);
                 if let Some(sessions) = &mut readers.sessions {
-                    let record = &measured.record;
-                    sessions.observe(&SessionTurn {
-                        session: turn.session,
-                        correlation_id: record.correlation_id,
-                        ancestry: record.ancestry,
-                        conversation_id: &readers.files.conversation_id(&measured),
-                        index: turn.turn,
-                        due_wall_ns: due,
-                        place: measured.agent.as_ref().map(TurnPlace::from),
-                        observation,
-                    });
+                    let id = readers.files.conversation_id(&measured);
+                    sessions.observe(&SessionTurn::of(&measured, &id, due));
                 }
             }
         }

@@ -18,6 +18,7 @@ use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
 use crate::judge::{self, Certainty, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes};
+use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
 use crate::metrics::prefix_cache::PrefixCache;
@@ -272,6 +273,8 @@ pub struct RunReport {
     pub breakdowns: BreakdownResults,
     /// The sessions of the profiling phase, if conversations have several turns or start others.
     pub sessions: Option<Sessions>,
+    /// Why the outputs of the profiling phase ended.
+    pub finish_reasons: FinishReasons,
     /// What the profiling phase says of each gate with a confidence.
     pub certainties: Vec<Option<Certainty>>,
     /// The steady state of the profiling phase, or why there is none.
@@ -394,6 +397,7 @@ impl RunReport {
             server: self.server_metrics.as_ref().map(|metrics| &metrics.report),
             verdict: health.and_then(|health| health.verdict),
             load_verdict: self.load_verdict(),
+            finish_reasons: &self.finish_reasons,
             bounds: health.map(ClientHealth::bounds).unwrap_or_default(),
             certainty: None,
         };

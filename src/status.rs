@@ -17,6 +17,7 @@ use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
 use crate::judge::{self, Judged};
 use crate::lock::Lock;
+use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::live::Live;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
@@ -192,6 +193,7 @@ impl CurrentRun {
             server: None,
             verdict: health.verdict,
             load_verdict: load,
+            finish_reasons: &FinishReasons::default(),
             bounds: health.bounds(),
             certainty: None,
         };

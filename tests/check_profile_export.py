@@ -540,11 +540,21 @@ def rounded(numbers):
     return sorted(round(float(number), 2) for number in numbers)
 
 
-def compare_table(rows, metrics):
+def compare_table(rows, metrics, reasons):
     """The CSV has the numbers of the JSON with two decimals: one section of distributions,
-    one of single values. Its rows have labels instead of tags, so numbers are compared in order."""
+    one of single values. Its rows have labels instead of tags, so numbers are compared in order.
+    A section of finish reasons follows."""
     differences = []
     sections, seen = {}, set()
+    rows = list(rows)
+    header = ["Finish Reason", "Requests"]
+    if header in rows:
+        at = rows.index(header)
+        rows, counted = rows[:at], rows[at + 1 :]
+        if {row[0]: int(row[1]) for row in counted if row} != reasons:
+            differences.append(f"CSV: finish reasons are {counted}, should be {reasons}")
+    elif reasons:
+        differences.append("CSV: no finish reasons")
     for row in rows:
         if row and row[0] == "Metric":
             header = tuple(row[1:])
@@ -606,7 +616,7 @@ def check(directory):
     table = directory / "profile_export_aiperf.csv"
     if table.exists():
         with open(table, encoding="utf-8", newline="") as text:
-            differences += compare_table(csv.reader(text), metrics)
+            differences += compare_table(csv.reader(text), metrics, export.get("finish_reasons", {}))
     unknown = sorted(set(metrics) - set(values) - set(singles) - set(curves) - set(less))
     return differences, unknown, len(metrics)
 

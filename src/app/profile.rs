@@ -477,6 +477,7 @@ impl Run {
             by_phase: measured.by_phase.clone(),
             steady_state: measured.steady_state.clone(),
             sessions: measured.sessions.clone(),
+            finish_reasons: processed.finish_reasons.clone(),
             breakdowns: processed.breakdowns.results(),
             slices,
             warmup_results: processed.warmup.results_if_any(),

@@ -19,6 +19,10 @@ pub(super) const STATISTICS: [&str; 14] = [
 pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     let mut sections = Sections::new(out);
     write_results(&mut sections, None, exported(report, &report.results))?;
+    let header = ["Finish Reason", "Requests"].map(str::to_owned);
+    let reasons = report.finish_reasons.iter();
+    let row = |(reason, count): (&str, u64)| vec![reason.to_owned(), count.to_string()];
+    sections.write(header, reasons.map(row))?;
     for phase in &report.by_phase {
         write_results(&mut sections, Some(&phase.name), exported(report, &phase.results))?;
     }

@@ -2,6 +2,7 @@
 
 mod phase;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
@@ -76,6 +77,10 @@ pub(super) struct Summary<'a> {
     /// Each phase, in order, if several are measured. The metrics above are those of all of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     phases: Vec<Phase<'a>>,
+    /// The number of successful requests of each finish reason, if the server reports any; a request
+    /// whose choices ended for several reasons counts for each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    finish_reasons: BTreeMap<&'a str, u64>,
     /// What the percentiles that were asked for need (`--percentiles`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     percentiles: Vec<PercentileNote>,
@@ -157,6 +162,7 @@ impl<'a> Summary<'a> {
             tenants: breakdowns.tenants.as_ref(),
             by_turn: groups(&breakdowns.by_turn),
             phases: report.by_phase.iter().map(|phase| Phase::of(phase, report)).collect(),
+            finish_reasons: report.finish_reasons.iter().collect(),
             percentiles: report.percentiles(),
             prefix_cache: outcome.prefix_cache.as_ref(),
             steady_state: Steady::of(

@@ -18,6 +18,7 @@ use super::object::Object;
 use super::record_file::RecordFile;
 use super::sink::LineSink;
 use super::trace::Trace;
+use crate::metrics::finish_reason;
 use crate::metrics::health::{ArrivalErrors, ClientErrors};
 use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
 use crate::metrics::tag::TagMap;
@@ -282,6 +283,10 @@ pub(super) struct Metadata<'a> {
     /// Limit on the output that the request asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_output_tokens: Option<u64>,
+    /// Why the output ended, as the server reports it; several different reasons of several choices
+    /// are separated by commas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish_reason: Option<String>,
     /// Number of earlier responses of the session that the request lacks because their turns failed.
     #[serde(skip_serializing_if = "is_zero")]
     missing_answers: u32,
@@ -343,6 +348,7 @@ impl Metadata<'_> {
             request_due_ns,
             request_sent_ns,
             requested_output_tokens,
+            finish_reason,
             missing_answers,
             retry_count,
             send_delay_ns,
@@ -387,6 +393,9 @@ impl Metadata<'_> {
         object.number_if_any("request_due_ns", *request_due_ns);
         object.number_if_any("request_sent_ns", *request_sent_ns);
         object.number_if_any("requested_output_tokens", *requested_output_tokens);
+        if let Some(reason) = finish_reason {
+            object.text("finish_reason", reason)?;
+        }
         object.number_unless_zero("missing_answers", *missing_answers);
         object.number_unless_zero("retry_count", *retry_count);
         object.number("send_delay_ns", *send_delay_ns);
@@ -505,6 +514,7 @@ pub(super) fn metadata<'a>(
         request_due_ns: record.due.map(wall),
         request_sent_ns: record.sent.map(wall),
         requested_output_tokens: measured.observation.requested_output_tokens,
+        finish_reason: finish_reason::joined(&measured.response.finish_reasons),
         missing_answers: measured.observation.missing_answers,
         retry_count: record.retry_count,
         send_delay_ns: errors.send_delay,
@@ -591,6 +601,7 @@ mod tests {
                 request_due_ns: some[2],
                 request_sent_ns: some[3],
                 requested_output_tokens: some[0],
+                finish_reason: flags[2].then(|| text.clone()),
                 missing_answers: small[2] % 2,
                 retry_count: small[3] % 3,
                 send_delay_ns: numbers[0],

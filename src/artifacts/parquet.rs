@@ -55,7 +55,7 @@ const BENCHMARK_ID: &str = "aiperf.benchmark_id";
 const GOOD: &str = "good";
 
 /// Version of the columns and of the file's metadata.
-const SCHEMA_VERSION: &str = "1.2";
+const SCHEMA_VERSION: &str = "1.3";
 
 /// The table of requests.
 pub(super) struct RecordTable {

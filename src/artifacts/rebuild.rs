@@ -31,6 +31,7 @@ use crate::dataset::{Sent, SentCounter};
 use crate::judge::{Gate, certainties};
 use crate::metrics::breakdown::{Breakdowns, Grouped, TenantBreakdown, Variety};
 use crate::metrics::deployment;
+use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{
     ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
 };
@@ -404,6 +405,8 @@ struct Line {
     tenant: Option<Arc<str>>,
     /// Place in its session, if the line has it.
     place: Option<Place>,
+    /// Why its output ended, if the server reported that.
+    finish_reason: Option<String>,
     /// Absent if the line does not have them.
     client_errors: Option<ClientErrors>,
 }
@@ -442,6 +445,7 @@ struct Gathered {
     load_times: LoadTimes,
     /// The sessions of the profiling phase; absent unless each request has its place.
     sessions: Option<SessionLedger>,
+    finish_reasons: FinishReasons,
     /// Whether all successful requests have their errors.
     has_errors: bool,
     /// The requests of the dataset, by identifier of the conversation and turn.
@@ -466,6 +470,7 @@ impl Gathered {
             slots: SlotTimes::default(),
             load_times: LoadTimes::default(),
             sessions: Some(SessionLedger::new(store.clone(), run.settings.fixed_schedule)),
+            finish_reasons: FinishReasons::default(),
             has_errors: true,
             sent: SentCounter::default(),
             has_turns: run.dataset.is_some(),
@@ -500,6 +505,9 @@ impl Gathered {
                 self.retries = self.retries.saturating_add(line.retries);
                 self.load_times.observe(line.due_wall_ns, &line.observation);
                 self.take_session(line);
+                if observation.error.is_none() {
+                    self.finish_reasons.observe(line.finish_reason.as_deref());
+                }
                 self.take_errors(line);
             }
         }
@@ -596,6 +604,7 @@ impl Gathered {
             steady_state,
             results,
             sessions,
+            finish_reasons: self.finish_reasons.clone(),
             breakdowns: self.breakdowns.results(),
             slices,
             warmup_results: self.warmup.results_if_any(),

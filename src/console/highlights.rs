@@ -6,6 +6,7 @@ use super::panel;
 use super::style::Style;
 use crate::metrics::breakdown::GroupResult;
 use crate::metrics::tag;
+use crate::redact::printable;
 use crate::run::RunReport;
 use crate::server_family::Quantity;
 use crate::server_metrics::conservation::Comparison;
@@ -27,6 +28,7 @@ pub(crate) fn highlights(report: &RunReport) -> Vec<Highlight> {
         ("Cached prompt tokens", cached(report)),
         ("TTFT p50 by turn", by_turn(&report.breakdowns.by_turn)),
         ("Sessions", sessions(report)),
+        ("Finish reasons", finish_reasons(report)),
         ("Tool calls", tool_calls(report)),
         ("Server and client agree", agreement(report.conservation())),
     ];
@@ -69,6 +71,16 @@ fn by_turn(groups: &[GroupResult]) -> Option<String> {
     let told: Vec<String> = groups.iter().filter_map(p50).take(MAX_TURNS).collect();
     let more = if groups.len() > MAX_TURNS { ", …" } else { "" };
     (told.len() > 1).then(|| format!("{}{more} ms", told.join(", ")))
+}
+
+/// Returns the share of requests with each finish reason, if one of them is unusual.
+fn finish_reasons(report: &RunReport) -> Option<String> {
+    let told = report.finish_reasons.telling()?;
+    let requests: f64 = report.average(tag::REQUEST_COUNT).filter(|count| *count > 0.0)?;
+    let shares = told.iter().map(|(reason, count)| {
+        format!("{} {:.1}%", printable(reason), 100.0 * *count as f64 / requests)
+    });
+    Some(shares.collect::<Vec<_>>().join(", "))
 }
 
 /// Returns how sessions of several turns ended, and how long they took.

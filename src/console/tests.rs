@@ -4,6 +4,7 @@ use super::layout::Cell;
 use super::warning::{Given, Warning};
 use super::*;
 use crate::endpoint::EndpointType;
+use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{
     Bound, ClientHealth, ErrorBounds, MetricBounds, RateBounds, Reason, Verdict,
 };
@@ -57,6 +58,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         by_phase: Vec::new(),
         slices: None,
         sessions: None,
+        finish_reasons: FinishReasons::default(),
         breakdowns: crate::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),

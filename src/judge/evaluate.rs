@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::certainty::Certainty;
 use super::gate::{Condition, Gate, Series, Subject};
 use crate::metrics::breakdown::PhaseResult;
+use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::ClientBounds;
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::limit::{Operator, Quantity, Suffix, unit};
@@ -16,6 +17,7 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Registry, Verdict};
 use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsReport};
+use crate::units::Unit;
 
 /// The results of a run that gates can limit.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +34,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) verdict: Option<Verdict>,
     /// The verdict on the load.
     pub(crate) load_verdict: Option<LoadVerdict>,
+    /// Why the outputs of the profiling phase ended.
+    pub(crate) finish_reasons: &'a FinishReasons,
     /// How far the client may have shifted statistics of the profiling phase.
     pub(crate) bounds: ClientBounds,
     /// What the values say of the gate, if it limits a percentile with a confidence.
@@ -245,6 +249,10 @@ impl Gate {
             Condition::Server { .. } => (!scrapes).then(|| {
                 "the run does not collect server metrics; add --server-metrics".to_owned()
             }),
+            Condition::FinishReason { .. } => {
+                (!registry.rows().iter().any(|row| row.tag == tag::OUTPUT_SEQUENCE_LENGTH))
+                    .then(|| "the endpoint does not generate text; remove the gate".to_owned())
+            }
             Condition::ClientHealth(_) | Condition::LoadHealth(_) => None,
         }
     }
@@ -260,6 +268,9 @@ impl Gate {
             Condition::LoadHealth(wanted) => {
                 let verdict = facts.load_verdict.map(LoadVerdict::as_str);
                 self.verdict(wanted.as_str(), verdict, "the load")
+            }
+            Condition::FinishReason { reason, operator, limit } => {
+                self.finish_reason(reason, *operator, *limit, facts.finish_reasons)
             }
             Condition::Metric { subject, operator, limit, confidence: Some(_) } => {
                 self.certain(*subject, *operator, *limit, facts.certainty)
@@ -303,6 +314,24 @@ impl Gate {
             held: verdict == Some(wanted),
             note: verdict.is_none().then(|| format!("the run does not state a verdict on {what}")),
         }
+    }
+
+    /// Judges the number or the share of requests that ended for `reason`.
+    fn finish_reason(
+        &self,
+        reason: &str,
+        operator: Operator,
+        limit: Quantity,
+        reasons: &FinishReasons,
+    ) -> Judged {
+        let is_share = limit.suffix == Some(Suffix::Percent);
+        let unit = if is_share { Unit::Percent } else { Unit::Requests }.label();
+        let Some(count) = reasons.count(reason) else {
+            let why = "the responses do not have a finish reason".to_owned();
+            return self.without(operator, limit.number, unit, why);
+        };
+        let scale = if is_share { 100.0 / reasons.requests() as f64 } else { 1.0 };
+        self.compared(count as f64 * scale, operator, limit.number, unit, None)
     }
 
     /// Judges the bound of a percentile.

@@ -3,6 +3,7 @@
 //! ```text
 //! gate      = [phase] client (operator) quantity ["@" confidence "%"]
 //!           | [phase] server (operator) quantity
+//!           | "finish_reason:" reason (operator) quantity
 //!           | ("client_health" | "load_health") "==" verdict
 //! phase     = "phase:" name ":"
 //! client    = ["steady:"] tag [":" statistic]
@@ -45,11 +46,17 @@ pub(super) enum Condition {
     Metric { subject: Subject, operator: Operator, limit: f64, confidence: Option<Percent> },
     /// A limit on a statistic of the matching series of a server's metric.
     Server { series: Series, operator: Operator, limit: Quantity },
+    /// A limit on the requests whose output ended for a reason: on their number, or in percent of
+    /// those that have any reason.
+    FinishReason { reason: String, operator: Operator, limit: Quantity },
     /// The verdict on client health.
     ClientHealth(Verdict),
     /// The verdict on the load.
     LoadHealth(LoadVerdict),
 }
+
+/// What the gates on finish reasons begin with.
+const FINISH_REASON: &str = "finish_reason:";
 
 /// A statistic of a metric.
 #[derive(Debug, Clone, Copy)]
@@ -130,6 +137,12 @@ pub enum GateError {
         /// The form of the limit.
         form: &'static str,
     },
+    /// A limit on a finish reason is not a number of requests or a percentage.
+    #[error(
+        "{0:?} is not a limit on a finish reason; write a number of requests or a percentage of them, \
+         as in finish_reason:content_filter<=5%"
+    )]
+    FinishReason(String),
     /// The limit of client health is not a verdict.
     #[error(
         "the gate on client health is client_health==valid or client_health==suspect, not {0:?}"
@@ -171,7 +184,10 @@ impl FromStr for Gate {
                     .ok_or_else(|| GateError::ClientHealth(text.to_owned()))?,
                 "load_health" => load_health(operator, limit)
                     .ok_or_else(|| GateError::LoadHealth(text.to_owned()))?,
-                _ => client(text, subject, operator, limit)?,
+                _ => match subject.strip_prefix(FINISH_REASON) {
+                    Some(reason) => finish_reason(text, reason, operator, limit)?,
+                    None => client(text, subject, operator, limit)?,
+                },
             }
         };
         let has_phases = matches!(condition, Condition::Metric { .. } | Condition::Server { .. });
@@ -184,6 +200,20 @@ impl FromStr for Gate {
 
 /// Prefix of the name of the phase whose results are limited.
 const PHASE: &str = "phase:";
+
+fn finish_reason(
+    text: &str,
+    reason: &str,
+    operator: Operator,
+    limit: &str,
+) -> Result<Condition, GateError> {
+    let limit = quantity(limit)?;
+    let (reason, fits) = (reason.trim(), matches!(limit.suffix, None | Some(Suffix::Percent)));
+    if reason.is_empty() || !fits {
+        return Err(GateError::FinishReason(text.to_owned()));
+    }
+    Ok(Condition::FinishReason { reason: reason.to_owned(), operator, limit })
+}
 
 fn client_health(operator: Operator, limit: &str) -> Option<Condition> {
     let verdicts = [Verdict::Valid, Verdict::Suspect, Verdict::Invalid];
@@ -362,6 +392,7 @@ impl Gate {
                 format!("{phase}{prefix}{}", subject.metric.tag)
             }
             Condition::Server { series, .. } => format!("{phase}server:{}", series.name),
+            Condition::FinishReason { reason, .. } => format!("{FINISH_REASON}{reason}"),
             Condition::ClientHealth(_) => "client_health".to_owned(),
             Condition::LoadHealth(_) => "load_health".to_owned(),
         }
@@ -382,7 +413,9 @@ impl Gate {
         match &self.condition {
             Condition::Metric { subject, .. } => Some(subject.statistic.to_string()),
             Condition::Server { series, .. } => Some(series.statistic.clone()),
-            Condition::ClientHealth(_) | Condition::LoadHealth(_) => None,
+            Condition::FinishReason { .. }
+            | Condition::ClientHealth(_)
+            | Condition::LoadHealth(_) => None,
         }
     }
 }

@@ -198,7 +198,13 @@ mod tests {
 
     #[test]
     fn branches_are_counted_with_the_turn_that_starts_them() {
-        let branch = |after| Branch { conversation: 1, after, join: None, from: BranchStart::Response, is_fork: false };
+        let branch = |after| Branch {
+            conversation: 1,
+            after,
+            join: None,
+            from: BranchStart::Response,
+            is_fork: false,
+        };
         let turns = vec![Turn { delay: Nanos(7), ..Turn::default() }; 3];
         let branches = vec![branch(None), branch(Some(0)), branch(Some(1)), branch(Some(1))];
         let root = Conversation { turns, branches, ..Conversation::default() };

@@ -111,3 +111,56 @@ fn tool_calls_are_counted_and_checked() {
     let said = "Tool calls: 6 in 4 responses, 2 with arguments that are not valid JSON";
     assert!(run.stdout().contains(said), "{}", run.stdout());
 }
+
+/// Of eight responses, four ended by themselves, two at the limit, and two were filtered.
+#[test]
+fn finish_reasons_are_counted_told_and_limited() {
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let address = raw_server::serve(move |_, stream| {
+        while raw_server::read_request(stream).is_some() {
+            let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let reason = ["stop", "length", "stop", "content_filter"][number % 4];
+            let body = json!({"object": "chat.completion", "model": "m", "choices": [
+                {"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": reason},
+            ]});
+            let body = body.to_string();
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ";
+            raw_server::write(stream, format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes());
+        }
+    });
+    let flags = [
+        "--request-count",
+        "8",
+        "--concurrency",
+        "1",
+        "--no-server-metrics",
+        "--gate",
+        "finish_reason:content_filter<=25%",
+        "--gate",
+        "finish_reason:length<=1",
+        "--gate",
+        "finish_reason:abort==0",
+    ];
+    let run = profile(&format!("http://{address}"), &flags);
+    assert_eq!(run.exit_code(), Some(3), "{}", run.stderr());
+    let counts = json!({"content_filter": 2, "length": 2, "stop": 4});
+    let summary = run.summary();
+    assert_eq!(summary["finish_reasons"], counts);
+    let gates = summary["gates"].as_array().unwrap().iter();
+    let gates: Vec<_> = gates.map(|it| (it["value"].as_f64().unwrap(), &it["held"])).collect();
+    assert_eq!(gates, [(25.0, &json!(true)), (2.0, &json!(false)), (0.0, &json!(true))]);
+    let said = "Finish reasons: stop 50.0%, content_filter 25.0%, length 25.0%";
+    assert!(run.stdout().contains(said), "{}", run.stdout());
+    let of_records: Vec<Value> =
+        run.records().iter().map(|it| it["metadata"]["finish_reason"].clone()).collect();
+    assert_eq!(of_records[..4], ["stop", "length", "stop", "content_filter"]);
+    let table = run.text("profile_export_aiperf.csv");
+    let rows = "Finish Reason,Requests\r\ncontent_filter,2\r\nlength,2\r\nstop,4\r\n";
+    assert!(table.contains(rows), "{table}");
+
+    let again = aiperf(&["report", "--overwrite"]).arg(run.directory.path()).output().unwrap();
+    assert_eq!(again.status.code(), Some(3));
+    let rebuilt = run.summary();
+    assert_eq!(rebuilt["finish_reasons"], counts);
+    assert_eq!(rebuilt["gates"], summary["gates"]);
+}

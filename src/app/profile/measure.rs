@@ -675,6 +675,7 @@ impl Exported<'_> {
             server: self.servers.map(|servers| &servers.report),
             verdict: health.verdict,
             load_verdict: self.load_health.map(|health| health.verdict),
+            finish_reasons: &self.processed.finish_reasons,
             bounds: health.bounds(),
             certainty: None,
         };

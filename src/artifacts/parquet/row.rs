@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::{Column, Field, OfRow, OfRun, Source, Values};
+use crate::metrics::finish_reason;
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::RequestError;
 use crate::run::RunDescription;
@@ -108,6 +109,10 @@ pub(super) fn metadata_columns() -> Vec<Column> {
         ),
         int("requested_output_tokens", |row| {
             Field::int_or_absent(row.measured.observation.requested_output_tokens)
+        }),
+        text("finish_reason", |row| {
+            let reason = finish_reason::joined(&row.measured.response.finish_reasons);
+            reason.map_or(Field::Absent, |reason| Field::Text(reason.into()))
         }),
         int("retry_count", |row| Field::Int(row.measured.record.retry_count.into())),
         text("server_worker_id", |row| row.server(|server| server.worker.as_deref())),

@@ -123,6 +123,8 @@ struct Metadata<'a> {
     phase_index: u32,
     #[serde(default)]
     requested_output_tokens: Option<u64>,
+    #[serde(borrow, default)]
+    finish_reason: Option<Cow<'a, str>>,
     #[serde(default)]
     missing_answers: u32,
     #[serde(default)]
@@ -307,6 +309,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         request_id: Uuid::parse_str(&metadata.x_request_id).ok().filter(|id| !id.is_nil()),
         turn: conversation.map(Cow::into_owned).zip(metadata.turn_index),
         place,
+        finish_reason: metadata.finish_reason.map(Cow::into_owned),
         client_errors,
         phase_index: metadata.phase_index,
         observation,

@@ -1,6 +1,7 @@
 use super::draw::{Chart, Choice, Page, draw};
 use super::*;
 use crate::judge::{Facts, Gate, Judged};
+use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::ClientBounds;
 use crate::metrics::live::{LiveError, LiveRate, LiveStatistics, LiveTime, Percentiles};
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
@@ -98,6 +99,7 @@ fn gates(all: &[(&str, f64)]) -> Vec<Judged> {
             server: None,
             verdict: None,
             load_verdict: None,
+            finish_reasons: &FinishReasons::default(),
             bounds: ClientBounds::default(),
             certainty: None,
         })

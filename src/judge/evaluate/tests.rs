@@ -24,8 +24,11 @@ fn latency() -> MetricResult {
     )
 }
 
+static NO_REASONS: FinishReasons = FinishReasons::NONE;
+
 /// A run without results.
 const NOTHING: Facts<'static> = Facts {
+    finish_reasons: &NO_REASONS,
     results: &[],
     phases: &[],
     steady_state: Err(&Unsteady::UnknownLoad),
@@ -341,4 +344,27 @@ fn numbers_are_short_but_exact_enough() {
     for (number, shown) in cases {
         assert_eq!(Reading::Number(number).to_string(), shown);
     }
+}
+
+#[test]
+fn finish_reasons_are_limited_by_number_and_by_share() {
+    let mut reasons = FinishReasons::default();
+    for joined in ["stop", "stop", "stop", "content_filter"] {
+        reasons.observe(Some(joined));
+    }
+    let of = |gate: &str| judge(gate, &Facts { finish_reasons: &reasons, ..NOTHING });
+    for (gate, value, unit, held) in [
+        ("finish_reason:content_filter<=5%", 25.0, "%", false),
+        ("finish_reason:content_filter<=25%", 25.0, "%", true),
+        ("finish_reason:content_filter<=1", 1.0, "requests", true),
+        ("finish_reason:stop>=90%", 75.0, "%", false),
+        ("finish_reason:abort==0", 0.0, "requests", true),
+    ] {
+        let judged = of(gate);
+        let found = (judged.value, judged.unit.as_str(), judged.held);
+        assert_eq!(found, (Some(Reading::Number(value)), unit, held), "{gate}");
+    }
+    // Without any reason, it is not known whether the output was filtered.
+    let unknown = judge("finish_reason:content_filter<=5%", &NOTHING);
+    assert_eq!((unknown.value, unknown.held), (None, false));
 }

@@ -256,3 +256,15 @@ proptest! {
         prop_assert!(near(of("ns"), number / 1e6));
     }
 }
+
+#[test]
+fn a_finish_reason_is_limited_by_a_number_or_a_share() {
+    let gate: Gate = "finish_reason:content_filter <= 5%".parse().unwrap();
+    assert_eq!(gate.metric(), "finish_reason:content_filter");
+    assert_eq!((gate.statistic(), gate.percentile()), (None, None));
+    for text in ["finish_reason:<=5%", "finish_reason:length<=5ms"] {
+        let error = text.parse::<Gate>().unwrap_err();
+        assert_eq!(error, GateError::FinishReason(text.to_owned()));
+    }
+    assert!("finish_reason:length<=many".parse::<Gate>().is_err());
+}

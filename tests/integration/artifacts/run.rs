@@ -8,6 +8,7 @@ use aiperf::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel, 
 use aiperf::console;
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
+use aiperf::metrics::finish_reason::{self, FinishReasons};
 use aiperf::metrics::metric::{MeasuredRecord, Settings};
 use aiperf::metrics::steady::Unsteady;
 use aiperf::metrics::{
@@ -113,6 +114,13 @@ impl TestRun {
             let accumulator = if is_profiling(measured) { &mut profiling } else { &mut warmup };
             accumulator.observe(&measured.observation);
         }
+        let mut finish_reasons = FinishReasons::default();
+        for measured in self.measured.iter().filter(|it| is_profiling(it)) {
+            if measured.observation.error.is_none() {
+                let reasons = &measured.response.finish_reasons;
+                finish_reasons.observe(finish_reason::joined(reasons).as_deref());
+            }
+        }
         let of_profiling = || self.measured.iter().filter(|measured| is_profiling(measured));
         let starts = of_profiling().map(|measured| measured.observation.start_wall_ns);
         let ends = of_profiling().map(|measured| measured.observation.end_wall_ns);
@@ -157,6 +165,7 @@ impl TestRun {
             by_phase: Vec::new(),
             slices: None,
             sessions: None,
+            finish_reasons,
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),
             errors: rebuild::error_counts(&profiling),
