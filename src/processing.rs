@@ -22,7 +22,7 @@ use crate::metrics::breakdown::{Breakdowns, Grouped};
 use crate::metrics::finish_reason::{self, FinishReasons};
 use crate::metrics::health::LoadTimes;
 use crate::metrics::prefix_cache::{CacheLedger, PrefixCache, PromptBlocks};
-use crate::metrics::session::{SessionLedger, SessionTurn};
+use crate::metrics::session::{SessionLedger, SessionTurn, Sessions};
 use crate::metrics::{Accumulator, AgentTotals, ClientHealth, Health, Measurer, Registry};
 use crate::otlp_receiver::SpanJoin;
 use crate::platform::Background;
@@ -136,6 +136,11 @@ impl Processed {
         phases: &[PhaseConfig],
     ) -> Option<&Accumulator> {
         phase.map_or(Some(&self.profiling), |name| self.breakdowns.phase(phases, name))
+    }
+
+    /// Returns the sessions of the measurement, if conversations have several turns or start others.
+    pub(crate) fn sessions(&self) -> Option<Sessions> {
+        self.sessions.as_ref().and_then(SessionLedger::sessions)
     }
 
     /// Returns what prompts repeat beside what the servers read from their caches.

@@ -416,8 +416,8 @@ struct Place {
     session: u64,
     correlation_id: Uuid,
     ancestry: Option<Ancestry>,
-    /// Absent for a conversation of one turn.
-    place: Option<TurnPlace>,
+    /// In its conversation; absent for a conversation of one turn.
+    of_turn: Option<TurnPlace>,
 }
 
 fixed_struct! {
@@ -527,7 +527,7 @@ impl Gathered {
             conversation_id: conversation,
             index: *turn,
             due_wall_ns: line.due_wall_ns,
-            place: at.place,
+            place: at.of_turn,
             observation: &line.observation,
         });
     }

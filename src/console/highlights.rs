@@ -1,6 +1,8 @@
 //! What is worth a line beside the statistics of a run: the use of the prefix cache, how turns differ,
 //! tool calls, and whether the server counted the same.
 
+use std::fmt::Write as _;
+
 use super::format::{count, four_digits};
 use super::panel;
 use super::style::Style;
@@ -88,23 +90,24 @@ fn sessions(report: &RunReport) -> Option<String> {
     let number = |tag| report.average(tag).unwrap_or(0.0) as u64;
     report.average(tag::SESSION_COUNT)?;
     let mut text = format!("{} completed", count(number(tag::SESSION_COUNT)));
+    // Writing to a string does not fail.
     for (tag, what) in [
         (tag::ERROR_SESSION_COUNT, "failed"),
         (tag::CANCELLED_SESSION_COUNT, "cut off by the end of the run"),
     ] {
         if number(tag) > 0 {
-            text.push_str(&format!(", {} {what}", count(number(tag))));
+            let _ = write!(text, ", {} {what}", count(number(tag)));
         }
     }
     let duration = report.results.iter().find(|it| it.metric.tag == tag::SESSION_DURATION);
     if let Some(times) = duration.and_then(|it| it.stats.distribution) {
         let (p50, p99) = (four_digits(times.p50 / 1e3), four_digits(times.p99 / 1e3));
-        text.push_str(&format!("; duration p50 {p50} s, p99 {p99} s"));
+        let _ = write!(text, "; duration p50 {p50} s, p99 {p99} s");
     }
     let mean = |tag| report.average(tag);
     if let (Some(all), Some(server)) = (mean(tag::SESSION_DURATION), mean(tag::SESSION_SERVER_TIME))
     {
-        text.push_str(&format!(", {:.0}% of it waiting for the server", 100.0 * server / all));
+        let _ = write!(text, ", {:.0}% of it waiting for the server", 100.0 * server / all);
     }
     Some(text)
 }

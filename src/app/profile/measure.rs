@@ -24,11 +24,11 @@ use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
 use crate::judge::{self, EarlyEnd, Gate, Judged, Reading, certainties};
 use crate::metrics::breakdown::{Breakdowns, PhaseResult, PhaseTimes, TenantBreakdown, Variety};
-use crate::metrics::deployment::{self, Deployment};
+use crate::metrics::deployment;
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::prefix_cache::CacheLedger;
-use crate::metrics::session::{self, SessionLedger, Sessions};
+use crate::metrics::session::{self, SessionLedger};
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{
@@ -71,8 +71,6 @@ pub(super) struct Measured {
     /// What became of the conversations that others started, if the dataset has any.
     pub(super) branches: Option<BranchStats>,
     pub(super) health: ClientHealth,
-    /// The sessions of the measurement, if conversations have several turns or start others.
-    pub(super) sessions: Option<Sessions>,
     /// The steady state of the measurement, or why there is none.
     pub(super) steady_state: Result<SteadyState, Unsteady>,
     /// Whether the server kept up with the load.
@@ -164,10 +162,7 @@ impl Run {
         // The client's limits show in the phase that needed most of it.
         let cpu = counters.iter().map(|counters| counters.cpu_shares());
         let cpu = cpu.max_by(|a, b| a.process.total_cmp(&b.process)).unwrap_or_default();
-        let deployment = &self.description.setup.deployment;
-        let sessions = processed.sessions.as_ref().and_then(SessionLedger::sessions);
-        let gpus = found.gpus.as_ref();
-        let results = results(&processed.profiling, sessions.as_ref(), deployment, gpus, &load);
+        let results = self.results(&processed, found.gpus.as_ref(), &load);
         let queue = queue.stats();
         let mut health = processed.health.report(&load, &queue, &cpu);
         health.selfcheck.clone_from(&self.selfcheck);
@@ -209,7 +204,6 @@ impl Run {
             server_metrics: found.servers,
             results,
             by_phase,
-            sessions,
             gpus: found.gpus,
             failure,
             ended_early: early.end(),
@@ -318,6 +312,24 @@ impl Run {
             store,
         );
         Breakdowns::new(&self.registry, store, variety, by_tenant)
+    }
+
+    /// Returns the results of the measurement, including those of sessions and of what serves the
+    /// model.
+    fn results(
+        &self,
+        processed: &Processed,
+        gpus: Option<&GpuReport>,
+        load: &LoadReport,
+    ) -> Vec<MetricResult> {
+        let mut results = processed.profiling.results();
+        let sessions = processed.sessions();
+        results.extend(session::results(sessions.as_ref(), &self.registry, &results));
+        let fleets = gpus.map_or(&[][..], |gpus| &gpus.fleets);
+        let deployment = &self.description.setup.deployment;
+        let concurrency = load.requested_concurrency;
+        results.extend(deployment::results(deployment, fleets, &results, concurrency));
+        results
     }
 
     /// The sessions, if conversations have several turns or start others.
@@ -614,22 +626,6 @@ fn process_rest(
     };
     let processed = processing.finish(gives_up, waits)?;
     Ok((processed, since_load.is_aborted()))
-}
-
-/// Returns the results of the measurement, including those of sessions and of what serves the model.
-fn results(
-    profiling: &Accumulator,
-    sessions: Option<&Sessions>,
-    deployment: &Deployment,
-    gpus: Option<&GpuReport>,
-    load: &LoadReport,
-) -> Vec<MetricResult> {
-    let mut results = profiling.results();
-    results.extend(session::results(sessions, profiling.registry(), &results));
-    let fleets = gpus.map_or(&[][..], |gpus| &gpus.fleets);
-    let concurrency = load.requested_concurrency;
-    results.extend(deployment::results(deployment, fleets, &results, concurrency));
-    results
 }
 
 /// Returns the result of a gate as it is exported.

@@ -171,17 +171,17 @@ impl Metadata<'_> {
             }),
             None => None,
         };
-        let place = self.is_final_turn.map(|is_final| TurnPlace {
+        let of_turn = self.is_final_turn.map(|is_final| TurnPlace {
             is_final,
             children: self.children_started,
             delay: Nanos(self.turn_delay_ns),
         });
         let is_alone = self.turn_index == Some(0) && ancestry.is_none();
-        (place.is_some() || is_alone).then_some(Place {
+        (of_turn.is_some() || is_alone).then_some(Place {
             session: self.session_num?,
             correlation_id,
             ancestry,
-            place,
+            of_turn,
         })
     }
 }

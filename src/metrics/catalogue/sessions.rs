@@ -15,21 +15,21 @@ pub(super) const ABOUT: &str = "What all requests of a session took together ([s
 const OF_TOKENS: Flag = Flag::PRODUCES_TOKENS_ONLY;
 
 pub(super) static ROWS: &[Metric] = &[
-    time(tag::SESSION_DURATION, "Session Duration", 10, |work| nanos(work.duration())).says(
+    time(tag::SESSION_DURATION, "Session Duration", 10, |work| Some(nanos(work.duration()))).says(
         "Time from the start of a session's first request to the end of its last.",
         "max(request.end) − min(request.start) over the session.",
     ),
-    time(tag::SESSION_SERVER_TIME, "Session Server Time", 20, |work| nanos(work.server_time)).says(
+    time(tag::SESSION_SERVER_TIME, "Session Server Time", 20, |work| Some(nanos(work.server_time))).says(
         "Time in which a session waited for the server.",
         "Time in which at least one request of the session was in flight.",
     ),
-    time(tag::SESSION_DELAY_TIME, "Session Delay Time", 30, |work| nanos(work.delay_time)).says(
+    time(tag::SESSION_DELAY_TIME, "Session Delay Time", 30, |work| Some(nanos(work.delay_time))).says(
         "Time in which a session waited as the dataset says, as for tools or a user.",
         "Σ over the times without a request in flight: each until the delay of the next turn has \
          passed, or until its timestamp with a fixed schedule.",
     ),
     time(tag::SESSION_SCHEDULE_TIME, "Session Schedule Time", 40, |work| {
-        nanos(work.schedule_time())
+        Some(nanos(work.schedule_time()))
     })
     .says(
         "Time in which a session waited for the load: for a rate's next send or for a slot.",
@@ -175,6 +175,6 @@ const fn rate(
         .at(Sessions, place)
 }
 
-fn nanos(time: Nanos) -> Option<f64> {
-    Some(time.0 as f64)
+fn nanos(time: Nanos) -> f64 {
+    time.0 as f64
 }
