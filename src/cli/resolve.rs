@@ -297,15 +297,11 @@ fn length(
     [flag, stddev_flag]: [&'static str; 2],
 ) -> Result<Length, ConfigError> {
     let Some(stddev) = stddev else { return Ok(length.clone()) };
-    match length.normal() {
-        Some(NormalDistribution { mean, stddev: 0.0 }) => {
-            Ok(Length::Normal(NormalDistribution { mean, stddev }))
-        }
-        _ => {
-            let why = format!("requires a number as {flag}, which is a distribution; remove it");
-            Err(ConfigError::flag(stddev_flag, why))
-        }
+    if let Some(NormalDistribution { mean, stddev: 0.0 }) = length.normal() {
+        return Ok(Length::Normal(NormalDistribution { mean, stddev }));
     }
+    let why = format!("requires a number as {flag}, which is a distribution; remove it");
+    Err(ConfigError::flag(stddev_flag, why))
 }
 
 /// The lengths of the file that `--lengths-from` names.

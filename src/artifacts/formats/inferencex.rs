@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::{add, statistic, stats, value};
 use crate::metrics::tag::{self, MetricTag};
 use crate::run::RunReport;
+use crate::schedule::config::PhaseConfig;
 
 /// Latencies in milliseconds: the name in the result and the metric.
 const LATENCIES: [(&str, MetricTag); 4] = [
@@ -40,7 +41,7 @@ pub(super) fn document(report: &RunReport) -> Value {
     add(&mut result, "tokenizer_id", tokenizer.map(|tokenizer| tokenizer.name.clone()));
     let concurrency = phase.and_then(|phase| phase.concurrency).map(|limit| limit.most);
     add(&mut result, "max_concurrency", concurrency);
-    add(&mut result, "request_rate", phase.and_then(|phase| phase.rate()));
+    add(&mut result, "request_rate", phase.and_then(PhaseConfig::rate));
     add(&mut result, "duration", value(report, tag::BENCHMARK_DURATION));
     let completed = count(tag::REQUEST_COUNT).unwrap_or(0);
     let failed = count(tag::ERROR_REQUEST_COUNT).unwrap_or(0);

@@ -132,12 +132,12 @@ fn read_pair(entry: &str) -> Result<SequencePair, String> {
 /// Splits `lengths` at the comma between the two lengths: other commas are before a parameter, such
 /// as `sigma=0.8`.
 fn halves(lengths: &str) -> Option<(&str, &str)> {
-    let commas = lengths.match_indices(',').map(|(at, _)| (&lengths[..at], &lengths[at + 1..]));
+    let mut commas = lengths.match_indices(',').map(|(at, _)| (&lengths[..at], &lengths[at + 1..]));
     let is_between = |(_, after): &(&str, &str)| {
         let next = after.split([':', ',']).next().unwrap_or_default();
         !next.contains('=')
     };
-    commas.filter(is_between).next_back()
+    commas.rfind(is_between)
 }
 
 #[cfg(test)]
