@@ -309,8 +309,11 @@ pub(super) fn members(text: &str) -> Option<Vec<(String, Value)>> {
     Some(pairs.into_iter().map(|(name, value)| (name, scalar(&value))).collect())
 }
 
+/// Names and values of settings.
+type Members = Vec<(String, Value)>;
+
 /// Parses settings that have a name, which may be omitted: `name: flag=value, flag=value`.
-pub(super) fn scenario(text: &str) -> Option<(Option<String>, Vec<(String, Value)>)> {
+pub(super) fn scenario(text: &str) -> Option<(Option<String>, Members)> {
     let is_name = |before: &str| !before.contains('=');
     let (name, settings) = match text.split_once(':').filter(|(it, _)| is_name(it)) {
         Some((name, settings)) => (Some(name.trim().to_owned()), settings),

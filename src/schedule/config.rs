@@ -49,7 +49,7 @@ impl Config {
 }
 
 /// Returns those of `phases` that are measured, in order.
-pub(crate) fn measured(phases: &[PhaseConfig]) -> impl Iterator<Item = &PhaseConfig> + Clone {
+pub(crate) fn measured(phases: &[PhaseConfig]) -> impl Iterator<Item = &PhaseConfig> {
     phases.iter().filter(|phase| phase.kind == PhaseKind::Profiling)
 }
 
@@ -433,8 +433,9 @@ impl StopCondition {
     }
 
     /// Returns what `phases` send one after the other, as far as each of them limits it.
-    pub(crate) fn of_all<'a>(phases: impl Iterator<Item = &'a PhaseConfig> + Clone) -> Self {
-        let stops = || phases.clone().map(|phase| phase.stop);
+    pub(crate) fn of_all<'a>(phases: impl Iterator<Item = &'a PhaseConfig>) -> Self {
+        let all: Vec<Self> = phases.map(|phase| phase.stop).collect();
+        let stops = || all.iter();
         Self {
             requests: stops().map(|stop| stop.requests).sum(),
             sessions: stops().map(|stop| stop.sessions).sum(),

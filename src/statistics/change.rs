@@ -39,9 +39,9 @@ impl Change {
         let greatest = likelihoods.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let at_least = |least: f64| move |likelihood: &f64| *likelihood >= least;
         let first = |least| likelihoods.iter().position(at_least(least)).unwrap_or(0);
-        let least = greatest - HALF_CHI_SQUARE;
-        let last = likelihoods.iter().rposition(at_least(least)).unwrap_or(0);
-        Self { before: first(greatest), interval: first(least)..=last }
+        let limit = greatest - HALF_CHI_SQUARE;
+        let last = likelihoods.iter().rposition(at_least(limit)).unwrap_or(0);
+        Self { before: first(greatest), interval: first(limit)..=last }
     }
 }
 

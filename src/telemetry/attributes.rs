@@ -87,9 +87,9 @@ impl Interner {
 
     /// Returns the maximum number of attribute sets that an instrument can legitimately have.
     pub(super) fn cardinality_limit(&self) -> usize {
+        const TOKEN_TYPES: usize = 3;
         // Warmup and measurement, or else those that are named.
         let phases = self.phases.len().max(2);
-        const TOKEN_TYPES: usize = 3;
         let response_models = MAX_RESPONSE_MODELS + 2;
         let product = [self.models.len() + 1, response_models, ERROR_TYPES, phases, TOKEN_TYPES];
         product.into_iter().fold(self.urls.len().max(1), usize::saturating_mul).min(100_000)

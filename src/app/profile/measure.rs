@@ -38,7 +38,8 @@ use crate::otlp_receiver::Receiver;
 use crate::processing::{Processed, Processing, ProcessingParts};
 use crate::redact::Secret;
 use crate::runner::{
-    self, Counters, PhaseListener, Progress, QueueStats, RecordQueue, Runner, RunnerError,
+    self, Counters, CpuShares, PhaseListener, Progress, QueueStats, RecordQueue, Runner,
+    RunnerError,
 };
 use crate::schedule::config::{PhaseConfig, has_several, only_measured};
 use crate::schedule::{BranchStats, PhaseKind, PhaseStats, Shard};
@@ -155,29 +156,19 @@ impl Run {
         let mut found = collections.finish(counts, limits, interrupt, &mut processed.files);
         processed.profiling.set_round_trip(found.round_trip_ns);
         let phases = progress.snapshots();
-        let counters: Vec<&Counters> = profiling(&phases)
-            .filter_map(|phase| progress.phase(phase.phase_index as usize).map(|of| &**of))
-            .collect();
+        let counters = measured_counters(&progress, &phases);
         let load = load_report(only_measured(&own_phases), &phases, &counters);
-        // The client's limits show in the phase that needed most of it.
-        let cpu = counters.iter().map(|counters| counters.cpu_shares());
-        let cpu = cpu.max_by(|a, b| a.process.total_cmp(&b.process)).unwrap_or_default();
         let results = self.results(&processed, found.gpus.as_ref(), &load);
         let queue = queue.stats();
-        let mut health = processed.health.report(&load, &queue, &cpu);
+        let mut health = processed.health.report(&load, &queue, &most_cpu(&counters));
         health.selfcheck.clone_from(&self.selfcheck);
         found.add_to(&mut health, &processed.responders.ends());
         let totals = totals(&processed, phases.clone(), queue, health.clone());
         let steady_state = self.steady_state(&processed.profiling, &phases);
         let load_health = self.load_health(&processed, &phases);
-        if let Some(servers) = &mut found.servers {
-            servers.add_phases(&self.phase_times(&phases));
-        }
+        let by_phase = self.by_phase(&processed, &phases, found.servers.as_mut());
         let servers = found.servers.as_ref();
-        let asked = self.config.server_metrics.shown_endpoints();
-        let time_breakdown =
-            time_breakdown(self.description.shard, &results, &asked, servers, Some(&health));
-        let by_phase = self.by_phase(&processed, &phases);
+        let time_breakdown = self.time_breakdown(&results, servers, &health);
         let outcome = Exported {
             processed: &processed,
             results: &results,
@@ -356,11 +347,31 @@ impl Run {
         profiling.steady_state(self.description.own_held_load(), self.start_wall_ns(phases))
     }
 
-    /// Returns the results of each phase, if several are measured.
-    fn by_phase(&self, processed: &Processed, phases: &[PhaseStats]) -> Vec<PhaseResult> {
+    /// Returns the results of each phase, if several are measured, and adds those of the servers.
+    fn by_phase(
+        &self,
+        processed: &Processed,
+        phases: &[PhaseStats],
+        servers: Option<&mut ServerMetrics>,
+    ) -> Vec<PhaseResult> {
+        let times = self.phase_times(phases);
+        if let Some(servers) = servers {
+            servers.add_phases(&times);
+        }
         let schedule = &self.config.schedule;
         let shard = schedule.shard.unwrap_or(Shard::WHOLE);
-        processed.breakdowns.phases(&schedule.phases, &self.phase_times(phases), shard)
+        processed.breakdowns.phases(&schedule.phases, &times, shard)
+    }
+
+    /// Divides the client's latencies by the server's times, if the server reports them.
+    fn time_breakdown(
+        &self,
+        results: &[MetricResult],
+        servers: Option<&ServerMetrics>,
+        health: &ClientHealth,
+    ) -> Option<TimeBreakdown> {
+        let asked = self.config.server_metrics.shown_endpoints();
+        time_breakdown(self.description.shard, results, &asked, servers, Some(health))
     }
 
     /// Returns when each phase ran, if several are measured.
@@ -513,14 +524,11 @@ impl Run {
 
     fn info(&self) -> RunSettings {
         let config = &self.config;
-        let load = match only_measured(&config.schedule.phases) {
-            Some(phase) => phase.load_label(),
-            None => {
-                let named =
-                    |phase: &PhaseConfig| format!("{}: {}", phase.name(), phase.load_label());
-                config.schedule.measured().map(named).collect::<Vec<_>>().join("; ")
-            }
-        };
+        let named = |phase: &PhaseConfig| format!("{}: {}", phase.name(), phase.load_label());
+        let load = only_measured(&config.schedule.phases).map_or_else(
+            || config.schedule.measured().map(named).collect::<Vec<_>>().join("; "),
+            PhaseConfig::load_label,
+        );
         let input_tokens = match &config.dataset.source {
             Source::Synthetic(synthetic)
                 if synthetic.sequence_distribution.is_none()
@@ -731,6 +739,18 @@ fn finish_export(
 /// Returns the phases of the measurement, in order.
 pub(super) fn profiling(phases: &[PhaseStats]) -> impl Iterator<Item = &PhaseStats> {
     phases.iter().filter(|phase| phase.phase == PhaseKind::Profiling)
+}
+
+/// Returns the counters of the phases of the measurement.
+fn measured_counters<'a>(progress: &'a Progress, phases: &[PhaseStats]) -> Vec<&'a Counters> {
+    let of = |phase: &PhaseStats| progress.phase(phase.phase_index as usize).map(|of| &**of);
+    profiling(phases).filter_map(of).collect()
+}
+
+/// Returns the use of processors in the phase that needed most of them, which shows the client's limits.
+fn most_cpu(counters: &[&Counters]) -> CpuShares {
+    let shares = counters.iter().map(|counters| counters.cpu_shares());
+    shares.max_by(|a, b| a.process.total_cmp(&b.process)).unwrap_or_default()
 }
 
 /// Returns the configured load of the measurement, if it is one phase, and what all of its phases
