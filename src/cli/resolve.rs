@@ -143,13 +143,7 @@ pub(super) fn run_config(
         schedule,
         barrier,
     };
-    if config.artifacts.directory.as_os_str().is_empty() {
-        config.artifacts.directory = config.default_directory();
-        // The shards of a run cannot agree on a number.
-        config.artifacts.has_default_directory = config.schedule.shard.is_none();
-    } else if let Some(shard) = shard.filter(|_| shares_directory) {
-        config.artifacts.directory.push(shard.directory());
-    }
+    complete_directory(&mut config, shard.filter(|_| shares_directory));
     let of_gates = config.judge.gates.iter().filter_map(Gate::percentile);
     let limited = of_gates.chain(config.multi_run.percentiles()).collect::<Vec<_>>();
     config.metrics.add_percentiles(limited);
@@ -160,6 +154,17 @@ pub(super) fn run_config(
     config.warnings.extend(config.schedule.warning());
     config.warnings.extend(connections::warning(&config, environment));
     Ok(config)
+}
+
+/// Sets the directory if none is given, or adds the part of the shard that `shares` it.
+fn complete_directory(config: &mut RunConfig, shares: Option<Shard>) {
+    if config.artifacts.directory.as_os_str().is_empty() {
+        config.artifacts.directory = config.default_directory();
+        // The shards of a run cannot agree on a number.
+        config.artifacts.has_default_directory = config.schedule.shard.is_none();
+    } else if let Some(shard) = shares {
+        config.artifacts.directory.push(shard.directory());
+    }
 }
 
 fn tokenizer(

@@ -114,7 +114,9 @@ mod tests {
 
     fn of(all: &[Option<&str>]) -> FinishReasons {
         let mut reasons = FinishReasons::default();
-        all.iter().for_each(|joined| reasons.observe(*joined));
+        for joined in all {
+            reasons.observe(*joined);
+        }
         reasons
     }
 

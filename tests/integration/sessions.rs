@@ -205,12 +205,11 @@ fn a_file_without_ends_of_sessions_says_nothing_about_them() {
     let run = run.succeeded();
     // As an earlier version wrote it.
     let mut records = json_lines(&run.path("profile_export.jsonl"));
-    let mut text = String::new();
     for record in &mut records {
         record["metadata"].as_object_mut().unwrap().remove("is_final_turn");
-        text += &format!("{record}\n");
     }
-    std::fs::write(run.path("profile_export.jsonl"), text).unwrap();
+    let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+    std::fs::write(run.path("profile_export.jsonl"), lines.join("\n") + "\n").unwrap();
     rebuild(&run);
     assert_eq!(run.summary().get("session_count"), None);
     assert_eq!(value(&run.summary(), "request_count", "avg"), 4.0);

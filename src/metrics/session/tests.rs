@@ -32,12 +32,12 @@ fn failed(observation: Observation, kind: ErrorKind) -> Observation {
     Observation { error, ..observation }
 }
 
-const fn place(is_final: bool, delay: u64) -> Option<TurnPlace> {
-    Some(TurnPlace { is_final, children: 0, delay: Nanos(delay * MILLI) })
+const fn place(is_final: bool, delay: u64) -> TurnPlace {
+    TurnPlace { is_final, children: 0, delay: Nanos(delay * MILLI) }
 }
 
 /// A turn of the root of a session, which is conversation 1.
-fn turn(session: u64, index: usize, place: Option<TurnPlace>, of: &Observation) -> SessionTurn<'_> {
+fn turn(session: u64, index: usize, place: TurnPlace, of: &Observation) -> SessionTurn<'_> {
     SessionTurn {
         session,
         correlation_id: Uuid::from_u128(u128::from(session) << 64 | 1),
@@ -45,14 +45,16 @@ fn turn(session: u64, index: usize, place: Option<TurnPlace>, of: &Observation) 
         conversation_id: "c",
         index,
         due_wall_ns: None,
-        place,
+        place: Some(place),
         observation: of,
     }
 }
 
 fn ledger(turns: &[SessionTurn<'_>]) -> Sessions {
     let mut ledger = SessionLedger::new(Store::default(), false);
-    turns.iter().for_each(|turn| ledger.observe(turn));
+    for turn in turns {
+        ledger.observe(turn);
+    }
     ledger.sessions().unwrap()
 }
 
@@ -121,7 +123,7 @@ fn conversations_that_run_at_the_same_time_share_the_time() {
         conversation_id: if id == 1 { "main" } else { "sub" },
         ..turn(0, index, place, observation)
     };
-    let starts = Some(TurnPlace { is_final: false, children: 1, delay: Nanos::ZERO });
+    let starts = TurnPlace { is_final: false, children: 1, delay: Nanos::ZERO };
     let first = request(0, 100, &[]);
     let sub = request(100, 300, &[]);
     let second = request(120, 200, &[]);
@@ -166,7 +168,7 @@ fn sessions_end_in_three_ways() {
 fn single_turns_are_not_sessions() {
     let mut ledger = SessionLedger::new(Store::default(), false);
     let one = request(0, 10, &[]);
-    ledger.observe(&turn(0, 0, None, &one));
+    ledger.observe(&SessionTurn { place: None, ..turn(0, 0, place(true, 0), &one) });
     assert!(ledger.sessions().is_none());
     // Among others, they are.
     ledger.observe(&turn(1, 0, place(true, 0), &one));

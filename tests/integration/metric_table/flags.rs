@@ -301,7 +301,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         by_phase: Vec::new(),
         slices: None,
         sessions: None,
-        finish_reasons: Default::default(),
+        finish_reasons: aiperf::metrics::finish_reason::FinishReasons::default(),
         breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),
