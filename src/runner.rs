@@ -325,8 +325,7 @@ impl Runner {
         let mut first_session = 0;
         let mut open = OpenPhases::default();
         for (index, phase) in self.config.phases.iter().enumerate() {
-            let ready = |listener: &Arc<dyn PhaseListener>| listener.before_phase(phase.kind);
-            self.listeners.iter().try_for_each(ready).map_err(RunnerError::NotReady)?;
+            listener::before_phase(&self.listeners, phase.kind).map_err(RunnerError::NotReady)?;
             if let Some(at) = start_at {
                 wait_for_start(at, interrupt).await?;
             }

@@ -1,6 +1,8 @@
 //! Notification of the start and end of phases.
 
 use std::fmt;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -33,6 +35,17 @@ impl fmt::Debug for dyn PhaseListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PhaseListener")
     }
+}
+
+/// Asks whether a phase may start. Listeners may wait for servers with a runtime of their own, which the
+/// thread that drives the phases, and so has one, must not; another thread calls them.
+pub(super) fn before_phase(
+    listeners: &[Arc<dyn PhaseListener>],
+    kind: PhaseKind,
+) -> Result<(), String> {
+    let ask = || listeners.iter().try_for_each(|listener| listener.before_phase(kind));
+    let answer = thread::scope(|scope| scope.spawn(ask).join());
+    answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Waits until all of `done` resolve, for a limited time. An interrupt also ends the wait, because

@@ -500,6 +500,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     held.hold(&provoked::interrupted(&collector(0)), "interrupted");
     held.hold(&provoked::secured(&collector(1)), "secured");
     held.hold(&provoked::gpus(&collector(0)), "GPUs");
+    held.hold(&provoked::shared(&collector(1)), "phases of a tenant");
     let sharded = shard(&collector(1), &one);
     held.hold(&sharded, "sharded");
     let resources = resources(&sharded);

@@ -96,6 +96,20 @@ pub(super) fn gpus(collector: &OtlpReceiver) -> Exports {
     Exports::of(collector)
 }
 
+/// Returns the telemetry of a run of two phases, which a tenant has for itself.
+pub(super) fn shared(collector: &OtlpReceiver) -> Exports {
+    let server = server(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tenants.yaml");
+    std::fs::write(&file, "tenants: [{name: batch, rate: 200}]").unwrap();
+    let phases = ["--phase", "calm: request-count=4", "--phase", "storm: request-count=8"];
+    let flags = [&["--tenants", file.to_str().unwrap()][..], &phases].concat();
+    let results = directory.path().join("results");
+    let output = command(collector, &[&server.url()], &results, &flags).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Exports::of(collector)
+}
+
 /// Returns the telemetry of a run that the user interrupts in the middle of its sessions.
 pub(super) fn interrupted(collector: &OtlpReceiver) -> Exports {
     let server = server(&[]);
