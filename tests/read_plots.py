@@ -139,9 +139,12 @@ def check_png(path):
     expect(size == (2400, 1200), f"{path.name}: {size}")
     pixels = zlib.decompress(rows)
     expect(len(pixels) == 1200 * (1 + 2400 * 3), f"{path.name}: {len(pixels)} bytes of pixels")
-    # A row through the middle of the chart has the ground, the axis, and what is drawn.
-    middle = pixels[600 * 7201 + 1 : 601 * 7201]
-    colours = {middle[at : at + 3] for at in range(0, len(middle), 3)}
+    # The middle of the chart has the ground, lines of the grid, and what is drawn.
+    colours = set()
+    for row in range(150, 1050, 3):
+        start = row * 7201 + 1
+        middle = pixels[start + 3 * 360 : start + 3 * 2280]
+        colours |= {middle[at : at + 3] for at in range(0, len(middle), 3)}
     expect(len(colours) > 3, f"{path.name}: only {len(colours)} colours in the middle")
 
 

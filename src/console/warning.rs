@@ -2,6 +2,7 @@
 
 mod advice;
 mod examples;
+mod tokens;
 
 use super::format::count;
 use super::server_metrics;
@@ -124,6 +125,13 @@ pub(crate) enum Warning {
         /// Maximum tolerated difference, in tokens.
         threshold_tokens: f64,
     },
+    /// Events with content have several tokens, so that the first one may have.
+    BundledTokens {
+        /// Mean number of tokens of an event with content.
+        tokens: f64,
+        /// How much lower inter-token latency then is, in percent.
+        percent: f64,
+    },
     /// No export reached the collector.
     CollectorNotReached {
         /// The collector's URL.
@@ -196,7 +204,8 @@ impl Warning {
             not_streamed(report),
             usage_missing(report),
             usage_discrepancy(report),
-            output_length_mismatch(report),
+            tokens::output_length_mismatch(report),
+            tokens::bundled(report),
         ]
         .into_iter()
         .flatten()
@@ -226,6 +235,7 @@ impl Warning {
             Self::NotStreamed { .. } => "Responses Not Streamed",
             Self::UsageMissing { .. } => "Usage Missing",
             Self::OutputLengthMismatch { .. } => "Output Sequence Length Mismatch",
+            Self::BundledTokens { .. } => "Several Tokens per Event",
             Self::CollectorNotReached { .. } => "Collector Not Reached",
             Self::TelemetryLost { .. } => "Telemetry Incomplete",
             Self::ServerSamplesLost { .. } => "Server Samples Incomplete",
@@ -256,6 +266,7 @@ impl Warning {
             Self::NotStreamed { .. } => "not-streamed",
             Self::UsageMissing { .. } => "usage-missing",
             Self::OutputLengthMismatch { .. } => "osl-mismatch",
+            Self::BundledTokens { .. } => "bundled-tokens",
             Self::CollectorNotReached { .. } => "collector-not-reached",
             Self::TelemetryLost { .. } => "telemetry-incomplete",
             Self::ServerSamplesLost { .. } => "server-samples-incomplete",
@@ -317,6 +328,9 @@ impl Warning {
             }
             Self::OutputLengthMismatch { requests, of, .. } => {
                 format!("{} have an output of another length", share(*requests, *of))
+            }
+            Self::BundledTokens { tokens, percent } => {
+                format!("{tokens:.1} tokens per event; ITL up to {percent:.1}% too low")
             }
             Self::CollectorNotReached { failed, .. } => {
                 format!("no export reached the collector, {} failed", count(*failed))
@@ -412,6 +426,7 @@ impl Warning {
             )],
             Self::CacheNotCold { .. } => self.cache_findings(),
             Self::OutputLengthMismatch { .. } => self.length_findings(),
+            Self::BundledTokens { tokens, percent } => tokens::bundled_findings(*tokens, *percent),
             Self::CollectorNotReached { endpoint, failed } => vec![format!(
                 "No export reached {}: {} failed. The files are complete.",
                 printable(endpoint),
@@ -494,32 +509,6 @@ impl Warning {
              seed. The times to first token are shorter than those of a server that starts without them."
                 .to_owned(),
         ]
-    }
-
-    /// The findings about output lengths.
-    fn length_findings(&self) -> Vec<String> {
-        let Self::OutputLengthMismatch {
-            requests,
-            of,
-            average_percent,
-            threshold_percent,
-            threshold_tokens,
-        } = self
-        else {
-            return Vec::new();
-        };
-        let mut findings = vec![
-            format!(
-                "In {} the output is shorter or longer than requested by more than the \
-                 threshold.",
-                share(*requests, *of)
-            ),
-            format!(
-                "Threshold (tokens): min(requested x {threshold_percent}%, {threshold_tokens})"
-            ),
-        ];
-        findings.extend(average_percent.map(|average| format!("Average mismatch: {average:.1}%")));
-        findings
     }
 
     /// Returns findings and advice, one line each.
@@ -662,17 +651,6 @@ fn usage_discrepancy(report: &RunReport) -> Option<Warning> {
         requests,
         of: counted(report, tag::REQUEST_COUNT),
         threshold_percent: report.run.settings.usage_diff_threshold_percent,
-    })
-}
-
-fn output_length_mismatch(report: &RunReport) -> Option<Warning> {
-    let requests = counted(report, tag::OSL_MISMATCH_COUNT);
-    (requests > 0).then(|| Warning::OutputLengthMismatch {
-        requests,
-        of: counted(report, tag::REQUEST_COUNT),
-        average_percent: report.average(tag::OSL_MISMATCH_DIFF_PCT),
-        threshold_percent: report.run.settings.osl_mismatch_threshold_percent,
-        threshold_tokens: report.run.settings.osl_mismatch_threshold_tokens,
     })
 }
 

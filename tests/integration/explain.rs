@@ -21,7 +21,9 @@ fn a_run_is_explained_with_its_slowest_requests_and_the_server_around_them() {
     let run = profile(&server.url(), &flags).succeeded();
     let (code, text, _) = explain(run.directory.path().to_str().unwrap());
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("limits the throughput"), "{text}");
+    // On a busy machine, it is the client that limits the results.
+    let limits = ["limits the throughput", "The client limits the results"];
+    assert!(limits.iter().any(|limit| text.contains(limit)), "{text}");
     assert!(text.contains("Client health: "), "{text}");
     let (_, slowest) = text.split_once("aiperf | Slowest Requests").expect("a table");
     let latency = |record: &serde_json::Value| {

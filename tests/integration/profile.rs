@@ -906,6 +906,26 @@ fn what_a_server_leaves_out_is_said() {
     assert!(said.contains("3 of 3 requests (100.0%) had no token counts"), "{said}");
 }
 
+/// Twenty tokens in five events: if the first has four of them, 16 follow, and not 19.
+#[test]
+fn events_of_several_tokens_are_said_with_their_effect() {
+    let script = Script { tokens_per_chunk: 4, itl: Nanos::from_millis(1.0), ..Script::default() };
+    let server = mock(script);
+    let run_with = |further: &[&str]| {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = "profile --model mock-model --tokenizer builtin --streaming --ui none \
+                         --no-server-metrics --isl 30 --osl 20 --request-count 4";
+        let mut command = aiperf(&arguments.split_whitespace().collect::<Vec<_>>());
+        command.args(["--url", &server.url(), "--artifact-dir"]).arg(directory.path());
+        Run { output: command.args(further).output().unwrap(), directory }.succeeded().stdout()
+    };
+    let said = run_with(&[]);
+    let expected = "! bundled-tokens: 4.0 tokens per event; ITL up to 15.8% too low";
+    assert!(said.contains(expected), "{said}");
+    let said = run_with(&["--use-server-token-count", "--per-chunk-usage"]);
+    assert!(!said.contains("bundled-tokens"), "{said}");
+}
+
 #[test]
 fn the_first_and_the_last_instant_are_whole_nanoseconds() {
     let server = mock(Script::default());

@@ -110,6 +110,16 @@ impl Given {
         advice
     }
 
+    /// How to learn the tokens of the first event.
+    fn first_tokens(&self) -> Vec<String> {
+        let flags = if self.uses_server_count {
+            "--per-chunk-usage"
+        } else {
+            "--use-server-token-count --per-chunk-usage"
+        };
+        vec![format!("Let the server report the tokens of each event with {flags} (vLLM).")]
+    }
+
     /// How to get outputs of the requested length.
     fn output_lengths(&self) -> Vec<String> {
         let eos = if self.ignores_eos {
@@ -149,6 +159,7 @@ impl Warning {
             Self::CacheNotCold { .. } => given.cold_cache(),
             Self::UsageDiscrepancy { .. } => given.token_counts(),
             Self::OutputLengthMismatch { .. } => given.output_lengths(),
+            Self::BundledTokens { .. } => given.first_tokens(),
             _ => Vec::new(),
         };
         let advice: &[&str] = match self {
@@ -195,6 +206,9 @@ impl Warning {
                 "Check that the server supports streaming at this path, and that no proxy buffers \
                  its responses.",
                 "Or remove --streaming.",
+            ],
+            Self::BundledTokens { .. } => &[
+                "Compare inter_token_latency only between servers that send as many tokens at once.",
             ],
             Self::UsageMissing { .. } => &[
                 "Configure the server to report usage; for streams, stream_options.include_usage.",

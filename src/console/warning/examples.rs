@@ -78,6 +78,7 @@ impl Warning {
                 threshold_percent: 5.0,
                 threshold_tokens: 50.0,
             },
+            Self::BundledTokens { tokens: 4.0, percent: 2.4 },
             Self::ServerTimesExceed { by_ms: 2.5 },
             Self::ServerCountsDiffer { comparisons: vec![comparison] },
             Self::ServerMetricsDoubtful {
