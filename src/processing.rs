@@ -110,7 +110,7 @@ pub(crate) struct Processed {
     /// What the prompts of the measurement repeat, if the endpoint takes prompts.
     pub(crate) prefix_cache: Option<CacheLedger>,
     /// The sessions of the measurement, if conversations have several turns or start others.
-    pub(crate) sessions: Option<SessionLedger>,
+    pub(crate) sessions: Option<Sessions>,
     /// Why the outputs of the measurement ended.
     pub(crate) finish_reasons: FinishReasons,
     /// Client health in the measurement.
@@ -136,11 +136,6 @@ impl Processed {
         phases: &[PhaseConfig],
     ) -> Option<&Accumulator> {
         phase.map_or(Some(&self.profiling), |name| self.breakdowns.phase(phases, name))
-    }
-
-    /// Returns the sessions of the measurement, if conversations have several turns or start others.
-    pub(crate) fn sessions(&self) -> Option<Sessions> {
-        self.sessions.as_ref().and_then(SessionLedger::sessions)
     }
 
     /// Returns what prompts repeat beside what the servers read from their caches.
@@ -309,7 +304,7 @@ impl Processing {
             profiling,
             breakdowns,
             prefix_cache,
-            sessions,
+            sessions: sessions.as_ref().and_then(SessionLedger::sessions),
             finish_reasons,
             health,
             load_times,

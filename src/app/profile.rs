@@ -476,7 +476,7 @@ impl Run {
             }),
             by_phase: measured.by_phase.clone(),
             steady_state: measured.steady_state.clone(),
-            sessions: processed.sessions(),
+            sessions: processed.sessions.clone(),
             finish_reasons: processed.finish_reasons.clone(),
             breakdowns: processed.breakdowns.results(),
             slices,

@@ -8,23 +8,13 @@ use crate::support::run::{Run, aiperf, profile};
 
 #[test]
 fn lengths_are_drawn_from_the_range() {
-    let server = MockServer::start(Config::default()).unwrap();
     let flags = "--isl 100 --osl 8 --random-range-ratio 0.5 --request-count 40 --random-seed 3";
     for (style, inputs) in [("vllm", 50..=150), ("sglang", 50..=100)] {
         for corpus in ["sonnet", "coding", "random"] {
             let mut flags: Vec<&str> = flags.split(' ').collect();
             // A test that gives lengths itself.
             flags.extend(["--random-corpus-style", style, "--prompt-corpus", corpus]);
-            let directory = tempfile::tempdir().unwrap();
-            let output = aiperf(&["profile", "-m", "mock-model", "--tokenizer", "builtin"])
-                .args(["--url", &server.url(), "--streaming", "--ui", "none", "--artifact-dir"])
-                .arg(directory.path())
-                .args(flags)
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let text = std::fs::read_to_string(directory.path().join("profile_export.jsonl"));
-            let records = text.unwrap();
+            let records = run_with(&flags).text("profile_export.jsonl");
             let lengths = records.lines().map(|line| {
                 let record: Value = serde_json::from_str(line).unwrap();
                 let input = &record["metrics"]["input_sequence_length"]["value"];

@@ -66,7 +66,7 @@ fn reports_of_llm_d_match_its_schema() {
 /// members that end with `ms`, and the inverse of the times per token.
 #[test]
 fn results_for_inferencex_are_processed_there() {
-    // Tokens that arrive together would have no time per token.
+    // The time per token of tokens that arrive together is zero, and is left out.
     let server = mock(Script { itl: Nanos::from_millis(2.0), ..Script::default() });
     let run = profile(&server.url(), &["--concurrency", "2", "--request-count", "8"]).succeeded();
     let found = report(&run, "inferencex");

@@ -314,8 +314,7 @@ impl Run {
         load: &LoadReport,
     ) -> Vec<MetricResult> {
         let mut results = processed.profiling.results();
-        let sessions = processed.sessions();
-        results.extend(session::results(sessions.as_ref(), &self.registry, &results));
+        results.extend(session::results(processed.sessions.as_ref(), &self.registry, &results));
         let fleets = gpus.map_or(&[][..], |gpus| &gpus.fleets);
         let deployment = &self.description.setup.deployment;
         let concurrency = load.requested_concurrency;
