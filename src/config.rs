@@ -240,6 +240,7 @@ fn load_name(phase: &PhaseConfig) -> String {
         LoadPattern::UserCentric { rate, users } => {
             format!("-user_centric-users{users}-qps{rate:?}")
         }
+        LoadPattern::Agentic(_) => format!("{concurrency}-agentic_replay"),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Configuration of the load: phases, each with its load pattern and stop condition.
 
+mod agentic;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::agentic::{Agentic, AgenticPart, EntryRange};
 use super::{PhaseKind, Shard, Users};
 use crate::units::Nanos;
 
@@ -144,7 +147,7 @@ impl PhaseConfig {
                 _ => None,
             },
             LoadPattern::UserCentric { rate, .. } => Some(*rate),
-            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule => None,
+            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule | LoadPattern::Agentic(_) => None,
         }
     }
 
@@ -167,6 +170,10 @@ impl PhaseConfig {
             },
             LoadPattern::FixedSchedule => "fixed schedule".to_owned(),
             LoadPattern::UserCentric { rate, users } => format!("{users} users, {rate} req/s"),
+            LoadPattern::Agentic(_) => {
+                let lanes = self.concurrency.map_or(1, |limit| limit.most);
+                return format!("{lanes} {}", if lanes == 1 { "lane" } else { "lanes" });
+            }
         };
         let limit =
             |name, limit: Option<Limit>| limit.map(|limit| format!("{name} {}", limit.most));
@@ -187,7 +194,7 @@ impl PhaseConfig {
     pub(crate) fn held_load(&self) -> HeldLoad {
         let ramp = |limit: Option<Limit>| limit.and_then(|limit| limit.ramp);
         let rate = match &self.load {
-            LoadPattern::ClosedLoop => {
+            LoadPattern::ClosedLoop | LoadPattern::Agentic(_) => {
                 let held = |limit: Limit| HeldLoad::Concurrency(limit.most);
                 return self.concurrency.map_or(HeldLoad::AllAtOnce, held);
             }
@@ -219,7 +226,7 @@ impl PhaseConfig {
                 *rate /= parts;
                 *users = shard.share(*users);
             }
-            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule => {}
+            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule | LoadPattern::Agentic(_) => {}
         }
         let limit = |limit: Limit| Limit { most: shard.share(limit.most), ..limit };
         Self {
@@ -241,7 +248,7 @@ impl PhaseConfig {
     pub(crate) fn estimated_in_flight(&self) -> Option<u64> {
         const RESPONSE_SECONDS: f64 = 5.0;
         let paced = match &self.load {
-            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule => None,
+            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule | LoadPattern::Agentic(_) => None,
             LoadPattern::Rate(rate) => {
                 let highest = rate.points.iter().map(|point| point.rate).fold(0.0, f64::max);
                 Some((highest * RESPONSE_SECONDS).ceil() as u64)
@@ -261,7 +268,9 @@ impl PhaseConfig {
         let limit = match &self.load {
             LoadPattern::ClosedLoop => Some(concurrency.unwrap_or(u64::MAX)),
             LoadPattern::UserCentric { users, .. } => Some(concurrency.unwrap_or(*users)),
-            LoadPattern::Rate(_) | LoadPattern::FixedSchedule => concurrency,
+            LoadPattern::Rate(_) | LoadPattern::FixedSchedule | LoadPattern::Agentic(_) => {
+                concurrency
+            }
         }?;
         let counts = self.stop.requests.into_iter().chain(self.stop.sessions);
         // Without any limit, a closed loop sends its whole dataset at once.
@@ -272,7 +281,8 @@ impl PhaseConfig {
     /// concurrency only limits a load that is paced by something else.
     #[must_use]
     pub(crate) fn steady_concurrency(&self) -> Option<u64> {
-        let is_steady = self.load == LoadPattern::ClosedLoop || self.steady_rate().is_some();
+        let is_loop = matches!(self.load, LoadPattern::ClosedLoop | LoadPattern::Agentic(_));
+        let is_steady = is_loop || self.steady_rate().is_some();
         self.concurrency.filter(|_| is_steady).map(|limit| limit.most)
     }
 }
@@ -310,6 +320,8 @@ pub enum LoadPattern {
         /// Number of users. Each has one session at any time.
         users: u64,
     },
+    /// Lanes that replay trees of conversations.
+    Agentic(Agentic),
 }
 
 impl LoadPattern {
@@ -324,6 +336,7 @@ impl LoadPattern {
             Self::Rate(Rate { pattern: ArrivalPattern::Weibull { .. }, .. }) => "weibull",
             Self::FixedSchedule => "fixed_schedule",
             Self::UserCentric { .. } => "user_centric",
+            Self::Agentic(_) => "agentic_replay",
         }
     }
 }

@@ -65,7 +65,9 @@ impl Schedule {
     ) -> Self {
         let name = config.name();
         let source = match &config.load {
-            LoadPattern::ClosedLoop | LoadPattern::UserCentric { .. } => Source::None,
+            LoadPattern::ClosedLoop | LoadPattern::UserCentric { .. } | LoadPattern::Agentic(_) => {
+                Source::None
+            }
             LoadPattern::Rate(rate) if !tenants.is_empty() => {
                 Source::Tenants(Box::new(Superposed::new(rate, tenants, seed, name)))
             }
