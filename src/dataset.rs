@@ -448,6 +448,24 @@ pub enum BranchStart {
     Issue,
 }
 
+/// The times of a recorded request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// When it was sent.
+    pub start: Nanos,
+    /// When its response had arrived.
+    pub end: Nanos,
+}
+
+/// A turn of another conversation of the same tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Predecessor {
+    /// Index of the conversation in the dataset.
+    pub conversation: usize,
+    /// Index of the turn in it.
+    pub turn: usize,
+}
+
 /// One turn: the input of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
@@ -474,6 +492,10 @@ pub struct Turn {
     pub timestamp: Option<Nanos>,
     /// Delay between the end of the previous turn and this one.
     pub delay: Nanos,
+    /// When it was sent and answered in the recorded run, since the start of its trace.
+    pub recorded: Option<Recorded>,
+    /// Turns of other conversations of its tree that must have ended before it is sent.
+    pub predecessors: Vec<Predecessor>,
     /// Whether the request repeats no earlier turn, and later ones repeat none before it.
     pub starts_anew: bool,
     /// Whether the next turn has the response to this one among its messages, so that the response

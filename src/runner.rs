@@ -6,8 +6,8 @@
 //! and starts the next session of a slot where the last one ended. Finished records go to a
 //! [queue](RecordQueue). This module does not parse JSON, count tokens or write files.
 
-mod branches;
 mod enough;
+mod lanes;
 mod listener;
 mod phase;
 mod progress;
@@ -18,6 +18,7 @@ mod session;
 mod slots;
 mod steps;
 mod targets;
+mod tree;
 mod worker;
 
 use std::pin::Pin;
@@ -45,12 +46,14 @@ use crate::dataset::seed::Seed;
 use crate::dataset::{CacheBust, Dataset, Sampler};
 use crate::endpoint::Endpoint;
 use crate::interrupt::Interrupt;
-use crate::schedule::config::PhaseConfig;
+use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::schedule::{PhaseKind, Shard, Tenant};
 use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
+use lanes::Lanes;
 use phase::{Cause, GivenUp, PhaseRun, Stop};
 use reach::{Reach, Rejection};
+use session::Marks;
 use worker::{Part, PartEnd, Worker, WorkerParts};
 
 /// Interval between checks whether the run is to be aborted.
@@ -69,6 +72,8 @@ pub struct Config {
     pub tenants: Vec<Tenant>,
     /// The shard of the phases that this process drives.
     pub shard: Shard,
+    /// ID of the run, which is part of the markers of lanes.
+    pub benchmark: Arc<str>,
     /// When the first phase starts; `None` starts it as soon as the workers are ready.
     pub start_at: Option<Nanos>,
     /// Number of first requests after whose rejection the run is aborted; 0 never aborts it.
@@ -122,6 +127,18 @@ pub enum RunnerError {
         /// The cause after a colon, if it is known.
         cause: String,
     },
+    /// A request failed that prepares the server for a lane.
+    #[error(
+        "a request failed that prepares the server for a lane, so that the lane could not be entered; the \
+         run was aborted"
+    )]
+    WarmupFailed,
+    /// Requests that prepare the server for lanes did not return in time.
+    #[error(
+        "requests that prepare the server for the lanes did not return within \
+         --agentic-warmup-grace-period; the run was aborted"
+    )]
+    WarmupStuck,
     /// More requests failed than the threshold allows.
     #[error(
         "{failed} of {returned} requests failed, more than --failed-request-threshold allows; the \
@@ -201,7 +218,7 @@ impl Workload {
     /// Returns the body of the first turn of the first conversation.
     #[must_use]
     pub(crate) fn first_body(&self) -> Bytes {
-        self.body(0, 0, &[], None)
+        self.body(0, 0, &[], Marks::default())
     }
 
     /// Returns the bodies of first turns that were built before the run, by conversation.
@@ -323,6 +340,7 @@ impl Runner {
     ) -> Result<(), RunnerError> {
         let mut start_at = self.config.start_at;
         let mut first_session = 0;
+        let mut lanes = None;
         let mut open = OpenPhases::default();
         for (index, phase) in self.config.phases.iter().enumerate() {
             listener::before_phase(&self.listeners, phase.kind).map_err(RunnerError::NotReady)?;
@@ -336,6 +354,13 @@ impl Runner {
             for listener in &self.listeners {
                 listener.phase_started(index as u32, phase.kind, counters.start());
             }
+            let agentic = match &phase.load {
+                LoadPattern::Agentic(agentic) => Some(agentic),
+                _ => None,
+            };
+            if agentic.is_some() && lanes.is_none() {
+                lanes = Some(Arc::new(self.lanes(phase)));
+            }
             let run = Arc::new(PhaseRun::new(
                 index as u32,
                 phase,
@@ -344,7 +369,11 @@ impl Runner {
                 first_session,
                 (&self.workload.dataset, &self.config.tenants),
                 Arc::clone(reach),
+                lanes.clone().filter(|_| agentic.is_some()),
             ));
+            if let (Some(lanes), Some(agentic)) = (&run.lanes, agentic) {
+                lanes.prepare(&run, agentic, &self.workload);
+            }
             let (sender, ends) = tokio::sync::mpsc::unbounded_channel();
             for worker in workers {
                 let part = Part::new(Arc::clone(&run), sender.clone());
@@ -361,6 +390,12 @@ impl Runner {
             first_session = run.next_session();
         }
         open.close(None).await.map(drop)
+    }
+
+    /// Returns the lanes of a run, whose number is the concurrency of their first `phase`.
+    fn lanes(&self, phase: &PhaseConfig) -> Lanes {
+        let count = phase.concurrency.map_or(1, |limit| self.config.shard.share(limit.most));
+        Lanes::new(count, self.config.seed.0, Arc::clone(&self.config.benchmark))
     }
 
     /// Oversees a phase until its end, which it reports; returns what the next phase waits for.
@@ -528,9 +563,13 @@ async fn oversee(
                 deadline = run.grace_deadline(Clock::now());
             }
             why = given_up(run), if failure.is_none() => {
-                failure = Some(why);
                 run.stop_sending(Cause::Cut);
-                deadline = run.grace_deadline(Clock::now());
+                deadline = match why {
+                    // The grace period is over already.
+                    GivenUp::WarmupStuck => Some(Clock::now()),
+                    _ => run.grace_deadline(Clock::now()),
+                };
+                failure = Some(why);
             }
             () = interrupt.draining(), if !is_draining => {
                 is_draining = true;
@@ -555,6 +594,8 @@ async fn oversee(
         Some(GivenUp::Rejected(Rejection { requests, status })) => {
             Err(RunnerError::Rejected { requests, status, cause: String::new() })
         }
+        Some(GivenUp::WarmupFailed) => Err(RunnerError::WarmupFailed),
+        Some(GivenUp::WarmupStuck) => Err(RunnerError::WarmupStuck),
         None => Ok(()),
     }
 }

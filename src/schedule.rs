@@ -2,6 +2,7 @@
 //!
 //! Pure arithmetic, without a clock or I/O. Randomness comes from explicit seeds.
 
+pub(crate) mod agentic;
 mod arrivals;
 mod budget;
 mod cancellation;
@@ -15,6 +16,7 @@ mod replay;
 mod shard;
 mod start_at;
 mod tenants;
+pub(crate) mod tree;
 mod users;
 
 pub(crate) use arrivals::Arrivals;

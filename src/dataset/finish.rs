@@ -201,8 +201,13 @@ fn keep(conversations: &mut Conversations, why: LeftOut, roots: &HashSet<usize>)
         kept_before += usize::from(kept.contains(&at));
     }
     conversations.retain(why, |at, _| kept.contains(&at));
-    for branch in conversations.iter_mut().flat_map(|conversation| &mut conversation.branches) {
-        branch.conversation = places[branch.conversation];
+    for conversation in conversations.iter_mut() {
+        for branch in &mut conversation.branches {
+            branch.conversation = places[branch.conversation];
+        }
+        for before in conversation.turns.iter_mut().flat_map(|turn| &mut turn.predecessors) {
+            before.conversation = places[before.conversation];
+        }
     }
 }
 

@@ -1,16 +1,18 @@
 //! The state of a phase that the workers share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::sync::watch;
 
+use super::lanes::Lanes;
 use super::progress::Counters;
 use super::reach::{Reach, Rejection};
 use super::slots::{Slot, Slots};
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::lock::Lock;
-use crate::schedule::config::{LoadPattern, PhaseConfig};
+use crate::schedule::config::{Agentic, LoadPattern, PhaseConfig};
 use crate::schedule::{
     Apportionment, Arrival, Cancellations, PhaseKind, Schedule, Shard, Tenant, Users,
 };
@@ -51,6 +53,8 @@ pub(super) enum Pace {
     Trace,
     /// The times of the users.
     Users(Users),
+    /// The times of recorded trees, which lanes replay.
+    Lanes(Agentic),
 }
 
 /// A running phase, shared by the workers.
@@ -62,6 +66,8 @@ pub(super) struct PhaseRun {
     pub(super) is_seamless: bool,
     pub(super) counters: Arc<Counters>,
     pub(super) pace: Pace,
+    /// The lanes of the run, if it has any.
+    pub(super) lanes: Option<Arc<Lanes>>,
     pub(super) reach: Arc<Reach>,
     start: Nanos,
     first_session: u64,
@@ -78,6 +84,8 @@ pub(super) struct PhaseRun {
     apportionment: Lock<Apportionment>,
     prefill_slots: Option<Arc<Slots>>,
     stop: watch::Sender<Stop>,
+    /// Whether the conversation with which a lane begins failed before the measurement.
+    has_failed_warmup: AtomicBool,
 }
 
 /// Number of requests that must return before the fraction of failed requests is meaningful.
@@ -95,6 +103,7 @@ impl PhaseRun {
         first_session: u64,
         (dataset, tenants): (&Dataset, &[Tenant]),
         reach: Arc<Reach>,
+        lanes: Option<Arc<Lanes>>,
     ) -> Self {
         let starts = match config.load {
             LoadPattern::FixedSchedule => starts(dataset),
@@ -104,6 +113,7 @@ impl PhaseRun {
         let pace = match (&config.load, schedule.users) {
             (LoadPattern::FixedSchedule, _) => Pace::Trace,
             (LoadPattern::Rate(_), _) => Pace::Rate,
+            (LoadPattern::Agentic(agentic), _) => Pace::Lanes(*agentic),
             (_, Some(users)) => Pace::Users(users),
             (_, None) => Pace::Room,
         };
@@ -115,6 +125,7 @@ impl PhaseRun {
             is_seamless: config.seamless,
             counters,
             pace,
+            lanes,
             reach,
             start,
             first_session,
@@ -132,6 +143,7 @@ impl PhaseRun {
             prefill_slots: schedule.prefill_concurrency.map(slots),
             schedule: Lock::new(schedule),
             stop: watch::Sender::new(Stop::No),
+            has_failed_warmup: AtomicBool::new(false),
         }
     }
 
@@ -256,6 +268,12 @@ impl PhaseRun {
         if let Some(rejection) = self.reach.rejected() {
             return Some(GivenUp::Rejected(rejection));
         }
+        if self.has_failed_warmup.load(Relaxed) {
+            return Some(GivenUp::WarmupFailed);
+        }
+        if self.is_stuck() {
+            return Some(GivenUp::WarmupStuck);
+        }
         if self.is_closed_loop()
             && let Some(error) = self.reach.hopeless()
         {
@@ -270,7 +288,19 @@ impl PhaseRun {
 
     /// Returns whether requests are sent as soon as a slot is free, and not at due times.
     pub(super) const fn is_closed_loop(&self) -> bool {
-        matches!(self.pace, Pace::Room)
+        matches!(self.pace, Pace::Room | Pace::Lanes(_))
+    }
+
+    /// Aborts the run, since what a lane has to send before the measurement failed.
+    pub(super) fn warmup_failed(&self) {
+        self.has_failed_warmup.store(true, Relaxed);
+    }
+
+    /// Returns whether the requests that prepare the server for lanes do not return.
+    fn is_stuck(&self) -> bool {
+        let grace = self.grace_period.filter(|_| self.asks_for_one_token());
+        let idle = |grace| self.counters.waits_longer_than(grace);
+        grace.is_some_and(idle)
     }
 
     /// Stops sending.
@@ -311,6 +341,10 @@ pub(super) enum GivenUp {
     NeverConnected { reason: String },
     /// The first requests were all rejected.
     Rejected(Rejection),
+    /// A request failed that prepares the server for a lane.
+    WarmupFailed,
+    /// The requests that prepare the server for lanes did not return within the grace period.
+    WarmupStuck,
 }
 
 /// Returns the due times of the conversations of a fixed schedule, in order.

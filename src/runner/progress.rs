@@ -219,6 +219,12 @@ impl Counters {
         (failed, failed + self.completed.load(Relaxed))
     }
 
+    /// Returns whether requests are in flight and the last one was sent longer ago than this.
+    pub(super) fn waits_longer_than(&self, time: Nanos) -> bool {
+        let last = Nanos(self.last_sent.load(Relaxed));
+        self.in_flight() > 0 && Clock::now().since(last) > time
+    }
+
     fn in_flight(&self) -> u64 {
         self.sent.load(Relaxed).saturating_sub(self.returned.load(Relaxed))
     }

@@ -1,7 +1,7 @@
 //! A session: the turns of one conversation, sent one after the other.
 
 use std::cell::Cell;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use http::Method;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::branches::{Children, Origin};
 use super::phase::{Pace, Stop};
 use super::request::Identified;
 use super::slots::Slot;
 use super::steps::{self, Steps};
+use super::tree::{Begun, TreeRun};
 use super::worker::PhaseWorker;
-use crate::dataset::{BranchStart, Conversation};
+use crate::dataset::Conversation;
 use crate::record::{Ancestry, ErrorKind, RequestRecord, TurnId};
 use crate::redact::ShownUrl;
+use crate::schedule::tree::{Due, Hold, ROOT, Tree};
 use crate::schedule::{PhaseKind, Users};
 use crate::transport::{EventWatch, Notifications, OutgoingRequest, SessionConnection};
 use crate::units::{Clock, Nanos};
 
-/// Data that the requests of a session share.
+/// Data that the requests of a conversation share.
 pub(super) struct Session<'a> {
-    pub(super) number: u64,
-    /// Index of the tenant that it belongs to, if tenants share the load.
-    pub(super) tenant: Option<usize>,
+    pub(super) run: &'a Arc<TreeRun>,
+    pub(super) stream: usize,
     index: usize,
     pub(super) conversation: &'a Conversation,
     server: usize,
@@ -47,35 +47,17 @@ impl Session<'_> {
         let root = self.ancestry.map_or(self.correlation_id, |place| place.root);
         self.conversation.is_agent().then_some(root)
     }
-
-    /// Returns the place of the conversations that this one starts.
-    pub(super) fn as_parent(&self) -> Ancestry {
-        let own = self.ancestry.unwrap_or(Ancestry::of_root(self.correlation_id));
-        own.of_child(self.correlation_id)
-    }
 }
 
 /// How the turns of a conversation ended.
-struct Ending {
+#[derive(Default)]
+pub(super) struct Ending {
     /// Whether all were sent.
     is_whole: bool,
     /// Whether any was sent.
     has_begun: bool,
     /// Whether the last one failed.
     has_failed: bool,
-}
-
-/// How far a conversation has come.
-#[derive(Debug, Clone)]
-pub(super) struct SoFar {
-    /// The first turn to send.
-    pub(super) turn: usize,
-    /// The texts of the responses to all turns before, of which failed ones have none.
-    pub(super) answers: Vec<Option<Arc<str>>>,
-    /// When the last response ended.
-    pub(super) last_end: Nanos,
-    /// Marker of the prompts before, if they have one.
-    pub(super) marker: Option<Arc<str>>,
 }
 
 /// When a request was due, and when it could be sent.
@@ -109,9 +91,9 @@ impl UserTurns {
 }
 
 impl PhaseWorker {
-    /// Runs the turns of session `number`, and the conversations that it starts, and returns when its
-    /// last response ended. It is one of the `tenant`, if tenants share the load. `first` has the times of the first turn. `user` is the user that the
-    /// session belongs to, if any.
+    /// Sends the turns of session `number`, and the conversations that it starts, and returns when its
+    /// last response ended. It is one of the `tenant`, if tenants share the load. `first` has the times
+    /// of the first turn. `user` is the user that the session belongs to, if any.
     pub(super) async fn session(
         self: &Rc<Self>,
         number: u64,
@@ -121,40 +103,40 @@ impl PhaseWorker {
     ) -> Nanos {
         let workload = &self.shared.workload;
         let own = workload.tenant(tenant).and_then(|of| of.conversations.as_ref());
-        let index = match own {
+        let root = match own {
             Some(own) => own.draw(),
             None => self.phase.conversation(number, &workload.sampler),
         };
-        let Some(session) = self.begin((number, tenant), index, (None, None), user) else {
-            return first.issued;
-        };
-        let mut children = Children::default();
-        let marker = session.marker.clone();
-        let mut so_far = SoFar { turn: 0, answers: Vec::new(), last_end: first.issued, marker };
-        let before = (None, BranchStart::Response);
-        children.start(self, &session, before, &so_far, so_far.last_end);
-        if !self.turns(&session, Some(first), &mut so_far, &mut children).await.is_whole {
+        let (tree, born) = Tree::begin(self.conversations(), root, first.issued.into());
+        let run = Arc::new(TreeRun::new(tree, (number, tenant), None, first.issued));
+        self.start(&run, &born);
+        if !self.send(&run, ROOT, Some(first), user).await.is_whole {
             self.phase.counters.session_cut_short();
         }
-        so_far.last_end.max(children.wait(None).await)
+        run.ended().await
     }
 
-    /// Runs the turns of a conversation that the session `number` starts, and returns when it
-    /// ended. The requests belong to that session, but are not its last.
-    pub(super) async fn child(self: Rc<Self>, number: u64, origin: Origin) -> Nanos {
-        let Origin { conversation, began: mut so_far, ancestry, tenant } = origin;
-        // A fork continues the prompts of its parent.
-        let inherited = (so_far.marker.take(), Some(ancestry));
-        let Some(session) = self.begin((number, tenant), conversation, inherited, None) else {
-            return so_far.last_end;
-        };
-        so_far.marker.clone_from(&session.marker);
-        let mut children = Children::default();
-        children.start(&self, &session, (None, BranchStart::Response), &so_far, so_far.last_end);
-        let first = session.conversation.turns.get(so_far.turn);
-        let is_spawn = session.conversation.inherited_turns == 0;
-        let is_delayed = is_spawn && first.is_some_and(|turn| turn.delay > Nanos::ZERO);
-        let ending = self.turns(&session, None, &mut so_far, &mut children).await;
+    pub(super) fn conversations(&self) -> &[Conversation] {
+        &self.shared.workload.dataset.conversations
+    }
+
+    /// Has tasks send those of the streams that others started.
+    pub(super) fn start(self: &Rc<Self>, run: &Arc<TreeRun>, born: &[usize]) {
+        for stream in born.iter().copied().filter(|stream| *stream != ROOT) {
+            // Boxed, since a child may have children.
+            let child: Pin<Box<dyn Future<Output = ()>>> =
+                Box::pin(Rc::clone(self).child(Arc::clone(run), stream));
+            run.add(tokio::task::spawn_local(child));
+        }
+    }
+
+    /// Sends the turns of a conversation that another one started.
+    async fn child(self: Rc<Self>, run: Arc<TreeRun>, stream: usize) {
+        let conversation = self.conversations().get(run.with(|tree| tree.conversation(stream)));
+        let is_delayed = conversation.is_some_and(|it| {
+            it.inherited_turns == 0 && it.turns.first().is_some_and(|it| it.delay > Nanos::ZERO)
+        });
+        let ending = self.send(&run, stream, None, None).await;
         if ending.has_begun {
             self.phase.counters.count_branch(|stats| {
                 stats.children_spawned += 1;
@@ -167,38 +149,33 @@ impl PhaseWorker {
                 *ended += 1;
             });
         }
-        so_far.last_end.max(children.wait(None).await)
     }
 
-    /// Begins the conversation `index` in session `number` of a tenant. Its prompts have the `marker`, or else
-    /// their own, if they have one. Its place in a tree is that of a root without `ancestry`. Returns
-    /// `None` if there is no such conversation.
-    fn begin<'a>(
+    /// Returns what the requests of a stream, which has begun, share; `None` if there is no such conversation.
+    pub(super) fn session_of<'a>(
         &'a self,
-        (number, tenant): (u64, Option<usize>),
-        index: usize,
-        (marker, ancestry): (Option<Arc<str>>, Option<Ancestry>),
+        run: &'a Arc<TreeRun>,
+        stream: usize,
         user: Option<&'a UserTurns>,
-    ) -> Option<Session<'a>> {
-        let workload = &self.shared.workload;
-        let correlation_id = self.shared.new_id();
-        let conversation = workload.dataset.conversations.get(index)?;
-        let as_root = || {
-            let is_root = !conversation.branches.is_empty();
-            is_root.then(|| Ancestry::of_root(correlation_id))
-        };
-        Some(Session {
-            number,
-            tenant,
+    ) -> Option<(Session<'a>, Vec<Option<Arc<str>>>)> {
+        let index = run.with(|tree| tree.conversation(stream));
+        let all = self.conversations();
+        let conversation = all.get(index)?;
+        let begun = run.begun(all, stream, &mut || self.shared.new_id(), &|id| self.marker(id));
+        let Begun { correlation_id, ancestry, marker, answers } = begun;
+        let session = Session {
+            run,
+            stream,
             index,
             conversation,
-            server: workload.targets.server(number),
+            server: self.shared.workload.targets.server(run.number),
             correlation_id,
-            ancestry: ancestry.or_else(as_root),
+            ancestry,
             connection: SessionConnection::default(),
             user,
-            marker: marker.or_else(|| self.marker(correlation_id)),
-        })
+            marker,
+        };
+        Some((session, answers))
     }
 
     /// Returns the marker of the prompts of the session `id`.
@@ -207,32 +184,26 @@ impl PhaseWorker {
         self.shared.workload.cache_bust.marker(id, is_warmup)
     }
 
-    /// Sends the turns from that of `so_far` on; returns how they ended. A turn after a
+    /// Sends the turns of a stream that are left; returns how they ended. A turn after a
     /// failed turn is sent with the history that exists, so that the load stays as configured.
     /// `first` has the times of the first one; without them, it is sent like a later turn.
-    async fn turns(
+    pub(super) async fn send(
         self: &Rc<Self>,
-        session: &Session<'_>,
+        run: &Arc<TreeRun>,
+        stream: usize,
         mut first: Option<SendTimes>,
-        so_far: &mut SoFar,
-        children: &mut Children,
+        user: Option<&UserTurns>,
     ) -> Ending {
-        let mut ending = Ending { is_whole: false, has_begun: false, has_failed: false };
+        let mut ending = Ending::default();
+        let all = self.conversations();
+        let Some((session, mut answers)) = self.session_of(run, stream, user) else {
+            return ending;
+        };
         let conversation = session.conversation;
-        let turns = conversation.turns.len();
-        let is_child = first.is_none();
-        for turn in so_far.turn..turns {
-            let is_delayed = children.delay(turn);
-            let joined = children.wait(Some(turn)).await;
-            let delay = conversation.turns[turn].delay;
-            let ready = if conversation.waits_beside_branches {
-                joined.max(so_far.last_end + delay)
-            } else {
-                joined.max(so_far.last_end) + delay
-            };
-            so_far.last_end = so_far.last_end.max(joined);
-            let cleared = self.cleared(session, turn, first.take(), ready).await;
-            if is_delayed {
+        while let Some(turn) = run.with(|tree| tree.next(stream)) {
+            let is_suspended = run.hold(stream) == Some(Hold::Join);
+            let cleared = self.cleared(&session, turn, first.take()).await;
+            if is_suspended {
                 self.phase.counters.count_branch(|stats| {
                     stats.parents_suspended += 1;
                     stats.parents_resumed += u64::from(cleared.is_some());
@@ -244,43 +215,42 @@ impl PhaseWorker {
             if slot.free_from > Nanos::ZERO {
                 (send.issued, send.free_from) = (slot.free_from, slot.free_from);
             }
-            let issue = (Some(turn), BranchStart::Issue);
-            children.start(self, session, issue, so_far, send.issued);
-            let mut record = self.request(session, turn, &so_far.answers, send, slot).await;
-            so_far.last_end = record.end;
-            let is_last = turn + 1 == turns;
+            let born = run.sent(all, stream, self.moment(send.issued));
+            self.note(run, send.issued);
+            self.start(run, &born);
+            let mut record = self.request(&session, turn, &answers, send, slot).await;
+            let end = record.end;
+            let is_last = turn + 1 == conversation.turns.len();
             let is_continued = !is_last || conversation.forks_after(turn);
             let answer = if is_continued { self.answer(&record) } else { None };
             let ends = is_last || (answer.is_none() && self.phase.ends_failed_sessions);
-            record.turn.is_final = ends && !is_child;
+            record.turn.is_final = ends && stream == ROOT;
             ending.has_failed = record.has_failed();
+            self.observe_lane(&session, &record);
             self.shared.queue.push(record);
             if is_continued {
-                so_far.answers.push(answer);
+                answers.push(answer);
+                run.keep_answers(stream, &answers);
             }
-            if ends && !is_last {
-                break;
-            }
-            let response = (Some(turn), BranchStart::Response);
-            children.start(self, session, response, so_far, so_far.last_end);
+            let born = run.returned(all, stream, ends, self.moment(end));
+            self.note(run, end);
+            self.start(run, &born);
+            ending.is_whole = ends;
         }
-        ending.is_whole = true;
         ending
     }
 
-    /// Waits until a turn may be sent: the first one, which has the times of `first`, or a later one that
-    /// is `ready` then.
+    /// Waits until a turn may be sent: the first one, which has the times of `first`, or a later one.
     /// Returns when it was due, and its slot; `None` if it will not be sent.
     async fn cleared(
         &self,
         session: &Session<'_>,
         turn: usize,
         first: Option<SendTimes>,
-        ready: Nanos,
     ) -> Option<(SendTimes, Slot)> {
         let mut send = match first {
             Some(first) => first,
-            None => self.later_turn(session, turn, ready).await?,
+            None => self.later_turn(session, turn).await?,
         };
         if !self.hold_back(session, &mut send).await {
             return None;
@@ -315,14 +285,13 @@ impl PhaseWorker {
         }
     }
 
-    /// Waits until a later turn is to be sent, which is `ready` then unless the load says when, and takes
-    /// a request from the budget. Returns `None` if the turn will not be sent.
-    async fn later_turn(
-        &self,
-        session: &Session<'_>,
-        turn: usize,
-        ready: Nanos,
-    ) -> Option<SendTimes> {
+    /// Waits until a later turn is to be sent, and takes a request from the budget. Returns `None` if the
+    /// turn will not be sent.
+    async fn later_turn(&self, session: &Session<'_>, turn: usize) -> Option<SendTimes> {
+        if let Pace::Lanes(_) = self.phase.pace {
+            return self.turn_of_lane(session).await;
+        }
+        let ready = self.unheld(session).await?;
         let turn = &session.conversation.turns[turn];
         let due = match (self.phase.pace, session.user) {
             (Pace::Trace, _) => {
@@ -333,11 +302,29 @@ impl PhaseWorker {
         };
         let is_sending = self.phase.wait_until(due.unwrap_or(ready), &self.shared.timer).await;
         let due = match self.phase.pace {
-            Pace::Rate if is_sending => Some(self.due_for_turn(session.tenant).await?),
+            Pace::Rate if is_sending => Some(self.due_for_turn(session.run.tenant).await?),
             _ => due,
         };
         let send = SendTimes { due, issued: Clock::now(), free_from: ready };
         (is_sending && self.phase.next_turn()).then_some(send)
+    }
+
+    /// Waits until only time holds the next turn back, and returns when it may be sent; `None` if the
+    /// phase stops sending first.
+    async fn unheld(&self, session: &Session<'_>) -> Option<Nanos> {
+        loop {
+            let changed = session.run.changed();
+            match session.run.due(session.stream, Nanos::ZERO) {
+                Due::At(ready) => return Some(ready),
+                Due::Never => return None,
+                Due::Held(_) => {}
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = self.phase.stopped(Stop::Sending) => return None,
+            }
+        }
     }
 
     /// Returns the text that later turns repeat; `None` if the request failed. It is extracted
@@ -350,7 +337,7 @@ impl PhaseWorker {
         response.error.is_none().then(|| response.output_text.into())
     }
 
-    async fn request(
+    pub(super) async fn request(
         &self,
         session: &Session<'_>,
         turn: usize,
@@ -362,14 +349,18 @@ impl PhaseWorker {
         let workload = &self.shared.workload;
         let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
-        let payload = workload.body(session.index, turn, answers, session.marker.as_deref());
+        let marks = Marks {
+            marker: session.marker.as_deref(),
+            asks_for_one_token: self.phase.asks_for_one_token(),
+        };
+        let payload = workload.body(session.index, turn, answers, marks);
         let asked = session.conversation.turns.get(turn);
         let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
         let (target, path) = workload.targets.of(session.server, &model);
         let correlation_id = session.correlation_id;
         let of_agent = session.trace_id().filter(|_| !workload.builder.traces_each_request());
         let trace_id = of_agent.unwrap_or(request_id);
-        let tenant = workload.tenant(session.tenant);
+        let tenant = workload.tenant(session.run.tenant);
         let builder = tenant.map_or(&*workload.builder, |tenant| &tenant.builder);
         let headers = Identified { builder, request_id, correlation_id, trace_id };
         let request = OutgoingRequest {
@@ -380,7 +371,7 @@ impl PhaseWorker {
             body: payload.clone(),
         };
         self.phase.counters.request_sent(Clock::now());
-        let give_up = self.phase.gives_up_after(session.number, turn);
+        let give_up = self.phase.gives_up_after(session.run.number, turn);
         let (sent, was_sent) = give_up.map(|_| oneshot::channel()).unzip();
         let watch = Notifications { sent, event: self.first_content(prefill_slot) };
         let cancelled = self.cancelled(give_up, was_sent);
@@ -402,8 +393,12 @@ impl PhaseWorker {
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);
-        let turn_id =
-            TurnId { session: session.number, conversation: session.index, turn, is_final: false };
+        let turn_id = TurnId {
+            session: session.run.number,
+            conversation: session.index,
+            turn,
+            is_final: false,
+        };
         RequestRecord {
             turn: turn_id,
             phase: self.phase.kind,
@@ -472,28 +467,42 @@ impl PhaseWorker {
     }
 }
 
+/// What a request differs in from its turn in the dataset.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Marks<'a> {
+    /// Marker of its prompt, if it has one.
+    pub(super) marker: Option<&'a str>,
+    /// Whether it asks for a single token.
+    pub(super) asks_for_one_token: bool,
+}
+
 impl super::Workload {
-    /// Returns the body of a request, which is built before the run if it never changes. The prompt
-    /// has the `marker`, if there is one.
+    /// Returns the body of a request, which is built before the run if it never changes.
     pub(super) fn body(
         &self,
         conversation: usize,
         turn: usize,
         answers: &[Option<Arc<str>>],
-        marker: Option<&str>,
+        marks: Marks<'_>,
     ) -> Bytes {
-        let found = self.dataset.conversations.get(conversation);
-        if let (Some(marker), Some(found)) = (marker, found) {
-            let found = self.cache_bust.mark(found, marker);
-            return Bytes::from(self.endpoint.request_body(&found, turn, answers));
+        let Some(found) = self.dataset.conversations.get(conversation) else {
+            return Bytes::new();
+        };
+        let Marks { marker, asks_for_one_token } = marks;
+        if marker.is_none() && !asks_for_one_token {
+            let built = self.first_bodies.get(conversation).filter(|_| turn == 0);
+            return built
+                .cloned()
+                .unwrap_or_else(|| self.endpoint.request_body(found, turn, answers).into());
         }
-        if turn == 0
-            && let Some(body) = self.first_bodies.get(conversation)
-        {
-            return body.clone();
+        // A turn that contains its history does not need the others.
+        let (mut own, turn) =
+            if found.standalone_turns { (found.alone(turn), 0) } else { (found.clone(), turn) };
+        if let Some(asked) = own.turns.get_mut(turn).filter(|_| asks_for_one_token) {
+            asked.max_tokens = Some(1);
+            asked.extra.retain(|(name, _)| name != "min_tokens");
         }
-        found.map_or_else(Bytes::new, |found| {
-            Bytes::from(self.endpoint.request_body(found, turn, answers))
-        })
+        let own = marker.map_or_else(|| own.clone(), |marker| self.cache_bust.mark(&own, marker));
+        self.endpoint.request_body(&own, turn, answers).into()
     }
 }

@@ -248,7 +248,7 @@ fn entropy() -> [u8; 32] {
 /// State that all phases of a worker share.
 pub(super) struct Shared {
     pub(super) id: u32,
-    workers: usize,
+    pub(super) workers: usize,
     pub(super) timer: Timer,
     pub(super) client: Client,
     pub(super) workload: Workload,
@@ -299,6 +299,7 @@ impl PhaseWorker {
             Pace::Room => self.closed_loop(&mut tasks).await,
             Pace::Rate | Pace::Trace => self.open_loop(&mut tasks).await,
             Pace::Users(users) => self.start_users(&mut tasks, users).await,
+            Pace::Lanes(agentic) => self.run_lanes(&mut tasks, agentic),
         }
         // Later turns that are still waiting get no due time.
         self.ready.borrow_mut().clear();
@@ -344,7 +345,7 @@ impl PhaseWorker {
 
     /// Starts a session of a closed loop once the queue has room, and returns its number; `None` if
     /// no more may start.
-    async fn next_session(&self) -> Option<u64> {
+    pub(super) async fn next_session(&self) -> Option<u64> {
         tokio::select! {
             biased;
             () = self.shared.queue.room() => {}

@@ -267,6 +267,7 @@ impl Run {
             seed: self.seed,
             tenants: self.config.tenants.iter().map(|tenant| tenant.traffic.clone()).collect(),
             shard: schedule.shard.unwrap_or(Shard::WHOLE),
+            benchmark: self.description.benchmark_id.to_string().into(),
             start_at: schedule.start_at.map(|at| self.clock.at_wall_ns(at)),
             rejection_limit: self.config.runner.rejection_limit,
         }

@@ -9,6 +9,7 @@
 //! IDs are those of one document, unless its `hash_id_scope` is `global`; `timestamp` is its start in
 //! milliseconds.
 
+mod barriers;
 mod chains;
 
 use std::collections::{BTreeMap, HashSet};
@@ -23,7 +24,7 @@ use super::synthesis::Shape;
 use super::trace::{HashId, TimeUnit, Trace};
 use super::{Fault, Loaded, document_fault};
 use crate::dataset::account::LeftOut;
-use crate::dataset::{Branch, BranchStart, Conversation, Turn};
+use crate::dataset::{self, Branch, BranchStart, Conversation, Predecessor, Turn};
 use crate::units::Nanos;
 
 /// The deepest nesting of sub-agents.
@@ -92,6 +93,8 @@ fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<i64>, D::E
 #[derive(Default)]
 struct Draft {
     id: String,
+    /// What predecessors call it until it has an index.
+    key: usize,
     requests: Vec<(Shape, Turn)>,
     agents: Vec<Started>,
     waits_beside_agents: bool,
@@ -170,6 +173,24 @@ fn timed(entries: Vec<Entry>, begin: f64) -> Result<Separated, String> {
     Ok((requests, agents))
 }
 
+fn times_of(requests: &[&Timed]) -> Vec<(f64, f64)> {
+    requests.iter().map(|it| (it.start, it.end)).collect()
+}
+
+/// Sets after which requests of each other the requests of these conversations are sent.
+fn set_predecessors(drafts: &mut [&mut Draft], times: &[Vec<(f64, f64)>]) {
+    if drafts.len() == 1 {
+        return;
+    }
+    let keys: Vec<usize> = drafts.iter().map(|draft| draft.key).collect();
+    for (draft, found) in drafts.iter_mut().zip(barriers::predecessors(times)) {
+        for ((_, turn), before) in draft.requests.iter_mut().zip(found) {
+            let named = |(at, turn): (usize, usize)| Predecessor { conversation: keys[at], turn };
+            turn.predecessors = before.into_iter().map(named).collect();
+        }
+    }
+}
+
 /// Conversations of one or several files.
 pub(super) struct Documents<'a> {
     trace: Trace<'a>,
@@ -179,6 +200,8 @@ pub(super) struct Documents<'a> {
     roots: Vec<Draft>,
     agents: Vec<Draft>,
     ids: HashSet<String>,
+    /// Number of conversations that have a key.
+    keys: usize,
 }
 
 /// Returns whether a document with these members is of this format.
@@ -191,7 +214,8 @@ impl<'a> Documents<'a> {
     /// otherwise they are the times between the recorded responses and requests.
     pub(super) fn new(trace: Trace<'a>, uses_think_time: bool) -> Self {
         let (roots, agents, ids) = (Vec::new(), Vec::new(), HashSet::new());
-        Self { trace, uses_think_time, scope: Scope::Local, roots, agents, ids }
+        let (scope, keys) = (Scope::Local, 0);
+        Self { trace, uses_think_time, scope, roots, agents, ids, keys }
     }
 
     /// Reads the documents of a file.
@@ -263,6 +287,7 @@ impl<'a> Documents<'a> {
         let main: Vec<&Timed> = main.iter().map(|at| &requests[*at]).collect();
         let mut draft = self.draft(id, &main, number)?;
         let mut started = Vec::new();
+        let mut times = vec![times_of(&main)];
         for chain in chains {
             let own: Vec<&Timed> = chain.requests.iter().map(|at| &requests[*at]).collect();
             let Some(span) = Span::of(own.iter().copied()) else { continue };
@@ -271,7 +296,11 @@ impl<'a> Documents<'a> {
             let after = main.iter().filter(is_before).count().max(1) - 1;
             let worker = self.draft(format!("{}::{}", draft.id, chain.role), &own, number)?;
             started.push(Beginning { draft: worker, after: Some(after), entry: None, span });
+            times.push(times_of(&own));
         }
+        let mut beside: Vec<&mut Draft> =
+            [&mut draft].into_iter().chain(started.iter_mut().map(|it| &mut it.draft)).collect();
+        set_predecessors(&mut beside, &times);
         let first_agent = self.agents.len();
         for (place, agent) in agents {
             let id = format!("{}::sa:{}", draft.id, agent.id);
@@ -308,7 +337,8 @@ impl<'a> Documents<'a> {
     /// Makes the conversation `id` of these `requests` of the session `number`.
     fn draft(&mut self, id: String, requests: &[&Timed], number: u64) -> Result<Draft, String> {
         let waits_beside_agents = self.scope == Scope::Local;
-        let mut draft = Draft { id, waits_beside_agents, ..Draft::default() };
+        let mut draft = Draft { id, key: self.keys, waits_beside_agents, ..Draft::default() };
+        self.keys += 1;
         let mut before: Option<&Timed> = None;
         for timed in requests {
             let request = &timed.request;
@@ -327,6 +357,10 @@ impl<'a> Documents<'a> {
             let turn = Turn {
                 max_tokens: Some(self.trace.output_tokens(request.output.max(1))?),
                 delay: Nanos::from_seconds(recorded.unwrap_or(gap).max(0.0)),
+                recorded: Some(dataset::Recorded {
+                    start: Nanos::from_seconds(timed.start.max(0.0)),
+                    end: Nanos::from_seconds(timed.end.max(0.0)),
+                }),
                 ..Turn::default()
             };
             draft.requests.push((shape, turn));
@@ -383,6 +417,9 @@ impl<'a> Documents<'a> {
         let all = self.roots.iter_mut().chain(&mut self.agents);
         self.trace.reshape(all.flat_map(|draft| &mut draft.requests).map(|(shape, _)| shape));
         let first_child = self.roots.len();
+        let mut index_of = vec![0; self.keys];
+        let drafts = self.roots.iter().chain(&self.agents);
+        drafts.enumerate().for_each(|(at, draft)| index_of[draft.key] = at);
         let mut conversations = Vec::new();
         for (at, draft) in self.roots.into_iter().chain(self.agents).enumerate() {
             let branches = draft.agents.iter().map(|begun| Branch {
@@ -394,7 +431,10 @@ impl<'a> Documents<'a> {
             });
             let branches = branches.collect();
             let mut turns = Vec::new();
-            for (shape, turn) in draft.requests {
+            for (shape, mut turn) in draft.requests {
+                for before in &mut turn.predecessors {
+                    before.conversation = index_of[before.conversation];
+                }
                 let prompt = self
                     .trace
                     .prompt(&shape)

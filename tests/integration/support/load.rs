@@ -116,6 +116,7 @@ impl Load {
         let _ = self.progress.set(Arc::clone(&progress));
         let last = self.phases.len() - 1;
         let config = Config {
+            benchmark: "bench".into(),
             workers: self.workers,
             phases: self.phases,
             seed: Seed(1),
