@@ -5,6 +5,7 @@
 
 mod ab;
 mod accepted;
+mod agentic;
 mod analyze_trace;
 mod capacity;
 mod chat;

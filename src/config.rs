@@ -257,6 +257,8 @@ pub struct ServerConfig {
     pub api_key: Option<Secret>,
     /// Name of the header with the session ID (`--session-header`); `None` is `X-Correlation-ID`.
     pub session_header: Option<String>,
+    /// Further headers with the session ID, in lower case.
+    pub session_copies: Vec<&'static str>,
     /// How to wait for the model before the first request.
     pub wait_for_model: WaitForModel,
     /// Requests that control the servers around the run.

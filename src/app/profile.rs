@@ -255,6 +255,7 @@ impl Run {
         let with_headers = |headers: &[(String, String)]| {
             RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?
                 .with_session_header(config.server.session_header.as_deref())
+                .map(|builder| builder.with_session_copies(&config.server.session_copies))
         };
         let traced = |builder: RequestBuilder| {
             if !config.sends_trace_context() {

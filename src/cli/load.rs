@@ -45,7 +45,10 @@ pub(super) fn schedule(
         _ if phases.iter().any(is_fixed) => UseOfTimestamps::Always,
         _ => UseOfTimestamps::Never,
     };
-    if let Some(warmup) = warmup_phase(&flags.warmup, given, &phases[0])? {
+    if flags.agentic.agentic {
+        let tree_idle_cap = flags.replay.trace_idle_gap_cap_seconds;
+        phases = flags.agentic.phases(phases.remove(0), &flags.warmup, tree_idle_cap)?;
+    } else if let Some(warmup) = warmup_phase(&flags.warmup, given, &phases[0])? {
         if phases.iter().any(|phase| phase.name() == warmup.name()) {
             let why =
                 "a phase is named warmup, as is the warmup of other flags; choose another name";
@@ -54,7 +57,7 @@ pub(super) fn schedule(
         phases.insert(0, warmup);
     }
     Ok(Config {
-        replay: replay(&flags.replay, timestamps),
+        replay: replay(flags, timestamps),
         phases,
         shard,
         start_at: flags.distributed.start_at,
@@ -77,7 +80,7 @@ fn profiling_phase(
         sessions: flags.conversation.num_sessions,
         duration: load.benchmark_duration.map(Nanos::from_seconds),
     };
-    if stop.is_unset() && flags.input.input_file.is_none() {
+    if stop.is_unset() && flags.input.input_file.is_none() && !flags.agentic.agentic {
         stop = default_stop(&pattern, concurrency);
     }
     Ok(PhaseConfig {
@@ -225,6 +228,7 @@ const fn wants_schedule(replay: &ReplayArgs) -> bool {
 fn uses_timestamps(flags: &ProfileArgs, profiling: &PhaseConfig) -> UseOfTimestamps {
     let is_unpaced = profiling.load == LoadPattern::ClosedLoop
         && flags.request_rate().is_none()
+        && !flags.agentic.agentic
         && !flags.replay.no_fixed_schedule
         && !flags.replay.ignore_trace_delays
         && flags.input.input_file.is_some();
@@ -237,7 +241,10 @@ fn uses_timestamps(flags: &ProfileArgs, profiling: &PhaseConfig) -> UseOfTimesta
     }
 }
 
-fn replay(replay: &ReplayArgs, schedule: UseOfTimestamps) -> Replay {
+fn replay(flags: &ProfileArgs, schedule: UseOfTimestamps) -> Replay {
+    let replay = &flags.replay;
+    // Lanes limit the idle time of a tree while they replay it.
+    let session_gap_cap = replay.trace_idle_gap_cap_seconds.filter(|_| !flags.agentic.agentic);
     let millis = |time: Option<f64>| time.map(Nanos::from_millis);
     Replay {
         schedule,
@@ -251,7 +258,7 @@ fn replay(replay: &ReplayArgs, schedule: UseOfTimestamps) -> Replay {
         ignore_delays: replay.ignore_trace_delays,
         delay_cap: replay.inter_turn_delay_cap_seconds.map(Nanos::from_seconds),
         idle_gap_cap: replay.max_idle_gap_cap_seconds.map(Nanos::from_seconds),
-        session_gap_cap: replay.trace_idle_gap_cap_seconds.map(Nanos::from_seconds),
+        session_gap_cap: session_gap_cap.map(Nanos::from_seconds),
         strict: replay.open_loop_strict,
     }
 }

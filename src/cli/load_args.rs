@@ -110,7 +110,7 @@ pub(super) struct WarmupArgs {
     #[arg(long, visible_alias = "num-warmup-requests", value_name = "COUNT", value_parser = count, group = "warmup")]
     pub(super) warmup_request_count: Option<u64>,
     /// Duration of the warmup, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, group = "warmup")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, groups = ["warmup", "drained"])]
     pub(super) warmup_duration: Option<f64>,
     /// Number of warmup sessions to start before the measurement
     #[arg(long, value_name = "COUNT", value_parser = positive, group = "warmup")]
@@ -133,9 +133,9 @@ pub(super) struct WarmupArgs {
     /// measurement]
     #[arg(long, value_name = "PATTERN", value_parser = choice::<Pattern>(), requires = "warmup", group = "of_warmup_rate")]
     pub(super) warmup_arrival_pattern: Option<Pattern>,
-    /// Maximum time for requests in flight to finish after --warmup-duration, in seconds, or inf
-    /// [default: inf]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_inf, requires = "warmup_duration")]
+    /// Maximum time for requests in flight to finish after --warmup-duration, or before the measurement
+    /// with --agentic, in seconds, or inf [default: inf]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_inf, requires = "drained")]
     pub(super) warmup_grace_period: Option<f64>,
     /// Maximum number of requests waiting for their first token in the warmup [default: as in the
     /// measurement]
@@ -163,7 +163,7 @@ pub(super) struct ReplayArgs {
           conflicts_with_all = ["request_rate", "request_rate_series", "arrival_pattern"])]
     pub(super) fixed_schedule: bool,
     /// Ignore the file's timestamps
-    #[arg(long, conflicts_with_all = ["fixed_schedule", "fixed_schedule_auto_offset",
+    #[arg(long, visible_alias = "no-open-loop-replay", conflicts_with_all = ["fixed_schedule", "fixed_schedule_auto_offset",
           "fixed_schedule_start_offset", "fixed_schedule_end_offset"])]
     pub(super) no_fixed_schedule: bool,
     /// Start the schedule at the file's first timestamp instead of 0
@@ -190,7 +190,8 @@ pub(super) struct ReplayArgs {
           conflicts_with_all = ["no_fixed_schedule", "ignore_trace_delays"])]
     pub(super) max_idle_gap_cap_seconds: Option<f64>,
     /// Maximum time between two successive turns of a conversation, in seconds, whether by
-    /// timestamps or by delays, applied after --replay-speedup
+    /// timestamps or by delays, applied after --replay-speedup; with --agentic, maximum time in which a
+    /// trace does not have any request in flight, after which its waiting requests move to an earlier time
     #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "recorded")]
     pub(super) trace_idle_gap_cap_seconds: Option<f64>,
     /// Send each turn that has a timestamp as a session of its own, without waiting for the

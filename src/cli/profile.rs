@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Args};
 
+use super::agentic::AgenticArgs;
 use super::control_args::ControlArgs;
 use super::deployment::DeploymentArgs;
 use super::distributed::DistributedArgs;
@@ -124,6 +125,8 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) replay: ReplayArgs,
     #[command(flatten)]
+    pub(super) agentic: AgenticArgs,
+    #[command(flatten)]
     pub(super) users: UserCentricArgs,
     #[command(flatten)]
     pub(super) cancellation: CancellationArgs,
@@ -217,6 +220,13 @@ pub(super) struct EndpointArgs {
     /// Header for the ID of the session, instead of X-Correlation-ID
     #[arg(long, value_name = "NAME", value_parser = non_empty)]
     pub(super) session_header: Option<String>,
+    /// Send the ID of each session in X-Dynamo-Session-ID, and that of the session that started it in
+    /// X-Dynamo-Parent-Session-ID, by which Dynamo keeps sessions on one worker
+    #[arg(long)]
+    pub(super) use_dynamo_conv_aware_routing: bool,
+    /// Accepted without effect: Dynamo has its own timeout of sessions, which requests do not set
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, hide = true)]
+    dynamo_session_timeout_seconds: Option<f64>,
     /// Send each image with a UUID once in a session, and then only its UUID, for vLLM's cache of
     /// processed images; for a single-turn --input-file whose lines have a session_id
     #[arg(long, requires = "input_file")]
@@ -416,6 +426,10 @@ pub(super) struct TokenizerArgs {
     /// Branch, tag or commit of the tokenizer on the Hugging Face Hub
     #[arg(long, value_name = "REVISION", default_value = "main")]
     pub(super) tokenizer_revision: String,
+    /// Accepted for models whose tokenizer has code: the code is not run, and the tokenizer needs a
+    /// tokenizer.json
+    #[arg(long)]
+    pub(super) tokenizer_trust_remote_code: bool,
     /// Count input tokens after applying the model's chat template, and shorten generated prompts
     /// by the tokens that it adds
     #[arg(long, conflicts_with = "use_server_token_count")]

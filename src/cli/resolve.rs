@@ -150,6 +150,11 @@ pub(super) fn run_config(
     percentiles(&config.metrics.percentiles)?;
     config.check()?;
     config.warnings.extend(load::warning(&flags.load, &config.schedule));
+    if flags.tokenizer.tokenizer_trust_remote_code {
+        let why = "--tokenizer-trust-remote-code: aiperf never runs code from a model; the tokenizer \
+                   is read from its files";
+        config.warnings.push(why.to_owned());
+    }
     config.warnings.extend(search::warning(&flags.search));
     config.warnings.extend(config.schedule.warning());
     config.warnings.extend(connections::warning(&config, environment));

@@ -130,6 +130,7 @@ pub(super) fn config(
             .or_else(|| environment.get("AIPERF_API_KEY"))
             .map(Secret::new),
         session_header: flags.session_header.clone(),
+        session_copies: session_copies(flags, environment)?,
         control: control.config(),
         wait_for_model: WaitForModel {
             timeout: Nanos::from_seconds(flags.wait_for_model_timeout),
@@ -137,6 +138,33 @@ pub(super) fn config(
             interval: Nanos::from_seconds(flags.wait_for_model_interval),
         },
     })
+}
+
+/// Variables that repeat the session ID in a further header, the header, and whether they are on by
+/// default.
+const SESSION_COPIES: [(&str, &str, bool); 4] = [
+    ("AIPERF_HTTP_X_SESSION_ID_FROM_CORRELATION_ID", "x-session-id", false),
+    ("AIPERF_HTTP_X_SESSION_AFFINITY_FROM_CORRELATION_ID", "x-session-affinity", true),
+    ("AIPERF_HTTP_X_SMG_ROUTING_KEY_FROM_CORRELATION_ID", "x-smg-routing-key", false),
+    ("AIPERF_HTTP_X_DYNAMO_SESSION_ID_FROM_CORRELATION_ID", DYNAMO_SESSION, false),
+];
+
+/// The header with the session ID that Dynamo routes by.
+const DYNAMO_SESSION: &str = "x-dynamo-session-id";
+
+/// Further headers with the session ID.
+fn session_copies(
+    flags: &EndpointArgs,
+    environment: Environment<'_>,
+) -> Result<Vec<&'static str>, ConfigError> {
+    let mut copies = Vec::new();
+    for (variable, header, default) in SESSION_COPIES {
+        let is_asked = header == DYNAMO_SESSION && flags.use_dynamo_conv_aware_routing;
+        if environment.switch(variable, default)? || is_asked {
+            copies.push(header);
+        }
+    }
+    Ok(copies)
 }
 
 fn headers(given: &[String]) -> Result<Vec<(String, String)>, ConfigError> {

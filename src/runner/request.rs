@@ -16,8 +16,10 @@ use crate::transport::RequestHeaders;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Header with the ID of the session, the same for all its requests.
 const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
-/// Header that repeats the ID of the session, for routers that keep a session on one server.
-const SESSION_AFFINITY: HeaderName = HeaderName::from_static("x-session-affinity");
+/// Header that repeats the ID of the session for Dynamo.
+const DYNAMO_SESSION: HeaderName = HeaderName::from_static("x-dynamo-session-id");
+/// Header with the ID of the session that started a session, for Dynamo.
+const DYNAMO_PARENT: HeaderName = HeaderName::from_static("x-dynamo-parent-session-id");
 
 /// Position of the request in a trace, following W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -44,6 +46,8 @@ pub struct RequestBuilder {
     base: HeaderMap,
     /// Name of the header with the session ID.
     session: HeaderName,
+    /// Further headers with the session ID, for routers that keep a session on one server.
+    copies: Vec<HeaderName>,
     /// The trace context of requests; `None` if they do not carry any.
     traced: Option<Traced>,
 }
@@ -90,7 +94,7 @@ impl RequestBuilder {
                 HeaderName::try_from(name.trim()).map_err(|_| HeaderError::Name(name.clone()))?;
             base.insert(parsed, secret(value.trim(), name)?);
         }
-        Ok(Self { base, session: CORRELATION_ID, traced: None })
+        Ok(Self { base, session: CORRELATION_ID, copies: Vec::new(), traced: None })
     }
 
     /// Sends the session ID in the header `name` instead of `X-Correlation-ID`, if there is one.
@@ -103,6 +107,15 @@ impl RequestBuilder {
             return Err(HeaderError::Taken(name.to_owned()));
         }
         Ok(Self { session, ..self })
+    }
+
+    /// Repeats the session ID in the headers with these `names`. If one of them is Dynamo's, a session
+    /// that another one started also names that one.
+    #[must_use]
+    pub(crate) fn with_session_copies(self, names: &[&'static str]) -> Self {
+        let copies = names.iter().map(|name| HeaderName::from_static(name));
+        let copies = copies.filter(|name| *name != self.session).collect();
+        Self { copies, ..self }
     }
 
     /// Adds `traceparent` to requests, marks `share` of them as sampled, and adds `tracestate` to
@@ -132,7 +145,7 @@ impl RequestBuilder {
     /// Returns a request of its own trace.
     #[must_use]
     pub(crate) const fn request(&self, request_id: Uuid, correlation_id: Uuid) -> Identified<'_> {
-        Identified { builder: self, request_id, correlation_id, trace_id: request_id }
+        Identified { builder: self, request_id, correlation_id, parent: None, trace_id: request_id }
     }
 
     /// Returns the headers of a request of its own trace.
@@ -144,8 +157,9 @@ impl RequestBuilder {
     /// Returns whether each request sets this header itself.
     fn sets(&self, name: &HeaderName) -> bool {
         *name == REQUEST_ID
-            || *name == SESSION_AFFINITY
             || *name == self.session
+            || self.copies.contains(name)
+            || *name == DYNAMO_PARENT && self.copies.contains(&DYNAMO_SESSION)
             || self.traced.is_some() && *name == TRACEPARENT
     }
 }
@@ -156,6 +170,8 @@ pub(crate) struct Identified<'a> {
     pub(super) builder: &'a RequestBuilder,
     pub(super) request_id: Uuid,
     pub(super) correlation_id: Uuid,
+    /// ID of the session that started the session, if one did.
+    pub(super) parent: Option<Uuid>,
     /// See [`RequestRecord::trace_id`](crate::record::RequestRecord::trace_id).
     pub(super) trace_id: Uuid,
 }
@@ -171,7 +187,13 @@ impl RequestHeaders for Identified<'_> {
         each(&REQUEST_ID, id.as_bytes());
         let session = self.correlation_id.hyphenated().encode_lower(&mut buffer);
         each(&builder.session, session.as_bytes());
-        each(&SESSION_AFFINITY, session.as_bytes());
+        for name in &builder.copies {
+            each(name, session.as_bytes());
+        }
+        if let Some(parent) = self.parent.filter(|_| builder.copies.contains(&DYNAMO_SESSION)) {
+            let parent = parent.hyphenated().encode_lower(&mut buffer);
+            each(&DYNAMO_PARENT, parent.as_bytes());
+        }
         if let Some(traced) = &builder.traced {
             traced.visit(self.trace_id, self.request_id, each);
         }
@@ -209,6 +231,7 @@ mod tests {
     fn a_request_bears_its_identifiers_and_the_users_headers() {
         let users = [("X-Team".to_owned(), " serving ".to_owned())];
         let builder = RequestBuilder::new(CHAT, true, Some("k3y"), &users).unwrap();
+        let builder = builder.with_session_copies(&["x-session-affinity"]);
         let headers = builder.headers(Uuid::from_u128(1), Uuid::from_u128(2));
         assert_eq!(headers["x-request-id"], "00000000-0000-0000-0000-000000000001");
         assert_eq!(headers["x-correlation-id"], "00000000-0000-0000-0000-000000000002");
@@ -245,7 +268,10 @@ mod tests {
     #[test]
     fn the_session_may_have_another_header() {
         let builder = || RequestBuilder::new(CHAT, true, Some("k3y"), &[]).unwrap();
-        let named = |name: &str| builder().with_session_header(Some(name));
+        let named = |name: &str| {
+            let copies = &["x-session-affinity", "x-session-id"];
+            builder().with_session_header(Some(name)).map(|it| it.with_session_copies(copies))
+        };
         let headers = named("X-Session-ID").unwrap().headers(Uuid::nil(), Uuid::from_u128(2));
         assert_eq!(headers["x-session-id"], "00000000-0000-0000-0000-000000000002");
         assert_eq!(headers["x-session-affinity"], headers["x-session-id"]);
@@ -254,6 +280,25 @@ mod tests {
         for taken in ["Authorization", "content-type", "X-Request-ID", "host", "traceparent"] {
             assert!(matches!(named(taken), Err(HeaderError::Taken(_))), "{taken}");
         }
+    }
+
+    #[test]
+    fn dynamo_gets_the_session_and_the_one_that_started_it() {
+        let [first, second, third] = [1, 2, 3].map(Uuid::from_u128);
+        let of = |copies: &[&'static str], parent| {
+            let builder = RequestBuilder::new(CHAT, true, None, &[]).unwrap();
+            let builder = builder.with_session_copies(copies);
+            Identified { parent, ..builder.request(first, second) }.to_map()
+        };
+        let child = of(&["x-smg-routing-key", "x-dynamo-session-id"], Some(third));
+        for name in ["x-correlation-id", "x-smg-routing-key", "x-dynamo-session-id"] {
+            assert_eq!(child[name], "00000000-0000-0000-0000-000000000002", "{name}");
+        }
+        assert_eq!(child["x-dynamo-parent-session-id"], "00000000-0000-0000-0000-000000000003");
+        assert!(!child.contains_key("x-session-affinity"));
+        let names = |map: HeaderMap| map.contains_key("x-dynamo-parent-session-id");
+        assert!(!names(of(&["x-dynamo-session-id"], None)));
+        assert!(!names(of(&["x-session-affinity"], Some(third))));
     }
 
     #[test]

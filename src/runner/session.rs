@@ -362,7 +362,8 @@ impl PhaseWorker {
         let trace_id = of_agent.unwrap_or(request_id);
         let tenant = workload.tenant(session.run.tenant);
         let builder = tenant.map_or(&*workload.builder, |tenant| &tenant.builder);
-        let headers = Identified { builder, request_id, correlation_id, trace_id };
+        let parent = session.ancestry.filter(|place| place.depth > 0).map(|place| place.parent);
+        let headers = Identified { builder, request_id, correlation_id, parent, trace_id };
         let request = OutgoingRequest {
             target: session.server,
             method: Method::POST,

@@ -26,6 +26,7 @@ use serde_json::json;
 
 use crate::support::raw_server;
 
+mod agentic;
 mod gpu;
 mod server_metrics;
 mod shown;
@@ -108,7 +109,7 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
         refusal("--zmq-host x"),
         "error: --zmq-host is an AIPerf flag that aiperf does not support: aiperf is a single process"
     );
-    for flags in ["--no-open-loop-replay", "--search-sla-tier=x", "--zmq-ipc-path x"] {
+    for flags in ["--wandb-tag x", "--search-sla-tier=x", "--zmq-ipc-path x"] {
         assert!(refusal(flags).contains("does not support"), "{flags}");
     }
     assert!(refusal("--public-dataset exgentic").contains("traces of agents are not supported"));

@@ -869,7 +869,7 @@ fn wrong_usage_exits_with_2() {
     for (arguments, reason) in [
         (&["profile"][..], "--model"),
         (&["profile", "-m", "x", "--concurrency", "0"], "--concurrency"),
-        (&["profile", "-m", "x", "--tokenizer-trust-remote-code"], "does not support"),
+        (&["profile", "-m", "x", "--wandb-project", "y"], "does not support"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let output = aiperf(arguments).output().unwrap();

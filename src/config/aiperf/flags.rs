@@ -12,29 +12,6 @@ const REFUSED: &[(&str, &str)] = &[
         "--wandb-project --wandb-entity --wandb-run-name --wandb-tag",
         "log the files with its own client, as docs/decisions/trackers.md shows",
     ),
-    // Tokenizer
-    (
-        "--tokenizer-trust-remote-code",
-        "aiperf never runs code from a model; use a tokenizer with a tokenizer.json",
-    ),
-    // Load Generator
-    (
-        "--trajectory-start-min-ratio --trajectory-start-max-ratio --burst-phase-starts",
-        "sessions begin with their first turn; in the steady state they are at all turns",
-    ),
-    ("--system-idle-gap-cap-seconds", "use --max-idle-gap-cap-seconds"),
-    // Scenario
-    (
-        "--scenario --unsafe-override",
-        "pass the scenario's settings as flags, or in a file with --config",
-    ),
-    // Warmup
-    ("--agentic-cache-warmup-duration --agentic-warmup-grace-period", "use --warmup-duration"),
-    // Conversation Input
-    (
-        "--no-open-loop-replay",
-        "use --no-fixed-schedule, with which later turns follow the response after their delays",
-    ),
     // ZMQ Communication
     ("--zmq-host --zmq-ipc-path --zmq-dual-bind", "aiperf is a single process"),
     // Accuracy
@@ -113,10 +90,7 @@ const GENAI_PERF: &[(&str, &str)] = &[
 
 /// The rejected flags that are switches and off by default: turning one off is accepted.
 pub(crate) const REFUSED_SWITCHES: &str = "\
-    --tokenizer-trust-remote-code --burst-phase-starts \
-    --unsafe-override \
-    --accuracy-enable-cot \
-    --accuracy-no-enable-cot --accuracy-verbose --no-open-loop-replay --zmq-dual-bind";
+    --accuracy-enable-cot --accuracy-no-enable-cot --accuracy-verbose --zmq-dual-bind";
 
 /// Switches accepted without effect: they turn off what is never on here, or turn on what
 /// always is.
