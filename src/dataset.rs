@@ -9,6 +9,7 @@ pub(crate) mod anonymous;
 mod cache_bust;
 mod check;
 mod corpus;
+mod dialog;
 pub(crate) mod file;
 mod finish;
 mod hub;
@@ -27,6 +28,7 @@ mod tenants;
 mod text;
 mod words;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -38,6 +40,8 @@ pub(crate) use self::account::SentCounter;
 pub use self::account::{Account, Conversations, LeftOut, Pool, Sent};
 pub use self::cache_bust::CacheBust;
 pub use self::corpus::Corpus;
+pub(crate) use self::dialog::Message;
+pub use self::dialog::Prompt;
 pub(crate) use self::file::{
     Sessions, TraceAnalysis, Tree, analyze as analyze_trace, inline, read_recorded,
 };
@@ -227,7 +231,10 @@ pub struct TraceSettings {
     pub uses_think_time: bool,
     /// Whether requests ask for as many output tokens at least as at most (`min_tokens`).
     pub force_min_tokens: bool,
-    /// What the prompts are made from; `None` is prose.
+    /// Maximum number of conversations of a `weka_trace`; the others are not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries: Option<usize>,
+    /// What the prompts are made from; `None` is code for a `weka_trace`, and otherwise prose.
     pub corpus: Option<Corpus>,
     /// Which responses later requests of a conversation repeat, if the trace has them; `None` is
     /// those of the run.
@@ -475,6 +482,8 @@ pub struct Turn {
     pub role: Option<Arc<str>>,
     /// One text, or several for a batch (`--batch-size`).
     pub texts: Vec<Text>,
+    /// Messages of blocks with the whole history, instead of `texts`.
+    pub prompt: Option<Prompt>,
     /// Token IDs to send instead of each of the texts, and of the conversation's system message and
     /// context before it (`--prompt-token-ids`); empty to send texts.
     pub token_ids: Vec<Arc<[u32]>>,
@@ -507,6 +516,31 @@ pub struct Turn {
     /// payload; absent if the endpoint does not tokenise its input or a raw payload does not
     /// contain text.
     pub input_tokens: Option<u64>,
+    /// How many of the first blocks of its prompt earlier requests of its trace have.
+    pub known_blocks: Option<KnownBlocks>,
+}
+
+/// What a prefix cache that keeps everything would find of a prompt, if the requests of each trace came
+/// in the recorded order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownBlocks {
+    /// Number of first blocks that earlier requests have.
+    pub known: u32,
+    /// Number of all blocks.
+    pub all: u32,
+}
+
+impl Turn {
+    /// Returns the turn with its messages of blocks as one text, for APIs without messages.
+    pub(crate) fn as_text(&self) -> Cow<'_, Self> {
+        match &self.prompt {
+            None => Cow::Borrowed(self),
+            Some(prompt) => {
+                let texts = vec![prompt.text()];
+                Cow::Owned(Self { texts, prompt: None, ..self.clone() })
+            }
+        }
+    }
 }
 
 impl Config {

@@ -26,7 +26,7 @@ use crate::config::{
 use crate::console::Ui;
 use crate::dataset::{
     FileFormat, Length, ModelSelection, NormalDistribution, RandomRange, RecordedLengths, Sampling,
-    Source, Synthetic,
+    Source, Synthetic, TraceSettings,
 };
 use crate::endpoint::EndpointTraits;
 use crate::judge::Gate;
@@ -199,10 +199,11 @@ fn dataset(
         (_, Some(dataset)) => Source::Hub(dataset),
         (Some(path), None) => {
             refuse_generated(&flags.input, prompt, given)?;
+            let most = conversation.num_dataset_entries.map(|count| count as usize);
             Source::File {
                 path: path.clone(),
                 format: flags.input.custom_dataset_type,
-                traces,
+                traces: TraceSettings { entries: most, ..traces },
                 entries,
                 batch_size: prompt.batch_size.unwrap_or(1) as usize,
             }
@@ -373,9 +374,11 @@ fn refuse_generated(
         given.refuse(&["batch"], why)?;
     }
     // Requests are drawn from a directory of pools, or in batches, as many as --num-dataset-entries
-    // says.
-    let draws = is_directory || prompt.batch_size.is_some_and(|size| size > 1);
-    let entries = if draws { None } else { Some("entries") };
+    // says, and it limits a weka_trace. The format of a file may only be known once it is read.
+    let takes_entries = is_directory
+        || prompt.batch_size.is_some_and(|size| size > 1)
+        || matches!(input.custom_dataset_type, None | Some(FileFormat::WekaTrace));
+    let entries = if takes_entries { None } else { Some("entries") };
     let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
     let groups: Vec<&str> = entries.into_iter().chain(groups).collect();
     let why = "applies to generated prompts and cannot be combined with --input-file; remove one \

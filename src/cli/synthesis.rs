@@ -80,6 +80,7 @@ impl SynthesisArgs {
             max_context_tokens: self.max_context_length.map(fitting),
             uses_think_time: self.use_think_time_only,
             force_min_tokens: self.force_min_tokens,
+            entries: None,
             corpus,
             replay_outputs: self.replay_outputs,
         }

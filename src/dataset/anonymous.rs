@@ -204,7 +204,7 @@ impl<'a> Anonymizer<'a> {
         } else if let Some(messages) = &turn.messages {
             self.text(&payload::joined_messages(messages), prompt);
         } else if turn.token_ids.is_empty() {
-            turn.texts.iter().for_each(|text| self.text(&text.to_string(), prompt));
+            turn.as_text().texts.iter().for_each(|text| self.text(&text.to_string(), prompt));
         } else {
             turn.token_ids.iter().flat_map(|ids| ids.iter()).for_each(|id| self.token(*id, prompt));
         }

@@ -57,12 +57,12 @@ impl CacheBust {
         }
     }
 
-    const fn is_of_system(self) -> bool {
+    pub(super) const fn is_of_system(self) -> bool {
         matches!(self, Self::SystemPrefix | Self::SystemSuffix | Self::WarmupIsolationSystem)
     }
 
     /// Returns `text` with the marker.
-    fn marked(self, text: &str, marker: &str) -> String {
+    pub(super) fn marked(self, text: &str, marker: &str) -> String {
         match self {
             Self::SystemSuffix | Self::FirstTurnSuffix => format!("{text}\n\n{marker}"),
             _ => format!("{marker}\n\n{text}"),
@@ -93,6 +93,8 @@ impl CacheBust {
         if let Some(messages) = &turn.messages {
             let changed = self.marked_messages(messages, marker);
             turn.messages = changed.or_else(|| turn.messages.take());
+        } else if let Some(prompt) = &mut turn.prompt {
+            prompt.mark(self, marker);
         } else if let Some(first) = turn.texts.first_mut() {
             let text = Text::from(self.marked(&first.to_string(), marker));
             *first = match first.name() {

@@ -227,22 +227,16 @@ pub(super) fn read_agents(
     unusable: impl Fn(String) -> DatasetError,
 ) -> Result<Loaded, DatasetError> {
     let read = || {
-        let trace = Trace::new(traces, mooncake::BLOCK_TOKENS, counter, seed)?;
-        let mut documents = weka::Documents::new(trace, traces.uses_think_time);
-        let mut has_more = false;
+        let traces = TraceSettings { entries: most, ..*traces };
+        let mut documents = weka::Documents::new(&traces, counter, seed)?;
         for (number, row) in (1..).zip(rows) {
-            if most.is_some_and(|most| documents.roots() >= most) {
-                has_more = true;
+            if documents.is_full() {
                 break;
             }
             let added = row.and_then(|row| documents.add_row(row));
             added.map_err(|why| Fault::Entry(number, why))?;
         }
-        let mut loaded = documents.finish()?;
-        if has_more {
-            loaded.conversations.stop_at_limit();
-        }
-        Ok(loaded)
+        documents.finish()
     };
     read().map_err(|fault| match fault {
         Fault::Setting(flag, reason) => InvalidSetting::new(flag, reason).into(),
@@ -298,8 +292,7 @@ fn read_as(
         FileFormat::BailianTrace => bailian::read(Lines::new(input), trace(bailian::BLOCK_TOKENS)?),
         FileFormat::BurstGptTrace => burst_gpt::read(input, trace(mooncake::BLOCK_TOKENS)?),
         FileFormat::WekaTrace => {
-            let trace = trace(mooncake::BLOCK_TOKENS)?;
-            let mut documents = weka::Documents::new(trace, traces.uses_think_time);
+            let mut documents = weka::Documents::new(traces, counter, seed)?;
             documents.read(input)?;
             documents.finish()
         }
@@ -328,7 +321,8 @@ fn read_as(
 /// Rejects trace flags that do not affect files of this format.
 fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {
     use FileFormat::{
-        BailianTrace, BurstGptTrace, MooncakeTrace, Otel, SageMakerDataCapture, WekaTrace,
+        BailianTrace, BurstGptTrace, MooncakeTrace, Otel, RandomPool, SageMakerDataCapture,
+        WekaTrace,
     };
     let synthesis = &traces.synthesis;
     let of_blocks = [
@@ -341,6 +335,7 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
         ("--prompt-corpus", traces.corpus.is_some()),
     ];
     let of_agents = [("--use-think-time-only", traces.uses_think_time)];
+    let of_entries = [("--num-dataset-entries", traces.entries.is_some())];
     let of_outputs = [("--replay-outputs", traces.replay_outputs.is_some())];
     let of_requests = [
         ("--trace-session-sample-ratio", traces.session_sample_ratio.is_some()),
@@ -356,6 +351,9 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
             (&[&of_outputs], "applies to otel, which has the responses; remove the flag")
         }
         WekaTrace => (&[], ""),
+        _ if format != RandomPool && traces.entries.is_some() => {
+            (&[&of_entries], "applies to generated prompts and to weka_trace; remove the flag")
+        }
         _ if traces.uses_think_time => {
             (&[&of_agents], "applies to weka_trace, which has think times; remove the flag")
         }

@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 
 use super::account::{Conversations, LeftOut};
 use super::{
-    Config, Conversation, Length, Media, ModelSelection, Seed, TraceSettings, Turn, payload,
+    Config, Conversation, Length, Media, ModelSelection, Prompt, Seed, TraceSettings, Turn, payload,
 };
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -275,7 +275,11 @@ fn own_tokens(turn: &Turn, counter: &TokenCounter) -> Option<u64> {
     match (&turn.raw_payload, &turn.messages) {
         (Some(body), _) => payload::count_tokens(body, counter),
         (None, Some(messages)) => payload::count_messages(messages, turn.tools.as_deref(), counter),
-        (None, None) => Some(turn.texts.iter().map(|text| counter.count(&text.to_string())).sum()),
+        (None, None) => {
+            let made = turn.prompt.as_ref().map(Prompt::messages).unwrap_or_default();
+            let texts = turn.texts.iter().chain(made.iter().map(|message| &message.text));
+            Some(texts.map(|text| counter.count(&text.to_string())).sum())
+        }
     }
 }
 

@@ -234,7 +234,9 @@ fn text(turn: &Turn) -> String {
             RawValue::from_string(body)
                 .map_or_else(|_| String::new(), |it| payload::joined_texts(&it))
         }
-        (None, None) => turn.texts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        (None, None) => {
+            turn.as_text().texts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        }
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Words {
     openers: Vec<u32>,
     /// The distinct words among them.
     distinct: Vec<u32>,
+    /// For each opener, the place among the distinct words of the word before it, if it is one of them.
+    before: Vec<Option<u32>>,
     /// A plain word for each number of tokens, if there is one.
     fillers: Vec<Option<&'static str>>,
     adds_up: bool,
@@ -49,6 +51,7 @@ impl Words {
             tokens: vec![0],
             openers: Vec::new(),
             distinct: Vec::new(),
+            before: Vec::new(),
             fillers: Vec::new(),
             adds_up: false,
         };
@@ -82,6 +85,7 @@ impl Words {
         }
         words.openers.shuffle(&mut seed.stream("dataset.words"));
         words.distinct = words.distinct_openers();
+        words.before = words.words_before();
         Ok(words)
     }
 
@@ -96,6 +100,13 @@ impl Words {
         let mut seen = HashSet::new();
         let is_new = |word: &u32| seen.insert(self.word(*word as usize));
         self.openers.iter().copied().filter(is_new).collect()
+    }
+
+    fn words_before(&self) -> Vec<Option<u32>> {
+        let distinct = self.distinct.iter().map(|word| self.word(*word as usize));
+        let places: HashMap<&str, u32> = distinct.zip(0..).collect();
+        let before = |place: &u32| (*place as usize).checked_sub(1).unwrap_or(self.count() - 1);
+        self.openers.iter().map(|place| places.get(self.word(before(place))).copied()).collect()
     }
 
     /// Returns whether the tokenizer's count of a text is the sum of its words' counts.
@@ -133,14 +144,14 @@ impl Words {
     /// corpus, and that differs in each round.
     fn place(&self, block: u64) -> (Option<usize>, usize) {
         let places = self.openers.len() as u64;
-        let place = self.openers[(block % places) as usize] as usize;
-        let before = self.word(place.checked_sub(1).unwrap_or(self.count() - 1));
+        let at = (block % places) as usize;
         let others = self.distinct.len().saturating_sub(1).max(1) as u64;
         let opener = (block / places).checked_sub(1).and_then(|round| {
-            let words = self.distinct.iter().map(|word| *word as usize);
-            words.filter(|word| self.word(*word) != before).nth((round % others) as usize)
+            let nth = (round % others) as usize;
+            let skips = self.before[at].is_some_and(|before| nth >= before as usize);
+            self.distinct.get(nth + usize::from(skips)).map(|word| *word as usize)
         });
-        (opener, place)
+        (opener, self.openers[at] as usize)
     }
 
     fn word(&self, index: usize) -> &'static str {

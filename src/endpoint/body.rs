@@ -24,6 +24,7 @@ pub(super) enum Member<'a> {
     Raw(&'a RawValue),
     Prompt(&'a Text),
     Text(&'a str),
+    Content(Content<'a>),
     Owned(String),
     Texts(Vec<Member<'a>>),
     TokenIds(&'a [u32]),

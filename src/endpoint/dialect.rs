@@ -19,15 +19,16 @@ pub(crate) mod solido_rag;
 pub(crate) mod template;
 pub(crate) mod video_generation;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::body::{self, Body};
-use super::history::{Said, history};
+use super::body::{self, Body, Content};
+use super::history::{SYSTEM, Said, history};
 use super::reader::{self, Reader};
 use super::{Config, Endpoint, EndpointTraits, ParsedResponse};
-use crate::dataset::{Conversation, Turn};
+use crate::dataset::{Conversation, Message, Prompt, Turn};
 use crate::record::ResponseBody;
 
 /// A dialect: builds requests and parses responses.
@@ -54,6 +55,8 @@ pub(super) struct Asked<'a> {
     pub(super) turn: &'a Turn,
     at: usize,
     answers: &'a [Option<Arc<str>>],
+    /// The messages that the turn has instead of texts.
+    made: &'a [Message],
 }
 
 impl<'a> Asked<'a> {
@@ -65,13 +68,25 @@ impl<'a> Asked<'a> {
 
     /// Returns the conversation up to this turn, without the system message.
     pub(super) fn history(&self) -> Vec<Said<'a>> {
-        history(self.conversation, self.at, self.answers)
+        history(self.conversation, self.at, self.answers, self.made)
+    }
+
+    /// Returns the system message.
+    pub(super) fn system(&self) -> Option<Content<'a>> {
+        let own = self.made.iter().find(|message| message.role == SYSTEM);
+        let system = self.conversation.system.as_deref().map(Content::Plain);
+        own.map(|message| Content::Asked(&message.text)).or(system)
     }
 }
 
 /// Creates the endpoint for the dialect `D`.
 pub(super) fn build<D: Dialect>(config: &Config) -> Arc<dyn Endpoint> {
     Arc::new(Spoken::<D> { config: config.clone(), dialect: PhantomData })
+}
+
+/// Returns a turn as the API takes it, which may not have messages.
+fn sendable<D: Dialect>(turn: &Turn) -> Cow<'_, Turn> {
+    if D::TRAITS.repeats_history { Cow::Borrowed(turn) } else { turn.as_text() }
 }
 
 struct Spoken<D> {
@@ -92,7 +107,7 @@ impl<D: Dialect> Endpoint for Spoken<D> {
 
     fn check(&self, conversation: &Conversation) -> Result<(), String> {
         let mut made = conversation.turns.iter().filter(|turn| turn.raw_payload.is_none());
-        made.try_for_each(D::check)
+        made.try_for_each(|turn| D::check(&sendable::<D>(turn)))
     }
 
     fn request_body(
@@ -102,7 +117,9 @@ impl<D: Dialect> Endpoint for Spoken<D> {
         answers: &[Option<Arc<str>>],
     ) -> Vec<u8> {
         let Some(turn) = conversation.turns.get(at) else { return Vec::new() };
-        let asked = Asked { conversation, turn, at, answers };
+        let turn = &*sendable::<D>(turn);
+        let made = turn.prompt.as_ref().map(Prompt::messages).unwrap_or_default();
+        let asked = Asked { conversation, turn, at, answers, made: &made };
         body::raw(turn).unwrap_or_else(|| D::body(&self.config, &asked).of(turn).to_json())
     }
 

@@ -62,7 +62,11 @@ fn reason(traits: &EndpointTraits, conversation: &Conversation, turn: &Turn) -> 
              or generate it"
         ));
     }
-    if turn.texts.is_empty() && traits.needs_text && turn.messages.is_none() {
+    if turn.texts.is_empty()
+        && turn.prompt.is_none()
+        && traits.needs_text
+        && turn.messages.is_none()
+    {
         return Some(format!("{name} requires a text in the field `text`"));
     }
     if !traits.takes_image_uuids && turn.media.iter().any(|media| media.uuid.is_some()) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::body::Content;
-use crate::dataset::{Conversation, Media, Turn};
+use crate::dataset::{Conversation, Media, Message, Turn};
 
 /// A message and its author.
 #[derive(Debug, Clone, Copy)]
@@ -11,17 +11,24 @@ pub(super) enum Said<'a> {
     /// The context before the first turn.
     Context(&'a str),
     Asked(&'a Turn),
+    /// One of the messages that the turn has instead of texts.
+    Made(&'a Message),
     /// The server's response to a turn.
     Answered(&'a str),
 }
 
+/// The role of a system message.
+pub(super) const SYSTEM: &str = "system";
+
 /// Returns the conversation up to `turn`, each earlier turn with its response if there was one.
 /// Turns that contain their whole history are sent alone, and the response to a turn is left out if
-/// the next one has it. The system message is not included.
+/// the next one has it. `made` are the messages that the turn has instead of texts. The system message
+/// is not included.
 pub(super) fn history<'a>(
     conversation: &'a Conversation,
     turn: usize,
     answers: &'a [Option<Arc<str>>],
+    made: &'a [Message],
 ) -> Vec<Said<'a>> {
     let repeated = conversation.repeated(turn);
     let mut said = Vec::with_capacity(2 * repeated.len() + 2);
@@ -31,7 +38,10 @@ pub(super) fn history<'a>(
         let answer = answers.get(index).filter(|_| !earlier.answer_is_recorded);
         said.extend(answer.and_then(Option::as_deref).map(Said::Answered));
     }
-    said.extend(conversation.turns.get(turn).map(Said::Asked));
+    if made.is_empty() {
+        said.extend(conversation.turns.get(turn).map(Said::Asked));
+    }
+    said.extend(made.iter().filter(|message| message.role != SYSTEM).map(Said::Made));
     said
 }
 
@@ -49,6 +59,7 @@ impl<'a> Said<'a> {
         match self {
             Self::Context(_) => "user",
             Self::Asked(turn) => turn.role.as_deref().unwrap_or("user"),
+            Self::Made(message) => message.role,
             Self::Answered(_) => "assistant",
         }
     }
@@ -61,6 +72,7 @@ impl<'a> Said<'a> {
     ) -> Vec<P> {
         match self {
             Self::Context(plain) | Self::Answered(plain) => vec![text(Content::Plain(plain))],
+            Self::Made(message) => vec![text(Content::Asked(&message.text))],
             Self::Asked(turn) => {
                 let texts = turn.texts.iter().map(|asked| text(Content::Asked(asked)));
                 texts.chain(turn.media.iter().map(media)).collect()
@@ -76,6 +88,7 @@ impl<'a> Said<'a> {
     ) -> Saying<'a, P> {
         match self {
             Self::Context(plain) | Self::Answered(plain) => Saying::Alone(Content::Plain(plain)),
+            Self::Made(message) => Saying::Alone(Content::Asked(&message.text)),
             Self::Asked(Turn { texts, media, .. }) if texts.len() == 1 && media.is_empty() => {
                 Saying::Alone(Content::Asked(&texts[0]))
             }

@@ -109,6 +109,7 @@ impl Accumulator {
                 Kind::Latest(_) => Cell::Latest(None),
                 Kind::SumOf(_)
                 | Kind::PercentileOf(..)
+                | Kind::ShareOf(..)
                 | Kind::OverTime(..)
                 | Kind::WithFailures(_)
                 | Kind::RoundTrip

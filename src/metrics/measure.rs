@@ -142,6 +142,7 @@ impl Measurer {
             first_content_tokens: response
                 .first_content_tokens
                 .filter(|_| self.registry.settings().per_chunk_usage),
+            known_blocks: self.turn(record).and_then(|turn| turn.known_blocks),
             images: self.media(record, MediaKinds::IMAGE).count() as u64,
             audio_seconds: audio_seconds(self.media(record, MediaKinds::AUDIO)),
         });

@@ -160,6 +160,20 @@ impl Metric {
         row
     }
 
+    /// Creates the share in percent that the sum of a record metric is of that of another one. Their tags
+    /// are those in `of`.
+    #[must_use]
+    pub(crate) const fn share_of(
+        tag: MetricTag,
+        header: &'static str,
+        of: &'static [MetricTag; 2],
+    ) -> Self {
+        let kind = Kind::ShareOf(of[0], of[1]);
+        let mut row = Self::new(tag, header, Unit::Percent, ValueType::Float, kind);
+        row.requires = of;
+        row
+    }
+
     /// Creates a metric with time-weighted statistics of a curve over a phase.
     #[must_use]
     pub(crate) const fn over_time(
@@ -422,6 +436,9 @@ pub enum Kind {
     SumOf(MetricTag),
     /// The percentile (0 to 100) of all values of a record metric, in the row's own unit.
     PercentileOf(MetricTag, f64),
+    /// The share in percent that the sum of the first record metric is of that of the second one, with
+    /// the first sum as its `sum` and the second one as its `count`.
+    ShareOf(MetricTag, MetricTag),
     /// Statistics of a curve, each value weighted by its duration.
     OverTime(Curve, Span),
     /// The distribution of a record metric with an infinite value for each failed request;
@@ -453,6 +470,7 @@ impl Kind {
             Self::Count(_) | Self::Tally(_) | Self::Earliest(_) | Self::Latest(_) => "aggregate",
             Self::SumOf(_)
             | Self::PercentileOf(..)
+            | Self::ShareOf(..)
             | Self::OverTime(..)
             | Self::WithFailures(_)
             | Self::RoundTrip

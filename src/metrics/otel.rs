@@ -186,6 +186,7 @@ impl Metric {
             Kind::Derived(_)
             | Kind::SumOf(_)
             | Kind::PercentileOf(..)
+            | Kind::ShareOf(..)
             | Kind::OverTime(..)
             | Kind::RoundTrip
             | Kind::LessRoundTrip(_)

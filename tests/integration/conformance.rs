@@ -35,7 +35,7 @@ const NEWEST: [&str; 3] =
     ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 22] = [
+const UNSEEN: [(&str, &str); 27] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
     ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),
@@ -53,6 +53,11 @@ const UNSEEN: [(&str, &str); 22] = [
     ("aiperf.percentiles.invalid_tool_call_count", TOOLS),
     ("aiperf.session_cache_read_pct", SESSION_CACHE),
     ("aiperf.percentiles.session_cache_read_pct", SESSION_CACHE),
+    ("aiperf.theoretical_prefix_hit_blocks", BLOCKS),
+    ("aiperf.percentiles.theoretical_prefix_hit_blocks", BLOCKS),
+    ("aiperf.theoretical_prefix_blocks", BLOCKS),
+    ("aiperf.percentiles.theoretical_prefix_blocks", BLOCKS),
+    ("aiperf.theoretical_prefix_cache_hit", BLOCKS),
     ("aiperf.server_cache_hit_rate", ROUTER),
     ("aiperf.percentiles.server_cache_hit_rate", ROUTER),
     ("gen_ai.server.request.duration", TRANSLATED),
@@ -81,6 +86,8 @@ const TOOLS: &str = "only where responses call tools";
 const PLACES: &str = "only from SGLang with a hierarchical cache";
 
 const SESSION_CACHE: &str = "checked where a server caches the prompts of sessions";
+
+const BLOCKS: &str = "only of traces of agents, whose prompts are blocks";
 
 const ROUTER: &str = "only from Dynamo's KV router";
 

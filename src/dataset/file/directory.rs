@@ -215,8 +215,8 @@ fn trace<'a>(directory: &Path, reading: &Reading<'a>) -> Result<Trace<'a>, Datas
 }
 
 fn agents(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, DatasetError> {
-    let uses_think_time = reading.traces.uses_think_time;
-    let mut documents = Documents::new(trace(directory, reading)?, uses_think_time);
+    let documents = Documents::new(reading.traces, reading.counter, reading.seed);
+    let mut documents = documents.map_err(|fault| named(fault, directory))?;
     for path in files(directory, JSON, false)? {
         let input = open(&path).map_err(Fault::Read);
         let read = input.and_then(|input| documents.read(BufReader::new(input)));

@@ -13,6 +13,7 @@ use crate::dataset::words::Words;
 use crate::dataset::{Conversation, Seed, Synthesis, Text, TraceSettings};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
+use std::sync::Arc;
 
 /// Identifier of a block of a prompt; equal identifiers have the same text.
 pub(super) type HashId = i128;
@@ -23,7 +24,7 @@ pub(super) struct Trace<'a> {
     seed: Seed,
     corpus: &'static str,
     /// Created for the first prompt, since a trace may contain texts instead.
-    words: Option<Words>,
+    words: Option<Arc<Words>>,
     block_tokens: u32,
     block_origin: BlockOrigin,
     max_input_tokens: Option<u32>,
@@ -102,18 +103,18 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// Sets the number of tokens in a block to that of the file, unless it is a setting.
+    /// Sets the number of tokens in a block to that of the file, unless it is a setting, and returns it.
     ///
     /// # Errors
     ///
-    /// Fails if it is 0, or not the same in all parts of the trace.
-    pub(super) fn use_block(&mut self, tokens: u32) -> Result<(), String> {
+    /// Fails if it is 0, or not the same in all parts of a trace whose prompts are changed.
+    pub(super) fn use_block(&mut self, tokens: u32) -> Result<u32, String> {
         if !(1..=MAX_TOKENS).contains(&tokens) {
             return Err(format!("`block_size` must be at least 1 and at most {MAX_TOKENS}"));
         }
         match self.block_origin {
             BlockOrigin::Settings => {}
-            BlockOrigin::File if tokens != self.block_tokens => {
+            BlockOrigin::File if tokens != self.block_tokens && self.changes_prompts() => {
                 return Err(format!(
                     "its blocks have {tokens} tokens, but those before {} tokens; use one \
                      --isl-block-size",
@@ -124,7 +125,12 @@ impl<'a> Trace<'a> {
                 (self.block_tokens, self.block_origin) = (tokens, BlockOrigin::File);
             }
         }
-        Ok(())
+        Ok(self.block_tokens)
+    }
+
+    /// Returns whether [`Self::reshape`] changes prompts.
+    pub(super) const fn changes_prompts(&self) -> bool {
+        self.synthesis.changes_prompts()
     }
 
     /// Returns whether a prompt of this length is accepted; a rejected one is counted.
@@ -154,7 +160,7 @@ impl<'a> Trace<'a> {
 
     /// Changes the prompts as the settings say; they must be all prompts of the trace.
     pub(super) fn reshape<'s>(&mut self, shapes: impl IntoIterator<Item = &'s mut Shape>) {
-        if !self.synthesis.changes_prompts() {
+        if !self.changes_prompts() {
             return;
         }
         let mut shapes: Vec<&mut Shape> = shapes.into_iter().collect();
@@ -178,11 +184,16 @@ impl<'a> Trace<'a> {
         if tokens == 0 {
             return Err("the number of output tokens must be at least 1".to_owned());
         }
-        let scaled = f64::from(tokens) * self.synthesis.output_len_multiplier;
-        let tokens = scaled.round_ties_even().clamp(1.0, f64::from(u32::MAX)) as u32;
+        let tokens = self.multiplied_output(tokens);
         let capped = self.max_output_tokens.map_or(tokens, |most| tokens.min(most));
         self.remarks.capped += u64::from(capped < tokens);
         Ok(capped)
+    }
+
+    /// Returns the output tokens to request, at least 1, without a limit.
+    pub(super) fn multiplied_output(&self, tokens: u32) -> u32 {
+        let scaled = f64::from(tokens) * self.synthesis.output_len_multiplier;
+        scaled.round_ties_even().clamp(1.0, f64::from(u32::MAX)) as u32
     }
 
     /// Records the members of a line that are in neither list. Rejects members that would change
@@ -213,11 +224,7 @@ impl<'a> Trace<'a> {
     /// cut to the length, and unique text for the rest.
     pub(super) fn prompt(&mut self, shape: &Shape) -> Result<Prompt, String> {
         let Shape { input_tokens, ref hash_ids, .. } = *shape;
-        if !(1..=MAX_TOKENS).contains(&input_tokens) {
-            return Err(format!(
-                "the number of input tokens must be between 1 and {MAX_TOKENS}, got {input_tokens}"
-            ));
-        }
+        check_input(input_tokens)?;
         if hash_ids.len() > input_tokens.div_ceil(self.block_tokens) as usize {
             return Err(format!(
                 "{} blocks of {} tokens exceed the {input_tokens} input tokens; \
@@ -227,10 +234,7 @@ impl<'a> Trace<'a> {
             ));
         }
         let blocks = self.blocks_of(input_tokens, hash_ids);
-        let words = match &mut self.words {
-            Some(words) => words,
-            none => none.insert(Words::new(self.corpus, self.counter, self.seed)?),
-        };
+        let words = self.words()?;
         let mut pieces = Vec::new();
         let written: u32 =
             blocks.iter().map(|(block, tokens)| words.write(*block, *tokens, &mut pieces)).sum();
@@ -240,6 +244,20 @@ impl<'a> Trace<'a> {
         }
         let tokens = words.adds_up().then_some(u64::from(written));
         Ok(Prompt { text: Text::joined(&pieces), tokens })
+    }
+
+    /// Returns what blocks are made of.
+    pub(super) fn words(&mut self) -> Result<Arc<Words>, String> {
+        let words = match &mut self.words {
+            Some(words) => words,
+            none => none.insert(Words::new(self.corpus, self.counter, self.seed)?.into()),
+        };
+        Ok(Arc::clone(words))
+    }
+
+    /// Counts a prompt with whole blocks that do not have a hash ID.
+    pub(super) fn leave_uncovered(&mut self) {
+        self.remarks.uncovered += 1;
     }
 
     /// Returns the numbers of the blocks of a prompt, each with its tokens.
@@ -303,6 +321,14 @@ impl<'a> Trace<'a> {
         }
         note
     }
+}
+
+/// Checks the length of a prompt.
+pub(super) fn check_input(tokens: u32) -> Result<(), String> {
+    if (1..=MAX_TOKENS).contains(&tokens) {
+        return Ok(());
+    }
+    Err(format!("the number of input tokens must be between 1 and {MAX_TOKENS}, got {tokens}"))
 }
 
 /// Converts a time in `unit`s to an instant on the time axis of a trace.

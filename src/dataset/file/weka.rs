@@ -7,24 +7,33 @@
 //! others are among the requests, and are found by their prompts ([`chains`]). The first request of the
 //! agent after the end of a sub-agent waits for it, and no request waits for one that runs longer. Hash
 //! IDs are those of one document, unless its `hash_id_scope` is `global`; `timestamp` is its start in
-//! milliseconds.
+//! milliseconds. `tool_tokens` and `system_tokens` are those with which each prompt begins.
+//!
+//! A document is converted as soon as it is read: hash IDs are kept only as what each prompt adds to the
+//! one before it ([`dialog`]).
 
 mod barriers;
 mod chains;
+mod document;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Deserializer};
+use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 
 use self::chains::{Chain, Recorded, Role, SAME_TIME};
+use self::document::{Agent, Document, Entry, Request, Scope, absolute, count, count_known, peak};
 use super::synthesis::Shape;
-use super::trace::{HashId, TimeUnit, Trace};
-use super::{Fault, Loaded, document_fault};
+use super::trace::{HashId, TimeUnit, Trace, check_input};
+use super::{Fault, Loaded, document_fault, mooncake};
 use crate::dataset::account::LeftOut;
-use crate::dataset::{self, Branch, BranchStart, Conversation, Predecessor, Turn};
+use crate::dataset::{
+    self, Branch, BranchStart, Conversation, Corpus, KnownBlocks, Predecessor, Seed, TraceSettings,
+    Turn, dialog,
+};
+use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
 /// The deepest nesting of sub-agents.
@@ -32,70 +41,17 @@ const MAX_DEPTH: usize = 32;
 /// Times that a trace may have, in seconds.
 const LATEST: RangeInclusive<f64> = -1e9..=1e9;
 
-#[derive(Deserialize)]
-struct Document {
-    id: String,
-    block_size: u32,
-    #[serde(default)]
-    hash_id_scope: Scope,
-    timestamp: Option<f64>,
-    requests: Vec<Entry>,
-}
-
-/// Where a hash ID has the same meaning.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Scope {
-    #[default]
-    Local,
-    Global,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type")]
-enum Entry {
-    #[serde(rename = "n", alias = "s")]
-    Request(Request),
-    #[serde(rename = "subagent")]
-    Agent(Agent),
-}
-
-#[derive(Deserialize)]
-struct Request {
-    t: f64,
-    #[serde(rename = "in")]
-    input: u32,
-    #[serde(rename = "out")]
-    output: u32,
-    #[serde(default)]
-    model: String,
-    #[serde(default, deserialize_with = "or_empty")]
-    hash_ids: Vec<i64>,
-    api_time: Option<f64>,
-    think_time: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct Agent {
-    t: f64,
-    #[serde(rename = "agent_id")]
-    id: String,
-    duration_ms: Option<f64>,
-    requests: Vec<Entry>,
-}
-
-/// Reads a list; null, which tables have for a missing one, is empty.
-fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<i64>, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
-}
-
-/// A conversation before its prompts are generated.
+/// A conversation whose branches do not have numbers yet.
 #[derive(Default)]
 struct Draft {
     id: String,
     /// What predecessors call it until it has an index.
     key: usize,
-    requests: Vec<(Shape, Turn)>,
+    turns: Vec<Turn>,
+    /// The prompts, if they are changed once all of the trace are known.
+    shapes: Vec<Shape>,
+    /// Number of blocks of the system message.
+    system_blocks: u32,
     agents: Vec<Started>,
     waits_beside_agents: bool,
 }
@@ -149,13 +105,34 @@ impl Span {
     }
 }
 
+/// What the conversations of an agent have in common.
+#[derive(Clone, Copy)]
+struct Said {
+    /// Number of blocks of the system message.
+    system_blocks: u32,
+    /// Whether output tokens are limited.
+    is_limited: bool,
+}
+
+/// The list of requests of an agent.
+struct Listed {
+    id: String,
+    entries: Vec<Entry>,
+    /// Times before it, in seconds, count from it; the others from the start of the document.
+    begin: f64,
+    /// Tokens with which each prompt begins.
+    opening: u32,
+    /// 1 for the list of the document, and one more for each level of sub-agents.
+    depth: usize,
+}
+
 /// The requests and the sub-agents of a list, with their places.
 type Separated = (Vec<Timed>, Vec<(usize, Agent)>);
 
 /// Separates requests and sub-agents, and makes their times absolute: those before
 /// `begin` count from it.
 fn timed(entries: Vec<Entry>, begin: f64) -> Result<Separated, String> {
-    let absolute = |t: f64| if t + SAME_TIME < begin { begin + t } else { t };
+    let absolute = |t: f64| absolute(t, begin);
     let (mut requests, mut agents) = (Vec::new(), Vec::new());
     for (place, entry) in entries.into_iter().enumerate() {
         match entry {
@@ -184,9 +161,32 @@ fn set_predecessors(drafts: &mut [&mut Draft], times: &[Vec<(f64, f64)>]) {
     }
     let keys: Vec<usize> = drafts.iter().map(|draft| draft.key).collect();
     for (draft, found) in drafts.iter_mut().zip(barriers::predecessors(times)) {
-        for ((_, turn), before) in draft.requests.iter_mut().zip(found) {
+        for (turn, before) in draft.turns.iter_mut().zip(found) {
             let named = |(at, turn): (usize, usize)| Predecessor { conversation: keys[at], turn };
             turn.predecessors = before.into_iter().map(named).collect();
+        }
+    }
+}
+
+/// Numbers of blocks, which their texts are made from.
+#[derive(Default)]
+struct Numbers {
+    known: HashMap<HashId, u32, RandomState>,
+    next: u32,
+}
+
+impl Numbers {
+    /// Returns the number of the block with this identifier, or a new one.
+    fn of(&mut self, id: Option<HashId>) -> u32 {
+        let next = &mut self.next;
+        let mut new = || {
+            // A text is repeated after so many blocks, which do not fit into memory.
+            *next = next.wrapping_add(1);
+            *next
+        };
+        match id {
+            Some(id) => *self.known.entry(id).or_insert_with(new),
+            None => new(),
         }
     }
 }
@@ -195,8 +195,17 @@ fn set_predecessors(drafts: &mut [&mut Draft], times: &[Vec<(f64, f64)>]) {
 pub(super) struct Documents<'a> {
     trace: Trace<'a>,
     uses_think_time: bool,
+    /// Maximum number of agents.
+    most: usize,
+    max_context_tokens: Option<u32>,
+    max_output_tokens: Option<u32>,
+    /// Tokens that the shortest of the conversations needs that are too long.
+    shortest: Option<u64>,
+    is_stopped: bool,
+    numbers: Numbers,
     /// Of the current document.
     scope: Scope,
+    block_tokens: u32,
     roots: Vec<Draft>,
     agents: Vec<Draft>,
     ids: HashSet<String>,
@@ -210,18 +219,39 @@ pub(super) fn has(members: &Map<String, Value>) -> bool {
 }
 
 impl<'a> Documents<'a> {
-    /// Creates a reader. With `uses_think_time`, delays are the recorded ones where there are any;
-    /// otherwise they are the times between the recorded responses and requests.
-    pub(super) fn new(trace: Trace<'a>, uses_think_time: bool) -> Self {
-        let (roots, agents, ids) = (Vec::new(), Vec::new(), HashSet::new());
-        let (scope, keys) = (Scope::Local, 0);
-        Self { trace, uses_think_time, scope, roots, agents, ids, keys }
+    /// Creates a reader. Prompts are made of code unless the settings say otherwise.
+    pub(super) fn new(
+        settings: &TraceSettings,
+        counter: &'a TokenCounter,
+        seed: Seed,
+    ) -> Result<Self, Fault> {
+        let corpus = settings.corpus.or(Some(Corpus::Coding));
+        let settings = TraceSettings { corpus, ..*settings };
+        Ok(Self {
+            trace: Trace::new(&settings, mooncake::BLOCK_TOKENS, counter, seed)?,
+            uses_think_time: settings.uses_think_time,
+            most: settings.entries.unwrap_or(usize::MAX),
+            max_context_tokens: settings.max_context_tokens,
+            max_output_tokens: settings.max_output_tokens,
+            shortest: None,
+            is_stopped: false,
+            numbers: Numbers::default(),
+            scope: Scope::Local,
+            block_tokens: mooncake::BLOCK_TOKENS,
+            roots: Vec::new(),
+            agents: Vec::new(),
+            ids: HashSet::new(),
+            keys: 0,
+        })
     }
 
     /// Reads the documents of a file.
     pub(super) fn read(&mut self, input: impl Read) -> Result<(), Fault> {
         let documents = serde_json::Deserializer::from_reader(input).into_iter::<Document>();
         for (number, document) in (1..).zip(documents) {
+            if self.is_full() {
+                break;
+            }
             self.add(document.map_err(document_fault)?).map_err(|why| Fault::Entry(number, why))?;
         }
         Ok(())
@@ -233,49 +263,66 @@ impl<'a> Documents<'a> {
         self.add(document.map_err(|error| error.to_string())?)
     }
 
-    /// Returns the number of conversations that sessions draw.
-    pub(super) const fn roots(&self) -> usize {
-        self.roots.len()
+    /// Returns whether there are as many conversations as are wanted. It is asked before another one is
+    /// read, so that there are more.
+    pub(super) const fn is_full(&mut self) -> bool {
+        self.is_stopped |= self.roots.len() >= self.most;
+        self.is_stopped
     }
 
     fn add(&mut self, document: Document) -> Result<(), String> {
-        let Document { id, block_size, hash_id_scope, timestamp, requests } = document;
+        let opening = document::opening(document.tool_tokens, document.system_tokens);
+        let Document { id, block_size, hash_id_scope, timestamp, mut requests, .. } = document;
         let start =
             timestamp.map(|at| self.trace.instant(at, TimeUnit::Milliseconds)).transpose()?;
-        self.scope = hash_id_scope;
-        self.trace.use_block(block_size)?;
+        self.block_tokens = self.trace.use_block(block_size)?;
         if !self.ids.insert(id.clone()) {
             return Err(format!("the id {id:?} is already used by another conversation"));
         }
+        if !self.fits(&requests) {
+            self.trace.leave_out(LeftOut::MaxContext, count(&requests));
+            return Ok(());
+        }
+        count_known(&mut requests);
+        self.scope = hash_id_scope;
+        if hash_id_scope == Scope::Local {
+            self.numbers.known.clear();
+        }
         let (number, first_agent) = (self.roots.len() as u64, self.agents.len());
-        let (mut root, _) = self.agent(id, requests, 0.0, (number, 1))?;
-        if root.requests.is_empty() {
+        let listed = Listed { id, entries: requests, begin: 0.0, opening, depth: 1 };
+        let (mut root, _) = self.agent(listed, number)?;
+        if root.turns.is_empty() {
             self.drop_agents(first_agent);
             return Ok(());
         }
-        if let Some((_, first)) = root.requests.first_mut() {
+        if let Some(first) = root.turns.first_mut() {
             first.timestamp = start;
         }
         self.roots.push(root);
         Ok(())
     }
 
+    /// Returns whether no request is longer than the maximum.
+    fn fits(&mut self, requests: &[Entry]) -> bool {
+        let Some(most) = self.max_context_tokens else { return true };
+        let peak = peak(requests, self.max_output_tokens.unwrap_or(u32::MAX));
+        let fits = peak <= u64::from(most);
+        if !fits {
+            self.shortest = Some(self.shortest.map_or(peak, |shortest| shortest.min(peak)));
+        }
+        fits
+    }
+
     /// Leaves out the sub-agents from number `first` on, which nothing starts.
     fn drop_agents(&mut self, first: usize) {
-        let orphans = self.agents.drain(first..).map(|agent| agent.requests.len());
+        let orphans = self.agents.drain(first..).map(|agent| agent.turns.len());
         self.trace.leave_out(LeftOut::MaxInput, orphans.sum::<usize>() as u64);
     }
 
-    /// Reads the `entries` of the agent `id` and of its sub-agents. Times before `begin` count from it,
-    /// and the others from the start of the conversation `number`. Returns the agent, and when it began
-    /// and ended; `None` without requests.
-    fn agent(
-        &mut self,
-        id: String,
-        entries: Vec<Entry>,
-        begin: f64,
-        (number, depth): (u64, usize),
-    ) -> Result<(Draft, Option<Span>), String> {
+    /// Reads an agent of the conversation `number`, and its sub-agents. Returns the agent, and when it
+    /// began and ended; `None` without requests.
+    fn agent(&mut self, listed: Listed, number: u64) -> Result<(Draft, Option<Span>), String> {
+        let Listed { id, entries, begin, opening, depth } = listed;
         if depth > MAX_DEPTH {
             return Err(format!("its sub-agents are nested more than {MAX_DEPTH} levels deep"));
         }
@@ -285,7 +332,9 @@ impl<'a> Documents<'a> {
         let mut chains = self.chains(&requests).into_iter();
         let main = chains.next().map(|chain| chain.requests).unwrap_or_default();
         let main: Vec<&Timed> = main.iter().map(|at| &requests[*at]).collect();
-        let mut draft = self.draft(id, &main, number)?;
+        let system = self.system(&main, opening)?;
+        let said = Said { system_blocks: system.len() as u32, is_limited: depth == 1 };
+        let mut draft = self.draft(id, &main, number, said)?;
         let mut started = Vec::new();
         let mut times = vec![times_of(&main)];
         for chain in chains {
@@ -294,7 +343,10 @@ impl<'a> Documents<'a> {
             let first = own[0];
             let is_before = |it: &&&Timed| (it.start, it.place) < (first.start, first.place);
             let after = main.iter().filter(is_before).count().max(1) - 1;
-            let worker = self.draft(format!("{}::{}", draft.id, chain.role), &own, number)?;
+            let has_system = first.request.hash_ids.starts_with(system);
+            let system_blocks = if has_system { said.system_blocks } else { 0 };
+            let id = format!("{}::{}", draft.id, chain.role);
+            let worker = self.draft(id, &own, number, Said { system_blocks, ..said })?;
             started.push(Beginning { draft: worker, after: Some(after), entry: None, span });
             times.push(times_of(&own));
         }
@@ -303,10 +355,16 @@ impl<'a> Documents<'a> {
         set_predecessors(&mut beside, &times);
         let first_agent = self.agents.len();
         for (place, agent) in agents {
-            let id = format!("{}::sa:{}", draft.id, agent.id);
             let first = self.agents.len();
-            let (inner, span) = self.agent(id, agent.requests, agent.t, (number, depth + 1))?;
-            let Some(mut span) = span.filter(|_| !inner.requests.is_empty()) else {
+            let listed = Listed {
+                id: format!("{}::sa:{}", draft.id, agent.id),
+                opening: document::opening(agent.tool_tokens, agent.system_tokens),
+                entries: agent.requests,
+                begin: agent.t,
+                depth: depth + 1,
+            };
+            let (inner, span) = self.agent(listed, number)?;
+            let Some(mut span) = span.filter(|_| !inner.turns.is_empty()) else {
                 self.drop_agents(first);
                 continue;
             };
@@ -315,13 +373,27 @@ impl<'a> Documents<'a> {
             started.push(Beginning { draft: inner, after, entry: Some(agent.t), span });
         }
         if main.is_empty() {
-            let lost = started.iter().map(|agent| agent.draft.requests.len()).sum::<usize>();
+            let lost = started.iter().map(|agent| agent.draft.turns.len()).sum::<usize>();
             self.trace.leave_out(LeftOut::MaxInput, lost as u64);
             self.drop_agents(first_agent);
         } else {
             self.start(&mut draft, &main, started);
         }
         Ok((draft, span))
+    }
+
+    /// Returns the blocks with the `opening` tokens of an agent with these requests.
+    fn system<'t>(&self, main: &[&'t Timed], opening: u32) -> Result<&'t [i64], String> {
+        let Some(first) = main.first() else { return Ok(&[]) };
+        let blocks = opening.div_ceil(self.block_tokens) as usize;
+        let recorded = &first.request.hash_ids;
+        recorded.get(..blocks).ok_or_else(|| {
+            format!(
+                "its tools and system message have {opening} tokens, which are {blocks} blocks, but \
+                 its first request has {} hash_ids",
+                recorded.len()
+            )
+        })
     }
 
     /// Returns the chains of `requests`, of which the first one is that of the agent. Other programs than
@@ -335,38 +407,96 @@ impl<'a> Documents<'a> {
     }
 
     /// Makes the conversation `id` of these `requests` of the session `number`.
-    fn draft(&mut self, id: String, requests: &[&Timed], number: u64) -> Result<Draft, String> {
+    fn draft(
+        &mut self,
+        id: String,
+        requests: &[&Timed],
+        number: u64,
+        said: Said,
+    ) -> Result<Draft, String> {
         let waits_beside_agents = self.scope == Scope::Local;
-        let mut draft = Draft { id, key: self.keys, waits_beside_agents, ..Draft::default() };
+        let system_blocks = said.system_blocks;
+        let key = self.keys;
         self.keys += 1;
+        let mut draft = Draft { id, key, system_blocks, waits_beside_agents, ..Draft::default() };
         let mut before: Option<&Timed> = None;
         for timed in requests {
             let request = &timed.request;
-            let scope = match self.scope {
-                Scope::Local => HashId::from(number) << 64,
-                Scope::Global => HashId::MIN,
-            };
-            let local = |id: &i64| scope | HashId::from(id.cast_unsigned());
-            let shape = Shape {
-                input_tokens: request.input,
-                hash_ids: request.hash_ids.iter().map(local).collect(),
-                session: number,
-            };
             let gap = timed.start - before.map_or(0.0, |before| before.end);
             let recorded = request.think_time.filter(|_| self.uses_think_time);
-            let turn = Turn {
-                max_tokens: Some(self.trace.output_tokens(request.output.max(1))?),
+            let output = request.output.max(1);
+            draft.turns.push(Turn {
+                max_tokens: Some(if said.is_limited {
+                    self.trace.output_tokens(output)?
+                } else {
+                    self.trace.multiplied_output(output)
+                }),
                 delay: Nanos::from_seconds(recorded.unwrap_or(gap).max(0.0)),
                 recorded: Some(dataset::Recorded {
                     start: Nanos::from_seconds(timed.start.max(0.0)),
                     end: Nanos::from_seconds(timed.end.max(0.0)),
                 }),
+                known_blocks: Some(KnownBlocks {
+                    known: request.known_blocks as u32,
+                    all: request.hash_ids.len() as u32,
+                }),
                 ..Turn::default()
-            };
-            draft.requests.push((shape, turn));
+            });
             before = Some(timed);
         }
+        let prompts = requests.iter().zip(&draft.turns).map(|(timed, turn)| dialog::Recorded {
+            input_tokens: timed.request.input,
+            output_tokens: turn.max_tokens.filter(|_| timed.request.output > 0).unwrap_or(0),
+            hash_ids: self.blocks(&timed.request),
+        });
+        let prompts: Vec<_> = prompts.collect();
+        if self.trace.changes_prompts() {
+            let scope = match self.scope {
+                Scope::Local => HashId::from(number) << 64,
+                Scope::Global => HashId::MIN,
+            };
+            let id = |id: &i64| scope | HashId::from(id.cast_unsigned());
+            let shape = |prompt: dialog::Recorded<'_, i64>| Shape {
+                input_tokens: prompt.input_tokens,
+                hash_ids: prompt.hash_ids.iter().map(id).collect(),
+                session: number,
+            };
+            draft.shapes = prompts.into_iter().map(shape).collect();
+        } else {
+            self.converse(&mut draft, &prompts, |id| HashId::from(id))?;
+        }
         Ok(draft)
+    }
+
+    /// Returns the hash IDs of a request that are of blocks with tokens.
+    fn blocks<'r>(&self, request: &'r Request) -> &'r [i64] {
+        let most = request.input.div_ceil(self.block_tokens) as usize;
+        &request.hash_ids[..most.min(request.hash_ids.len())]
+    }
+
+    /// Gives the turns of a conversation their prompts.
+    fn converse<I: Copy + PartialEq>(
+        &mut self,
+        draft: &mut Draft,
+        prompts: &[dialog::Recorded<'_, I>],
+        id: impl Fn(I) -> HashId,
+    ) -> Result<(), String> {
+        let mut builder = dialog::Builder::new(self.block_tokens);
+        let mut before = None;
+        for prompt in prompts {
+            check_input(prompt.input_tokens).map_err(|why| format!("{}: {why}", draft.id))?;
+            let numbers = &mut self.numbers;
+            if builder.add(before, prompt, |block| numbers.of(block.map(&id))) {
+                self.trace.leave_uncovered();
+            }
+            before = Some(prompt);
+        }
+        let dialog = builder.finish(self.trace.words()?, draft.system_blocks);
+        for (turn, prompt) in draft.turns.iter_mut().zip(dialog::prompts(dialog)) {
+            turn.input_tokens = prompt.tokens();
+            turn.prompt = Some(prompt);
+        }
+        Ok(())
     }
 
     /// Has `parent`, whose requests are `main`, start these conversations.
@@ -390,7 +520,7 @@ impl<'a> Documents<'a> {
                 Some(_) => (BranchStart::Response, group),
                 None => (BranchStart::Response, 0.0),
             };
-            if let Some((_, first)) = begun.draft.requests.first_mut() {
+            if let Some(first) = begun.draft.turns.first_mut() {
                 first.delay = Nanos::from_seconds((start - since).max(0.0));
             }
             let next = begun.after.map_or(0, |turn| turn + 1);
@@ -399,7 +529,7 @@ impl<'a> Documents<'a> {
             let join = joined.next().map(|(turn, _)| turn);
             if let Some(turn) = join.filter(|_| !parent.waits_beside_agents) {
                 let rest = Nanos::from_seconds((main[turn].start - end).max(0.0));
-                let delay = &mut parent.requests[turn].1.delay;
+                let delay = &mut parent.turns[turn].delay;
                 *delay = rest.min(*delay);
             }
             parent.agents.push(Started {
@@ -412,16 +542,20 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// Generates the prompts. The conversations of sub-agents come after those of agents.
+    /// Returns all conversations. Those of sub-agents come after those of agents.
     pub(super) fn finish(mut self) -> Result<Loaded, Fault> {
-        let all = self.roots.iter_mut().chain(&mut self.agents);
-        self.trace.reshape(all.flat_map(|draft| &mut draft.requests).map(|(shape, _)| shape));
+        if self.trace.changes_prompts() {
+            self.change().map_err(|(at, why)| Fault::Entry(at + 1, why))?;
+        }
+        if let Some(shortest) = self.shortest.filter(|_| self.roots.is_empty()) {
+            self.trace.remark(shortest, "tokens needed by the shortest conversation");
+        }
         let first_child = self.roots.len();
         let mut index_of = vec![0; self.keys];
         let drafts = self.roots.iter().chain(&self.agents);
         drafts.enumerate().for_each(|(at, draft)| index_of[draft.key] = at);
         let mut conversations = Vec::new();
-        for (at, draft) in self.roots.into_iter().chain(self.agents).enumerate() {
+        for (at, mut draft) in self.roots.into_iter().chain(self.agents).enumerate() {
             let branches = draft.agents.iter().map(|begun| Branch {
                 conversation: first_child + begun.agent,
                 after: begun.after,
@@ -430,28 +564,47 @@ impl<'a> Documents<'a> {
                 is_fork: false,
             });
             let branches = branches.collect();
-            let mut turns = Vec::new();
-            for (shape, mut turn) in draft.requests {
-                for before in &mut turn.predecessors {
-                    before.conversation = index_of[before.conversation];
-                }
-                let prompt = self
-                    .trace
-                    .prompt(&shape)
-                    .map_err(|why| Fault::Entry(at + 1, format!("{}: {why}", draft.id)))?;
-                turns.push(Turn { texts: vec![prompt.text], input_tokens: prompt.tokens, ..turn });
+            for before in draft.turns.iter_mut().flat_map(|turn| &mut turn.predecessors) {
+                before.conversation = index_of[before.conversation];
             }
             conversations.push(Conversation {
+                branches,
                 id: draft.id.into(),
                 standalone_turns: true,
                 waits_beside_branches: draft.waits_beside_agents,
-                turns,
-                branches,
+                turns: draft.turns,
                 is_child: at >= first_child,
                 ..Conversation::default()
             });
         }
-        Ok(self.trace.loaded(conversations))
+        let mut loaded = self.trace.loaded(conversations);
+        if self.is_stopped {
+            loaded.conversations.stop_at_limit();
+        }
+        Ok(loaded)
+    }
+
+    /// Changes the prompts as the settings say, and gives them to the turns. An error has the number of
+    /// the conversation.
+    fn change(&mut self) -> Result<(), (usize, String)> {
+        let all = self.roots.iter_mut().chain(&mut self.agents);
+        self.trace.reshape(all.flat_map(|draft| &mut draft.shapes));
+        let mut drafts = std::mem::take(&mut self.roots);
+        let roots = drafts.len();
+        drafts.append(&mut self.agents);
+        for (at, draft) in drafts.iter_mut().enumerate() {
+            let shapes = std::mem::take(&mut draft.shapes);
+            let prompts = shapes.iter().zip(&draft.turns).map(|(shape, turn)| dialog::Recorded {
+                input_tokens: shape.input_tokens,
+                output_tokens: turn.max_tokens.unwrap_or(0),
+                hash_ids: &shape.hash_ids,
+            });
+            let prompts: Vec<_> = prompts.collect();
+            self.converse(draft, &prompts, |id| id).map_err(|why| (at, why))?;
+        }
+        self.agents = drafts.split_off(roots);
+        self.roots = drafts;
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use self::read::Choices;
 use super::{Asked, Dialect, build};
 use crate::dataset::{MediaKinds, Turn};
 use crate::endpoint::body::{Body, Content, Member, Message};
-use crate::endpoint::history::Said;
+use crate::endpoint::history::{SYSTEM, Said};
 use crate::endpoint::part::Part;
 use crate::endpoint::{Config, EndpointTraits};
 
@@ -53,13 +53,15 @@ impl Dialect for Chat {
 
 /// Returns the messages of a request that repeats `said`, the earlier turns and responses.
 pub(super) fn messages<'a>(asked: &Asked<'a>, said: Vec<Said<'a>>) -> Vec<Message<'a>> {
-    let system = asked.conversation.system.as_deref();
-    let opening = system.map(|text| Message { role: "system", content: Content::Plain(text) });
+    let opening = asked.system().map(|content| Message { role: SYSTEM, content });
     let mut messages = Vec::with_capacity(said.len() + 1);
     messages.extend(opening);
     for said in said {
         match said {
             Said::Asked(turn) => messages.extend(own(turn)),
+            Said::Made(made) => {
+                messages.push(Message { role: made.role, content: Content::Asked(&made.text) });
+            }
             Said::Context(text) | Said::Answered(text) => {
                 messages.push(Message { role: said.role(), content: Content::Plain(text) });
             }
@@ -82,7 +84,7 @@ fn joined(said: Vec<Said<'_>>) -> Box<RawValue> {
                 let message = Message { role: said.role(), content: Content::Plain(text) };
                 serde_json::to_string(&message).unwrap_or_default()
             }
-            Said::Asked(_) | Said::Context(_) => continue,
+            Said::Asked(_) | Said::Made(_) | Said::Context(_) => continue,
         };
         if text.len() > 1 && !messages.trim().is_empty() {
             text.push(',');

@@ -42,8 +42,8 @@ impl Dialect for Gemini {
                 parts: said.parts(|text| Part::Text { text }, part),
             })
             .collect();
-        let system = asked.conversation.system.as_deref().map(|system| {
-            let parts = vec![Part::Text { text: Content::Plain(system) }];
+        let system = asked.system().map(|text| {
+            let parts = vec![Part::Text { text }];
             made(&Message { role: None, parts })
         });
         let limit = asked.turn.max_tokens.map(|max_tokens| {

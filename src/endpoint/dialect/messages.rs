@@ -44,12 +44,11 @@ impl Dialect for Messages {
             })
             .collect();
         let limit = asked.turn.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
-        let system = asked.conversation.system.as_deref();
         Body::new(config, "model", Member::Text(&asked.turn.model))
             .with("messages", made(&messages))
             .with("max_tokens", Member::Number(limit))
             .with_some("stream", config.streaming.then_some(Member::Switch(true)))
-            .with_some("system", system.map(Member::Text))
+            .with_some("system", asked.system().map(Member::Content))
     }
 }
 

@@ -40,11 +40,10 @@ impl Dialect for Responses {
                 content: said.saying(|text| Part::Text { text }, part),
             })
             .collect();
-        let system = asked.conversation.system.as_deref();
         Body::new(config, "input", made(&items))
             .with("model", Member::Text(&asked.turn.model))
             .with("stream", Member::Switch(config.streaming))
-            .with_some("instructions", system.map(Member::Text))
+            .with_some("instructions", asked.system().map(Member::Content))
             .with_some("max_output_tokens", asked.turn.max_tokens.map(Member::Number))
     }
 }

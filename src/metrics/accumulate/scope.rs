@@ -12,6 +12,7 @@ use crate::metrics::steady::share_in;
 use crate::metrics::tag::{self, MetricTag, TagSet};
 use crate::metrics::timeline::OverTime;
 use crate::parallel;
+use crate::statistics::Distribution;
 use crate::statistics::percentile::{exact_sum, percentile_of, with_failures};
 use crate::units::Nanos;
 
@@ -144,6 +145,7 @@ impl<'a> Scope<'a> {
             }
             (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
             (_, Kind::WithFailures(of)) => self.with_failures(of)?,
+            (_, Kind::ShareOf(part, whole)) => self.share_of(part, whole)?,
             (_, Kind::RoundTrip) => {
                 let round_trip = metric.to_display(self.accumulator.round_trip_ns?);
                 statistics(|| iter::once(round_trip), percents)?
@@ -165,6 +167,7 @@ impl<'a> Scope<'a> {
             computed.derived[at] = match metric.kind {
                 Kind::SumOf(tag) => self.sum_of(tag).or_else(|| self.nothing_of(at)),
                 Kind::PercentileOf(tag, percent) => self.percentile_of(metric, tag, percent),
+                Kind::ShareOf(part, whole) => self.share_of(part, whole).map(|it| it.avg),
                 Kind::Derived(compute) => compute(&computed).filter(|value| value.is_finite()),
                 _ => None,
             };
@@ -250,6 +253,16 @@ impl<'a> Scope<'a> {
             (exact_sum(values().map(|(value, share)| value * share)), values().next().is_none())
         };
         (!is_empty).then(|| metric.display_unit.convert(sum, metric.unit))
+    }
+
+    /// Returns the sum of a record metric as a share of that of another one; `None` if that is 0.
+    fn share_of(self, part: MetricTag, whole: MetricTag) -> Option<Stats> {
+        let whole = self.sum_of(whole).filter(|whole| *whole > 0.0)?;
+        let sum = self.sum_of(part)?;
+        let count = whole.round() as u64;
+        let distribution = Distribution { sum, count, ..Distribution::UNKNOWN };
+        let avg = 100.0 * sum / whole;
+        Some(Stats { avg, distribution: Some(distribution), ..Stats::default() })
     }
 
     /// Returns statistics of a record metric with an infinite value for each failed request.

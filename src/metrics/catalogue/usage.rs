@@ -12,6 +12,24 @@ pub(super) const ABOUT: &str = "Token counts as the server reports them in `usag
     the server does not report the field.";
 
 pub(super) static ROWS: &[Metric] = &[
+    Metric::record(tag::THEORETICAL_PREFIX_HIT_BLOCKS, "Theoretical Prefix Hit Blocks", Unit::Count, |facts, _| {
+        facts.known_blocks.map(|blocks| blocks.known.into())
+    })
+    .short("Prefix Hit Blocks")
+    .flagged(Flag::LARGER_IS_BETTER)
+    .off_console()
+    .says("Number of the prompt's first blocks that earlier requests of its trace have.", "The requests of a trace are in the recorded order. Traces of `weka_trace` only."),
+    Metric::record(tag::THEORETICAL_PREFIX_BLOCKS, "Theoretical Prefix Blocks", Unit::Count, |facts, _| {
+        facts.known_blocks.map(|blocks| blocks.all.into())
+    })
+    .short("Prefix Blocks")
+    .off_console()
+    .says("Number of the prompt's blocks.", "The number of `hash_ids`. Traces of `weka_trace` only."),
+    Metric::share_of(tag::THEORETICAL_PREFIX_CACHE_HIT, "Theoretical Prefix Cache Hit", &[tag::THEORETICAL_PREFIX_HIT_BLOCKS, tag::THEORETICAL_PREFIX_BLOCKS])
+    .short("Theoretical Cache Hit")
+    .flagged(Flag::LARGER_IS_BETTER)
+    .at(Cache, 1005)
+    .says("Share of the blocks of prompts that a prefix cache that keeps everything would find.", "100 * sum(theoretical_prefix_hit_blocks) / sum(theoretical_prefix_blocks); `sum` and `count` are these two sums."),
     Metric::record(tag::USAGE_PROMPT_TOKENS, "Usage Prompt Tokens", Unit::Tokens, |facts, _| {
         facts.usage(|usage| usage.prompt_tokens)
     })

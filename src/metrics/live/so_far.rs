@@ -195,6 +195,10 @@ impl<'a> Computed<'a> {
                 Kind::PercentileOf(of, percent) => computed.values(of).map(|(of, spread)| {
                     of.display_unit.convert(spread.percentile(percent), metric.unit)
                 }),
+                Kind::ShareOf(part, whole) => computed
+                    .values(part)
+                    .zip(computed.values(whole))
+                    .map(|((_, part), (_, whole))| 100.0 * part.sum / whole.sum),
                 Kind::Derived(compute) => compute(&computed),
                 _ => None,
             }

@@ -1,5 +1,6 @@
 //! The input of record metrics, and the values of a request.
 
+use crate::dataset::KnownBlocks;
 use crate::endpoint::{ParsedResponse, Usage};
 use crate::metrics::agent::AgentCall;
 use crate::metrics::tag::{MetricTag, TagSet};
@@ -32,6 +33,8 @@ pub struct Facts<'a> {
     pub(crate) requested_output_tokens: Option<u64>,
     /// Tokens of the first content event, if the server was asked to report them.
     pub(crate) first_content_tokens: Option<u64>,
+    /// What a prefix cache that keeps everything would find of the prompt, if the dataset has blocks.
+    pub(crate) known_blocks: Option<KnownBlocks>,
     /// Number of images in the request.
     pub(crate) images: u64,
     /// Duration of the audio in seconds; `None` without audio, or if a duration is unknown.

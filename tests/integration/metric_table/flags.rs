@@ -33,13 +33,14 @@ fn chat(settings: Settings, streaming: bool) -> Registry {
     Registry::new(settings, EndpointType::CHAT.traits(), streaming).unwrap()
 }
 
-/// What servers report of requests, and tool calls, which the requests of these tests do not have.
-const REPORTED: [&str; 7] = [
+/// What servers report of requests, tool calls, and blocks, which the requests of these tests do not have.
+const REPORTED: [&str; 8] = [
     "spec_decode_",
     "usage_prompt_cache_read_device",
     "usage_prompt_cache_read_host",
     "usage_prompt_cache_read_storage",
     "server_cache_hit_rate",
+    "theoretical_prefix_",
     "tool_call_count",
     "invalid_tool_call_count",
 ];

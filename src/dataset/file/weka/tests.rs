@@ -64,7 +64,7 @@ fn agents_wait_for_their_sub_agents() {
     let settings = TraceSettings { uses_think_time: true, ..TraceSettings::default() };
     assert_eq!(delays(&load(&text, settings).unwrap()[0]), [0.0, 0.25, 0.5]);
     let texts = |it: &Conversation| -> Vec<String> {
-        it.turns.iter().map(|turn| turn.texts[0].to_string()).collect()
+        it.turns.iter().map(|turn| turn.as_text().texts[0].to_string()).collect()
     };
     let of_x = texts(&read[0]);
     assert_eq!(of_x[1], of_x[2]);
@@ -95,7 +95,7 @@ fn sub_agents_run_beside_each_other_and_have_their_own() {
     assert_eq!(read[4].branches[0].conversation, 2);
     assert_eq!(read[0].turns[0].timestamp, Some(Nanos(250_000_000)));
     // The hash IDs of both documents are the same blocks.
-    let start = |at: usize| read[at].turns[0].texts[0].to_string()[..20].to_owned();
+    let start = |at: usize| read[at].turns[0].as_text().texts[0].to_string()[..20].to_owned();
     assert_eq!(start(0), start(1));
 }
 
@@ -143,13 +143,75 @@ fn sub_agents_among_the_requests_are_conversations_of_their_own() {
 
 #[test]
 fn whole_trees_are_left_out() {
-    let text = format!("{}\n{}", trace("x"), trace("y").to_string().replace("48", "90"));
-    let settings = TraceSettings { max_context_tokens: Some(71), ..TraceSettings::default() };
-    let mut read = load(&text, settings).unwrap().into();
-    crate::dataset::finish::select(&mut read, &settings, Seed(1));
+    // The longest requests have 64 + 7 tokens, and those of the second trace 90 + 7.
+    let long = trace("y").to_string().replace("48", "90");
+    let text = format!("{long}\n{}\n{}\n{}", trace("x"), trace("z"), trace("w"));
+    let settings = TraceSettings {
+        max_context_tokens: Some(71),
+        entries: Some(2),
+        ..TraceSettings::default()
+    };
+    let read = load(&text, settings).unwrap();
     let ids: Vec<&str> = read.iter().map(|it| &*it.id).collect();
-    assert_eq!(ids, ["x", "x::sa:a1"]);
-    assert_eq!(read[0].branches[0].conversation, 1);
+    assert_eq!(ids, ["x", "z", "x::sa:a1", "z::sa:a1"]);
+    assert_eq!(read[1].branches[0].conversation, 3);
+    let settings = TraceSettings { max_context_tokens: Some(70), ..settings };
+    let counter = TokenCounter::builtin();
+    let loaded =
+        read_from(text.as_bytes(), Path::new(""), None, &settings, &counter, Seed(3)).unwrap();
+    // Each trace has five requests.
+    let note = ": 20 longer than --max-context-length left out; 71 tokens needed by the shortest \
+                conversation";
+    assert!(loaded.conversations.is_empty());
+    assert_eq!(loaded.note(), note);
+}
+
+/// The values are those of AIPerf's own functions: the trace of three requests has 0 of 2, 2 of 4 and 3
+/// of 4 blocks known.
+#[test]
+fn known_blocks_are_counted_over_all_conversations_of_a_trace() {
+    let known = |text: &Value| -> Vec<Vec<(u32, u32)>> {
+        let of = |turn: &Turn| turn.known_blocks.map(|it| (it.known, it.all)).unwrap();
+        let read = load(&text.to_string(), TraceSettings::default()).unwrap();
+        read.iter().map(|it| it.turns.iter().map(of).collect()).collect()
+    };
+    let api = |seconds: f64| json!({"api_time": seconds});
+    let mut text = json!({"id": "t3", "block_size": 4, "hash_id_scope": "local", "system_tokens": 4,
+        "requests": [request(0.0, 10, &[1, 2], api(2.0)), request(5.0, 18, &[1, 2, 3, 4], api(1.0)),
+                     request(9.0, 17, &[1, 2, 3, 5], api(1.0))]});
+    assert_eq!(known(&text), [[(0, 2), (2, 4), (3, 4)]]);
+    // A sub-agent before the second request, whose times count from its entry.
+    let agent = json!({"t": 3.0, "type": "subagent", "agent_id": "a", "duration_ms": 1000, "requests": [
+        request(0.5, 16, &[1, 2, 3, 7], api(0.5)), request(7.0, 20, &[1, 2, 3, 7, 4], api(0.5))]});
+    text["requests"].as_array_mut().unwrap().push(agent);
+    assert_eq!(known(&text), [vec![(0, 2), (3, 4), (3, 4)], vec![(2, 4), (5, 5)]]);
+}
+
+#[test]
+fn messages_begin_with_the_system_message_of_the_trace() {
+    let roles = |text: &Value| -> Vec<Vec<&'static str>> {
+        let read = load(&text.to_string(), TraceSettings::default()).unwrap();
+        let of = |turn: &Turn| turn.prompt.as_ref().unwrap().messages()[0].role;
+        read.iter().map(|it| it.turns.iter().map(of).collect()).collect()
+    };
+    let api = |seconds: f64| json!({"api_time": seconds});
+    let inner = json!([request(3.0, 48, &[9, 8, 7], api(1.0))]);
+    let mut text = json!({"id": "x", "block_size": 16, "hash_id_scope": "local",
+        "tool_tokens": 10, "system_tokens": 7, "requests": [
+        request(0.0, 64, &[1, 2, 3, 4], api(2.0)),
+        // Two sub-agents that are not entries: the first one has the system message too.
+        request(1.0, 48, &[1, 2, 6], api(5.0)), request(1.5, 48, &[1, 5, 6], api(5.0)),
+        {"t": 3.0, "type": "subagent", "agent_id": "a", "system_tokens": 1, "requests": inner}]});
+    let expected = [vec!["system"], vec!["system"], vec!["user"], vec!["system"]];
+    assert_eq!(roles(&text), expected);
+    text["system_tokens"] = json!(100);
+    match load(&text.to_string(), TraceSettings::default()) {
+        Err(Fault::Entry(1, why)) => {
+            // ⌈110/16⌉ = 7.
+            assert!(why.contains("110 tokens, which are 7 blocks"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -159,7 +221,6 @@ fn faults_are_named() {
     let zero = trace("x").to_string().replace("\"block_size\":16", "\"block_size\":0");
     for (text, entry, words) in [
         (twice, 2, "already used"),
-        (format!("{}\n{other}", trace("x")), 2, "16 tokens"),
         (zero, 1, "at least 1"),
         (trace("x").to_string().replace("9.5", "9.5e300"), 1, "out of range"),
     ] {
@@ -169,6 +230,16 @@ fn faults_are_named() {
             }
             other => panic!("{text}: {other:?}"),
         }
+    }
+    // Blocks may differ between traces, unless their prompts are changed together.
+    let text = format!("{}\n{other}", trace("x"));
+    let read = load(&text, TraceSettings::default()).unwrap();
+    assert_eq!(read[1].turns[0].input_tokens, Some(40));
+    let mut settings = TraceSettings::default();
+    settings.synthesis.prefix_root_multiplier = 2;
+    match load(&text, settings) {
+        Err(Fault::Entry(2, why)) => assert!(why.contains("16 tokens"), "{why}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use crate::dataset::{Conversation, Turn};
+use crate::dataset::{Conversation, Prompt, Text, Turn};
 
 /// A message, as the chat API takes it.
 pub(super) type Message = Box<RawValue>;
@@ -45,12 +45,16 @@ pub(super) fn said(turn: &Turn) -> Option<Said> {
 fn messages(turn: &Turn) -> Option<Vec<Message>> {
     match &turn.messages {
         Some(messages) => serde_json::from_str(messages.get()).ok(),
-        None => turn.texts.iter().map(|text| message(turn, &text.to_string())).collect(),
+        None => {
+            let role = turn.role.as_deref().unwrap_or("user");
+            let own = turn.texts.iter().map(|text| message(role, text));
+            let made = turn.prompt.as_ref().map(Prompt::messages).unwrap_or_default();
+            own.chain(made.iter().map(|said| message(said.role, &said.text))).collect()
+        }
     }
 }
 
-fn message(turn: &Turn, text: &str) -> Option<Message> {
-    let role = turn.role.as_deref().unwrap_or("user");
+fn message(role: &str, text: &Text) -> Option<Message> {
     to_raw_value(&json!({"role": role, "content": text})).ok()
 }
 

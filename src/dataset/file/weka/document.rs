@@ -1,0 +1,128 @@
+//! The documents of a trace as they are read.
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+use serde::{Deserialize, Deserializer};
+
+use super::chains::SAME_TIME;
+
+#[derive(Deserialize)]
+pub(super) struct Document {
+    pub(super) id: String,
+    pub(super) block_size: u32,
+    #[serde(default)]
+    pub(super) hash_id_scope: Scope,
+    pub(super) tool_tokens: Option<u32>,
+    pub(super) system_tokens: Option<u32>,
+    pub(super) timestamp: Option<f64>,
+    pub(super) requests: Vec<Entry>,
+}
+
+/// Where a hash ID has the same meaning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Scope {
+    #[default]
+    Local,
+    Global,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type")]
+pub(super) enum Entry {
+    #[serde(rename = "n", alias = "s")]
+    Request(Request),
+    #[serde(rename = "subagent")]
+    Agent(Agent),
+}
+
+#[derive(Deserialize)]
+pub(super) struct Request {
+    pub(super) t: f64,
+    #[serde(rename = "in")]
+    pub(super) input: u32,
+    #[serde(rename = "out")]
+    pub(super) output: u32,
+    #[serde(default)]
+    pub(super) model: String,
+    #[serde(default, deserialize_with = "or_empty")]
+    pub(super) hash_ids: Vec<i64>,
+    pub(super) api_time: Option<f64>,
+    pub(super) think_time: Option<f64>,
+    /// Number of first blocks that earlier requests of the document have.
+    #[serde(skip)]
+    pub(super) known_blocks: usize,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Agent {
+    pub(super) t: f64,
+    #[serde(rename = "agent_id")]
+    pub(super) id: String,
+    pub(super) duration_ms: Option<f64>,
+    pub(super) tool_tokens: Option<u32>,
+    pub(super) system_tokens: Option<u32>,
+    pub(super) requests: Vec<Entry>,
+}
+
+/// Tokens of the declared tools and of the system message together.
+pub(super) fn opening(tools: Option<u32>, system: Option<u32>) -> u32 {
+    tools.unwrap_or(0).saturating_add(system.unwrap_or(0))
+}
+
+/// Reads a list; null, which tables have for a missing one, is empty.
+fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<i64>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Returns a time of a list whose times before `begin` count from it.
+pub(super) fn absolute(t: f64, begin: f64) -> f64 {
+    if t + SAME_TIME < begin { begin + t } else { t }
+}
+
+/// Counts of each request how many of its first blocks earlier ones of the document have.
+pub(super) fn count_known(entries: &mut [Entry]) {
+    let mut all = Vec::new();
+    collect(entries, 0.0, &mut all);
+    // Requests at the same time stay in the order of the lists.
+    all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let mut seen: HashSet<i64, RandomState> = HashSet::default();
+    for (_, request) in all {
+        let known = request.hash_ids.iter().take_while(|id| seen.contains(id)).count();
+        seen.extend(&request.hash_ids[known..]);
+        request.known_blocks = known;
+    }
+}
+
+/// Collects all requests with their times.
+fn collect<'e>(entries: &'e mut [Entry], begin: f64, all: &mut Vec<(f64, &'e mut Request)>) {
+    for entry in entries {
+        match entry {
+            Entry::Request(request) => all.push((absolute(request.t, begin), request)),
+            Entry::Agent(agent) => {
+                let begin = absolute(agent.t, begin);
+                collect(&mut agent.requests, begin, all);
+            }
+        }
+    }
+}
+
+/// Returns the input and output tokens of the longest request, of which `most` may be output, except of
+/// sub-agents.
+pub(super) fn peak(entries: &[Entry], most: u32) -> u64 {
+    let of = |entry: &Entry| match entry {
+        Entry::Request(it) => u64::from(it.input) + u64::from(it.output.max(1).min(most)),
+        Entry::Agent(agent) => peak(&agent.requests, u32::MAX),
+    };
+    entries.iter().map(of).max().unwrap_or(0)
+}
+
+/// Returns the number of requests, with those of sub-agents.
+pub(super) fn count(entries: &[Entry]) -> u64 {
+    let of = |entry: &Entry| match entry {
+        Entry::Request(_) => 1,
+        Entry::Agent(agent) => count(&agent.requests),
+    };
+    entries.iter().map(of).sum()
+}
