@@ -30,7 +30,7 @@ use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricTag, Slices, S
 use crate::multi_run::evidence::Evidence;
 use crate::multi_run::{self, Failure, Member, RunResult};
 use crate::record::{ErrorKind, RequestError};
-use crate::schedule::{BranchStats, HeldLoad, PhaseStats, Shard};
+use crate::schedule::{BranchStats, HeldLoad, PhaseStats, ReplayStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::setting::named;
@@ -226,6 +226,9 @@ pub struct RunOutcome {
     /// has any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub branches: Option<BranchStats>,
+    /// How lanes followed the recorded run, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replay: Option<ReplayStats>,
     /// The configured load and the load reached.
     pub load: LoadReport,
     /// Whether the client itself kept up.

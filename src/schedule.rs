@@ -19,6 +19,7 @@ mod tenants;
 pub(crate) mod tree;
 mod users;
 
+pub use agentic::ReplayStats;
 pub(crate) use arrivals::Arrivals;
 pub(crate) use arrivals::weibull_shape;
 pub(crate) use budget::Budget;

@@ -463,6 +463,7 @@ impl Run {
                 sent: Some(processed.sent),
                 prefix_cache: processed.prefix_cache(measured.server_metrics.as_ref()),
                 branches: measured.branches,
+                replay: measured.replay,
                 load: measured.load.clone(),
                 client_health: Some(measured.health.clone()),
                 load_health: measured.load_health,

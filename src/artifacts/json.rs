@@ -23,7 +23,7 @@ use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{Member, Variation};
 use crate::run::{Agreement, Combination, ErrorCount, PercentileNote, Provenance, RunReport};
-use crate::schedule::{BranchStats, Shard};
+use crate::schedule::{BranchStats, ReplayStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::statistics::Percentiles;
 use crate::telemetry::TelemetryReport;
@@ -123,6 +123,9 @@ pub(super) struct Summary<'a> {
     end_time: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     branch_stats: Option<BranchStats>,
+    /// How lanes followed the recorded run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<ReplayStats>,
     /// The metrics of the warmup phase.
     #[serde(skip_serializing_if = "Metrics::is_empty")]
     warmup_metrics: Metrics<'a>,
@@ -186,6 +189,7 @@ impl<'a> Summary<'a> {
             start_time: local_time(outcome.start_wall_ns),
             end_time: local_time(outcome.end_wall_ns),
             branch_stats: outcome.branches,
+            replay: outcome.replay,
             warmup_metrics: metrics(&report.warmup_results),
             load: &outcome.load,
             client_health: outcome.client_health.as_ref(),

@@ -632,6 +632,7 @@ impl Gathered {
             sent: self.sent(),
             prefix_cache: None,
             branches: None,
+            replay: None,
             load: LoadReport {
                 reached_concurrency: most_at_once(&self.spans),
                 ..LoadReport::default()

@@ -21,7 +21,7 @@ use crate::lock::Lock;
 use crate::record::RequestRecord;
 use crate::schedule::agentic::{self, SystemIdle};
 use crate::schedule::config::{Agentic, AgenticPart};
-use crate::schedule::tree::{Due, Moment, Primer, ROOT, Tree};
+use crate::schedule::tree::{Due, Hold, Moment, Primer, ROOT, Tree};
 use crate::units::{Clock, Nanos};
 
 /// The lanes of a run.
@@ -102,6 +102,7 @@ impl Lanes {
                 None
             }
             AgenticPart::Replay => {
+                phase.counters.count_replay(|stats| stats.lanes = self.lanes.len() as u64);
                 let first = |run: &TreeRun| run.with(|tree| tree.first_offset(of));
                 let of_all = runs().filter_map(|(_, run)| first(&run)).min().unwrap_or_default();
                 for (_, run) in runs() {
@@ -256,6 +257,9 @@ impl PhaseWorker {
                 self.send(&run, ROOT, first, None).await;
             }
             free_from = run.ended().await;
+            if let Some((took, recorded)) = run.take_span() {
+                self.phase.counters.count_replay(|stats| stats.add_tree(took, recorded));
+            }
             if !run.standing().is_over {
                 if !self.phase.asks_for_one_token() {
                     self.phase.counters.session_cut_short();
@@ -303,6 +307,12 @@ impl PhaseWorker {
             let skipped = *moved.borrow_and_update();
             let due = match run.due(stream, skipped) {
                 Due::At(at) if at <= Clock::now() => {
+                    let held = run.with(|tree| tree.held(stream, skipped));
+                    self.phase.counters.count_replay(|stats| match held {
+                        Some(Hold::Join) => stats.held_by_join += 1,
+                        Some(Hold::Barrier) => stats.held_by_barrier += 1,
+                        None => {}
+                    });
                     let free_from = run.with(|tree| tree.last_end(stream));
                     let send = SendTimes { due: Some(at), issued: Clock::now(), free_from };
                     return (self.phase.stop() == Stop::No && self.phase.next_turn())
@@ -339,10 +349,19 @@ impl PhaseWorker {
         }
     }
 
-    /// Aborts the run if the first conversation of a lane fails before the measurement.
+    /// Counts how a request of a lane followed the recorded run. If one of a lane's first conversation fails before
+    /// the measurement, the run is aborted.
     pub(super) fn observe_lane(&self, session: &Session<'_>, record: &RequestRecord) {
-        let is_root = session.run.lane.is_some() && session.stream == ROOT;
-        if is_root && self.phase.asks_for_one_token() && record.has_failed() {
+        if session.run.lane.is_none() {
+            return;
+        }
+        if !self.phase.asks_for_one_token() {
+            let turn = session.conversation.turns.get(record.turn.turn);
+            let recorded = turn.and_then(|turn| turn.recorded);
+            session.run.span(record.start, record.end, recorded);
+            let took = record.end.since(record.start);
+            self.phase.counters.count_replay(|stats| stats.add(took, recorded));
+        } else if session.stream == ROOT && record.has_failed() {
             self.phase.warmup_failed();
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::lock::Lock;
 use crate::record::{ErrorKind, RequestError, TurnId};
 use crate::schedule::config::PhaseConfig;
-use crate::schedule::{BranchStats, PhaseKind, PhaseStats};
+use crate::schedule::{BranchStats, PhaseKind, PhaseStats, ReplayStats};
 use crate::units::{Clock, Nanos};
 
 /// The counters of all phases of a run.
@@ -94,6 +94,8 @@ pub struct Counters {
     slot_time: AtomicU64,
     /// Only conversations of trees are counted here, each at its end.
     branches: Lock<BranchStats>,
+    /// Only requests of lanes are counted here.
+    replay: Lock<ReplayStats>,
     sessions_sent: AtomicU64,
     sessions_completed: AtomicU64,
     sessions_failed: AtomicU64,
@@ -153,6 +155,17 @@ impl Counters {
     /// Counts what happened to a conversation of a tree.
     pub(super) fn count_branch(&self, count: impl FnOnce(&mut BranchStats)) {
         count(&mut self.branches.lock());
+    }
+
+    /// Returns how lanes followed the recorded run; `None` without lanes.
+    #[must_use]
+    pub(crate) fn replay(&self) -> Option<ReplayStats> {
+        Some(self.replay.lock().summarized()).filter(|stats| stats.lanes > 0)
+    }
+
+    /// Counts what a lane did.
+    pub(super) fn count_replay(&self, count: impl FnOnce(&mut ReplayStats)) {
+        count(&mut self.replay.lock());
     }
 
     /// Returns the processor usage of the workers and the process.

@@ -210,7 +210,13 @@ impl PhaseWorker {
                     stats.joins_suppressed += u64::from(cleared.is_none());
                 });
             }
-            let Some((mut send, slot)) = cleared else { return ending };
+            let Some((mut send, slot)) = cleared else {
+                // The next phase of a lane goes on with it; nothing else does.
+                if run.lane.is_none() || self.phase.stop() == Stop::No {
+                    run.abandon(all, stream, self.moment(Clock::now()));
+                }
+                return ending;
+            };
             ending.has_begun = true;
             if slot.free_from > Nanos::ZERO {
                 (send.issued, send.free_from) = (slot.free_from, slot.free_from);

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::dataset::Conversation;
+use crate::dataset::{Conversation, Recorded};
 use crate::lock::Lock;
 use crate::record::Ancestry;
 use crate::schedule::tree::{Due, Hold, Moment, Tree};
@@ -40,6 +40,25 @@ struct State {
     /// The tasks of the conversations that others started.
     tasks: Vec<JoinHandle<()>>,
     last_end: Nanos,
+    /// From the first request of the phase to its last response, and the same in the recorded run.
+    span: Option<(Span, Option<Span>)>,
+}
+
+/// From a request to a response.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: Nanos,
+    end: Nanos,
+}
+
+impl Span {
+    fn and(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
+    fn length(self) -> Nanos {
+        self.end.since(self.start)
+    }
 }
 
 /// What is known of a conversation once it has begun.
@@ -71,7 +90,8 @@ impl TreeRun {
         begins: Nanos,
     ) -> Self {
         let begun = (0..tree.streams()).map(|_| None).collect();
-        let state = Lock::new(State { tree, begun, tasks: Vec::new(), last_end: begins });
+        let state = State { tree, begun, tasks: Vec::new(), last_end: begins, span: None };
+        let state = Lock::new(state);
         Self { number, tenant, lane, state, changed: Notify::new() }
     }
 
@@ -100,6 +120,12 @@ impl TreeRun {
         };
         self.changed.notify_waiters();
         born
+    }
+
+    /// Takes note that the next turn of a stream is never sent; see [`Tree::abandon`].
+    pub(super) fn abandon(&self, of: &[Conversation], stream: usize, now: Moment) {
+        self.with(|tree| tree.abandon(of, stream, now));
+        self.changed.notify_waiters();
     }
 
     /// Returns when the next turn of a stream may be sent.
@@ -171,6 +197,27 @@ impl TreeRun {
         if let Some(begun) = &mut self.state.lock().begun[stream] {
             begun.answers = answers.to_vec();
         }
+    }
+
+    /// Adds the times of a request, and those of the recorded one.
+    pub(super) fn span(&self, start: Nanos, end: Nanos, recorded: Option<Recorded>) {
+        let own = Span { start, end };
+        let recorded = recorded.map(|it| Span { start: it.start, end: it.end });
+        let mut state = self.state.lock();
+        state.span = Some(match state.span {
+            None => (own, recorded),
+            Some((before, known)) => {
+                let both = known.zip(recorded).map(|(one, other)| one.and(other));
+                (before.and(own), both.or(known).or(recorded))
+            }
+        });
+    }
+
+    /// Returns the time from the first request of the phase to its last response, and the same in the
+    /// recorded run; `None` without any. It begins anew.
+    pub(super) fn take_span(&self) -> Option<(Nanos, Nanos)> {
+        let (own, recorded) = self.state.lock().span.take()?;
+        Some((own.length(), recorded.map_or(Nanos::ZERO, Span::length)))
     }
 
     /// Adds the task of a stream that another one started.

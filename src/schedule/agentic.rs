@@ -5,6 +5,8 @@
 
 mod draw;
 mod idle;
+mod stats;
 
 pub(crate) use draw::{entry, marker};
 pub(crate) use idle::SystemIdle;
+pub use stats::ReplayStats;

@@ -65,8 +65,9 @@ struct Stream {
     timer: Nanos,
     /// What the next turn waits for besides.
     hold: Option<Hold>,
-    /// When that had ended.
+    /// What its next turn has waited for, and when that had ended.
     released: Nanos,
+    held: Option<Hold>,
 }
 
 /// How a conversation is started.
@@ -165,6 +166,7 @@ impl Tree {
             timer: Nanos::ZERO,
             hold: None,
             released: Nanos::ZERO,
+            held: None,
         });
         for branch in found.map_or(&[][..], |it| &it.branches) {
             let origin = Origin { parent: own, branch: *branch };
@@ -296,6 +298,13 @@ impl Tree {
         self.streams[stream].hold
     }
 
+    /// Returns what the next turn of a stream has waited for after its delay; `None` if it was sent after
+    /// its delay.
+    pub(crate) fn held(&self, stream: usize, moved: Nanos) -> Option<Hold> {
+        let own = &self.streams[stream];
+        own.held.filter(|_| own.timer.since(moved + self.moved) < own.released)
+    }
+
     /// Takes note that the next turn of a stream is sent `now`, and returns the streams that begin
     /// with it.
     pub(crate) fn sent(&mut self, of: &[Conversation], stream: usize, now: Moment) -> Vec<usize> {
@@ -329,6 +338,7 @@ impl Tree {
         let event = (Some(own.next), BranchStart::Response);
         own.next += 1;
         own.last_end = now.at;
+        own.held = None;
         let mut born = Vec::new();
         match turn(of, own.conversation, own.next) {
             Some(_) if ends => own.state = State::Ended,
@@ -341,6 +351,12 @@ impl Tree {
         }
         self.refresh(of, now);
         born
+    }
+
+    /// Ends a stream whose next turn is never sent, so that nothing waits for it.
+    pub(crate) fn abandon(&mut self, of: &[Conversation], stream: usize, now: Moment) {
+        self.streams[stream].state = State::Ended;
+        self.refresh(of, now);
     }
 
     /// Looks what turns wait for after something happened `now`.
@@ -374,6 +390,7 @@ impl Tree {
         let own = &mut self.streams[stream];
         if let (Some(before), None) = (own.hold, found) {
             own.released = now.at;
+            own.held = Some(before);
             let begins_now = |it: &&Conversation| before == Hold::Join && !it.waits_beside_branches;
             if let Some(found) = of.get(own.conversation).filter(begins_now) {
                 let delay = found.turns.get(own.next).map_or(Nanos::ZERO, |turn| turn.delay);

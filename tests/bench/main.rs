@@ -13,6 +13,7 @@ mod cores;
 mod exposition;
 mod first_request;
 mod histogram;
+mod lanes;
 mod machine;
 #[path = "../integration/support/otlp_receiver.rs"]
 #[expect(dead_code, reason = "tests use more of it")]
@@ -45,12 +46,13 @@ struct Scale {
 
 type Benchmark = fn(&Scale) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 10] = [
+const BENCHMARKS: [(&str, Benchmark); 11] = [
     ("closed-loop", closed_loop),
     ("events", events),
     ("streams", streams),
     ("cores", cores::cores),
     ("slip", slip),
+    ("lanes", lanes::lanes),
     ("memory", memory),
     ("overhead", overhead),
     ("otlp", otlp),

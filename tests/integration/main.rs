@@ -44,6 +44,7 @@ mod highlights;
 mod histogram_estimate;
 mod hostile;
 mod hub_datasets;
+mod lanes;
 mod layout;
 mod listing;
 #[cfg(target_os = "linux")]

@@ -42,7 +42,7 @@ use crate::runner::{
     RunnerError,
 };
 use crate::schedule::config::{PhaseConfig, has_several, only_measured};
-use crate::schedule::{BranchStats, PhaseKind, PhaseStats, Shard};
+use crate::schedule::{BranchStats, PhaseKind, PhaseStats, ReplayStats, Shard};
 use crate::server_control::Rejection;
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
@@ -71,6 +71,8 @@ pub(super) struct Measured {
     pub(super) load: LoadReport,
     /// What became of the conversations that others started, if the dataset has any.
     pub(super) branches: Option<BranchStats>,
+    /// How lanes followed the recorded run, if there were any.
+    pub(super) replay: Option<ReplayStats>,
     pub(super) health: ClientHealth,
     /// The steady state of the measurement, or why there is none.
     pub(super) steady_state: Result<SteadyState, Unsteady>,
@@ -187,6 +189,10 @@ impl Run {
             phases,
             load,
             branches: self.has_trees().then(|| counters.iter().map(|it| it.branches()).sum()),
+            replay: counters
+                .iter()
+                .filter_map(|it| it.replay())
+                .reduce(|one, other| [one, other].into_iter().sum()),
             health,
             steady_state,
             load_health,

@@ -136,6 +136,7 @@ pub fn combine(
         // Which prompts several shards share is not known.
         prefix_cache: None,
         branches: branches(&ends),
+        replay: ends.iter().filter_map(|end| end.replay).reduce(|a, b| [a, b].into_iter().sum()),
         client_health: ClientHealth::combined(&clients, &gathered.of_client(), &load),
         load_health: None,
         load,

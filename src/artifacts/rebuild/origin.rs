@@ -22,7 +22,7 @@ use crate::metrics::metric::Settings;
 use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{self, Member};
 use crate::run::{RunDescription, RunOutcome, Tables};
-use crate::schedule::BranchStats;
+use crate::schedule::{BranchStats, ReplayStats};
 use crate::telemetry::TelemetryReport;
 
 /// The manifest, if there is one.
@@ -112,6 +112,8 @@ struct Summary {
     #[serde(default)]
     branch_stats: Option<BranchStats>,
     #[serde(default)]
+    replay: Option<ReplayStats>,
+    #[serde(default)]
     load: LoadReport,
     #[serde(default)]
     client_health: Option<ClientHealth>,
@@ -153,6 +155,7 @@ impl Summary {
             sent: None,
             prefix_cache: None,
             branches: self.branch_stats,
+            replay: self.replay,
             load: self.load,
             client_health: self.client_health,
             load_health: None,

@@ -170,6 +170,7 @@ fn a_turn_waits_for_the_conversations_that_it_joins() {
     tree.returned(&of, 1, true, now(4_050));
     // Its own delay is not over.
     assert_eq!(tree.due(ROOT, Nanos::ZERO), Due::At(ms(17_020)));
+    assert_eq!(tree.held(ROOT, Nanos::ZERO), None);
 }
 
 #[test]
@@ -192,6 +193,7 @@ fn a_turn_waits_for_those_that_had_ended_before_it() {
     // Any end of a turn counts, here 26 s after the one of the root.
     tree.returned(&of, 2, true, now(26_000));
     assert_eq!(tree.due(ROOT, Nanos::ZERO), Due::At(ms(26_000)));
+    assert_eq!(tree.held(ROOT, Nanos::ZERO), Some(Hold::Barrier));
 }
 
 #[test]

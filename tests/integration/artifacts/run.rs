@@ -138,6 +138,7 @@ impl TestRun {
                 sent: None,
                 prefix_cache: None,
                 branches: None,
+                replay: None,
                 telemetry: Some(TelemetryReport {
                     endpoint: Some("http://localhost:4317".to_owned()),
                     exports_ok: 3,

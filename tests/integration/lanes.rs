@@ -1,0 +1,248 @@
+//! Lanes that replay the traces of agents, over real sockets.
+
+use std::fs;
+
+use aiperf::mock_server::{MockServer, Script};
+use aiperf::units::Nanos;
+use serde_json::{Value, json};
+
+use crate::support::load::mock;
+use crate::support::run::{Run, profile_command};
+
+fn request(start: f64, api: f64, blocks: &[u64]) -> Value {
+    json!({"t": start, "type": "n", "model": "m", "in": 16 * blocks.len(), "out": 4,
+           "hash_ids": blocks, "input_types": [], "output_types": [], "stop": "", "api_time": api})
+}
+
+fn trace(id: &str, requests: &[Value]) -> Value {
+    json!({"id": id, "models": ["m"], "block_size": 16, "hash_id_scope": "local",
+           "tool_tokens": 0, "system_tokens": 16, "requests": requests})
+}
+
+/// Requests at 0, 0.5 and 0.9 s.
+fn three() -> Value {
+    let requests = [
+        request(0.0, 0.2, &[1, 2]),
+        request(0.5, 0.1, &[1, 2, 3, 4]),
+        request(0.9, 0.1, &[1, 2, 3, 4, 5]),
+    ];
+    trace("t3", &requests)
+}
+
+/// Requests at 0 and 5 s, and beside them one of a sub-agent at 1 and one at 3 s.
+fn with_sub_agent() -> Value {
+    let inner = [request(1.0, 1.0, &[7]), request(3.0, 1.0, &[7, 8])];
+    let agent = json!({"t": 1.0, "type": "subagent", "agent_id": "a", "subagent_type": "x",
+        "duration_ms": 3000, "status": "completed", "requests": inner, "models": ["m"],
+        "tool_tokens": 0, "system_tokens": 0});
+    trace("s", &[request(0.0, 0.5, &[1, 2]), agent, request(5.0, 0.5, &[1, 2, 3])])
+}
+
+/// Sends this trace in lanes.
+fn replay(server: &MockServer, trace: &Value, flags: &str) -> Run {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("trace.json");
+    fs::write(&file, trace.to_string()).unwrap();
+    let mut command = profile_command(&server.url(), directory.path(), &["--input-file"]);
+    command.arg(&file).args(["--custom-dataset-type", "weka_trace", "--agentic"]);
+    command.args(flags.split_whitespace());
+    Run { output: command.output().unwrap(), directory }
+}
+
+fn quick() -> MockServer {
+    mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() })
+}
+
+/// What records say of a request: session, conversation, turn, due time and requested tokens.
+#[derive(Debug, Clone)]
+struct Sent {
+    session: u64,
+    conversation: String,
+    turn: u64,
+    due: u64,
+    tokens: u64,
+    correlation: String,
+}
+
+/// Returns the requests of a phase in the order of their due times.
+fn sent(run: &Run, phase: &str) -> Vec<Sent> {
+    let records = run.records();
+    let of_phase = records.iter().map(|it| &it["metadata"]);
+    let of_phase = of_phase.filter(|it| {
+        it["phase_name"].as_str().or(it["benchmark_phase"].as_str()) == Some(phase)
+    });
+    let number = |it: &Value, name: &str| it[name].as_u64().unwrap();
+    let text = |it: &Value, name: &str| it[name].as_str().unwrap().to_owned();
+    let mut all: Vec<Sent> = of_phase
+        .map(|it| Sent {
+            session: number(it, "session_num"),
+            conversation: text(it, "conversation_id"),
+            turn: number(it, "turn_index"),
+            due: number(it, "request_due_ns"),
+            tokens: number(it, "requested_output_tokens"),
+            correlation: text(it, "x_correlation_id"),
+        })
+        .collect();
+    all.sort_by_key(|it| it.due);
+    all
+}
+
+fn places(all: &[Sent]) -> Vec<(u64, u64)> {
+    all.iter().map(|it| (it.session, it.turn)).collect()
+}
+
+/// By hand, with the numbers that numpy draws for the lanes of `t3` and the seed 42 (0.58245, 0.51843, 0.13707,
+/// 0.73948): the lanes enter at 487.10, 458.29, 286.68 and 557.76 ms.
+#[test]
+fn lanes_are_primed_and_go_on_where_they_entered() {
+    let server = quick();
+    let flags = "--concurrency 4 --random-seed 42 --benchmark-duration 1 \
+                 --trajectory-start-min-ratio 0.25 --trajectory-start-max-ratio 0.75";
+    let run = replay(&server, &three(), flags).succeeded();
+    let primers = sent(&run, "primers");
+    // The longer a turn was before the entry, the earlier its primer is sent.
+    assert_eq!(places(&primers), [(0, 0), (1, 0), (2, 0), (3, 1)]);
+    assert!(primers.iter().all(|it| it.tokens == 1));
+    let after = |all: &[Sent]| all.iter().map(|it| it.due - all[0].due).collect::<Vec<_>>();
+    // Leads of 487.103020, 458.294264, 286.682511 and 57.764203 ms.
+    assert_eq!(after(&primers), [0, 28_808_756, 200_420_510, 429_338_817]);
+    let measured = sent(&run, "profiling");
+    let first: Vec<Sent> = (0..4)
+        .map(|session| measured.iter().find(|it| it.session == session).unwrap().clone())
+        .collect();
+    assert_eq!(places(&first), [(0, 1), (1, 1), (2, 1), (3, 2)]);
+    // 12.896980 ms after the entry of the first lane, and so on.
+    assert_eq!(after(&first), [0, 28_808_756, 200_420_510, 329_338_817]);
+    // A conversation is the same one in both phases.
+    for (before, now) in primers.iter().zip(&first) {
+        assert_eq!(before.correlation, now.correlation);
+    }
+    // A lane begins its next tree with the first turn, and as another conversation.
+    let next = measured.iter().find(|it| it.session == 4).unwrap();
+    assert_eq!(next.turn, 0);
+    assert!(measured.iter().all(|it| it.tokens == 4));
+    let replay = &run.summary()["replay"];
+    assert_eq!(replay["lanes"], 4);
+    assert_eq!(replay["requests"].as_u64(), Some(measured.len() as u64));
+}
+
+#[test]
+fn bursts_send_the_first_requests_of_all_lanes_at_once() {
+    let server = quick();
+    let flags = "--concurrency 3 --random-seed 42 --benchmark-duration 0.5 --burst-phase-starts";
+    let run = replay(&server, &three(), flags).succeeded();
+    for phase in ["primers", "profiling"] {
+        let all = sent(&run, phase);
+        let first = &all[..3];
+        assert!(first.iter().all(|it| it.due == first[0].due), "{phase}: {first:?}");
+    }
+}
+
+#[test]
+fn a_cache_is_warmed_by_the_next_requests_of_each_lane() {
+    let server = quick();
+    let flags = "--concurrency 1 --random-seed 42 --benchmark-duration 0.5 \
+                 --warmup-requests-per-lane 10";
+    let run = replay(&server, &three(), flags).succeeded();
+    assert_eq!(places(&sent(&run, "primers")), [(0, 0)]);
+    let warmup = sent(&run, "cache_warmup");
+    // The rest of the first tree, two whole trees, and two turns of the fourth.
+    let expected =
+        [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1)];
+    assert_eq!(places(&warmup), expected);
+    assert!(warmup.iter().all(|it| it.tokens == 1));
+    let measured = sent(&run, "profiling");
+    assert_eq!(places(&measured[..1]), [(3, 2)]);
+    assert_eq!(run.summary()["completed_request_count"]["avg"].as_f64(), Some(measured.len() as f64));
+}
+
+#[test]
+fn prompts_bear_the_marker_of_their_tree() {
+    let server = quick();
+    let flags = "--concurrency 2 --random-seed 42 --benchmark-duration 1.2 --export-level raw \
+                 --cache-bust first_turn_prefix";
+    let run = replay(&server, &three(), flags).succeeded();
+    let id = run.summary()["run_info"]["benchmark_id"].as_str().unwrap().to_owned();
+    let marker = |pass: u64, lane: u64| {
+        let text = format!("{id}:{pass}:{lane}:t3");
+        let hash = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+        let digits: String =
+            hash.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("[rid:{digits}]\n\n")
+    };
+    let mut of_sessions = std::collections::BTreeMap::new();
+    for line in run.text("profile_export_raw.jsonl").lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let messages = record["payload"]["messages"].as_array().unwrap().clone();
+        let user = messages.iter().find(|it| it["role"] == "user").unwrap();
+        let text = user["content"].as_str().unwrap();
+        let session = record["metadata"]["session_num"].as_u64().unwrap();
+        let before = of_sessions.insert(session, text[..20].to_owned());
+        assert!(before.is_none_or(|before| before == text[..20]), "session {session}");
+    }
+    assert_eq!(of_sessions[&0], marker(0, 0));
+    assert_eq!(of_sessions[&1], marker(1, 1));
+    // The next trees, of whichever lane was first.
+    assert!([0, 1].iter().any(|lane| of_sessions[&2] == marker(2, *lane)), "{of_sessions:?}");
+}
+
+/// The only lane enters at 4 s, when the sub-agent has ended. Nothing is in flight for 4 s after a request
+/// then, but for 0.1 s at most with the cap.
+#[test]
+fn idle_time_is_capped() {
+    let server = quick();
+    let flags = "--concurrency 1 --num-sessions 2 --trajectory-start-min-ratio 0.8 \
+                 --trajectory-start-max-ratio 0.8";
+    for cap in ["--system-idle-gap-cap-seconds 0.1", "--trace-idle-gap-cap-seconds 0.1"] {
+        let run = replay(&server, &with_sub_agent(), &format!("{flags} {cap}")).succeeded();
+        let measured = sent(&run, "profiling");
+        let names: Vec<_> =
+            measured.iter().map(|it| (it.session, &*it.conversation, it.turn)).collect();
+        let whole = [(1, "s", 0), (1, "s::sa:a", 0), (1, "s::sa:a", 1), (1, "s", 1)];
+        assert_eq!(names[0], (0, "s", 1), "{cap}");
+        assert_eq!(names[1..5], whole, "{cap}");
+        let ends: Vec<u64> = run
+            .records()
+            .iter()
+            .map(|it| it["metadata"]["request_end_ns"].as_u64().unwrap())
+            .collect();
+        for next in &measured[1..5] {
+            let last = ends.iter().filter(|end| **end <= next.due).max().unwrap();
+            assert!(next.due - last <= 100_000_000, "{cap}: {next:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_before_the_measurement_ends_the_run_unless_a_sub_agent_has_it() {
+    // At 3.5 s the sub-agent is before its end, so that the first request of all is the root's.
+    let server = |rule: &str| {
+        let faults = vec![Script::parse_fault(rule).unwrap()];
+        mock(Script { faults, ..Script::default() })
+    };
+    let flags = "--concurrency 1 --num-sessions 1 --system-idle-gap-cap-seconds 0.05 \
+                 --trajectory-start-min-ratio 0.5 --trajectory-start-max-ratio 0.5";
+    let failed = replay(&server("requests=1:status=500"), &with_sub_agent(), flags);
+    assert_eq!(failed.output.status.code(), Some(1), "{failed:?}", failed = failed.output);
+    let said = String::from_utf8_lossy(&failed.output.stderr).into_owned();
+    assert!(said.contains("prepares the server for a lane"), "{said}");
+    let run = replay(&server("requests=2:status=500"), &with_sub_agent(), flags).succeeded();
+    let primers = sent(&run, "primers");
+    let names: Vec<_> = primers.iter().map(|it| (&*it.conversation, it.turn)).collect();
+    assert_eq!(names, [("s", 0), ("s::sa:a", 0)]);
+}
+
+/// The first request of the measurement never ends, so that no lane comes to its next tree.
+#[test]
+fn a_tree_that_never_ends_does_not_hold_the_run() {
+    let server = mock(Script {
+        faults: vec![Script::parse_fault("requests=2:hang").unwrap()],
+        ..Script::default()
+    });
+    let flags = "--concurrency 1 --benchmark-duration 0.3 --benchmark-grace-period 0.2 \
+                 --random-seed 42";
+    let run = replay(&server, &three(), flags);
+    let records = sent(&run, "profiling");
+    assert_eq!(places(&records), [(0, 1)]);
+    assert!(run.records().iter().any(|it| it["metadata"]["was_cancelled"] == true));
+}
