@@ -37,6 +37,7 @@ mod plugins;
 mod profile;
 mod rankings;
 mod resolve;
+mod scenario;
 mod search;
 mod selfcheck;
 mod server;
@@ -340,6 +341,8 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// List the scenarios of others that aiperf can perform: what each sets, requires and forbids
+    Scenarios,
     /// Print a shell completion script
     Completions {
         /// Shell to generate the script for
@@ -434,7 +437,10 @@ fn parse_merged(
             parse_one(&first, command.clone(), shown, environment, None)
                 .and_then(|parsed| with_space(parsed, merged, command, shown))
         }
-        Some(sweep) => parse_sweep(&sweep, command, shown, environment),
+        Some(sweep) => {
+            scenario::refuse_sweep(merged, command)?;
+            parse_sweep(&sweep, command, shown, environment)
+        }
     }
 }
 
@@ -555,6 +561,7 @@ fn parse_one(
     environment: Environment<'_>,
     cell: Option<CellOf<'_>>,
 ) -> Result<Command, CliError> {
+    let scenario = scenario::checked(arguments, &command)?;
     let bare = switches::bare(arguments, &command);
     let matches = command.try_get_matches_from_mut(bare).map_err(|error| explain(&error))?;
     let given = Given::new(&command, &matches);
@@ -563,7 +570,9 @@ fn parse_one(
         Action::Profile(flags) => {
             let shown: Vec<_> = shown.iter().map(|a| a.to_string_lossy()).collect();
             let phases = phases::listed(&flags.load.phase, arguments, &command)?;
-            let config = resolve::run_config(&flags, &phases, given, cell, &shown, environment)?;
+            let mut config =
+                resolve::run_config(&flags, &phases, given, cell, &shown, environment)?;
+            config.scenario = scenario.map(|scenario| scenario::run(scenario, &flags));
             Command::Profile(Box::new(Benchmark::of(config)))
         }
         Action::Demo(demo) => Command::Demo(demo),
@@ -625,6 +634,7 @@ fn parse_one(
         Action::Plugins(asked) => Command::Show(asked.listing()?),
         Action::Metrics { json } => Command::Metrics { json },
         Action::Datasets { json } => Command::Datasets { json },
+        Action::Scenarios => Command::Show(scenario::listing()),
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),
         Action::Man { dir: Some(directory), .. } => {
             Command::ManPages { pages: generated::man_pages()?, directory }

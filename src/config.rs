@@ -9,6 +9,7 @@ mod control;
 mod env;
 mod many;
 pub(crate) mod metrics_url;
+pub mod scenario;
 pub mod scheduler;
 pub mod selfcheck;
 mod tenants;
@@ -30,6 +31,7 @@ use crate::redact::{Secret, ShownUrl};
 use crate::report::PageFile;
 use crate::report::plot::AutoPlot;
 use crate::run::Tables;
+use crate::run::scenario::ScenarioRun;
 use crate::schedule::config::{LoadPattern, PhaseConfig, only_measured};
 use crate::setting::named;
 use crate::units::Nanos;
@@ -62,6 +64,8 @@ pub struct RunConfig {
     pub schedule: schedule::config::Config,
     /// The tenants that share the load (`--tenants`); empty for a load of one client.
     pub tenants: Vec<Tenant>,
+    /// The scenario that the run follows, if it follows one.
+    pub scenario: Option<ScenarioRun>,
     /// How the shards of the run agree on its start, if they do.
     pub barrier: Option<scheduler::Barrier>,
     /// How requests are sent.

@@ -4,6 +4,7 @@
 mod agreement;
 mod endpoint_type;
 pub(crate) mod provenance;
+pub mod scenario;
 pub mod setup;
 
 use std::path::PathBuf;
@@ -286,6 +287,8 @@ pub struct RunReport {
     pub by_phase: Vec<PhaseResult>,
     /// The time slices of the profiling phase, if requested.
     pub slices: Option<Slices>,
+    /// How much of the duration the responses cover, if the run follows a scenario.
+    pub coverage: Option<scenario::DurationCoverage>,
     /// Results of the warmup phase.
     pub warmup_results: Vec<MetricResult>,
     /// Failures of the profiling phase, most frequent first.

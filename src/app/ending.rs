@@ -31,6 +31,7 @@ use crate::multi_run::{
 };
 use crate::report::plot::AutoPlot;
 use crate::report::{self, Comparison, PageFile};
+use crate::run::scenario::Invalid;
 use crate::run::{ClientTables, RunReport};
 use crate::terminal::{terminal_style, terminal_width};
 
@@ -95,6 +96,9 @@ impl RunEnding {
     fn outcome(&self) -> anyhow::Result<Outcome> {
         match self.report.failure() {
             Some(Failure::Cancelled(_)) => Ok(Outcome::Interrupted),
+            None if !self.report.is_covered() => {
+                Err(anyhow!("{}", Invalid::InsufficientProfileMetricCoverage.clause()))
+            }
             None | Some(Failure::Partial(_)) => Ok(Outcome::Done),
             Some(failure) => {
                 let why = self.failure();

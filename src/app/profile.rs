@@ -37,6 +37,7 @@ use crate::metrics::health::SelfCheck;
 use crate::otlp_receiver;
 use crate::record::TraceShare;
 use crate::run::provenance::Provenance;
+use crate::run::scenario::DurationCoverage;
 use crate::run::setup::Setup;
 use crate::run::{EndedBy, RunDescription, RunOutcome, RunReport};
 use crate::runner::{
@@ -472,6 +473,11 @@ impl Run {
                 gpus: measured.gpus.clone(),
                 shards: None,
             },
+            coverage: DurationCoverage::of(
+                &self.description.setup,
+                start_wall_ns,
+                &processed.profiling,
+            ),
             results: measured.results.clone(),
             certainties: certainties(&self.description.gates, |phase| {
                 processed.values(phase, listed)

@@ -22,6 +22,7 @@ use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
 use crate::multi_run::{Member, Variation};
+use crate::run::scenario::{DurationCoverage, Submission};
 use crate::run::{Agreement, Combination, ErrorCount, PercentileNote, Provenance, RunReport};
 use crate::schedule::{BranchStats, ReplayStats, Shard};
 use crate::server_metrics::conservation::Comparison;
@@ -49,6 +50,12 @@ pub(super) struct Summary<'a> {
     aiperf_version: &'static str,
     /// ID of the run.
     benchmark_id: String,
+    /// The result as one of the scenario that the run follows (`--scenario`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Submission>,
+    /// How much of the configured duration the responses cover, if the run follows a scenario.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_duration_coverage: Option<DurationCoverage>,
     /// The metrics of the profiling phase.
     #[serde(flatten)]
     metrics: Metrics<'a>,
@@ -156,6 +163,8 @@ impl<'a> Summary<'a> {
             schema_version: SCHEMA_VERSION,
             aiperf_version: env!("CARGO_PKG_VERSION"),
             benchmark_id: run.benchmark_id.to_string(),
+            metadata: report.submission(),
+            metric_duration_coverage: report.coverage,
             metrics: metrics(&report.results),
             by_model: groups(&breakdowns.by_model),
             by_url: groups(&breakdowns.by_url),

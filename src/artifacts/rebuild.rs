@@ -40,6 +40,7 @@ use crate::metrics::session::{self, SessionLedger, SessionTurn, TurnPlace};
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::record::Ancestry;
 use crate::redact::ShownUrl;
+use crate::run::scenario::DurationCoverage;
 use crate::run::{EndedBy, ErrorCount, RunDescription, RunOutcome, RunReport};
 use crate::schedule::config::has_several;
 use crate::schedule::{PhaseKind, Shard};
@@ -599,6 +600,7 @@ impl Gathered {
                 &outcome.phases,
                 run.shard.unwrap_or(Shard::WHOLE),
             ),
+            coverage: DurationCoverage::of(&run.setup, outcome.start_wall_ns, &self.profiling),
             run,
             outcome,
             steady_state,

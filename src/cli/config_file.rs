@@ -21,8 +21,8 @@ use clap::{Arg, ArgAction, Command};
 use serde_norway::{Mapping, Value};
 
 use self::substitution::Substitution;
-use super::switches;
 use super::value::members as fields;
+use super::{scenario, switches};
 use crate::config::aiperf::{self, scalar};
 use crate::config::{ConfigError, Environment};
 
@@ -54,7 +54,8 @@ pub(super) struct Merged {
     pub(super) origins: Vec<(String, Origin)>,
 }
 
-/// Adds the settings of the file that `--config` names to the arguments.
+/// Adds the settings of the file that `--config` names to the arguments, and those of the scenario that
+/// they name.
 pub(super) fn merged(
     arguments: &[OsString],
     command: &Command,
@@ -68,11 +69,12 @@ pub(super) fn merged(
     let flags = merged.arguments.split_off(2);
     let given = given(&flags, profile);
     merged.origins = given.iter().map(|long| ((*long).to_owned(), Origin::CommandLine)).collect();
-    let Some(path) = file_of(&flags) else {
-        merged.arguments.extend(flags);
-        return Ok(merged);
+    let path = file_of(&flags);
+    let settings = match &path {
+        Some(path) => read(Path::new(path.as_ref()), profile, environment)?,
+        None => Vec::new(),
     };
-    for setting in read(Path::new(path.as_ref()), profile, environment)? {
+    for (setting, path) in settings.into_iter().zip(path.iter().cycle()) {
         let name = subject(&setting.long);
         if given.iter().any(|long| subject(long) == name) {
             continue;
@@ -88,11 +90,12 @@ pub(super) fn merged(
         merged.origins.push((setting.long, origin));
     }
     merged.arguments.extend_from_slice(&flags);
+    scenario::apply(&mut merged, profile)?;
     Ok(merged)
 }
 
 /// The name that a flag and its `--no-` form share.
-fn subject(long: &str) -> &str {
+pub(super) fn subject(long: &str) -> &str {
     long.strip_prefix("no-").unwrap_or(long)
 }
 
@@ -356,7 +359,7 @@ fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
         Value::Mapping(members) => {
             let form = flag.get_value_names().and_then(|names| names.first());
             if form.is_some_and(|form| ["PHASE", "SCENARIO"].contains(&form.as_str())) {
-                return scenario(&members).map(|text| vec![text]);
+                return named_settings(&members).map(|text| vec![text]);
             }
             let separator = match form.map(|form| form.contains('=')) {
                 Some(true) => '=',
@@ -388,7 +391,7 @@ fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
 }
 
 /// Returns settings with a name as the command line has them: `name: flag=value, flag=value`.
-fn scenario(members: &Mapping) -> Result<String, String> {
+fn named_settings(members: &Mapping) -> Result<String, String> {
     let text = |value: &Value| scalar(value).ok_or("expected a single value for each setting");
     let name = members.get("name").map(text).transpose()?;
     let others = members.iter().filter(|(key, _)| key.as_str() != Some("name"));

@@ -40,6 +40,27 @@ pub(super) struct HubArgs {
     dataset_filter: Vec<(String, String)>,
 }
 
+/// A dataset of traces on the hub.
+pub(super) struct HubTraces<'a> {
+    /// The name of the dataset, or of its format.
+    pub(super) loader: &'static str,
+    pub(super) repository: &'a str,
+    pub(super) subset: Option<&'a str>,
+    pub(super) split: Option<&'a str>,
+}
+
+impl HubArgs {
+    /// The dataset of traces, if one is named.
+    pub(super) fn traces(&self) -> Option<HubTraces<'_>> {
+        let (loader, repository) = match (self.public_dataset, &self.hf_weka_dataset) {
+            (Some(public), _) => (public.name, public.repository),
+            (None, named) => ("weka_hf", named.as_ref()?.split('@').next()?),
+        };
+        let (subset, split) = (self.hf_subset.as_deref(), self.hf_split.as_deref());
+        Some(HubTraces { loader, repository, subset, split })
+    }
+}
+
 /// Returns the dataset that `hub` names, if it names one: as many as `entries` conversations, or
 /// else as many as the phases of `schedule` need.
 pub(super) fn dataset(

@@ -20,6 +20,7 @@ use super::multi_run::MultiRunArgs;
 use super::network_latency::NetworkLatencyArgs;
 use super::page::PageArgs;
 use super::rankings::RankingsArgs;
+use super::scenario::ScenarioArgs;
 use super::search::SearchArgs;
 use super::server_metrics::ServerMetricsArgs;
 use super::sweep::SweepArgs;
@@ -124,6 +125,8 @@ pub(super) struct ProfileArgs {
     pub(super) search: SearchArgs,
     #[command(flatten)]
     pub(super) replay: ReplayArgs,
+    #[command(flatten)]
+    scenario: ScenarioArgs,
     #[command(flatten)]
     pub(super) agentic: AgenticArgs,
     #[command(flatten)]

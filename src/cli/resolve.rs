@@ -142,6 +142,7 @@ pub(super) fn run_config(
         endpoint,
         schedule,
         barrier,
+        scenario: None,
     };
     complete_directory(&mut config, shard.filter(|_| shares_directory));
     let of_gates = config.judge.gates.iter().filter_map(Gate::percentile);

@@ -50,6 +50,7 @@ fn distributed(tag: MetricTag) -> MetricResult {
 
 fn report(results: Vec<MetricResult>) -> RunReport {
     RunReport {
+        coverage: None,
         run: RunDescription { streaming: true, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,

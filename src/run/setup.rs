@@ -10,6 +10,7 @@ use crate::metrics::deployment::Deployment;
 use crate::multi_run;
 use crate::network_latency;
 use crate::redact::ShownUrl;
+use crate::run::scenario::ScenarioRun;
 use crate::schedule::config::{PhaseConfig, only_measured};
 use crate::units::Nanos;
 
@@ -48,6 +49,8 @@ pub struct Setup {
     pub deployment: Deployment,
     /// The tenants that share the load, if there are any.
     pub tenants: Vec<TenantSetup>,
+    /// The scenario that the run follows, if it follows one.
+    pub scenario: Option<ScenarioRun>,
     /// The number of runs, and how they differ.
     pub multi_run: multi_run::Config,
 }
@@ -104,6 +107,8 @@ struct Serialized {
     /// Absent in files of earlier versions.
     #[serde(default)]
     tenants: Vec<TenantSetup>,
+    /// Absent in files of earlier versions.
+    scenario: Option<ScenarioRun>,
     multi_run: multi_run::Config,
     telemetry: Telemetry,
 }
@@ -183,6 +188,7 @@ impl From<Serialized> for Setup {
             round_trip,
             deployment: config.deployment,
             tenants: config.tenants,
+            scenario: config.scenario,
             multi_run: config.multi_run,
         }
     }

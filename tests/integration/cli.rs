@@ -28,6 +28,7 @@ use crate::support::raw_server;
 
 mod agentic;
 mod gpu;
+mod scenario;
 mod server_metrics;
 mod shown;
 

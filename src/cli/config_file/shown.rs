@@ -24,6 +24,8 @@ pub(in crate::cli) enum Origin {
     Variable(&'static str),
     /// This file.
     File(String),
+    /// The scenario with this name.
+    Scenario(&'static str),
 }
 
 impl fmt::Display for Origin {
@@ -32,6 +34,7 @@ impl fmt::Display for Origin {
             Self::CommandLine => f.write_str("command line"),
             Self::Variable(name) => f.write_str(name),
             Self::File(path) => f.write_str(path),
+            Self::Scenario(name) => write!(f, "scenario {name}"),
         }
     }
 }

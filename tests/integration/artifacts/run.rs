@@ -125,6 +125,7 @@ impl TestRun {
         let starts = of_profiling().map(|measured| measured.observation.start_wall_ns);
         let ends = of_profiling().map(|measured| measured.observation.end_wall_ns);
         RunReport {
+            coverage: None,
             run: self.description.clone(),
             outcome: RunOutcome {
                 ended_early: None,

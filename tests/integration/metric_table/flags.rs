@@ -294,6 +294,7 @@ fn each_group_has_a_table_with_its_title() {
 
 fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Settings) -> RunReport {
     RunReport {
+        coverage: None,
         run: RunDescription { streaming: true, settings, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
