@@ -581,7 +581,7 @@ fn settle_schedule(
 ) -> anyhow::Result<()> {
     let was_fixed = config.schedule.is_fixed_schedule();
     let sends_whole_file = matches!(config.dataset.source, Source::File { .. })
-        && config.schedule.phases.iter().any(|phase| phase.stop.is_unset());
+        && config.schedule.phases.iter().any(PhaseConfig::sends_whole_dataset);
     schedule::settle_phases(&mut config.schedule, dataset, is_fixed)?;
     config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
     let late = late_start(&config.schedule, dataset);

@@ -137,6 +137,12 @@ impl PhaseConfig {
         self.name.as_deref().unwrap_or(self.kind.as_str())
     }
 
+    /// Returns whether the phase sends each conversation of the dataset once, since nothing else ends it.
+    #[must_use]
+    pub(crate) fn sends_whole_dataset(&self) -> bool {
+        self.stop.is_unset() && !matches!(self.load, LoadPattern::Agentic(_))
+    }
+
     /// Returns the configured rate in requests per second, after a ramp if there is one; absent if
     /// the rate changes or none is configured.
     #[must_use]
@@ -427,7 +433,8 @@ pub struct Cancellation {
 
 /// When a phase stops sending: at the first limit that is reached.
 ///
-/// Without any limit it sends one session for each conversation of the dataset.
+/// Without any limit it sends one session for each conversation of the dataset, or for lanes what their
+/// phase is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopCondition {
     /// Number of requests.

@@ -219,7 +219,7 @@ fn settle_phase(
     {
         return Err(ScheduleError::SingleTurns);
     }
-    if phase.stop.is_unset() {
+    if phase.sends_whole_dataset() {
         let sessions = Some(dataset::roots(conversations) as u64);
         phase.stop = StopCondition { sessions, ..StopCondition::default() };
     }

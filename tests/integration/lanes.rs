@@ -43,8 +43,9 @@ fn replay(server: &MockServer, trace: &Value, flags: &str) -> Run {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("trace.json");
     fs::write(&file, trace.to_string()).unwrap();
-    let mut command = profile_command(&server.url(), directory.path(), &["--input-file"]);
-    command.arg(&file).args(["--custom-dataset-type", "weka_trace", "--agentic"]);
+    let input = ["--input-file", file.to_str().unwrap()];
+    let mut command = profile_command(&server.url(), directory.path(), &input);
+    command.args(["--custom-dataset-type", "weka_trace", "--agentic"]);
     command.args(flags.split_whitespace());
     Run { output: command.output().unwrap(), directory }
 }
@@ -68,9 +69,8 @@ struct Sent {
 fn sent(run: &Run, phase: &str) -> Vec<Sent> {
     let records = run.records();
     let of_phase = records.iter().map(|it| &it["metadata"]);
-    let of_phase = of_phase.filter(|it| {
-        it["phase_name"].as_str().or(it["benchmark_phase"].as_str()) == Some(phase)
-    });
+    let of_phase = of_phase
+        .filter(|it| it["phase_name"].as_str().or(it["benchmark_phase"].as_str()) == Some(phase));
     let number = |it: &Value, name: &str| it[name].as_u64().unwrap();
     let text = |it: &Value, name: &str| it[name].as_str().unwrap().to_owned();
     let mut all: Vec<Sent> = of_phase
@@ -105,14 +105,14 @@ fn lanes_are_primed_and_go_on_where_they_entered() {
     assert!(primers.iter().all(|it| it.tokens == 1));
     let after = |all: &[Sent]| all.iter().map(|it| it.due - all[0].due).collect::<Vec<_>>();
     // Leads of 487.103020, 458.294264, 286.682511 and 57.764203 ms.
-    assert_eq!(after(&primers), [0, 28_808_756, 200_420_510, 429_338_817]);
+    assert_eq!(after(&primers), [0, 28_808_756, 200_420_509, 429_338_817]);
     let measured = sent(&run, "profiling");
     let first: Vec<Sent> = (0..4)
         .map(|session| measured.iter().find(|it| it.session == session).unwrap().clone())
         .collect();
     assert_eq!(places(&first), [(0, 1), (1, 1), (2, 1), (3, 2)]);
     // 12.896980 ms after the entry of the first lane, and so on.
-    assert_eq!(after(&first), [0, 28_808_756, 200_420_510, 329_338_817]);
+    assert_eq!(after(&first), [0, 28_808_756, 200_420_509, 329_338_817]);
     // A conversation is the same one in both phases.
     for (before, now) in primers.iter().zip(&first) {
         assert_eq!(before.correlation, now.correlation);
@@ -147,13 +147,15 @@ fn a_cache_is_warmed_by_the_next_requests_of_each_lane() {
     assert_eq!(places(&sent(&run, "primers")), [(0, 0)]);
     let warmup = sent(&run, "cache_warmup");
     // The rest of the first tree, two whole trees, and two turns of the fourth.
-    let expected =
-        [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1)];
+    let expected = [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1)];
     assert_eq!(places(&warmup), expected);
     assert!(warmup.iter().all(|it| it.tokens == 1));
     let measured = sent(&run, "profiling");
     assert_eq!(places(&measured[..1]), [(3, 2)]);
-    assert_eq!(run.summary()["completed_request_count"]["avg"].as_f64(), Some(measured.len() as f64));
+    assert_eq!(
+        run.summary()["completed_request_count"]["avg"].as_f64(),
+        Some(measured.len() as f64)
+    );
 }
 
 #[test]
@@ -166,8 +168,7 @@ fn prompts_bear_the_marker_of_their_tree() {
     let marker = |pass: u64, lane: u64| {
         let text = format!("{id}:{pass}:{lane}:t3");
         let hash = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-        let digits: String =
-            hash.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits: String = hash.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("[rid:{digits}]\n\n")
     };
     let mut of_sessions = std::collections::BTreeMap::new();
