@@ -5,6 +5,7 @@
 //! renamed. Times in files are wall time in nanoseconds since the epoch; values are in display
 //! units. A failed write does not end a run; it is reported at the end.
 
+mod adaptive;
 pub(crate) mod aggregate;
 mod claim;
 mod config;

@@ -5,6 +5,7 @@
 
 mod ab;
 mod accepted;
+mod adaptive;
 mod agentic;
 mod analyze_trace;
 mod capacity;

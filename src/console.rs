@@ -3,6 +3,7 @@
 //! All output is plain text and means the same without colour. Nothing here prints: callers
 //! write what [`render`] returns, and pass the progress line its output stream.
 
+mod adaptive;
 pub(crate) mod capacity;
 mod catalogue;
 pub(crate) mod compare;

@@ -3,6 +3,7 @@
 //!
 //! Everything here is pure: it parses text, and computes verdicts and texts from results.
 
+pub(crate) mod adaptive;
 mod certainty;
 pub(crate) mod compare;
 pub(crate) mod early;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::setting::{self, Named as _, named};
 
+pub use adaptive::AdaptivePath;
 pub use certainty::Certainty;
 pub(crate) use certainty::certainties;
 pub(crate) use compare::Comparison;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::dataset::{Account, Sent};
 use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
-use crate::judge::{self, Certainty, EarlyEnd, Gate, Judged};
+use crate::judge::{self, AdaptivePath, Certainty, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes};
 use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
@@ -216,6 +216,9 @@ pub struct RunOutcome {
     /// Why the load ended before its configured end, although the run is complete.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ended_early: Option<EarlyEnd>,
+    /// The path of each load that followed the verdicts on its levels.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub adaptive: Vec<AdaptivePath>,
     /// The requests of the dataset that were sent in all phases; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sent: Option<Sent>,
@@ -285,6 +288,8 @@ pub struct RunReport {
     pub steady_state: Result<SteadyState, Unsteady>,
     /// The results of each phase, if several are measured.
     pub by_phase: Vec<PhaseResult>,
+    /// The results of each window of the adaptive loads, in the order of [`RunOutcome::adaptive`].
+    pub levels: Vec<Vec<MetricResult>>,
     /// The time slices of the profiling phase, if requested.
     pub slices: Option<Slices>,
     /// How much of the duration the responses cover, if the run follows a scenario.

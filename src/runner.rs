@@ -6,6 +6,7 @@
 //! and starts the next session of a slot where the last one ended. Finished records go to a
 //! [queue](RecordQueue). This module does not parse JSON, count tokens or write files.
 
+mod dial;
 mod enough;
 mod lanes;
 mod listener;
@@ -31,8 +32,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
+pub use dial::Dial;
 pub use enough::Enough;
 pub use listener::PhaseListener;
 pub(crate) use progress::Counters;
@@ -270,6 +272,8 @@ pub struct Runner {
     progress: Arc<Progress>,
     listeners: Vec<Arc<dyn PhaseListener>>,
     enough: Enough,
+    /// What sets the load of each phase that is adaptive, by its index.
+    dials: Vec<Option<Dial>>,
 }
 
 impl Runner {
@@ -282,14 +286,20 @@ impl Runner {
         queue: Arc<RecordQueue>,
         progress: Arc<Progress>,
     ) -> Self {
-        let (listeners, enough) = (Vec::new(), Enough::default());
-        Self { config, transport, workload, queue, progress, listeners, enough }
+        let (listeners, enough, dials) = (Vec::new(), Enough::default(), Vec::new());
+        Self { config, transport, workload, queue, progress, listeners, enough, dials }
     }
 
     /// Lets `enough` end the measurement.
     #[must_use]
     pub fn until(self, enough: Enough) -> Self {
         Self { enough, ..self }
+    }
+
+    /// Lets `dials` set the load of phases, by their index.
+    #[must_use]
+    pub fn following(self, dials: Vec<Option<Dial>>) -> Self {
+        Self { dials, ..self }
     }
 
     /// Adds a listener that is notified of phases, if there is one.
@@ -362,14 +372,14 @@ impl Runner {
                 lanes = Some(Arc::new(self.lanes(phase)));
             }
             let run = Arc::new(PhaseRun::new(
-                index as u32,
-                phase,
+                (index as u32, phase),
                 (self.config.seed, self.config.shard),
                 counters,
                 first_session,
                 (&self.workload.dataset, &self.config.tenants),
                 Arc::clone(reach),
                 lanes.clone().filter(|_| agentic.is_some()),
+                self.dials.get(index).cloned().flatten(),
             ));
             if let (Some(lanes), Some(agentic)) = (&run.lanes, agentic) {
                 lanes.prepare(&run, agentic, &self.workload);
@@ -406,7 +416,8 @@ impl Runner {
         ends: UnboundedReceiver<PartEnd>,
         interrupt: &Interrupt,
     ) -> Result<Vec<oneshot::Receiver<()>>, RunnerError> {
-        let outcome = oversee(&run, workers, ends, interrupt, &self.enough).await;
+        let enough = run.dial().map_or(&self.enough, Dial::enough);
+        let outcome = oversee(&run, workers, ends, interrupt, enough).await;
         if outcome.is_err() {
             // No one would wait for the requests of the other workers.
             run.abort(false);
@@ -540,6 +551,7 @@ async fn oversee(
     let mut deadline = run.sending_deadline();
     let mut failure = None;
     let (mut is_draining, mut is_aborted) = (false, false);
+    let mut levels = run.dial().map(Dial::levels);
     while remaining > 0 {
         tokio::select! {
             end = ends.recv() => match end {
@@ -558,6 +570,7 @@ async fn oversee(
                     }
                 };
             }
+            level = changed(&mut levels) => run.set_level(level, Clock::now()),
             () = enough.wait(), if run.kind == PhaseKind::Profiling && run.stop() == Stop::No => {
                 run.stop_sending(Cause::Enough);
                 deadline = run.grace_deadline(Clock::now());
@@ -597,6 +610,14 @@ async fn oversee(
         Some(GivenUp::WarmupFailed) => Err(RunnerError::WarmupFailed),
         Some(GivenUp::WarmupStuck) => Err(RunnerError::WarmupStuck),
         None => Ok(()),
+    }
+}
+
+/// Waits until the load is to change; forever if it is not adaptive.
+async fn changed(levels: &mut Option<watch::Receiver<f64>>) -> f64 {
+    match levels {
+        Some(levels) => Dial::changed(levels).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Pure arithmetic, without a clock or I/O. Randomness comes from explicit seeds.
 
+mod adaptive;
 pub(crate) mod agentic;
 mod arrivals;
 mod budget;
@@ -19,6 +20,8 @@ mod tenants;
 pub(crate) mod tree;
 mod users;
 
+pub use adaptive::{Adaptive, AdaptiveEnd, Control, Stage, StepPolicy};
+pub(crate) use adaptive::{Controller, Finding};
 pub use agentic::ReplayStats;
 pub(crate) use arrivals::Arrivals;
 pub(crate) use arrivals::weibull_shape;

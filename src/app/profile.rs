@@ -1,6 +1,7 @@
 //! A benchmark run, from its configuration to its files.
 
 mod ab;
+mod adaptive;
 mod collections;
 mod download;
 mod dry_run;
@@ -317,7 +318,7 @@ impl Run {
             start_at_ns: config.schedule.start_at,
             agreement: None,
             tables: config.tables,
-            held_load: only_measured(&config.schedule.phases).map(PhaseConfig::held_load),
+            held_load: only_measured(&config.schedule.phases).and_then(PhaseConfig::held_load),
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);
@@ -461,6 +462,7 @@ impl Run {
                 incomplete_reason,
                 ended_by: failure.as_ref().map(ended_by),
                 ended_early: measured.ended_early.clone(),
+                adaptive: measured.adaptive.0.clone(),
                 sent: Some(processed.sent),
                 prefix_cache: processed.prefix_cache(measured.server_metrics.as_ref()),
                 branches: measured.branches,
@@ -483,6 +485,7 @@ impl Run {
                 processed.values(phase, listed)
             }),
             by_phase: measured.by_phase.clone(),
+            levels: measured.adaptive.1.clone(),
             steady_state: measured.steady_state.clone(),
             sessions: processed.sessions.clone(),
             finish_reasons: processed.finish_reasons.clone(),

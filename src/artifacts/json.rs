@@ -1,5 +1,6 @@
 //! `profile_export_aiperf.json`: the statistics of the run.
 
+mod adaptive;
 mod phase;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use jiff::{Timestamp, Zoned};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use self::adaptive::Adaptive;
 use self::phase::Phase;
 use super::gpu;
 use crate::dataset::Account;
@@ -84,6 +86,9 @@ pub(super) struct Summary<'a> {
     /// Each phase, in order, if several are measured. The metrics above are those of all of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     phases: Vec<Phase<'a>>,
+    /// Each load that followed the verdicts on its levels (`--adaptive-scale`), and its levels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    adaptive: Vec<Adaptive<'a>>,
     /// The number of successful requests of each finish reason, if the server reports any; a request
     /// whose choices ended for several reasons counts for each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -174,6 +179,7 @@ impl<'a> Summary<'a> {
             tenants: breakdowns.tenants.as_ref(),
             by_turn: groups(&breakdowns.by_turn),
             phases: report.by_phase.iter().map(|phase| Phase::of(phase, report)).collect(),
+            adaptive: adaptive::of(report),
             finish_reasons: report.finish_reasons.iter().collect(),
             percentiles: report.percentiles(),
             prefix_cache: outcome.prefix_cache.as_ref(),

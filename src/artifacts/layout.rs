@@ -87,6 +87,10 @@ pub struct Layout {
     pub(crate) mlflow: PathBuf,
     /// The data that `aiperf report` needs in addition to the records: `run_manifest.json`.
     pub(crate) manifest: PathBuf,
+    /// Where the files of adaptive loads are: `adaptive_scale_manifest.json`.
+    pub(crate) adaptive_manifest: PathBuf,
+    /// The directory of files of phases: `phases`.
+    pub(crate) phases: PathBuf,
     /// The log: `logs/aiperf.log`.
     pub(crate) log: PathBuf,
 }
@@ -125,6 +129,8 @@ impl Layout {
             outputs: directory.join("outputs.json"),
             mlflow: directory.join("mlflow_export.json"),
             manifest: directory.join("run_manifest.json"),
+            adaptive_manifest: directory.join("adaptive_scale_manifest.json"),
+            phases: directory.join("phases"),
             log: directory.join("logs").join("aiperf.log"),
             directory: directory.to_owned(),
         }
@@ -174,7 +180,7 @@ impl Layout {
         files
     }
 
-    /// Iterates over every file that a run may have, and the directory of parts.
+    /// Iterates over every file that a run may have, and the directories of parts and of phases.
     fn files(&self) -> impl Iterator<Item = &Path> {
         let lines = [
             &self.records,
@@ -195,6 +201,8 @@ impl Layout {
             &self.network_latency_lines,
             &self.outputs,
             &self.mlflow,
+            &self.adaptive_manifest,
+            &self.phases,
         ];
         let grown = lines.into_iter().chain(server_metrics).map(PathBuf::as_path);
         self.summaries().into_iter().chain(self.timeslices()).chain(grown)

@@ -28,8 +28,8 @@ use super::server_metrics::ServerMetricsFiles;
 use super::sessions;
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::dataset::{Sent, SentCounter};
-use crate::judge::{Gate, certainties};
-use crate::metrics::breakdown::{Breakdowns, Grouped, TenantBreakdown, Variety};
+use crate::judge::{AdaptivePath, Gate, certainties};
+use crate::metrics::breakdown::{Breakdowns, Grouped, Levels, TenantBreakdown, Variety};
 use crate::metrics::deployment;
 use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{
@@ -256,6 +256,7 @@ pub(crate) fn rebuild_with(
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let store = Store::of_run(directory.to_owned());
     let mut gathered = Gathered::new(&registry, &run, &store);
+    gathered.add_levels(end.as_ref().map_or(&[], |end| end.outcome.adaptive.as_slice()));
     let mut seen = Seen::of([layout.records.as_path()], &store);
     let (repeated, mut notes) = records.read(&registry, &mut seen, |record, _| {
         gathered.take(record);
@@ -434,6 +435,7 @@ fixed_struct! {
 struct Gathered {
     profiling: Accumulator,
     breakdowns: Breakdowns,
+    levels: Levels,
     warmup: Accumulator,
     records: u64,
     /// Start and end of each profiling request.
@@ -462,6 +464,7 @@ impl Gathered {
         Self {
             profiling: if is_sliced { accumulator().sliced() } else { accumulator() },
             breakdowns: breakdowns(registry, store, run),
+            levels: Levels::new(Arc::clone(registry), store.clone()),
             warmup: accumulator(),
             records: 0,
             spans: Column::new(store.clone()),
@@ -478,6 +481,15 @@ impl Gathered {
         }
     }
 
+    /// Adds the windows of adaptive loads, before the records.
+    fn add_levels(&mut self, paths: &[AdaptivePath]) {
+        for path in paths {
+            for window in &path.windows {
+                self.levels.add(path.phase_index, window.start_ns..window.end_ns);
+            }
+        }
+    }
+
     fn take(&mut self, line: &Line) {
         self.records += 1;
         match &line.turn {
@@ -487,6 +499,7 @@ impl Gathered {
             _ => self.has_turns = false,
         }
         self.breakdowns.observe_in(line.phase_index, &line.observation);
+        self.levels.observe(line.phase_index, &line.observation);
         match line.observation.phase {
             PhaseKind::Warmup => self.warmup.observe(&line.observation),
             PhaseKind::Profiling => {
@@ -601,6 +614,7 @@ impl Gathered {
                 run.shard.unwrap_or(Shard::WHOLE),
             ),
             coverage: DurationCoverage::of(&run.setup, outcome.start_wall_ns, &self.profiling),
+            levels: self.levels.results(),
             run,
             outcome,
             steady_state,
@@ -631,6 +645,7 @@ impl Gathered {
                     .to_owned(),
             ),
             ended_early: None,
+            adaptive: Vec::new(),
             sent: self.sent(),
             prefix_cache: None,
             branches: None,

@@ -6,7 +6,7 @@ use super::error::WriteFailure;
 use super::layout::Layout;
 use super::server_metrics::ServerMetricsFiles;
 use super::whole::write_whole;
-use super::{csv, gpu, json, timeslices};
+use super::{adaptive, csv, gpu, json, timeslices};
 use crate::run::RunReport;
 
 /// Replaces the JSON, CSV and console files, and the server metrics and the table of the samples of GPUs
@@ -22,6 +22,7 @@ pub(super) fn write_summaries(
         write_whole(&layout.summary_csv, |out| csv::write(out, report)),
         write_whole(&layout.console, |out| out.write_all(console_text.as_bytes())),
     ];
+    outcomes.extend(adaptive::write(layout, report));
     if let Some(slices) = &report.slices {
         outcomes.extend(timeslices::write(layout, slices, &report.run.input_config));
     }

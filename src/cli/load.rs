@@ -80,7 +80,10 @@ fn profiling_phase(
         sessions: flags.conversation.num_sessions,
         duration: load.benchmark_duration.map(Nanos::from_seconds),
     };
-    if stop.is_unset() && flags.input.input_file.is_none() && !flags.agentic.agentic {
+    let adaptive = flags.adaptive.config(rate.is_some(), flags.output.latency_from)?;
+    // An adaptive load ends once its limit is known, and lanes after what `--agentic` asks for.
+    let ends_itself = adaptive.is_some() || flags.agentic.agentic;
+    if stop.is_unset() && flags.input.input_file.is_none() && !ends_itself {
         stop = default_stop(&pattern, concurrency);
     }
     Ok(PhaseConfig {
@@ -103,6 +106,7 @@ fn profiling_phase(
         }),
         failed_request_threshold: load.failed_request_threshold,
         end_failed_sessions: load.end_failed_sessions,
+        adaptive,
     })
 }
 
@@ -300,6 +304,7 @@ fn warmup_phase(
         cancellation: None,
         failed_request_threshold: None,
         end_failed_sessions: profiling.end_failed_sessions,
+        adaptive: None,
     }))
 }
 

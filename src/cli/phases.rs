@@ -15,6 +15,17 @@ use crate::schedule::PhaseKind;
 
 /// The flags of the load, which a phase can set.
 const FLAGS: &[&str] = &[
+    "adaptive-assessment-period",
+    "adaptive-base-step",
+    "adaptive-control-min",
+    "adaptive-control-variable",
+    "adaptive-max-step-multiplier",
+    "adaptive-min-completed-requests",
+    "adaptive-scale",
+    "adaptive-scale-sla",
+    "adaptive-step-percent",
+    "adaptive-step-policy",
+    "adaptive-sustain-duration",
     "arrival-pattern",
     "arrival-smoothness",
     "benchmark-duration",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Args};
 
+use super::adaptive::AdaptiveArgs;
 use super::agentic::AgenticArgs;
 use super::control_args::ControlArgs;
 use super::deployment::DeploymentArgs;
@@ -87,6 +88,8 @@ pub(super) struct ProfileArgs {
     pub(super) control: ControlArgs,
     #[command(flatten)]
     pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) adaptive: AdaptiveArgs,
     #[command(flatten)]
     pub(super) warmup: WarmupArgs,
     #[command(flatten)]

@@ -30,6 +30,7 @@ use crate::dataset::{
 };
 use crate::endpoint::EndpointTraits;
 use crate::judge::Gate;
+use crate::judge::adaptive::Conditions;
 use crate::metrics::metric::{LatencyFrom, Percent, Settings};
 use crate::multi_run::recipe::Recipe;
 use crate::redact::Secret;
@@ -146,7 +147,10 @@ pub(super) fn run_config(
     };
     complete_directory(&mut config, shard.filter(|_| shares_directory));
     let of_gates = config.judge.gates.iter().filter_map(Gate::percentile);
-    let limited = of_gates.chain(config.multi_run.percentiles()).collect::<Vec<_>>();
+    let adaptive = config.schedule.phases.iter().filter_map(|phase| phase.adaptive.as_ref());
+    let of_conditions = adaptive.flat_map(|it| Conditions::of(it).percentiles());
+    let others = config.multi_run.percentiles().chain(of_conditions);
+    let limited = of_gates.chain(others).collect::<Vec<_>>();
     config.metrics.add_percentiles(limited);
     percentiles(&config.metrics.percentiles)?;
     config.check()?;

@@ -5,6 +5,7 @@
 //! flags, and the configuration of a run becomes the value in `input_config` of the JSON export. So
 //! a file whose `benchmark` is the `input_config` of a run has the settings of that run.
 
+mod adaptive;
 pub mod commands;
 mod file;
 pub mod flags;

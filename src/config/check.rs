@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::{RunConfig, ServerConfig};
 use crate::dataset::{self, MediaKinds, Source};
 use crate::judge::StopWhen;
+use crate::judge::adaptive::Conditions;
 use crate::judge::early::EarlyDecision;
 use crate::metrics::Registry;
 use crate::metrics::metric::Settings;
@@ -115,6 +116,7 @@ impl RunConfig {
                 "ends the load of one phase, and --phase lists several; remove one of the two";
             return Err(ConfigError::flag("--stop-when", why));
         }
+        self.check_adaptive()?;
         for gate in &self.judge.gates {
             let Some(name) = gate.phase() else { continue };
             if !has_several(phases) {
@@ -126,6 +128,39 @@ impl RunConfig {
                 let why =
                     format!("{gate}: no phase is named {name:?}; use one of {}", names.join(", "));
                 return Err(ConfigError::flag("--gate", why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the requests can have what the conditions of adaptive loads limit, and that nothing else
+    /// changes these loads.
+    fn check_adaptive(&self) -> Result<(), ConfigError> {
+        let adaptive = self.schedule.phases.iter().filter_map(|phase| phase.adaptive.as_ref());
+        let refuse = |flag: &str, why: String| Err(ConfigError::flag(flag, why));
+        for load in adaptive {
+            if !self.judge.stop_when.is_empty() {
+                let why = "ends the load, as --adaptive-scale does; remove one of the two";
+                return refuse("--stop-when", why.to_owned());
+            }
+            if !self.tenants.is_empty() {
+                let why = "cannot be combined with --tenants; remove one of the two";
+                return refuse("--adaptive-scale", why.to_owned());
+            }
+            let traits = self.endpoint.endpoint_type.traits();
+            // An objective of another metric is reported elsewhere.
+            let Ok(registry) = Registry::new(self.metrics.clone(), traits, self.endpoint.streaming)
+            else {
+                continue;
+            };
+            let missing =
+                Conditions::of(load).metrics().find(|metric| registry.position(*metric).is_none());
+            if let Some(metric) = missing {
+                let why = format!(
+                    "the run does not have {metric}, so that no load would meet the condition; add \
+                     --streaming or --goodput if it needs that"
+                );
+                return refuse("--adaptive-scale-sla", why);
             }
         }
         Ok(())

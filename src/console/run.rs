@@ -6,8 +6,8 @@ use super::style::Style;
 use super::table::SummaryTable;
 use super::warning::{Given, Warning};
 use super::{
-    gates, gpu, headline, health, highlights, panel, phases, prefix_cache, server_metrics,
-    speculation, steady, table, tenants, time_breakdown, turns, workers,
+    adaptive, gates, gpu, headline, health, highlights, panel, phases, prefix_cache,
+    server_metrics, speculation, steady, table, tenants, time_breakdown, turns, workers,
 };
 use crate::metrics::tag;
 use crate::redact::printable;
@@ -80,6 +80,7 @@ fn tables(report: &RunReport, tables: ClientTables, style: Style) -> String {
         text.push_str(&prefix_cache::render(report, style));
     }
     text.push_str(&phases::render(report, style));
+    text.push_str(&adaptive::render(report, style));
     text.push_str(&time_breakdown::render(report, tables, style));
     text.push_str(&tenants::render(report, style));
     text.push_str(&workers::render(report, style));

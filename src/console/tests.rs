@@ -57,6 +57,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         certainties: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
         by_phase: Vec::new(),
+        levels: Vec::new(),
         slices: None,
         sessions: None,
         finish_reasons: FinishReasons::default(),

@@ -1,5 +1,6 @@
 //! Statistics of requests grouped by model, URL, worker, tenant, turn or phase.
 
+mod levels;
 mod phases;
 mod tenants;
 pub(super) mod turns;
@@ -17,6 +18,7 @@ use crate::column::Store;
 use crate::endpoint::EndpointTraits;
 use crate::redact::ShownUrl;
 
+pub(crate) use levels::Levels;
 pub use phases::{PhaseResult, PhaseTimes, Recovery};
 pub use tenants::Tenants;
 pub(crate) use tenants::{Entitled, Tenant};

@@ -1,5 +1,7 @@
 //! Conditions on the results of a cell (`--search-sla`).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::Trials;
@@ -11,9 +13,11 @@ use crate::setting::{Named as _, named};
 
 /// A condition on a statistic of a metric, in its display unit. Serialized as in AIPerf's files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Filter {
     /// The metric.
     #[serde(rename = "metric_tag")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub metric: MetricTag,
     /// Its statistic, such as `p95`.
     #[serde(rename = "stat")]
@@ -22,6 +26,14 @@ pub struct Filter {
     pub op: Comparison,
     /// The threshold.
     pub threshold: f64,
+}
+
+impl fmt::Display for Filter {
+    /// Writes `metric:statistic:operator:threshold`, which [`Filter::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { metric, statistic, op, threshold } = self;
+        write!(f, "{metric}:{statistic}:{}:{threshold}", op.name())
+    }
 }
 
 /// How a value is compared with a threshold.
@@ -51,13 +63,18 @@ impl Comparison {
         })
     }
 
-    pub(super) fn holds(self, value: f64, threshold: f64) -> bool {
+    pub(crate) fn holds(self, value: f64, threshold: f64) -> bool {
         match self {
             Self::Below => value < threshold,
             Self::AtMost => value <= threshold,
             Self::Above => value > threshold,
             Self::AtLeast => value >= threshold,
         }
+    }
+
+    /// Returns whether values must not be above the threshold.
+    pub(crate) const fn is_upper(self) -> bool {
+        matches!(self, Self::Below | Self::AtMost)
     }
 
     /// Returns it in words, to be followed by the threshold.
@@ -152,6 +169,7 @@ mod tests {
         let expected = Filter::new(tag::TIME_TO_FIRST_TOKEN, "p95", Comparison::Below, 200.0);
         assert_eq!(Filter::parse("time_to_first_token:p95:lt:200").unwrap(), expected);
         assert_eq!(Filter::parse("ttft:P95:LT:2e2").unwrap(), expected);
+        assert_eq!(Filter::parse(&expected.to_string()).unwrap(), expected);
         assert_eq!(Filter::parse("ttft:p95<200ms").unwrap(), expected);
         assert_eq!(Filter::parse("ttft:p95 < 0.2s").unwrap(), expected);
         for (text, why) in [

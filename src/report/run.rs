@@ -1,5 +1,6 @@
 //! The page and the charts of a run.
 
+mod adaptive;
 mod charts;
 mod facts;
 mod gpus;
@@ -106,6 +107,7 @@ impl<'a> Run<'a> {
             )
             .with(self.stage_tables()),
             Section::new("Phases", "", vec![]).with(self.phases().into_iter().collect()),
+            Section::new("Adaptive load", "", vec![]).with(self.adaptive()),
             Section::new("Turns", "", vec![]).with(self.turns().into_iter().collect()),
             Section::new("Sessions", "", vec![]).with(self.sessions().into_iter().collect()),
             Section::new("Prefix cache", "", vec![])

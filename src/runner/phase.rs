@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::sync::watch;
 
+use super::dial::{Dial, InFlight};
 use super::lanes::Lanes;
 use super::progress::Counters;
 use super::reach::{Reach, Rejection};
@@ -14,7 +15,7 @@ use crate::dataset::{Dataset, Sampler};
 use crate::lock::Lock;
 use crate::schedule::config::{Agentic, LoadPattern, PhaseConfig};
 use crate::schedule::{
-    Apportionment, Arrival, Cancellations, PhaseKind, Schedule, Shard, Tenant, Users,
+    Apportionment, Arrival, Cancellations, Control, PhaseKind, Schedule, Shard, Tenant, Users,
 };
 use crate::timer::Timer;
 use crate::transport::Exchange;
@@ -83,6 +84,8 @@ pub(super) struct PhaseRun {
     /// Which tenant gets the next slot of a closed loop.
     apportionment: Lock<Apportionment>,
     prefill_slots: Option<Arc<Slots>>,
+    /// What the dial controls, if there is one.
+    dial: Option<(Dial, Control)>,
     stop: watch::Sender<Stop>,
     /// Whether the conversation with which a lane begins failed before the measurement.
     has_failed_warmup: AtomicBool,
@@ -94,16 +97,16 @@ const MIN_RETURNED: u64 = 10;
 impl PhaseRun {
     /// Creates shard `shard` of the phase of index `index`, which started at the time in its
     /// counters and numbers its sessions from `first_session`.
-    /// `tenants` share its load, if there are any.
+    /// `tenants` share its load, if there are any; `dial` sets it, if it is adaptive.
     pub(super) fn new(
-        index: u32,
-        config: &PhaseConfig,
+        (index, config): (u32, &PhaseConfig),
         (seed, shard): (Seed, Shard),
         counters: Arc<Counters>,
         first_session: u64,
         (dataset, tenants): (&Dataset, &[Tenant]),
         reach: Arc<Reach>,
         lanes: Option<Arc<Lanes>>,
+        dial: Option<Dial>,
     ) -> Self {
         let starts = match config.load {
             LoadPattern::FixedSchedule => starts(dataset),
@@ -119,7 +122,8 @@ impl PhaseRun {
         };
         let start = counters.start();
         let slots = |line| Arc::new(Slots::new(line, start));
-        Self {
+        let control = config.adaptive.as_ref().map(|adaptive| adaptive.control);
+        let run = Self {
             index,
             kind: config.kind,
             is_seamless: config.seamless,
@@ -142,9 +146,46 @@ impl PhaseRun {
             apportionment: Lock::new(Apportionment::new(tenants)),
             prefill_slots: schedule.prefill_concurrency.map(slots),
             schedule: Lock::new(schedule),
+            dial: dial.zip(control),
             stop: watch::Sender::new(Stop::No),
             has_failed_warmup: AtomicBool::new(false),
+        };
+        if let Some(dial) = run.dial() {
+            run.set_level(dial.level(), start);
         }
+        run
+    }
+
+    /// Returns the dial that sets the load, if it is adaptive.
+    pub(super) fn dial(&self) -> Option<&Dial> {
+        self.dial.as_ref().map(|(dial, _)| dial)
+    }
+
+    /// Sets what the dial controls to `level` from `now` on.
+    pub(super) fn set_level(&self, level: f64, now: Nanos) {
+        let limit = |slots: &Option<Arc<Slots>>| {
+            if let Some(slots) = slots {
+                slots.limit_to(level as u64, now);
+            }
+        };
+        match self.dial.as_ref().map(|(_, control)| control) {
+            Some(Control::Concurrency) => limit(&self.slots),
+            Some(Control::PrefillConcurrency) => limit(&self.prefill_slots),
+            Some(Control::RequestRate) => {
+                self.schedule.lock().change_rate(now.since(self.start), level);
+            }
+            None => {}
+        }
+    }
+
+    /// Counts a request that is about to be sent, if the load is adaptive.
+    pub(super) fn enter(&self) -> Option<InFlight> {
+        self.dial().map(Dial::enter)
+    }
+
+    /// Returns whether a session slot is to be given back, since the load was lowered.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.dial.is_some() && self.slots.as_ref().is_some_and(|slots| slots.has_surplus())
     }
 
     /// Returns the next arrival; `None` after the last.
@@ -167,9 +208,11 @@ impl PhaseRun {
         }
     }
 
-    /// Returns the maximum number of session slots that one of `workers` uses at the same time.
+    /// Returns how many session slots one of `workers` takes: its share, or if slots close and open again,
+    /// any number.
     pub(super) fn slots_of_each(&self, workers: usize) -> u64 {
-        self.slots.as_ref().map_or(u64::MAX, |slots| slots.of_each(workers))
+        let slots = self.slots.as_ref().filter(|_| self.dial.is_none());
+        slots.map_or(u64::MAX, |slots| slots.of_each(workers))
     }
 
     /// Returns the tenant of the next slot of a closed loop, if tenants share the load.

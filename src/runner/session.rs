@@ -377,6 +377,7 @@ impl PhaseWorker {
             headers: &headers,
             body: payload.clone(),
         };
+        let _in_flight = self.phase.enter();
         self.phase.counters.request_sent(Clock::now());
         let give_up = self.phase.gives_up_after(session.run.number, turn);
         let (sent, was_sent) = give_up.map(|_| oneshot::channel()).unzip();

@@ -11,7 +11,8 @@ use crate::timer::Timer;
 use crate::units::{Clock, Nanos};
 
 /// Slots shared by the workers, taken in order of arrival. On a ramp, more slots open over time; the
-/// waiting tasks open them.
+/// waiting tasks open them. A ceiling limits how many are open, and can change: surplus slots close as they
+/// are given back.
 #[derive(Debug)]
 pub(super) struct Slots {
     line: Line,
@@ -21,6 +22,8 @@ pub(super) struct Slots {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Maximum number of opened slots, and since when; absent without a ceiling.
+    ceiling: Option<(u64, Nanos)>,
     /// Number of opened slots.
     opened: u64,
     /// Number of opened slots without a holder; zero while a task waits.
@@ -34,7 +37,8 @@ struct State {
 pub(super) struct Slot {
     /// Absent without a limit.
     slots: Option<Arc<Slots>>,
-    /// When the slot became free, if its holder waited for it; otherwise zero.
+    /// When the slot became free, if its holder waited for it or a change of the ceiling opened it;
+    /// otherwise zero.
     pub(super) free_from: Nanos,
     /// When the holder's last response arrived; zero if that is not known.
     ended: Nanos,
@@ -73,6 +77,23 @@ impl Slots {
         self.line.open_at(Nanos(u64::MAX)).div_ceil(workers as u64)
     }
 
+    /// Sets the maximum number of open slots from `now` on.
+    pub(super) fn limit_to(self: &Arc<Self>, most: u64, now: Nanos) {
+        let mut state = self.state.lock();
+        state.ceiling = Some((most, now));
+        let surplus = state.opened.saturating_sub(most).min(state.free);
+        state.free -= surplus;
+        state.opened -= surplus;
+        drop(state);
+        self.open_due();
+    }
+
+    /// Returns whether more slots are open than the ceiling permits, so that one is to be given back.
+    pub(super) fn has_surplus(&self) -> bool {
+        let state = self.state.lock();
+        state.ceiling.is_some_and(|(most, _)| state.opened > most)
+    }
+
     /// Waits for a slot and takes it.
     pub(super) async fn take(self: &Arc<Self>, timer: &Timer) -> Slot {
         let mut next = self.open_due();
@@ -98,7 +119,9 @@ impl Slots {
         let mut state = self.state.lock();
         if state.free > 0 {
             state.free -= 1;
-            return Ok(Slot { slots: Some(Arc::clone(self)), ..Slot::default() });
+            // Nobody took it since the ceiling was raised.
+            let free_from = state.ceiling.map_or(Nanos::ZERO, |(_, since)| since);
+            return Ok(Slot { slots: Some(Arc::clone(self)), free_from, ended: Nanos::ZERO });
         }
         // Now and then, so that it hardly takes time.
         if state.waiting.len().is_power_of_two() {
@@ -113,6 +136,10 @@ impl Slots {
     fn pass_on(self: &Arc<Self>, free_from: Nanos) {
         loop {
             let mut state = self.state.lock();
+            if state.ceiling.is_some_and(|(most, _)| state.opened > most) {
+                state.opened -= 1;
+                return;
+            }
             let Some(next) = state.waiting.pop_front() else {
                 state.free += 1;
                 return;
@@ -128,12 +155,14 @@ impl Slots {
     /// Opens the slots that are due; returns when the next one opens.
     fn open_due(self: &Arc<Self>) -> Option<Nanos> {
         let opens = |slot| self.line.opens(slot).map(|opens| self.start + opens);
-        let due = self.line.open_at(Clock::now().since(self.start));
+        let due_of_line = self.line.open_at(Clock::now().since(self.start));
         loop {
             let mut state = self.state.lock();
+            let (most, since) = state.ceiling.unwrap_or((u64::MAX, Nanos::ZERO));
+            let due = due_of_line.min(most);
             let opening = state.opened;
             if opening >= due {
-                return opens(opening);
+                return opens(opening).filter(|_| opening < most);
             }
             if state.waiting.is_empty() {
                 state.free += due - opening;
@@ -141,7 +170,7 @@ impl Slots {
             } else {
                 state.opened += 1;
                 drop(state);
-                self.pass_on(opens(opening).unwrap_or(self.start));
+                self.pass_on(opens(opening).unwrap_or(self.start).max(since));
             }
         }
     }
@@ -183,6 +212,38 @@ mod tests {
         // It has the slot, but never looks.
         drop(waiting);
         assert_eq!(slots.state.lock().free, 1);
+    }
+
+    #[test]
+    fn a_ceiling_opens_and_closes_slots() {
+        let slots = Arc::new(Slots::new(Line::new(Limit::constant(8)), Nanos(1)));
+        slots.limit_to(2, Nanos(1));
+        let mut held = vec![slots.request().unwrap(), slots.request().unwrap()];
+        let mut waiting: Vec<_> = (0..3).map(|_| slots.request().unwrap_err()).collect();
+        slots.limit_to(4, Nanos(9));
+        // Two of those that wait get the new slots, which have been free since the change.
+        let got: Vec<Slot> = waiting.drain(..2).map(|mut next| next.try_recv().unwrap()).collect();
+        assert_eq!([got[0].free_from, got[1].free_from], [Nanos(9); 2]);
+        held.extend(got);
+        slots.limit_to(1, Nanos(11));
+        assert!(slots.has_surplus());
+        for _ in 0..3 {
+            held.pop();
+            assert!(waiting[0].try_recv().is_err());
+        }
+        assert!(!slots.has_surplus());
+        // The last one is passed on.
+        held.pop().unwrap().end(Nanos(20));
+        let last = waiting[0].try_recv().unwrap();
+        assert_eq!(last.free_from, Nanos(20));
+        drop(last);
+        slots.limit_to(8, Nanos(30));
+        assert_eq!(slots.state.lock().free, 8);
+        // Free ones close at once.
+        slots.limit_to(3, Nanos(40));
+        assert_eq!(slots.state.lock().free, 3);
+        assert_eq!(slots.request().unwrap().free_from, Nanos(40));
+        assert!(!slots.has_surplus());
     }
 
     #[test]

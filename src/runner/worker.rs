@@ -330,13 +330,16 @@ impl PhaseWorker {
         }
     }
 
-    /// Runs sessions of a tenant in a slot until none may start any more.
+    /// Runs sessions of a tenant in a slot until none may start any more, or the slot is to be closed.
     async fn sessions(self: Rc<Self>, first: u64, tenant: Option<usize>, slot: Slot) {
         let begin = slot.free_from.max(self.phase.at(Nanos::ZERO));
         let (mut next, mut free_from) = (Some(first), begin);
         while let Some(number) = next {
             let send = SendTimes { due: None, issued: Clock::now(), free_from };
             free_from = self.session(number, tenant, send, None).await;
+            if self.phase.has_surplus() {
+                break;
+            }
             next = self.next_session().await;
         }
         self.phase.counters.slot_held(free_from.since(begin));

@@ -66,6 +66,11 @@ impl Arrivals {
         Self { shard, ..self }
     }
 
+    /// Changes the rate `at` this time after the start.
+    pub(crate) fn change_rate(&mut self, at: Nanos, rate: f64) {
+        self.curve.change(at.as_seconds(), rate);
+    }
+
     pub(crate) fn next_due(&mut self) -> Nanos {
         while !self.shard.has(self.count) {
             self.step();

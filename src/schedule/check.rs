@@ -1,10 +1,10 @@
 //! Checks of a schedule: what its settings require of each other.
 
-use super::PhaseKind;
 use super::config::{
     Config, Limit, LoadPattern, PhaseConfig, Replay, StopCondition, UseOfTimestamps,
 };
-use crate::setting::InvalidSetting;
+use super::{Control, PhaseKind};
+use crate::setting::{InvalidSetting, Named as _};
 
 /// Maximum request rate; anything above is a typing error.
 const MAX_REQUEST_RATE: f64 = 1e6;
@@ -35,6 +35,7 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         for phase in &self.phases {
             check_seamless(phase)?;
+            self.check_adaptive(phase)?;
             check_limits(phase)?;
             check_end(phase)?;
             check_users(phase)?;
@@ -45,6 +46,53 @@ impl Config {
             UseOfTimestamps::IfPresent(_) => Ok(()),
             UseOfTimestamps::Always | UseOfTimestamps::Never => self.check_shares(),
         }
+    }
+
+    /// Checks that an adaptive load has something to raise, in a phase whose load nothing else changes.
+    fn check_adaptive(&self, phase: &PhaseConfig) -> Result<(), InvalidSetting> {
+        let Some(adaptive) = &phase.adaptive else { return Ok(()) };
+        let control = adaptive.control.name();
+        let ramp = |limit: Option<Limit>| limit.is_some_and(|limit| limit.ramp.is_some());
+        let (is_ramped, flag) = match adaptive.control {
+            Control::Concurrency => (ramp(phase.concurrency), "--concurrency"),
+            Control::PrefillConcurrency => {
+                (ramp(phase.prefill_concurrency), "--prefill-concurrency")
+            }
+            Control::RequestRate => {
+                let LoadPattern::Rate(rate) = &phase.load else {
+                    let why =
+                        "request_rate requires a rate; add --request-rate with the greatest one";
+                    return Err(InvalidSetting::new("--adaptive-control-variable", why));
+                };
+                (rate.ramp.is_some() || rate.points.len() > 1, "--request-rate")
+            }
+        };
+        let most = phase.most_of(adaptive.control);
+        let wrong = match (&phase.load, most) {
+            (LoadPattern::FixedSchedule | LoadPattern::UserCentric { .. }, _) => {
+                "cannot change a fixed schedule or a number of users; use a concurrency or a request \
+                 rate"
+                    .to_owned()
+            }
+            _ if is_ramped => {
+                format!("{control} cannot have a ramp or a series as well; remove it")
+            }
+            (_, None) => format!("raises {control}; add {flag} with the greatest one"),
+            (_, Some(most)) if most < adaptive.least => {
+                let least = adaptive.least;
+                format!("starts at {least}, above the greatest {control} ({most}); increase {flag}")
+            }
+            _ if adaptive.control.is_whole() && adaptive.least.fract() != 0.0 => {
+                format!("starts at {}; {control} is a whole number", adaptive.least)
+            }
+            _ if self.shard.is_some() => {
+                "is for a single process, since shards do not know each other's requests".to_owned()
+            }
+            _ if phase.seamless => "is for a phase that waits for its last requests; remove seamless"
+                .to_owned(),
+            _ => return Ok(()),
+        };
+        Err(InvalidSetting::new("--adaptive-scale", wrong))
     }
 
     /// Returns what the settings cannot achieve together: a concurrency of more requests than are sent.

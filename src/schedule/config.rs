@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::agentic::{Agentic, AgenticPart, EntryRange};
-use super::{PhaseKind, Shard, Users};
+use super::{Adaptive, Control, PhaseKind, Shard, Users};
 use crate::units::Nanos;
 
 /// The phases of a run, in order.
@@ -123,6 +123,9 @@ pub struct PhaseConfig {
     /// Whether a session ends with a turn that fails or is cancelled. Otherwise its later turns are
     /// sent without the response of that turn.
     pub end_failed_sessions: bool,
+    /// How the load rises to the one above; absent for a load that does not follow verdicts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub adaptive: Option<Adaptive>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -137,10 +140,12 @@ impl PhaseConfig {
         self.name.as_deref().unwrap_or(self.kind.as_str())
     }
 
-    /// Returns whether the phase sends each conversation of the dataset once, since nothing else ends it.
+    /// Returns whether the phase sends each conversation of the dataset once, since nothing else ends it. An
+    /// adaptive load ends once its limit is known, and lanes after what their phase is for.
     #[must_use]
     pub(crate) fn sends_whole_dataset(&self) -> bool {
-        self.stop.is_unset() && !matches!(self.load, LoadPattern::Agentic(_))
+        let ends_itself = matches!(self.load, LoadPattern::Agentic(_)) || self.adaptive.is_some();
+        self.stop.is_unset() && !ends_itself
     }
 
     /// Returns the configured rate in requests per second, after a ramp if there is one; absent if
@@ -161,7 +166,18 @@ impl PhaseConfig {
     #[must_use]
     pub fn steady_rate(&self) -> Option<f64> {
         let has_ramp = matches!(&self.load, LoadPattern::Rate(Rate { ramp: Some(_), .. }));
-        self.rate().filter(|_| !has_ramp)
+        self.rate().filter(|_| !has_ramp && self.adaptive.is_none())
+    }
+
+    /// Returns the greatest level of an adaptive load: what `control` is configured to be.
+    #[must_use]
+    pub(crate) fn most_of(&self, control: Control) -> Option<f64> {
+        let limit = match control {
+            Control::Concurrency => self.concurrency?,
+            Control::PrefillConcurrency => self.prefill_concurrency?,
+            Control::RequestRate => return self.rate(),
+        };
+        Some(limit.most as f64)
     }
 
     /// Describes the load in a few words, such as `concurrency 16` or `25 req/s`.
@@ -192,12 +208,17 @@ impl PhaseConfig {
             .chain(limits)
             .flatten()
             .collect();
-        parts.join(", ")
+        let adaptive = if self.adaptive.is_some() { "up to " } else { "" };
+        format!("{adaptive}{}", parts.join(", "))
     }
 
-    /// Returns the load that the phase holds once its ramps are over.
+    /// Returns the load that the phase holds once its ramps are over; `None` if it is adaptive.
     #[must_use]
-    pub(crate) fn held_load(&self) -> HeldLoad {
+    pub(crate) fn held_load(&self) -> Option<HeldLoad> {
+        self.adaptive.is_none().then(|| self.load_after_ramps())
+    }
+
+    fn load_after_ramps(&self) -> HeldLoad {
         let ramp = |limit: Option<Limit>| limit.and_then(|limit| limit.ramp);
         let rate = match &self.load {
             LoadPattern::ClosedLoop | LoadPattern::Agentic(_) => {
@@ -289,6 +310,7 @@ impl PhaseConfig {
     pub(crate) fn steady_concurrency(&self) -> Option<u64> {
         let is_loop = matches!(self.load, LoadPattern::ClosedLoop | LoadPattern::Agentic(_));
         let is_steady = is_loop || self.steady_rate().is_some();
+        let is_steady = is_steady && self.adaptive.is_none();
         self.concurrency.filter(|_| is_steady).map(|limit| limit.most)
     }
 }
@@ -561,6 +583,7 @@ mod tests {
             cancellation: None,
             failed_request_threshold: None,
             end_failed_sessions: false,
+            adaptive: None,
         }
     }
 

@@ -115,6 +115,14 @@ impl Schedule {
         }
     }
 
+    /// Changes the rate `at` this time after the start of the phase; arrivals that were already taken keep
+    /// their times.
+    pub(crate) fn change_rate(&mut self, at: Nanos, rate: f64) {
+        if let Source::Rate(arrivals) = &mut self.source {
+            arrivals.change_rate(at, rate);
+        }
+    }
+
     /// Returns the next arrival; `None` after the last, or for a load without arrival times.
     pub(crate) fn next_arrival(&mut self) -> Option<Arrival> {
         match &mut self.source {
@@ -241,6 +249,7 @@ mod tests {
                 cancellation: percent.map(|percent| Cancellation { percent, delay: Nanos(1) }),
                 failed_request_threshold: None,
                 end_failed_sessions: false,
+                adaptive: None,
             };
             let schedule = || Schedule::new(&phase, Seed(seed), first, starts(), &[]);
             let whole = sent(schedule());

@@ -48,6 +48,15 @@ impl RateCurve {
         self.knots.push(Knot { at, rate, before });
     }
 
+    /// Changes the rate at once, `at` this many seconds from the start, which must be after earlier changes.
+    pub(crate) fn change(&mut self, at: f64, rate: f64) {
+        self.knots.retain(|knot| knot.at <= at);
+        if let Some(last) = self.knots.last().copied().filter(|last| last.at < at) {
+            self.push(at, last.rate);
+        }
+        self.push(at, rate);
+    }
+
     /// Returns the seconds from the start until `arrivals` are due. The result is not finite if the
     /// rate is not positive.
     #[must_use]
@@ -127,6 +136,18 @@ mod tests {
         close(curve.time_of(4.0), 2.0);
         close(curve.time_of(10.0), 3.0);
         close(curve.time_of(18.0), 4.0);
+    }
+
+    #[test]
+    fn a_change_applies_to_what_follows() {
+        // 2 per second for 3 s: 6 arrivals. Then 10 per second for 1 s: 10 more. Then 1 per second.
+        let mut curve = curve(0.0, &[(0.0, 64.0)]);
+        curve.change(0.0, 2.0);
+        assert_eq!(curve.time_of(5.0), 2.5);
+        curve.change(3.0, 10.0);
+        curve.change(4.0, 1.0);
+        let times = [4.0, 6.0, 11.0, 16.0, 18.5].map(|arrivals| curve.time_of(arrivals));
+        assert_eq!(times, [2.0, 3.0, 3.5, 4.0, 6.5]);
     }
 
     proptest! {

@@ -270,6 +270,7 @@ mod tests {
             cancellation: None,
             failed_request_threshold: None,
             end_failed_sessions: false,
+            adaptive: None,
         };
         Config { phases: vec![phase], replay, shard: None, start_at: None }
     }

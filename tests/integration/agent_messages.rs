@@ -72,7 +72,8 @@ impl Traces {
             let t = self.below(4);
             let shared = if self.below(2) == 0 { ids } else { self.new_blocks(4) };
             let tools = opening(&shared, self.below(40));
-            let requests = self.requests(shared, t + self.below(3));
+            let first = t + self.below(3);
+            let requests = self.requests(shared, first);
             entries.insert(
                 at,
                 json!({"t": t as f64 / 1e4, "type": "subagent", "agent_id": "a",

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test limits how long it waits")]
 
 mod ab;
+mod adaptive;
 mod agent_messages;
 mod agents;
 mod aiperf_models;

@@ -11,6 +11,7 @@ use anyhow::Context;
 use url::Url;
 
 use super::Run;
+use super::adaptive::{AdaptiveLoads, Paths};
 use super::collections::Collections;
 use super::early::EarlyStop;
 use super::open_files::too_few_connections;
@@ -90,6 +91,8 @@ pub(super) struct Measured {
     pub(super) failure: Option<anyhow::Error>,
     /// Why the load ended before its configured end, if it did.
     pub(super) ended_early: Option<EarlyEnd>,
+    /// The path of each adaptive load, and the results of its levels.
+    pub(super) adaptive: Paths,
     /// Whether the user interrupted the processing of records.
     pub(super) is_cut_short: bool,
 }
@@ -102,7 +105,10 @@ impl Run {
         followers: &Followers,
     ) -> anyhow::Result<Measured> {
         let early = EarlyStop::of(&self.config.judge);
-        let followers = &early.among(followers);
+        let store = Store::of_run(self.config.artifacts.directory.clone());
+        let phases = &self.config.schedule.phases;
+        let adaptive = AdaptiveLoads::of(phases, &self.registry, &store, self.clock);
+        let followers = &adaptive.among(&early.among(followers));
         self.begin(followers);
         let measurer = self.measurer();
         let mut files = self.open_files(interrupt)?;
@@ -119,7 +125,6 @@ impl Run {
         let queue = self.queue();
         let receiver = self.start_receiver()?;
         let progress = Arc::new(Progress::new(&own_phases));
-        let store = Store::of_run(self.config.artifacts.directory.clone());
         let parts = ProcessingParts {
             queue: Arc::clone(&queue),
             spans: receiver.as_ref().map(Receiver::join),
@@ -144,7 +149,8 @@ impl Run {
             Arc::clone(&queue),
             Arc::clone(&progress),
         );
-        let runner = collections.listen_to(runner).until(early.enough());
+        let runner =
+            collections.listen_to(runner).until(early.enough()).following(adaptive.dials());
         let failure =
             self.drive(runner, interrupt, &progress, &telemetry, &processing, followers).err();
         collections.load_ended();
@@ -204,6 +210,7 @@ impl Run {
             gpus: found.gpus,
             failure,
             ended_early: early.end(),
+            adaptive: adaptive.paths(),
             is_cut_short,
         })
     }

@@ -126,6 +126,7 @@ pub fn combine(
     let kept = files.clone();
     let outcome = RunOutcome {
         ended_early: None,
+        adaptive: Vec::new(),
         start_wall_ns,
         end_wall_ns,
         phases: phases(&ends),

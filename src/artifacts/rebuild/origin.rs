@@ -152,6 +152,7 @@ impl Summary {
             incomplete_reason: self.incomplete_reason,
             ended_by: None,
             ended_early: self.ended_early,
+            adaptive: Vec::new(),
             sent: None,
             prefix_cache: None,
             branches: self.branch_stats,

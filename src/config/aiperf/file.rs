@@ -7,6 +7,7 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_norway::{Mapping, Value};
 
+use super::adaptive;
 use super::mixture::{self, Lengths};
 use super::schema::{
     self,
@@ -187,9 +188,15 @@ impl File {
                 }
                 continue;
             }
-            let text = scalar(&value)
-                .ok_or_else(|| format!("phases.{name}: {path} must be a single value"))?;
-            texts.push(format!("{flag}={text}"));
+            let values = match value {
+                Value::Sequence(values) if flag == "adaptive-scale-sla" => values,
+                value => vec![value],
+            };
+            for value in values {
+                let text = scalar(&value)
+                    .ok_or_else(|| format!("phases.{name}: {path} must be a single value"))?;
+                texts.push(format!("{flag}={text}"));
+            }
         }
         texts.extend(seamless.then(|| "seamless=true".to_owned()));
         texts.extend(is_warmup.then(|| "kind=warmup".to_owned()));
@@ -554,6 +561,7 @@ fn streams(otel: &mut Mapping) -> Result<(), String> {
 /// Replaces the type of a phase by the settings that it stands for.
 fn typed(phase: &mut Mapping, load: &str, key: &str) -> Result<(), String> {
     phase.remove("type");
+    adaptive::settle(phase, load, key)?;
     match load {
         // A scenario may override a warmup without its type.
         "concurrency" | "" => {}

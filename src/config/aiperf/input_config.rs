@@ -20,7 +20,9 @@ use crate::dataset::{
 };
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
+use crate::multi_run::Filter;
 use crate::redact::{Secret, ShownUrl};
+use crate::schedule::StepPolicy;
 use crate::schedule::config::{
     ArrivalPattern, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
 };
@@ -82,6 +84,20 @@ pub(super) fn some<T: Serialize>(value: T) -> Option<Value> {
 }
 
 /// Returns a switch that is absent if it is off.
+/// The least step and its greatest multiple, if the load of the phase rises by the margin.
+pub(super) fn margin(phase: &PhaseConfig) -> Option<(f64, u64)> {
+    match phase.adaptive.as_ref()?.step {
+        StepPolicy::SlaMargin { base, most } => Some((base, most)),
+        _ => None,
+    }
+}
+
+/// The conditions of an adaptive load.
+pub(super) fn conditions(phase: &PhaseConfig) -> Option<Value> {
+    let text = &phase.adaptive.as_ref()?.conditions;
+    some(text.iter().filter_map(|text| Filter::parse(text).ok()).collect::<Vec<_>>())
+}
+
 pub(super) fn switch(is_on: bool) -> Option<Value> {
     is_on.then_some(Value::Bool(true))
 }

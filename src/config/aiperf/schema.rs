@@ -11,8 +11,8 @@ use super::input_config::{self as of, some};
 use crate::config::RunConfig;
 use crate::dataset::{Corpus, FileFormat};
 use crate::network_latency;
-use crate::schedule::PhaseKind;
 use crate::schedule::config::{PhaseConfig, Replay};
+use crate::schedule::{PhaseKind, StepPolicy};
 use crate::setting::Named as _;
 
 /// How a value of AIPerf's becomes flags.
@@ -105,11 +105,6 @@ impl PhaseSetting {
         Self { varied: Some(varied), ..self }
     }
 }
-
-/// What to do instead of raising the load within a run until an objective fails.
-const ADAPTIVE: &str = "adaptive scale raises the load within a run; use --search-recipe \
-                        max-concurrency-under-sla with --ttft-sla-ms and others, or --sweep-auto, \
-                        which raise it from run to run";
 
 /// The settings of a file other than those of phases.
 pub(super) const SETTINGS: &[Setting] = &[
@@ -479,8 +474,35 @@ pub(super) const PHASE: &[PhaseSetting] = &[
         .is(|phase, _| of::switch(phase.end_failed_sessions)),
     phase("seamless", Refused("only one of several phases can be seamless"), None)
         .is(|phase, _| of::switch(phase.seamless)),
-    phase("adaptive_scale", Refused(ADAPTIVE), None),
-    phase("sla", Refused(ADAPTIVE), None),
+    phase("adaptive_scale.enabled", Flag("adaptive-scale"), None)
+        .is(|phase, _| phase.adaptive.as_ref().and_then(|_| some(true))),
+    phase("adaptive_scale.control_variable", Flag("adaptive-control-variable"), None)
+        .is(|phase, _| some(phase.adaptive.as_ref()?.control)),
+    phase("adaptive_scale.control_min", Flag("adaptive-control-min"), None)
+        .is(|phase, _| some(phase.adaptive.as_ref()?.least)),
+    phase("adaptive_scale.assessment_period", Time("adaptive-assessment-period"), None)
+        .is(|phase, _| of::seconds(phase.adaptive.as_ref()?.window)),
+    phase("adaptive_scale.sustain_duration", Time("adaptive-sustain-duration"), None)
+        .is(|phase, _| of::seconds(phase.adaptive.as_ref()?.sustain)),
+    phase("adaptive_scale.min_completed_requests", Flag("adaptive-min-completed-requests"), None)
+        .is(|phase, _| some(phase.adaptive.as_ref()?.least_completed)),
+    phase("adaptive_scale.strategy.step_policy", Flag("adaptive-step-policy"), None)
+        .is(|phase, _| some(phase.adaptive.as_ref()?.step.name())),
+    phase("adaptive_scale.strategy.base_step", Flag("adaptive-base-step"), None)
+        .is(|phase, _| of::margin(phase).and_then(|(base, _)| some(base))),
+    phase(
+        "adaptive_scale.strategy.max_step_multiplier",
+        Flag("adaptive-max-step-multiplier"),
+        None,
+    )
+    .is(|phase, _| of::margin(phase).and_then(|(_, most)| some(most))),
+    phase("adaptive_scale.strategy.step_percent", Flag("adaptive-step-percent"), None).is(
+        |phase, _| match phase.adaptive.as_ref()?.step {
+            StepPolicy::FixedPercentStep(percent) => some(percent),
+            _ => None,
+        },
+    ),
+    phase("sla", Flag("adaptive-scale-sla"), None).is(|phase, _| of::conditions(phase)),
 ];
 
 /// Returns how the value at `path` becomes flags, if there is such a setting.

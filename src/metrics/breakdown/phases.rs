@@ -109,7 +109,7 @@ impl Breakdowns {
                 load: phase.load_label(),
                 times,
                 results: values.results(),
-                steady_state: values.steady_state(Some(load), times.start_wall_ns),
+                steady_state: values.steady_state(load, times.start_wall_ns),
                 errors: values.errors(),
                 recovery: self.recovery(phases, index),
             })

@@ -129,6 +129,7 @@ impl TestRun {
             run: self.description.clone(),
             outcome: RunOutcome {
                 ended_early: None,
+                adaptive: Vec::new(),
                 // Whole microseconds, the precision of local times in a summary.
                 start_wall_ns: starts.min().unwrap() / 1000 * 1000,
                 end_wall_ns: ends.max().unwrap().next_multiple_of(1000),
@@ -165,6 +166,7 @@ impl TestRun {
             certainties: Vec::new(),
             steady_state: Err(Unsteady::UnknownLoad),
             by_phase: Vec::new(),
+            levels: Vec::new(),
             slices: None,
             sessions: None,
             finish_reasons,

@@ -301,6 +301,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         certainties: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
         by_phase: Vec::new(),
+        levels: Vec::new(),
         slices: None,
         sessions: None,
         finish_reasons: aiperf::metrics::finish_reason::FinishReasons::default(),

@@ -186,6 +186,7 @@ pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
         cancellation: None,
         failed_request_threshold: None,
         end_failed_sessions: false,
+        adaptive: None,
     }
 }
 

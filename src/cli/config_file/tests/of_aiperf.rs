@@ -290,8 +290,20 @@ fn what_is_not_supported_is_named() {
         ("  profiling: {type: concurrency, excludeFromResults: true}", "exclude_from_results"),
         ("  profiling: {type: poisson, rateRamp: soon}", "--request-rate-ramp-duration"),
         (
-            "  profiling: {type: concurrency, adaptiveScale: {enabled: true, controlMax: 9}}",
-            "profiling.adaptive_scale of AIPerf's files: adaptive scale raises the load within",
+            "  profiling: {type: user_centric, adaptiveScale: {control: {variable: users}}}",
+            "profiling.adaptive_scale: aiperf cannot change the number of users",
+        ),
+        (
+            "  profiling: {type: concurrency, adaptiveScale: {enabled: true}, sla: {ttft: 5}}",
+            "profiling.sla: expected conditions such as",
+        ),
+        (
+            "  profiling: {type: concurrency, adaptiveScale: {strategy: {type: bisect}}}",
+            "strategy.type: must be ramp_until_fail",
+        ),
+        (
+            "  profiling: {type: concurrency, adaptiveScale: {enabled: true, limit: 9}, sla: {}}",
+            "does not support profiling.adaptive_scale.limit",
         ),
         ("  models: [{name: a, lora: b}]", "models.items.lora"),
         ("  endpoint: 5", "does not support endpoint"),
@@ -304,6 +316,52 @@ fn what_is_not_supported_is_named() {
     }
     let search = of("", "sweep: {type: sobol}").unwrap_err();
     assert!(search.contains("grid, zip and scenarios"), "{search}");
+}
+
+#[test]
+fn adaptive_loads_have_several_forms() {
+    let nested = "  profiling:
+    type: concurrency
+    concurrency: 8
+    duration: 1h
+    adaptiveScale:
+      control: {variable: concurrency, min: 2, max: 20}
+      assessmentPeriod: 1m
+      sustainDuration: 30
+      strategy: {type: ramp_until_fail, stepPolicy: fixed_percent_step, stepPercent: 50}
+      sla: {request_latency: {p95: {le: 1000}}, goodput_ratio: {avg: {ge: 0.75}}}";
+    let expected = [
+        "--adaptive-assessment-period=60",
+        "--adaptive-control-min=2",
+        "--adaptive-control-variable=concurrency",
+        "--adaptive-min-completed-requests=1",
+        "--adaptive-scale",
+        "--adaptive-scale-sla=request_error_rate:avg:le:25",
+        "--adaptive-scale-sla=request_latency:p95:le:1000",
+        "--adaptive-step-percent=50",
+        "--adaptive-step-policy=fixed_percent_step",
+        "--adaptive-sustain-duration=30",
+        "--benchmark-duration=3600",
+        "--concurrency=20",
+    ];
+    assert_eq!(of(nested, "").unwrap(), expected);
+    let flat = "  phases:
+    - {name: base, type: concurrency, concurrency: 1, requests: 5, adaptive_scale: {enabled: false}}
+    - name: rise
+      type: poisson
+      rate: 64
+      adaptive_scale: {enabled: true, control_variable: request_rate, window: 5, min_concurrency: 4}
+      sla:
+        - {metric_tag: time_to_first_token, op: lt, threshold: 200}
+        - {metricTag: error_rate, stat: avg, op: le, threshold: 0.5}";
+    let expected = [
+        "--phase=base: concurrency=1, request-count=5",
+        "--phase=rise: request-rate=64, adaptive-scale=true, adaptive-control-variable=request_rate, \
+         adaptive-assessment-period=5, adaptive-control-min=4, adaptive-min-completed-requests=1, \
+         adaptive-step-policy=sla_margin, adaptive-scale-sla=time_to_first_token:p95:lt:200, \
+         adaptive-scale-sla=request_error_rate:avg:le:50, arrival-pattern=poisson",
+    ];
+    assert_eq!(of(flat, "").unwrap(), expected);
 }
 
 #[test]
