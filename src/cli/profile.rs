@@ -451,8 +451,9 @@ pub(super) struct ConversationArgs {
     #[arg(long, visible_aliases = ["conversation-num", "num-conversations"], value_name = "COUNT",
           value_parser = positive)]
     pub(super) num_sessions: Option<u64>,
-    /// Number of distinct conversations to generate or to read from the Hugging Face Hub [default:
-    /// --num-sessions, or else one for each request; to generate, up to 10000 or else 100]
+    /// Number of distinct conversations to generate, or to read from the Hugging Face Hub or a
+    /// weka-trace [default: --num-sessions, or else one for each request; to generate, up to 10000 or
+    /// else 100; of a weka-trace in a file, all]
     #[arg(long, visible_alias = "num-prompts", value_name = "COUNT", value_parser = positive, group = "entries")]
     pub(super) num_dataset_entries: Option<u64>,
     /// Mean number of turns in a conversation [default: 1]
@@ -550,7 +551,7 @@ pub(super) struct PromptArgs {
     #[arg(long, help_heading = "Prompt", group = "text", conflicts_with = "cache_bust")]
     pub(super) prompt_token_ids: bool,
     /// Text of generated prompts: English prose, Shakespeare's sonnets, code and output of tools, or
-    /// random tokens [default: prose]
+    /// random tokens [default: coding for a weka-trace, or else prose]
     #[arg(long, value_name = "CORPUS", value_parser = choice::<Corpus>(), help_heading = "Prompt")]
     pub(super) prompt_corpus: Option<Corpus>,
     /// Add a marker to the prompts of each session, so that the server's prefix cache cannot answer

@@ -352,7 +352,7 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
         }
         WekaTrace => (&[], ""),
         _ if format != RandomPool && traces.entries.is_some() => {
-            (&[&of_entries], "applies to generated prompts and to weka_trace; remove the flag")
+            (&[&of_entries], "applies to generated prompts, pools and weka_trace; remove the flag")
         }
         _ if traces.uses_think_time => {
             (&[&of_agents], "applies to weka_trace, which has think times; remove the flag")

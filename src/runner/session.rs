@@ -510,7 +510,10 @@ impl super::Workload {
             asked.max_tokens = Some(1);
             asked.extra.retain(|(name, _)| name != "min_tokens");
         }
-        let own = marker.map_or_else(|| own.clone(), |marker| self.cache_bust.mark(&own, marker));
+        let own = match marker {
+            Some(marker) => self.cache_bust.mark(&own, marker),
+            None => own,
+        };
         self.endpoint.request_body(&own, turn, answers).into()
     }
 }

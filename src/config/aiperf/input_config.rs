@@ -256,7 +256,7 @@ pub(super) fn dataset_path(config: &RunConfig) -> Option<Value> {
 
 pub(super) fn entries(config: &RunConfig) -> Option<Value> {
     match &config.dataset.source {
-        Source::File { .. } => None,
+        Source::File { traces, .. } => traces.entries.and_then(some),
         Source::Hub(hub) => hub.entries.and_then(some),
         Source::Rankings(rankings) => some(rankings.entries),
         Source::Synthetic(synthetic) => some(synthetic.entries),
