@@ -573,6 +573,7 @@ fn parse_one(
             let phases = phases::listed(&flags.load.phase, arguments, &command)?;
             let mut config =
                 resolve::run_config(&flags, &phases, given, cell, &shown, environment)?;
+            config.metrics.skips_context_overflows = scenario.is_some();
             config.scenario = scenario.map(|scenario| scenario::run(scenario, &flags));
             Command::Profile(Box::new(Benchmark::of(config)))
         }

@@ -42,7 +42,7 @@ use crate::units::Nanos;
 pub(crate) use chat_messages::ChatMessages;
 pub use chat_messages::chat_messages;
 pub use config::{Config, VideoJobs};
-pub use error::http_error;
+pub use error::{ContextOverflow, http_error};
 pub(crate) use fit::check;
 pub use parsed::ParsedResponse;
 pub(crate) use parsed::{ContentPiece, choices};

@@ -35,7 +35,7 @@ NO_INPUT = {"audio_transcription", "image_retrieval"}
 UNITS = (
     (r"image_latency", "ms/image"),
     (r"image_throughput", "images/sec"),
-    (r"(.*_latency|(effective_)?time_to_.*|decode_duration|video_inference_time)", "ms"),
+    (r"(.*_latency|(effective_)?time_to_.*|(full_)?decode_duration|video_inference_time)", "ms"),
     (r"(.*_throughput|.*_throughput_per_user)", "tokens/sec/user"),
     (r".*_pct", "%"),
     (r"(usage_.*_tokens|.*_token_count|.*_sequence_length|error_isl|requested_osl)", "tokens"),
@@ -438,6 +438,11 @@ class Checker:
         found["time_to_first_token"] = at[0] / 1e6
         found["effective_time_to_first_token"] = waited + at[0] / 1e6
         found["decode_duration"] = (at[-1] - at[0]) / 1e6
+        whole = metadata["request_end_ns"] - metadata["request_start_ns"]
+        found["full_decode_duration"] = (whole - at[0]) / 1e6
+        tokens = found.get("output_sequence_length") or 0
+        if tokens >= 2:
+            found["full_response_inter_token_latency"] = found["full_decode_duration"] / (tokens - 1)
         first = next((instant for instant, is_output in answer.pieces if is_output), None)
         if first is not None:
             found["time_to_first_output_token"] = (first - start) / 1e6
@@ -445,7 +450,6 @@ class Checker:
             return
         found["time_to_second_token"] = (at[1] - at[0]) / 1e6
         found["inter_chunk_latency"] = [(b - a) / 1e6 for a, b in zip(at, at[1:])]
-        tokens = found.get("output_sequence_length") or 0
         if tokens >= 2:
             found["inter_token_latency"] = (at[-1] - at[0]) / 1e6 / (tokens - 1)
 
@@ -456,6 +460,10 @@ class Checker:
 
         if found.get("inter_token_latency"):
             found["output_token_throughput_per_user"] = 1 / (found["inter_token_latency"] / 1e3)
+        if found.get("full_response_inter_token_latency"):
+            found["full_response_output_token_throughput_per_user"] = 1 / (
+                found["full_response_inter_token_latency"] / 1e3
+            )
         per_second("prefill_throughput_per_user", "input_sequence_length", "time_to_first_token")
         if self.endpoint not in NO_TOKENS:
             per_second("e2e_output_token_throughput", "output_sequence_length", "request_latency")

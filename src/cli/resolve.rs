@@ -28,7 +28,7 @@ use crate::dataset::{
     FileFormat, Length, ModelSelection, NormalDistribution, RandomRange, RecordedLengths, Sampling,
     Source, Synthetic, TraceSettings,
 };
-use crate::endpoint::EndpointTraits;
+use crate::endpoint::{ContextOverflow, EndpointTraits};
 use crate::judge::Gate;
 use crate::judge::adaptive::Conditions;
 use crate::metrics::metric::{LatencyFrom, Percent, Settings};
@@ -450,6 +450,11 @@ fn settings(
         per_chunk_usage: endpoint.per_chunk_usage,
         fixed_schedule: false,
         server_timing: endpoint.server_timing != TimingMode::Off,
+        context_overflow: match environment.get("AIPERF_AGENTX_CONTEXT_OVERFLOW_SUBSTRINGS") {
+            Some(list) => ContextOverflow::of(list.split(',')),
+            None => defaults.context_overflow,
+        },
+        skips_context_overflows: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })
 }

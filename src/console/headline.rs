@@ -84,6 +84,7 @@ pub(super) fn header(report: &RunReport, style: Style) -> String {
         requests(sent(report)),
         four_digits(seconds),
     ));
+    lines.extend(report.submission().map(|submission| format!("  {}", submission.line())));
     lines.extend(tokenizer(report));
     let account = report.dataset().filter(|account| !account.is_whole());
     lines.extend(account.map(|account| format!("  dataset: {}", account.text())));

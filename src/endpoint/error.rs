@@ -1,6 +1,7 @@
 //! Errors that the server reports, and responses that are failures although their status says
 //! otherwise.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::sse::SseFields;
@@ -24,6 +25,50 @@ pub fn http_error(status: u16, reason: Option<&str>, body: &[u8]) -> RequestErro
     };
     let kind = kind_of(status);
     RequestError { code: Some(status), name: name.to_owned(), message, cause: None, kind }
+}
+
+/// Texts by which the error of a server says that a request exceeds the context of the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextOverflow(Vec<String>);
+
+impl Default for ContextOverflow {
+    /// The texts of the usual servers.
+    fn default() -> Self {
+        Self::of([
+            "context length",
+            "maximum context",
+            "context_length_exceeded",
+            "prompt is too long",
+        ])
+    }
+}
+
+impl ContextOverflow {
+    /// Creates it with `texts`, whose case does not matter.
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let texts = texts.into_iter().map(|text| text.trim().to_lowercase());
+        Self(texts.filter(|text| !text.is_empty()).collect())
+    }
+
+    /// Returns whether the response with this status and body is such an error. An error within a
+    /// successful stream counts too, since its events have an `error` member.
+    #[must_use]
+    pub fn is_response(&self, status: Option<u16>, body: &[u8]) -> bool {
+        let is_success = status.is_some_and(|status| (200..300).contains(&status));
+        let has_error = !is_success || body.windows(7).any(|part| part == b"\"error\"");
+        has_error && self.is_in(&String::from_utf8_lossy(body))
+    }
+
+    /// Returns whether `error` is one.
+    #[must_use]
+    pub fn is_it(&self, error: &RequestError) -> bool {
+        self.is_in(&error.name) || self.is_in(&error.message)
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        self.0.iter().any(|words| text.contains(words))
+    }
 }
 
 /// Returns text of at most [`MESSAGE_LIMIT`] bytes, with invalid UTF-8 replaced.
@@ -140,6 +185,21 @@ mod tests {
         assert_eq!(error.message, "status 404 without a body");
         assert_eq!(http_error(301, Some(""), b"x").name, "Moved Permanently");
         assert_eq!(http_error(799, None, b"x").kind, ErrorKind::Other);
+    }
+
+    #[test]
+    fn a_context_that_is_too_long_is_told_by_the_text() {
+        let usual = ContextOverflow::default();
+        let vllm = br#"{"message":"This model's maximum CONTEXT length is 4096 tokens"}"#;
+        let anthropic = br#"{"error":{"message":"Prompt is too long: 9 tokens"}}"#;
+        assert!(usual.is_response(Some(400), vllm) && usual.is_response(Some(413), anthropic));
+        assert!(usual.is_it(&http_error(400, None, vllm)));
+        assert!(!usual.is_response(Some(400), b"bad request"));
+        // A model may write about it; only an error counts.
+        assert!(!usual.is_response(Some(200), br#"{"text":"the context length"}"#));
+        assert!(usual.is_response(Some(200), br#"data: {"error":{"message":"context length"}}"#));
+        let own = ContextOverflow::of([" KV full ", ""]);
+        assert!(own.is_response(Some(500), b"kv FULL") && !own.is_response(Some(400), vllm));
     }
 
     #[test]

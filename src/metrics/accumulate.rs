@@ -207,6 +207,9 @@ impl Accumulator {
     pub fn observe(&mut self, observation: &Observation) {
         self.has_observed = true;
         self.results = OnceLock::new();
+        if self.registry.settings().leaves_out(observation) {
+            return self.count(observation);
+        }
         if let Some(log) = &mut self.log {
             Arc::make_mut(log).push(observation, &self.registry);
         }
@@ -236,6 +239,16 @@ impl Accumulator {
         self.shapes.push(shape);
         if let Some(error) = &observation.error {
             self.count_error(error, 1);
+        }
+    }
+
+    /// Adds a finished request to the counts alone.
+    fn count(&mut self, observation: &Observation) {
+        let Self { registry, cells, singles, .. } = self;
+        for at in singles.iter() {
+            if let Cell::Sum(kept) = &mut cells[*at] {
+                *kept = added(*kept, registry.increment(registry.rows()[*at], observation));
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use super::gpu::{GpuFacts, Vendor};
 use super::session::{SessionCounts, Work};
 use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Span};
+use crate::endpoint::ContextOverflow;
 use crate::setting::named;
 use crate::units::{Nanos, Unit};
 
@@ -565,11 +566,22 @@ pub struct Settings {
     pub fixed_schedule: bool,
     /// Whether the times that servers report of requests are read (`--server-timing`).
     pub server_timing: bool,
+    /// How errors say that a request exceeds the context of the model
+    /// (`AIPERF_AGENTX_CONTEXT_OVERFLOW_SUBSTRINGS`).
+    pub context_overflow: ContextOverflow,
+    /// Whether such requests are only counted, and left out of all other metrics.
+    pub skips_context_overflows: bool,
     /// Whether internal and experimental metrics are shown.
     pub developer_mode: bool,
 }
 
 impl Settings {
+    /// Returns whether a request is only counted, and left out of all other metrics.
+    pub(crate) fn leaves_out(&self, observation: &Observation) -> bool {
+        let error = observation.error.as_ref().filter(|_| self.skips_context_overflows);
+        error.is_some_and(|error| self.context_overflow.is_it(error))
+    }
+
     /// Adds percentiles that are computed besides those of every distribution.
     pub(crate) fn add_percentiles(&mut self, percents: impl IntoIterator<Item = Percent>) {
         self.percentiles.extend(percents);
@@ -592,6 +604,8 @@ impl Default for Settings {
             per_chunk_usage: false,
             fixed_schedule: false,
             server_timing: true,
+            context_overflow: ContextOverflow::default(),
+            skips_context_overflows: false,
             developer_mode: false,
         }
     }

@@ -232,6 +232,11 @@ impl Registry {
     /// Returns what a request adds to `metric`, if it is a count or a sum.
     #[must_use]
     pub(crate) fn increment(&self, metric: &Metric, observation: &Observation) -> Option<f64> {
+        let counts_all = [tag::CONTEXT_OVERFLOW_COUNT, tag::SKIPPED_CONTEXT_OVERFLOW_COUNT]
+            .contains(&metric.tag);
+        if !counts_all && self.settings.leaves_out(observation) {
+            return None;
+        }
         match metric.kind {
             Kind::Count(_) => Some(observation.values.scalar(metric.tag).unwrap_or(0.0)),
             Kind::Tally(holds) => {

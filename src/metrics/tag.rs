@@ -254,6 +254,7 @@ tags! {
     SPEC_DECODE_ACCEPTED_DRAFT_TOKENS = "spec_decode_accepted_draft_tokens",
     SPEC_DECODE_DRAFT_TOKENS = "spec_decode_draft_tokens",
     DECODE_DURATION = "decode_duration",
+    FULL_DECODE_DURATION = "full_decode_duration",
     PREFILL_THROUGHPUT_PER_USER = "prefill_throughput_per_user",
     OUTPUT_SEQUENCE_LENGTH = "output_sequence_length",
     E2E_OUTPUT_TOKEN_THROUGHPUT = "e2e_output_token_throughput",
@@ -264,10 +265,14 @@ tags! {
     OSL_MISMATCH_DIFF_PCT = "osl_mismatch_diff_pct",
     INTER_TOKEN_LATENCY = "inter_token_latency",
     OUTPUT_TOKEN_THROUGHPUT_PER_USER = "output_token_throughput_per_user",
+    FULL_RESPONSE_INTER_TOKEN_LATENCY = "full_response_inter_token_latency",
+    FULL_RESPONSE_OUTPUT_TOKEN_THROUGHPUT_PER_USER =
+        "full_response_output_token_throughput_per_user",
     // Aggregates over requests.
     USAGE_DISCREPANCY_COUNT = "usage_discrepancy_count",
     GOOD_REQUEST_COUNT = "good_request_count",
     CONTEXT_OVERFLOW_COUNT = "context_overflow_count",
+    SKIPPED_CONTEXT_OVERFLOW_COUNT = "skipped_context_overflow_count",
     REQUEST_COUNT = "request_count",
     ERROR_REQUEST_COUNT = "error_request_count",
     INCOMPLETE_HISTORY_COUNT = "incomplete_history_count",

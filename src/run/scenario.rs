@@ -97,6 +97,19 @@ pub struct Submission {
     pub dataset: ScenarioDataset,
 }
 
+impl Submission {
+    /// Returns the scenario, and whether the result is valid, in a line.
+    #[must_use]
+    pub(crate) fn line(&self) -> String {
+        let Self { scenario, submission_invalid_reasons: reasons, .. } = self;
+        if reasons.is_empty() {
+            return format!("scenario {scenario}: valid for a submission");
+        }
+        let reasons: Vec<_> = reasons.iter().map(|reason| reason.clause()).collect();
+        format!("scenario {scenario}: not valid for a submission: {}", reasons.join("; "))
+    }
+}
+
 /// The part of the configured duration of a scenario until the last response with a metric, from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -171,7 +184,9 @@ impl RunReport {
     /// Returns the fraction of requests whose context exceeds that of the model; 0 without requests.
     fn overflow_rate(&self) -> f64 {
         let count = |tag| self.average(tag).unwrap_or(0.0);
-        let all = count(tag::REQUEST_COUNT) + count(tag::ERROR_REQUEST_COUNT);
+        let all = count(tag::REQUEST_COUNT)
+            + count(tag::ERROR_REQUEST_COUNT)
+            + count(tag::SKIPPED_CONTEXT_OVERFLOW_COUNT);
         if all > 0.0 { count(tag::CONTEXT_OVERFLOW_COUNT) / all } else { 0.0 }
     }
 }
@@ -190,5 +205,38 @@ mod tests {
         assert!(part(1709 * seconds, 1800 * seconds) < 0.95);
         let coverage = DurationCoverage { time_to_first_token: 0.9, inter_token_latency: 0.98 };
         assert_eq!(coverage.most(), 0.98);
+    }
+
+    #[test]
+    fn a_result_says_why_it_is_not_valid() {
+        let dataset = ScenarioDataset {
+            source_type: "public_dataset".to_owned(),
+            loader: "l".to_owned(),
+            hf_dataset_name: Some("a/b".to_owned()),
+            hf_split: Some("train".to_owned()),
+            hf_subset: None,
+            num_dataset_entries: None,
+        };
+        let of = |reasons: &[Invalid]| Submission {
+            scenario: "s".to_owned(),
+            submission_valid: reasons.is_empty(),
+            submission_invalid_reasons: reasons.to_vec(),
+            dataset: dataset.clone(),
+        };
+        assert_eq!(
+            serde_json::to_value(of(&[])).unwrap(),
+            serde_json::json!({"scenario": "s", "submission_valid": true,
+                "dataset": {"source_type": "public_dataset", "loader": "l",
+                    "hf_dataset_name": "a/b", "hf_split": "train"}})
+        );
+        let invalid = of(&[Invalid::UnsafeOverride, Invalid::RunCancelled]);
+        let reasons = serde_json::to_value(&invalid).unwrap();
+        let expected = serde_json::json!(["unsafe_override", "run_cancelled"]);
+        assert_eq!(reasons["submission_invalid_reasons"], expected);
+        assert_eq!(
+            invalid.line(),
+            "scenario s: not valid for a submission: settings differ from those of the scenario; \
+             the run was cancelled"
+        );
     }
 }

@@ -35,7 +35,8 @@ const NEWEST: [&str; 3] =
     ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 27] = [
+const UNSEEN: [(&str, &str); 28] = [
+    ("aiperf.skipped_context_overflow_count", "only in a scenario"),
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
     ("aiperf.load.latency_drift", "only where a run is many times as long as its latencies"),

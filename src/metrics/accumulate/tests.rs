@@ -410,6 +410,30 @@ fn replayed(waits: &[u64], fixed_schedule: bool) -> Vec<MetricResult> {
 }
 
 #[test]
+fn a_scenario_only_counts_requests_beyond_the_context() {
+    let of = |skips_context_overflows| {
+        let settings = Settings { skips_context_overflows, ..Settings::default() };
+        let registry = registry(EndpointType::CHAT, settings, true);
+        let measurer = measurer(EndpointType::CHAT, Arc::clone(&registry), dataset());
+        let mut accumulator = Accumulator::new(registry);
+        for request in [first(), second(), third()] {
+            accumulator.observe(&measurer.measure(request).observation);
+        }
+        let results = accumulator.results();
+        let tags = [
+            tag::REQUEST_COUNT,
+            tag::ERROR_REQUEST_COUNT,
+            tag::COMPLETED_REQUEST_COUNT,
+            tag::CONTEXT_OVERFLOW_COUNT,
+            tag::SKIPPED_CONTEXT_OVERFLOW_COUNT,
+        ];
+        (tags.map(|tag| stats(&results, tag).map(|stats| stats.avg)), accumulator.spans().len())
+    };
+    assert_eq!(of(false), ([Some(2.0), Some(1.0), Some(3.0), Some(1.0), None], 3));
+    assert_eq!(of(true), ([Some(2.0), None, Some(2.0), Some(1.0), Some(1.0)], 2));
+}
+
+#[test]
 fn a_replay_says_how_well_it_kept_its_schedule() {
     let results = replayed(&[700, 100, 200], true);
     let value = |tag| stats(&results, tag).map(|stats| stats.avg);

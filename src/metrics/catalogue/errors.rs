@@ -3,7 +3,6 @@
 use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag};
 use crate::metrics::tag;
 use crate::metrics::tag::MetricTag;
-use crate::record::RequestError;
 use crate::units::Unit;
 
 pub(super) const ABOUT: &str = "Metrics of failed requests, including cancelled ones. No other \
@@ -38,9 +37,8 @@ pub(super) static ROWS: &[Metric] = &[
         tag::CONTEXT_OVERFLOW_COUNT,
         "Context Overflow Count",
         Unit::Requests,
-        Kind::Tally(|observation, _| {
-            let error = observation.error.as_ref()?;
-            Some(is_overflow(error))
+        Kind::Tally(|observation, settings| {
+            Some(settings.context_overflow.is_it(observation.error.as_ref()?))
         }),
     )
     .short("Ctx Overflow")
@@ -50,6 +48,20 @@ pub(super) static ROWS: &[Metric] = &[
         "count(records whose error contains `context length`, `maximum context`, \
          `context_length_exceeded` or `prompt is too long`, ignoring case). Absent if none \
          failed.",
+    ),
+    Metric::aggregate(
+        tag::SKIPPED_CONTEXT_OVERFLOW_COUNT,
+        "Skipped Context Overflow Count",
+        Unit::Requests,
+        Kind::Tally(|observation, settings| settings.leaves_out(observation).then_some(true)),
+    )
+    .short("Skipped Ctx Overflow")
+    .flagged(Flag::ERROR_ONLY.union(Flag::NO_INDIVIDUAL_RECORDS))
+    .off_console()
+    .says(
+        "Requests that exceed the model's context length and are left out of all other metrics, because \
+         a scenario has it so.",
+        "count(records of context_overflow_count with `--scenario`). Absent if there are none.",
     ),
     adjusted(
         tag::ADJ_REQUEST_LATENCY,
@@ -107,16 +119,4 @@ const fn adjusted(
     Metric::with_failures(tag, header, Unit::Nanoseconds, of)
         .shown_in(Unit::Milliseconds)
         .flagged(flags)
-}
-
-/// Texts in server errors about a prompt that is too long for the model.
-const OVERFLOWS: &[&str] =
-    &["context length", "maximum context", "context_length_exceeded", "prompt is too long"];
-
-/// Whether the request failed because its prompt was too long.
-fn is_overflow(error: &RequestError) -> bool {
-    [&error.name, &error.message].into_iter().any(|text| {
-        let text = text.to_lowercase();
-        OVERFLOWS.iter().any(|words| text.contains(words))
-    })
 }

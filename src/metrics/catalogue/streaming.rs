@@ -70,6 +70,19 @@ pub(super) static ROWS: &[Metric] = &[
         "request_latency − time_to_first_token; 0 with a single content event.",
     ),
     Metric::record(
+        tag::FULL_DECODE_DURATION,
+        "Full Decode Duration",
+        Unit::Nanoseconds,
+        |facts, _| Some(facts.since_start(facts.record.end) - facts.until_content(0)?),
+    )
+    .shown_in(Unit::Milliseconds)
+    .flagged(Flag::STREAMING_TOKENS_ONLY)
+    .off_console()
+    .says(
+        "Time from the first content event to the end of the response.",
+        "response.end − content[0].arrival. Absent without content.",
+    ),
+    Metric::record(
         tag::INTER_TOKEN_LATENCY,
         "Inter Token Latency",
         Unit::Nanoseconds,
@@ -134,6 +147,41 @@ pub(super) static ROWS: &[Metric] = &[
     .says(
         "Tokens per second that one user sees after the first token.",
         "1 / inter_token_latency in seconds. Absent if that is absent or zero.",
+    ),
+    Metric::record(
+        tag::FULL_RESPONSE_INTER_TOKEN_LATENCY,
+        "Full Response Inter Token Latency",
+        Unit::Nanoseconds,
+        |_, values| {
+            let tokens =
+                values.scalar(tag::OUTPUT_SEQUENCE_LENGTH).filter(|tokens| *tokens >= 2.0)?;
+            Some(values.scalar(tag::FULL_DECODE_DURATION)? / (tokens - 1.0))
+        },
+    )
+    .float()
+    .short("Full ITL")
+    .shown_in(Unit::Milliseconds)
+    .flagged(Flag::STREAMING_TOKENS_ONLY)
+    .off_console()
+    .requires(&[tag::OUTPUT_SEQUENCE_LENGTH, tag::FULL_DECODE_DURATION])
+    .says(
+        "Mean time between tokens after the first, until the end of the response.",
+        "full_decode_duration / (output_sequence_length − 1). Absent with fewer than two tokens.",
+    ),
+    Metric::record(
+        tag::FULL_RESPONSE_OUTPUT_TOKEN_THROUGHPUT_PER_USER,
+        "Full Response Output Token Throughput Per User",
+        Unit::TokensPerSecondPerUser,
+        |_, values| ratio(1.0, values.scalar(tag::FULL_RESPONSE_INTER_TOKEN_LATENCY)? / SECOND),
+    )
+    .float()
+    .short("Full TPS/User")
+    .flagged(Flag::STREAMING_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
+    .off_console()
+    .requires(&[tag::FULL_RESPONSE_INTER_TOKEN_LATENCY])
+    .says(
+        "Tokens per second that one user sees after the first token, until the end of the response.",
+        "1 / full_response_inter_token_latency in seconds. Absent if that is absent or zero.",
     ),
     Metric::record(
         tag::PREFILL_THROUGHPUT_PER_USER,

@@ -93,6 +93,10 @@ fn every_value_of_a_streamed_request() {
             (tag::DECODE_DURATION, &[40.0]),
             // 40 ms over 6 tokens after the first.
             (tag::INTER_TOKEN_LATENCY, &[20.0 / 3.0]),
+            // The stream ends 46 ms after the first content: 6 tokens in 0.046 s.
+            (tag::FULL_DECODE_DURATION, &[46.0]),
+            (tag::FULL_RESPONSE_INTER_TOKEN_LATENCY, &[46.0 / 6.0]),
+            (tag::FULL_RESPONSE_OUTPUT_TOKEN_THROUGHPUT_PER_USER, &[6000.0 / 46.0]),
             (tag::INTER_CHUNK_LATENCY, &[20.0, 20.0, 0.0]),
             (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, &[150.0]),
             (tag::PREFILL_THROUGHPUT_PER_USER, &[2500.0 / 3.0]),
@@ -122,6 +126,18 @@ fn every_value_of_a_streamed_request() {
             (tag::CREDIT_TO_START_LATENCY, &[0.0]),
         ],
     );
+}
+
+#[test]
+fn the_whole_response_ends_with_the_stream() {
+    // 4 tokens from 100 to 400 ms, and the end of the stream at 460 ms.
+    let body = stream(START, &[(100, &content("a b")), (400, &content(" c d")), (460, "[DONE]")]);
+    let values = measure_chat(Settings::default(), body).observation.values;
+    assert_eq!(values.scalar(tag::INTER_TOKEN_LATENCY), Some(100e6));
+    assert_eq!(values.scalar(tag::FULL_DECODE_DURATION), Some(360e6));
+    assert_eq!(values.scalar(tag::FULL_RESPONSE_INTER_TOKEN_LATENCY), Some(120e6));
+    let per_user = values.scalar(tag::FULL_RESPONSE_OUTPUT_TOKEN_THROUGHPUT_PER_USER);
+    assert!((per_user.unwrap() - 1.0 / 0.12).abs() < 1e-9);
 }
 
 #[test]
