@@ -379,7 +379,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     row("mlflow.artifact_globs", Flag("mlflow-artifact-glob")),
     row("wandb", Flag("wandb-project")),
     row("accuracy", Refused("aiperf does not judge the content of responses")),
-    row("scenario", Refused("set what the scenario stands for")),
+    row("scenario", Flag("scenario")),
+    row("unsafe_override", Flag("unsafe-override")),
     row("runtime.ui", Flag("ui")).is(|run| some(run.ui)),
     row("runtime.workers", Flag("workers-max")).is(|run| run.runner.workers.and_then(some)),
     row("runtime.record_processors", Flag("record-processors"))
