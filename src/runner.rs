@@ -46,7 +46,7 @@ pub use targets::Targets;
 
 use crate::dataset::seed::Seed;
 use crate::dataset::{CacheBust, Dataset, Sampler};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{ContextOverflow, Endpoint};
 use crate::interrupt::Interrupt;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::schedule::{PhaseKind, Shard, Tenant};
@@ -170,6 +170,8 @@ pub struct Workload {
     /// Bodies of first turns: of all conversations, or of as many as [`BODIES_BUDGET`] holds.
     first_bodies: Arc<[Bytes]>,
     cache_bust: CacheBust,
+    /// By what an error says that a prompt is too long.
+    context_overflow: ContextOverflow,
     /// What the requests of each tenant have of their own.
     tenants: Arc<[TenantRequests]>,
 }
@@ -196,14 +198,29 @@ impl Workload {
                 (*bytes <= BODIES_BUDGET).then_some(body)
             })
             .collect();
-        let (cache_bust, tenants) = (CacheBust::None, Arc::default());
-        Self { dataset, sampler, endpoint, targets, builder, first_bodies, cache_bust, tenants }
+        Self {
+            dataset,
+            sampler,
+            endpoint,
+            targets,
+            builder,
+            first_bodies,
+            cache_bust: CacheBust::None,
+            context_overflow: ContextOverflow::default(),
+            tenants: Arc::default(),
+        }
     }
 
     /// Adds markers to prompts.
     #[must_use]
     pub(crate) fn with_cache_bust(self, cache_bust: CacheBust) -> Self {
         Self { cache_bust, ..self }
+    }
+
+    /// Has lanes end conversations whose prompts are too long, which these errors say.
+    #[must_use]
+    pub(crate) fn with_context_overflow(self, context_overflow: ContextOverflow) -> Self {
+        Self { context_overflow, ..self }
     }
 
     /// Lets tenants share the load.

@@ -294,6 +294,7 @@ impl Run {
             Arc::new(of_load),
         )
         .with_cache_bust(config.dataset.cache_bust)
+        .with_context_overflow(config.metrics.context_overflow.clone())
         .with_tenants(tenants);
         check_chat_template(&counter, &workload)?;
         // The directory may get a number, which the description contains.

@@ -332,6 +332,13 @@ impl PhaseWorker {
         }
     }
 
+    /// Returns whether a request of a lane exceeded the context of the model, as all later ones of the
+    /// conversation would.
+    pub(super) fn exceeds_context(&self, run: &TreeRun, record: &RequestRecord) -> bool {
+        let overflow = &self.shared.workload.context_overflow;
+        run.lane.is_some() && overflow.is_response(record.status, &record.body.bytes)
+    }
+
     /// Returns the moment of an instant.
     pub(super) fn moment(&self, at: Nanos) -> Moment {
         let moved = self.phase.lanes.as_ref().map(|lanes| *lanes.moved.borrow());

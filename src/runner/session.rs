@@ -229,7 +229,8 @@ impl PhaseWorker {
             let is_last = turn + 1 == conversation.turns.len();
             let is_continued = !is_last || conversation.forks_after(turn);
             let answer = if is_continued { self.answer(&record) } else { None };
-            let ends = is_last || (answer.is_none() && self.phase.ends_failed_sessions);
+            let gives_up = || self.phase.ends_failed_sessions || self.exceeds_context(run, &record);
+            let ends = is_last || (answer.is_none() && gives_up());
             record.turn.is_final = ends && stream == ROOT;
             ending.has_failed = record.has_failed();
             self.observe_lane(&session, &record);

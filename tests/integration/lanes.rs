@@ -247,3 +247,22 @@ fn a_tree_that_never_ends_does_not_hold_the_run() {
     assert_eq!(places(&records), [(0, 1)]);
     assert!(run.records().iter().any(|it| it["metadata"]["was_cancelled"] == true));
 }
+
+/// The second request of the only lane's first tree is too long, so that its third one is not sent.
+#[test]
+fn a_prompt_that_is_too_long_ends_its_conversation() {
+    let rule = "requests=2:status=400,This model's maximum context length is 10 tokens";
+    let faults = vec![Script::parse_fault(rule).unwrap()];
+    let server = mock(Script { faults, ..Script::default() });
+    let flags = "--concurrency 1 --num-sessions 2 --random-seed 42 --system-idle-gap-cap-seconds 0 \
+                 --trajectory-start-min-ratio 0.2 --trajectory-start-max-ratio 0.2";
+    let run = replay(&server, &three(), flags).succeeded();
+    assert_eq!(places(&sent(&run, "primers")), [(0, 0)]);
+    assert_eq!(places(&sent(&run, "profiling")), [(0, 1), (1, 0), (1, 1), (1, 2)]);
+    // Other errors do not end it.
+    let faults = vec![Script::parse_fault("requests=2:status=500").unwrap()];
+    let server = mock(Script { faults, ..Script::default() });
+    let run = replay(&server, &three(), flags).succeeded();
+    let all = [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)];
+    assert_eq!(places(&sent(&run, "profiling")), all);
+}
