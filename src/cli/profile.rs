@@ -231,7 +231,7 @@ pub(super) struct EndpointArgs {
     #[arg(long)]
     pub(super) use_dynamo_conv_aware_routing: bool,
     /// Accepted without effect: Dynamo has its own timeout of sessions, which requests do not set
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, hide = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     dynamo_session_timeout_seconds: Option<f64>,
     /// Send each image with a UUID once in a session, and then only its UUID, for vLLM's cache of
     /// processed images; for a single-turn --input-file whose lines have a session_id
