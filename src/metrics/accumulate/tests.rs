@@ -416,7 +416,11 @@ fn a_scenario_only_counts_requests_beyond_the_context() {
         let registry = registry(EndpointType::CHAT, settings, true);
         let measurer = measurer(EndpointType::CHAT, Arc::clone(&registry), dataset());
         let mut accumulator = Accumulator::new(registry);
-        for request in [first(), second(), third()] {
+        let start = third().start;
+        let text = "the maximum context length is 4096 tokens";
+        let mut beyond = record(start, whole(start, 5, text));
+        beyond.status = Some(400);
+        for request in [first(), second(), beyond] {
             accumulator.observe(&measurer.measure(request).observation);
         }
         let results = accumulator.results();
