@@ -3,7 +3,7 @@ million tokens.
 
     python3 tests/bench/agent_traces.py 393 > traces.jsonl
 
-393 traces have about 110,000 requests, with those of sub-agents. Prompts grow by a few blocks
+The first 53 traces have 14,925 requests, with those of sub-agents. Prompts grow by a few blocks
 of 64 tokens in each turn, and are cut now and then.
 """
 
