@@ -81,9 +81,8 @@ fn texts_have_the_tokens_and_share_what_is_kept() {
     let counter = TokenCounter::builtin();
     let prompts: Vec<Prompt> = prompts(dialog(16, 1, &asked)).collect();
     for (prompt, (_, tokens, _)) in prompts.iter().zip(asked) {
-        let counted: u64 =
-            prompt.messages().iter().map(|it| counter.count(&it.text.to_string())).sum();
-        assert_eq!((counted, prompt.tokens()), (tokens.into(), Some(tokens.into())));
+        let sum: u64 = prompt.messages().iter().map(|it| counter.count(&it.text.to_string())).sum();
+        assert_eq!((sum, prompt.tokens()), (tokens.into(), Some(tokens.into())));
         assert_eq!(counter.count(&prompt.text().to_string()), u64::from(tokens));
     }
     let texts = |at: usize| -> Vec<String> {
