@@ -395,8 +395,10 @@ impl Runner {
                 first_session,
                 (&self.workload.dataset, &self.config.tenants),
                 Arc::clone(reach),
-                lanes.clone().filter(|_| agentic.is_some()),
-                self.dials.get(index).cloned().flatten(),
+                (
+                    lanes.clone().filter(|_| agentic.is_some()),
+                    self.dials.get(index).cloned().flatten(),
+                ),
             ));
             if let (Some(lanes), Some(agentic)) = (&run.lanes, agentic) {
                 lanes.prepare(&run, agentic, &self.workload);

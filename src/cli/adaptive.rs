@@ -29,6 +29,7 @@ named! { Policy {
 /// A load that rises within the run as long as conditions are met.
 #[derive(Args)]
 #[command(next_help_heading = "Adaptive Load")]
+#[expect(clippy::struct_field_names, reason = "fields have the names of their flags")]
 pub(super) struct AdaptiveArgs {
     /// Raise the load within the run, up to the configured one, as long as the conditions of
     /// --adaptive-scale-sla are met; then hold the highest that meets them

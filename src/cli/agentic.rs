@@ -1,7 +1,5 @@
 //! The flags of a load of lanes that replay recorded trees of conversations.
 
-#![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
-
 use clap::{ArgGroup, Args};
 
 use super::load_args::WarmupArgs;

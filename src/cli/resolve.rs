@@ -146,24 +146,37 @@ pub(super) fn run_config(
         scenario: None,
     };
     complete_directory(&mut config, shard.filter(|_| shares_directory));
+    add_limited_percentiles(&mut config);
+    percentiles(&config.metrics.percentiles)?;
+    config.check()?;
+    warn(&mut config, flags, environment);
+    Ok(config)
+}
+
+/// Adds the percentiles that gates and conditions limit to those that are computed.
+fn add_limited_percentiles(config: &mut RunConfig) {
     let of_gates = config.judge.gates.iter().filter_map(Gate::percentile);
     let adaptive = config.schedule.phases.iter().filter_map(|phase| phase.adaptive.as_ref());
     let of_conditions = adaptive.flat_map(|it| Conditions::of(it).percentiles());
     let others = config.multi_run.percentiles().chain(of_conditions);
     let limited = of_gates.chain(others).collect::<Vec<_>>();
     config.metrics.add_percentiles(limited);
-    percentiles(&config.metrics.percentiles)?;
-    config.check()?;
-    config.warnings.extend(load::warning(&flags.load, &config.schedule));
-    if flags.tokenizer.tokenizer_trust_remote_code {
-        let why = "--tokenizer-trust-remote-code: aiperf never runs code from a model; the tokenizer \
-                   is read from its files";
-        config.warnings.push(why.to_owned());
-    }
-    config.warnings.extend(search::warning(&flags.search));
-    config.warnings.extend(config.schedule.warning());
-    config.warnings.extend(connections::warning(&config, environment));
-    Ok(config)
+}
+
+/// Adds the warnings about flags that have no effect, or another one than expected.
+fn warn(config: &mut RunConfig, flags: &ProfileArgs, environment: Environment<'_>) {
+    let remote_code = flags.tokenizer.tokenizer_trust_remote_code.then(|| {
+        "--tokenizer-trust-remote-code: aiperf never runs code from a model; the tokenizer is read \
+         from its files"
+            .to_owned()
+    });
+    let of_load = load::warning(&flags.load, &config.schedule);
+    let of_search = search::warning(&flags.search);
+    let of_schedule = config.schedule.warning();
+    let of_connections = connections::warning(config, environment);
+    let all = [of_load, remote_code].into_iter().flatten().chain(of_search);
+    let all = all.chain(of_schedule).chain(of_connections).collect::<Vec<_>>();
+    config.warnings.extend(all);
 }
 
 /// Sets the directory if none is given, or adds the part of the shard that `shares` it.

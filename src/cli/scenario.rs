@@ -1,8 +1,6 @@
 //! Scenarios on the command line: their settings are flags in front of those that are given, and their
 //! rules are checked on the flags of both.
 
-#![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
-
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
@@ -252,19 +250,19 @@ impl<'a> Flags<'a> {
 
     /// Whether the flag is given, and not turned off.
     fn is_given(self, name: &str) -> bool {
-        let is_off = |value: &Option<&str>| value.and_then(switches::is_on) == Some(false);
+        let is_off = |value: Option<&str>| value.and_then(switches::is_on) == Some(false);
         let is_switch = self
             .profile
             .get_arguments()
             .any(|flag| flag.get_long() == Some(name) && !flag.get_action().takes_values());
-        self.values(name).iter().any(|value| !is_switch || !is_off(value))
+        self.values(name).iter().any(|value| !is_switch || !is_off(*value))
     }
 
     /// The value of the member `name` of request bodies.
     fn member(self, name: &str) -> Option<serde_json::Value> {
         let texts = self.values("extra-inputs").into_iter().flatten();
         let members = texts.filter_map(value::members).flatten();
-        members.filter(|(given, _)| given == name).map(|(_, value)| value).last()
+        members.filter(|(given, _)| given == name).map(|(_, value)| value).next_back()
     }
 
     fn scenario(self) -> Result<Option<&'static Scenario>, ConfigError> {
@@ -333,13 +331,11 @@ impl<'a> Flags<'a> {
 /// Whether two values of a flag are the same: numbers by their value, names in any case and with any
 /// dashes.
 fn is_same(given: &str, wanted: &str) -> bool {
-    match (given.trim().parse::<f64>(), wanted.parse::<f64>()) {
-        (Ok(given), Ok(wanted)) => given == wanted,
-        _ => {
-            let plain = |text: &str| text.trim().to_ascii_lowercase().replace('-', "_");
-            plain(given) == plain(wanted)
-        }
+    if let (Ok(given), Ok(wanted)) = (given.trim().parse::<f64>(), wanted.parse::<f64>()) {
+        return given == wanted;
     }
+    let plain = |text: &str| text.trim().to_ascii_lowercase().replace('-', "_");
+    plain(given) == plain(wanted)
 }
 
 /// Whether a member of a body is not turned off; servers read texts and numbers as truth values too.

@@ -52,6 +52,7 @@ impl Dial {
 
     /// Separates the requests that are sent from now on from earlier ones; returns the number of this mark,
     /// and the time. Requests that start before it are earlier ones.
+    #[must_use]
     pub fn mark(&self) -> (u64, Nanos) {
         let mut flight = self.flight.lock();
         let now = Clock::now();

@@ -27,7 +27,7 @@ use crate::units::{Clock, Nanos};
 /// The lanes of a run.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    lanes: Vec<Lane>,
+    all: Vec<Lane>,
     /// Seed of the times at which lanes enter their first trees.
     seed: u64,
     /// ID of the run, which is in the markers of prompts.
@@ -55,10 +55,10 @@ impl Lanes {
     /// Creates so many lanes, which have not entered any tree.
     pub(super) fn new(count: u64, seed: u64, benchmark: Arc<str>) -> Self {
         let lane = |number| Lane { number, run: Lock::default(), left: AtomicU64::new(0) };
-        let lanes: Vec<Lane> = (0..count as usize).map(lane).collect();
-        let idle = Lock::new(SystemIdle::new(None, lanes.len(), Nanos::ZERO));
+        let all: Vec<Lane> = (0..count as usize).map(lane).collect();
+        let idle = Lock::new(SystemIdle::new(None, all.len(), Nanos::ZERO));
         Self {
-            lanes,
+            all,
             seed,
             benchmark,
             passes: Lock::default(),
@@ -77,11 +77,11 @@ impl Lanes {
             self.moved.send_replace(Nanos::ZERO);
         }
         if self.are_new() {
-            for lane in &self.lanes {
+            for lane in &self.all {
                 *lane.run.lock() = self.enter(lane.number, phase, agentic, workload);
             }
         }
-        let runs = || self.lanes.iter().filter_map(|lane| Some((lane, lane.run.lock().clone()?)));
+        let runs = || self.all.iter().filter_map(|lane| Some((lane, lane.run.lock().clone()?)));
         let cap = match agentic.part {
             AgenticPart::Primers => {
                 let primers = runs().flat_map(|(_, run)| run.with(|tree| tree.primers(of)));
@@ -94,7 +94,7 @@ impl Lanes {
                     AgenticPart::CacheRequests(most) => most,
                     _ => u64::MAX,
                 };
-                for lane in &self.lanes {
+                for lane in &self.all {
                     let run = lane.run.lock().clone();
                     let chosen = run.map_or(0, |run| run.with(|tree| tree.hurry(of, most, now)));
                     lane.left.store(most - chosen, Relaxed);
@@ -102,7 +102,7 @@ impl Lanes {
                 None
             }
             AgenticPart::Replay => {
-                phase.counters.count_replay(|stats| stats.lanes = self.lanes.len() as u64);
+                phase.counters.count_replay(|stats| stats.lanes = self.all.len() as u64);
                 let first = |run: &TreeRun| run.with(|tree| tree.first_offset(of));
                 let of_all = runs().filter_map(|(_, run)| first(&run)).min().unwrap_or_default();
                 for (_, run) in runs() {
@@ -113,7 +113,7 @@ impl Lanes {
                 agentic.system_idle_cap
             }
         };
-        *self.idle.lock() = SystemIdle::new(cap, self.lanes.len(), now.at);
+        *self.idle.lock() = SystemIdle::new(cap, self.all.len(), now.at);
         for (lane, run) in runs() {
             let standing = run.standing();
             self.update(lane.number, (standing.in_flight, standing.earliest), now.at);
@@ -202,7 +202,7 @@ impl PhaseWorker {
     /// Runs this worker's share of the lanes.
     pub(super) fn run_lanes(self: &Rc<Self>, tasks: &mut JoinSet<()>, agentic: Agentic) {
         let Some(lanes) = &self.phase.lanes else { return };
-        let own = lanes.lanes.iter().skip(self.shared.id as usize).step_by(self.shared.workers);
+        let own = lanes.all.iter().skip(self.shared.id as usize).step_by(self.shared.workers);
         for lane in own {
             if agentic.part != AgenticPart::Primers {
                 tasks.spawn_local(Rc::clone(self).lane(lane.number));
@@ -237,7 +237,7 @@ impl PhaseWorker {
     /// Sends what is left of a lane's tree, and the trees after it, until the phase stops.
     async fn lane(self: Rc<Self>, number: usize) {
         let Some(lanes) = &self.phase.lanes else { return };
-        let Some(lane) = lanes.lanes.get(number) else { return };
+        let Some(lane) = lanes.all.get(number) else { return };
         let mut free_from = self.phase.at(Nanos::ZERO);
         loop {
             let entered = lane.run.lock().clone();

@@ -97,7 +97,7 @@ const MIN_RETURNED: u64 = 10;
 impl PhaseRun {
     /// Creates shard `shard` of the phase of index `index`, which started at the time in its
     /// counters and numbers its sessions from `first_session`.
-    /// `tenants` share its load, if there are any; `dial` sets it, if it is adaptive.
+    /// `tenants` share its load, if there are any; `lanes` send it, or a `dial` sets it, if it has them.
     pub(super) fn new(
         (index, config): (u32, &PhaseConfig),
         (seed, shard): (Seed, Shard),
@@ -105,8 +105,7 @@ impl PhaseRun {
         first_session: u64,
         (dataset, tenants): (&Dataset, &[Tenant]),
         reach: Arc<Reach>,
-        lanes: Option<Arc<Lanes>>,
-        dial: Option<Dial>,
+        (lanes, dial): (Option<Arc<Lanes>>, Option<Dial>),
     ) -> Self {
         let starts = match config.load {
             LoadPattern::FixedSchedule => starts(dataset),

@@ -168,15 +168,12 @@ impl TreeRun {
         let parent =
             parent.map(|(parent, branch)| (self.begun(of, parent, new_id, marker), branch.is_fork));
         let correlation_id = new_id();
-        let ancestry = match &parent {
-            Some((parent, _)) => {
-                let above = parent.ancestry.unwrap_or(Ancestry::of_root(parent.correlation_id));
-                Some(above.of_child(parent.correlation_id))
-            }
-            None => {
-                let starts = of.get(index).is_some_and(|it| !it.branches.is_empty());
-                starts.then(|| Ancestry::of_root(correlation_id))
-            }
+        let ancestry = if let Some((parent, _)) = &parent {
+            let above = parent.ancestry.unwrap_or(Ancestry::of_root(parent.correlation_id));
+            Some(above.of_child(parent.correlation_id))
+        } else {
+            let starts = of.get(index).is_some_and(|it| !it.branches.is_empty());
+            starts.then(|| Ancestry::of_root(correlation_id))
         };
         // A fork continues the prompts of its parent.
         let forked = parent.filter(|(_, is_fork)| *is_fork).map(|(parent, _)| parent);

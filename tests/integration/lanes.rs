@@ -192,7 +192,7 @@ fn prompts_bear_the_marker_of_their_tree() {
 #[test]
 fn idle_time_is_capped() {
     let server = quick();
-    let flags = "--concurrency 1 --num-sessions 2 --trajectory-start-min-ratio 0.8 \
+    let flags = "--concurrency 1 --num-sessions 1 --trajectory-start-min-ratio 0.8 \
                  --trajectory-start-max-ratio 0.8";
     for cap in ["--system-idle-gap-cap-seconds 0.1", "--trace-idle-gap-cap-seconds 0.1"] {
         let run = replay(&server, &with_sub_agent(), &format!("{flags} {cap}")).succeeded();
@@ -254,7 +254,7 @@ fn a_prompt_that_is_too_long_ends_its_conversation() {
     let rule = "requests=2:status=400,This model's maximum context length is 10 tokens";
     let faults = vec![Script::parse_fault(rule).unwrap()];
     let server = mock(Script { faults, ..Script::default() });
-    let flags = "--concurrency 1 --num-sessions 2 --random-seed 42 --system-idle-gap-cap-seconds 0 \
+    let flags = "--concurrency 1 --num-sessions 1 --random-seed 42 --system-idle-gap-cap-seconds 0 \
                  --trajectory-start-min-ratio 0.2 --trajectory-start-max-ratio 0.2";
     let run = replay(&server, &three(), flags).succeeded();
     assert_eq!(places(&sent(&run, "primers")), [(0, 0)]);

@@ -116,11 +116,9 @@ impl Run {
         let schedule = &self.config.schedule;
         let phases = schedule.phases.clone();
         let own_phases = schedule.own_phases();
-        let telemetry = Arc::new(Telemetry::start(
-            &self.config.telemetry,
-            &self.identity(),
-            Registry::catalogue(),
-        )?);
+        let telemetry =
+            Telemetry::start(&self.config.telemetry, &self.identity(), Registry::catalogue());
+        let telemetry = Arc::new(telemetry?);
         let collections = Collections::start(self, &telemetry, interrupt, &mut files, followers)?;
         let queue = self.queue();
         let receiver = self.start_receiver()?;
@@ -142,13 +140,7 @@ impl Run {
         };
         let processors = self.config.runner.processors.unwrap_or(1);
         let processing = Processing::start(parts, files, processors)?;
-        let runner = Runner::new(
-            self.runner_config(phases, &own_phases),
-            self.config.transport.clone(),
-            self.workload.clone(),
-            Arc::clone(&queue),
-            Arc::clone(&progress),
-        );
+        let runner = self.runner(phases, &own_phases, &queue, &progress);
         let runner =
             collections.listen_to(runner).until(early.enough()).following(adaptive.dials());
         let failure =
@@ -195,10 +187,7 @@ impl Run {
             phases,
             load,
             branches: self.has_trees().then(|| counters.iter().map(|it| it.branches()).sum()),
-            replay: counters
-                .iter()
-                .filter_map(|it| it.replay())
-                .reduce(|one, other| [one, other].into_iter().sum()),
+            replay: ReplayStats::of_all(counters.iter().filter_map(|it| it.replay())),
             health,
             steady_state,
             load_health,
@@ -265,6 +254,23 @@ impl Run {
     /// Returns whether conversations of the dataset start others.
     fn has_trees(&self) -> bool {
         self.dataset.conversations.iter().any(|conversation| !conversation.branches.is_empty())
+    }
+
+    /// Returns the runner of `phases`, of which this process has `own_phases`.
+    fn runner(
+        &self,
+        phases: Vec<PhaseConfig>,
+        own_phases: &[PhaseConfig],
+        queue: &Arc<RecordQueue>,
+        progress: &Arc<Progress>,
+    ) -> Runner {
+        Runner::new(
+            self.runner_config(phases, own_phases),
+            self.config.transport.clone(),
+            self.workload.clone(),
+            Arc::clone(queue),
+            Arc::clone(progress),
+        )
     }
 
     /// Returns the configuration of the runner for `phases`, of which this process has `own_phases`.

@@ -31,7 +31,7 @@ use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::run::{ClockSpread, Combination, Part, RunDescription, RunOutcome, RunReport};
 use crate::schedule::config::PhaseConfig;
-use crate::schedule::{BranchStats, Shard};
+use crate::schedule::{BranchStats, ReplayStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
@@ -61,8 +61,7 @@ pub fn combine(
     let mut run = first.run.clone();
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let prefix = first.prefix.clone();
-    run.shard = None;
-    run.agreement = None;
+    (run.shard, run.agreement) = (None, None);
     let mut notes = Vec::new();
     let mut written = Vec::from_iter(inputs(&sources, &layout)?);
     let store = Store::of_run(layout.directory.clone());
@@ -71,9 +70,7 @@ pub fn combine(
     let mut lines = LineSink::create_beside(&layout.records)?;
     let files = sources.iter().map(|source| source.layout.records.as_path());
     let mut seen = Seen::of(files, &store);
-    let mut origins = Vec::new();
-    let mut clients = Vec::new();
-    let mut parts = Vec::new();
+    let (mut origins, mut clients, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for source in &sources {
         let before = gathered.records;
         let (repeated, remarks) =
@@ -137,7 +134,7 @@ pub fn combine(
         // Which prompts several shards share is not known.
         prefix_cache: None,
         branches: branches(&ends),
-        replay: ends.iter().filter_map(|end| end.replay).reduce(|a, b| [a, b].into_iter().sum()),
+        replay: ReplayStats::of_all(ends.iter().filter_map(|end| end.replay)),
         client_health: ClientHealth::combined(&clients, &gathered.of_client(), &load),
         load_health: None,
         load,

@@ -16,12 +16,12 @@ const NAMES: [(&str, &str); 5] = [
 /// Brings the adaptive load of a phase of the type `load` into the form of the settings: the greatest level
 /// becomes the load of the phase, and conditions become texts.
 pub(super) fn settle(phase: &mut Mapping, load: &str, key: &str) -> Result<(), String> {
-    let Some(found) = phase.remove("adaptive_scale").filter(|value| !value.is_null()) else {
-        return conditions_without_load(phase);
+    let found = phase.remove("adaptive_scale").filter(|value| !value.is_null() && !is_off(value));
+    let Some(found) = found else {
+        // The conditions of a load that is not adaptive have no effect.
+        phase.remove("sla");
+        return Ok(());
     };
-    if is_off(&found) {
-        return conditions_without_load(phase);
-    }
     let Value::Mapping(found) = found else {
         return Err(format!("{key}.adaptive_scale: expected settings such as sustain_duration"));
     };
@@ -67,12 +67,6 @@ pub(super) fn settle(phase: &mut Mapping, load: &str, key: &str) -> Result<(), S
     let sla = own.or_else(|| phase.remove("sla")).unwrap_or_default();
     phase.insert("sla".into(), Value::Sequence(conditions(&sla, key)?));
     phase.insert("adaptive_scale".into(), settings.into());
-    Ok(())
-}
-
-/// Removes the conditions of a phase whose load is not adaptive, which have no effect.
-fn conditions_without_load(phase: &mut Mapping) -> Result<(), String> {
-    phase.remove("sla");
     Ok(())
 }
 

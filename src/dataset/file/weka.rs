@@ -463,7 +463,7 @@ impl<'a> Documents<'a> {
             };
             draft.shapes = prompts.into_iter().map(shape).collect();
         } else {
-            self.converse(&mut draft, &prompts, |id| HashId::from(id))?;
+            self.converse(&mut draft, &prompts, HashId::from)?;
         }
         Ok(draft)
     }

@@ -260,7 +260,7 @@ impl<'a> Scope<'a> {
         let whole = self.sum_of(whole).filter(|whole| *whole > 0.0)?;
         let sum = self.sum_of(part)?;
         let count = whole.round() as u64;
-        let distribution = Distribution { sum, count, ..Distribution::UNKNOWN };
+        let distribution = Distribution { count, sum, ..Distribution::UNKNOWN };
         let avg = 100.0 * sum / whole;
         Some(Stats { avg, distribution: Some(distribution), ..Stats::default() })
     }

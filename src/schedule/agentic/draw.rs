@@ -1,5 +1,7 @@
 //! What AIPerf draws for a lane: the time at which it enters a trace, and the marker of its prompts.
 
+use std::fmt::Write as _;
+
 use rand::Rng;
 use rand_pcg::Pcg64;
 use ring::digest::{SHA256, digest};
@@ -29,8 +31,12 @@ fn lane_seed(seed: u64, id: &str, lane: u64) -> u64 {
 /// Returns the marker of the prompts of a tree: the `pass`-th one of the trace `id`, in a lane.
 pub(crate) fn marker(benchmark: &str, pass: u64, lane: usize, id: &str) -> String {
     let hash = digest(&SHA256, format!("{benchmark}:{pass}:{lane}:{id}").as_bytes());
-    let digits: String = hash.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("[rid:{digits}]")
+    let mut marker = "[rid:".to_owned();
+    for byte in hash.as_ref().iter().take(6) {
+        // Writing to a string does not fail.
+        let _ = write!(marker, "{byte:02x}");
+    }
+    marker + "]"
 }
 
 /// Returns the first number that `numpy.random.default_rng(seed).random()` returns, from 0 to 1.

@@ -42,16 +42,16 @@ impl SystemIdle {
         at: Nanos,
     ) {
         let Some(own) = self.lanes.get_mut(lane) else { return };
-        let was_busy = self.busy > 0;
+        let before = self.busy;
         self.busy = self.busy + in_flight - own.in_flight;
         *own = State { in_flight, earliest };
-        if was_busy && self.busy == 0 {
+        if before > 0 && self.busy == 0 {
             self.since = self.since.max(at);
         }
         let Some(cap) = self.cap.filter(|_| self.busy == 0) else { return };
-        let earliest = self.lanes.iter().filter_map(|lane| lane.earliest).min();
-        let late = earliest.map_or(Nanos::ZERO, |timer| timer.since(self.moved + self.since + cap));
-        self.moved = self.moved + late;
+        let first = self.lanes.iter().filter_map(|lane| lane.earliest).min();
+        let excess = first.map_or(Nanos::ZERO, |timer| timer.since(self.moved + self.since + cap));
+        self.moved = self.moved + excess;
     }
 }
 

@@ -51,6 +51,11 @@ impl ReplayStats {
         self.recorded_tree_seconds += recorded.as_seconds();
     }
 
+    /// Returns the statistics of all together; `None` without any.
+    pub(crate) fn of_all(all: impl Iterator<Item = Self>) -> Option<Self> {
+        all.reduce(|one, other| [one, other].into_iter().sum())
+    }
+
     /// Returns how many times as long as the recorded run the replay took; `None` if that is not known.
     #[must_use]
     pub fn slowdown(&self) -> Option<f64> {

@@ -122,7 +122,7 @@ impl Tree {
         self.refresh(of, now);
     }
 
-    /// Lets the tree have no request in flight for so long at most.
+    /// Limits the time for which the tree may be without a request in flight.
     pub(crate) fn cap_idle(&mut self, cap: Option<Nanos>) {
         self.idle_cap = cap;
     }

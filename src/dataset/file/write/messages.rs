@@ -43,15 +43,13 @@ pub(super) fn said(turn: &Turn) -> Option<Said> {
 
 /// Returns the messages of a turn without a body of its own.
 fn messages(turn: &Turn) -> Option<Vec<Message>> {
-    match &turn.messages {
-        Some(messages) => serde_json::from_str(messages.get()).ok(),
-        None => {
-            let role = turn.role.as_deref().unwrap_or("user");
-            let own = turn.texts.iter().map(|text| message(role, text));
-            let made = turn.prompt.as_ref().map(Prompt::messages).unwrap_or_default();
-            own.chain(made.iter().map(|said| message(said.role, &said.text))).collect()
-        }
+    if let Some(messages) = &turn.messages {
+        return serde_json::from_str(messages.get()).ok();
     }
+    let role = turn.role.as_deref().unwrap_or("user");
+    let own = turn.texts.iter().map(|text| message(role, text));
+    let made = turn.prompt.as_ref().map(Prompt::messages).unwrap_or_default();
+    own.chain(made.iter().map(|said| message(said.role, &said.text))).collect()
 }
 
 fn message(role: &str, text: &Text) -> Option<Message> {
