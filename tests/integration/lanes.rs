@@ -168,8 +168,8 @@ fn prompts_bear_the_marker_of_their_tree() {
     let marker = |pass: u64, lane: u64| {
         let text = format!("{id}:{pass}:{lane}:t3");
         let hash = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-        let digits: String = hash.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("[rid:{digits}]\n\n")
+        let first = hash.as_ref().first_chunk().copied().unwrap();
+        format!("[rid:{:012x}]\n\n", u64::from_be_bytes(first) >> 16)
     };
     let mut of_sessions = std::collections::BTreeMap::new();
     for line in run.text("profile_export_raw.jsonl").lines() {
