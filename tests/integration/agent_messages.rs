@@ -105,6 +105,99 @@ fn random_traces_have_the_messages_of_a_second_implementation() {
     run_python("tests/agentx_model.py", run.directory.path());
 }
 
+/// Makes traces in which the requests of sub-agents are among those of their agent.
+struct Flat {
+    rng: ChaCha8Rng,
+    next: usize,
+    /// Number of requests of the document, and how many tokens all of them have at least.
+    serial: usize,
+    least: usize,
+}
+
+impl Flat {
+    fn below(&mut self, limit: usize) -> usize {
+        self.rng.random_range(0..limit)
+    }
+
+    /// Returns requests from the millisecond `begin` on, each of which continues the prompt of an earlier one.
+    fn requests(&mut self, begin: usize, count: usize) -> Vec<Value> {
+        let mut prompts: Vec<Vec<usize>> = vec![vec![1, 2, 3]];
+        let mut t = begin;
+        let mut all = Vec::new();
+        // Some agents send several sub-agents off at once.
+        let fans = self.below(4) == 0;
+        for _ in 0..count {
+            let latest = prompts.len() - 1 - self.below(prompts.len().min(3));
+            let from = if fans { prompts.len().min(2) - 1 } else { latest };
+            let mut ids = prompts[from].clone();
+            match self.below(8) {
+                0 => ids.truncate(1 + self.below(ids.len())),
+                1 => ids.clear(),
+                _ => {}
+            }
+            for _ in 0..1 + self.below(3) {
+                self.next += 1;
+                ids.push(100 + self.next);
+            }
+            // Another length for each request of a trace.
+            self.serial += 1;
+            let input = BLOCK * (ids.len() + 40 * self.serial) + self.least;
+            let model = if self.below(12) == 0 { "other" } else { "m" };
+            let output = [1, 40, 5000][if fans { 2 } else { self.below(3) }];
+            all.push(json!({"t": t as f64 / 1e3, "type": "n", "model": model, "in": input,
+                "out": output, "hash_ids": ids, "api_time": self.below(6) as f64 / 1e3}));
+            prompts.push(ids);
+            t += self.below(4);
+        }
+        all
+    }
+
+    fn document(&mut self, number: usize) -> Value {
+        (self.next, self.serial, self.least) = (0, 0, 17_600 * self.below(2));
+        let count = 2 + self.below(9);
+        let mut entries = self.requests(0, count);
+        if self.below(2) == 0 {
+            let at = 1 + self.below(entries.len());
+            let begin = (entries[at - 1]["t"].as_f64().unwrap() * 1e3).round() as usize;
+            let begin = begin + self.below(4);
+            let count = 1 + self.below(4);
+            let requests = self.requests(begin, count);
+            let duration = [Value::Null, json!(self.below(12))];
+            entries.insert(
+                at,
+                json!({"t": begin as f64 / 1e3, "type": "subagent", "agent_id": "a",
+                    "duration_ms": duration[self.below(2)], "requests": requests}),
+            );
+        }
+        json!({"id": format!("trace-{number}"), "block_size": BLOCK, "hash_id_scope": "local",
+            "requests": entries})
+    }
+}
+
+#[test]
+fn random_traces_have_the_conversations_and_times_of_a_second_implementation() {
+    const TRACES: usize = 1000;
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    let mut traces = Flat { rng: ChaCha8Rng::seed_from_u64(11), next: 0, serial: 0, least: 0 };
+    let documents: Vec<String> = (0..TRACES).map(|at| traces.document(at).to_string()).collect();
+    let trace = directory.path().join("trace.jsonl");
+    fs::write(&trace, documents.join("\n")).unwrap();
+    let sessions = TRACES.to_string();
+    let mut command = aiperf(&["profile", "--model", "m", "--ui", "none", "--url", &server.url()]);
+    command.args(["--tokenizer", TOKENIZER, "--concurrency", "32", "--num-sessions", &sessions]);
+    command.args([
+        "--custom-dataset-type",
+        "weka-trace",
+        "--extra-inputs",
+        "max_completion_tokens:1",
+    ]);
+    command.args(["--input-file"]).arg(&trace).arg("--artifact-dir").arg(directory.path());
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    fs::write(run.path("case.json"), json!({"trace": trace}).to_string()).unwrap();
+    run_python("tests/agentx_times.py", run.directory.path());
+}
+
 /// The trace and the values are AIPerf's: blocks of 4 tokens, of which the system message has one.
 #[test]
 fn a_trace_is_sent_as_whole_messages_without_the_responses_of_the_run() {

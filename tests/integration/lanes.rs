@@ -6,8 +6,10 @@ use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use serde_json::{Value, json};
 
+use crate::support::hub::Hub;
 use crate::support::load::mock;
-use crate::support::run::{Run, profile_command};
+use crate::support::python::run_python;
+use crate::support::run::{Run, aiperf, profile_command};
 
 fn request(start: f64, api: f64, blocks: &[u64]) -> Value {
     json!({"t": start, "type": "n", "model": "m", "in": 16 * blocks.len(), "out": 4,
@@ -265,4 +267,40 @@ fn a_prompt_that_is_too_long_ends_its_conversation() {
     let run = replay(&server, &three(), flags).succeeded();
     let all = [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)];
     assert_eq!(places(&sent(&run, "profiling")), all);
+}
+
+/// The command of InferenceX, with another server, another hub and a shorter duration.
+#[test]
+fn the_command_of_inferencex_has_the_results_that_its_processing_reads() {
+    let traces: Vec<String> = [three(), with_sub_agent()].iter().map(Value::to_string).collect();
+    let repository = "semianalysisai/cc-traces-weka-062126-256k";
+    let hub = Hub::default().with(repository, "main", "train.jsonl", traces.join("\n").as_bytes());
+    let server = quick();
+    let (directory, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let command = format!(
+        "profile --scenario inferencex-agentx-mvp --url {url} --endpoint /v1/chat/completions \
+         --endpoint-type chat --streaming --model org/model --tokenizer builtin --concurrency 4 \
+         --benchmark-duration 2 --stats-interval 30 --random-seed 42 \
+         --failed-request-threshold 0.10 --trajectory-start-min-ratio 0.25 \
+         --trajectory-start-max-ratio 0.75 --warmup-requests-per-lane 1 \
+         --trace-idle-gap-cap-seconds 300 --warmup-grace-period 1800 --use-server-token-count \
+         --extra-inputs top_k:3 min_p:0 --use-dynamo-conv-aware-routing \
+         --dynamo-session-timeout-seconds 3600 --no-gpu-telemetry --tokenizer-trust-remote-code \
+         --num-dataset-entries 393 --slice-duration 1.0 --server-metrics {url}/metrics \
+         --output-artifact-dir {place} --unsafe-override \
+         --public-dataset semianalysis_cc_traces_weka_062126_256k",
+        url = server.url(),
+        place = directory.path().display(),
+    );
+    let arguments: Vec<&str> = command.split_whitespace().collect();
+    let mut command = aiperf(&arguments);
+    command.env("HF_ENDPOINT", format!("http://{}", hub.start())).env("HF_HUB_CACHE", cache.path());
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    let metadata = &run.summary()["metadata"];
+    assert_eq!(metadata["scenario"], "inferencex-agentx-mvp");
+    assert_eq!(metadata["submission_valid"], false);
+    assert_eq!(metadata["submission_invalid_reasons"], json!(["unsafe_override"]));
+    assert_eq!(metadata["dataset"]["hf_dataset_name"], repository);
+    assert_eq!(sent(&run, "cache_warmup").len(), 4);
+    run_python("tests/check_agentx.py", run.directory.path());
 }
