@@ -153,6 +153,8 @@ pub enum FileFormat {
     DagJsonl,
     /// JSON documents with the requests of an agent and of its sub-agents.
     WekaTrace,
+    /// JSONL with one request of an agent per line.
+    TraceLab,
     /// JSONL with one request per line, captured by an Amazon `SageMaker` endpoint.
     SageMakerDataCapture,
     /// OpenTelemetry traces of requests to models.
@@ -175,6 +177,7 @@ named! {
         "burst_gpt_trace" => BurstGptTrace,
         "dag_jsonl" => DagJsonl,
         "weka_trace" => WekaTrace,
+        "tracelab" => TraceLab,
         "sagemaker_data_capture" => SageMakerDataCapture,
         "otel" => Otel,
         "speed_bench_qualitative" => SpeedBench("qualitative"),
@@ -231,10 +234,14 @@ pub struct TraceSettings {
     pub uses_think_time: bool,
     /// Whether requests ask for as many output tokens at least as at most (`min_tokens`).
     pub force_min_tokens: bool,
-    /// Maximum number of conversations of a `weka_trace`; the others are not read.
+    /// Shortest call of a tool that is taken for the start of a sub-agent, in milliseconds, in a
+    /// `tracelab`; `None` is 10 seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_spawn_millis: Option<u64>,
+    /// Maximum number of conversations of a trace of agents; the others are not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries: Option<usize>,
-    /// What the prompts are made from; `None` is code for a `weka_trace`, and otherwise prose.
+    /// What the prompts are made from; `None` is code for traces of agents, and otherwise prose.
     pub corpus: Option<Corpus>,
     /// Which responses later requests of a conversation repeat, if the trace has them; `None` is
     /// those of the run.

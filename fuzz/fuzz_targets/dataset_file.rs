@@ -36,7 +36,8 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::DagJsonl),
         Some(FileFormat::WekaTrace),
         Some(FileFormat::Otel),
-    ][usize::from(*number) % 15];
+        Some(FileFormat::TraceLab),
+    ][usize::from(*number) % 16];
     let traces = TraceSettings { synthesis: synthesis(*number), ..TraceSettings::default() };
     let is_pool = format == Some(FileFormat::RandomPool);
     let batch_size = if is_pool { 1 + usize::from(*number) % 3 } else { 1 };

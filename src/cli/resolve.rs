@@ -88,7 +88,7 @@ pub(super) fn run_config(
     let mut config = RunConfig {
         dataset: dataset::Config {
             tenants: tenants::lengths(&shared_by),
-            ..dataset(flags, given, &schedule, seed)?
+            ..dataset(flags, given, &schedule, seed, environment)?
         },
         tenants: shared_by,
         tokenizer,
@@ -207,9 +207,11 @@ fn dataset(
     given: Given<'_>,
     schedule: &schedule::config::Config,
     random_seed: Option<u64>,
+    environment: Environment<'_>,
 ) -> Result<dataset::Config, ConfigError> {
     let ProfileArgs { prompt, conversation, .. } = flags;
-    let traces = flags.synthesis.traces(prompt.isl_block_size, prompt.prompt_corpus);
+    let traces =
+        flags.synthesis.traces(prompt.isl_block_size, prompt.prompt_corpus, environment)?;
     let entries = entries(conversation, &flags.load, &flags.warmup);
     let hub =
         hub_args::dataset(&flags.hub, traces, conversation.num_dataset_entries, given, schedule)?;
@@ -392,10 +394,13 @@ fn refuse_generated(
         given.refuse(&["batch"], why)?;
     }
     // Requests are drawn from a directory of pools, or in batches, as many as --num-dataset-entries
-    // says, and it limits a weka_trace. The format of a file may only be known once it is read.
+    // says, and it limits traces of agents. The format of a file may only be known once it is read.
     let takes_entries = is_directory
         || prompt.batch_size.is_some_and(|size| size > 1)
-        || matches!(input.custom_dataset_type, None | Some(FileFormat::WekaTrace));
+        || matches!(
+            input.custom_dataset_type,
+            None | Some(FileFormat::WekaTrace | FileFormat::TraceLab)
+        );
     let entries = if takes_entries { None } else { Some("entries") };
     let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
     let groups: Vec<&str> = entries.into_iter().chain(groups).collect();

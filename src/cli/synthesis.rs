@@ -5,7 +5,9 @@
 use clap::Args;
 
 use super::value::{above_zero, choice, number, positive, share};
+use crate::config::ConfigError;
 use crate::dataset::{Corpus, ReplayOutputs, Synthesis, TraceSettings};
+use crate::environment::Environment;
 
 /// How the requests of a trace are changed before they are sent.
 #[derive(Args)]
@@ -40,7 +42,7 @@ pub(super) struct SynthesisArgs {
     #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "recorded",
           help_heading = "Input")]
     max_context_length: Option<u64>,
-    /// Use the recorded think times of a weka-trace as delays where there are any, instead of the
+    /// Use the recorded think times of a weka-trace or tracelab as delays where there are any, instead of the
     /// times between responses and requests
     #[arg(long, requires = "recorded", help_heading = "Input")]
     use_think_time_only: bool,
@@ -61,10 +63,14 @@ impl SynthesisArgs {
         &self,
         block_tokens: Option<u64>,
         corpus: Option<Corpus>,
-    ) -> TraceSettings {
+        environment: Environment<'_>,
+    ) -> Result<TraceSettings, ConfigError> {
         // A count that does not fit is not a limit, or is rejected later.
         let fitting = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        TraceSettings {
+        let min_spawn = "AIPERF_DATASET_TRACELAB_MIN_SPAWN_MS";
+        let min_spawn = environment
+            .parse(min_spawn, "a number of milliseconds", |text| text.trim().parse().ok())?;
+        Ok(TraceSettings {
             prefers_recorded: false,
             block_tokens: block_tokens.map(fitting),
             max_input_tokens: self.synthesis_max_isl.map(fitting),
@@ -83,6 +89,7 @@ impl SynthesisArgs {
             entries: None,
             corpus,
             replay_outputs: self.replay_outputs,
-        }
+            min_spawn_millis: min_spawn,
+        })
     }
 }

@@ -10,6 +10,7 @@ mod jsonl;
 mod lines;
 mod mooncake;
 mod otel;
+mod packed;
 mod prefix_tree;
 mod random_pool;
 mod sagemaker;
@@ -19,6 +20,7 @@ mod synthesis;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod tracelab;
 mod weka;
 pub(crate) mod write;
 
@@ -296,6 +298,7 @@ fn read_as(
             documents.read(input)?;
             documents.finish()
         }
+        FileFormat::TraceLab => tracelab::read(Lines::new(input), traces, counter, seed),
         FileFormat::DagJsonl => dag::read(Lines::new(input)),
         FileFormat::Otel => {
             let mut recorded = otel::Traces::new(trace(mooncake::BLOCK_TOKENS)?, traces);
@@ -322,7 +325,7 @@ fn read_as(
 fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {
     use FileFormat::{
         BailianTrace, BurstGptTrace, MooncakeTrace, Otel, RandomPool, SageMakerDataCapture,
-        WekaTrace,
+        TraceLab, WekaTrace,
     };
     let synthesis = &traces.synthesis;
     let of_blocks = [
@@ -350,13 +353,15 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
         _ if format != Otel && traces.replay_outputs.is_some() => {
             (&[&of_outputs], "applies to otel, which has the responses; remove the flag")
         }
-        WekaTrace => (&[], ""),
-        _ if format != RandomPool && traces.entries.is_some() => {
-            (&[&of_entries], "applies to generated prompts, pools and weka_trace; remove the flag")
-        }
-        _ if traces.uses_think_time => {
-            (&[&of_agents], "applies to weka_trace, which has think times; remove the flag")
-        }
+        WekaTrace | TraceLab => (&[], ""),
+        _ if format != RandomPool && traces.entries.is_some() => (
+            &[&of_entries],
+            "applies to generated prompts, pools and traces of agents; remove the flag",
+        ),
+        _ if traces.uses_think_time => (
+            &[&of_agents],
+            "applies to weka_trace and tracelab, which have think times; remove the flag",
+        ),
         MooncakeTrace | BailianTrace => (&[], ""),
         BurstGptTrace | Otel => (
             &[&of_blocks[1..]],
@@ -382,19 +387,30 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The start of a file, read ahead to detect its format, and the rest.
-struct Opening<R> {
+struct Opening<'r> {
     bytes: Vec<u8>,
-    rest: R,
+    rest: Box<dyn Read + 'r>,
 }
 
-impl<R: Read> Opening<R> {
-    /// Reads the first bytes and removes a byte order mark.
-    fn read(rest: R) -> Result<Self, Fault> {
-        let mut opening = Self { bytes: Vec::new(), rest };
-        while opening.bytes.len() < BYTE_ORDER_MARK.len() && opening.extend()? {}
+impl<'r> Opening<'r> {
+    /// Reads the first bytes, of the content if the file is compressed, and removes a byte order mark.
+    fn read(file: impl Read + 'r) -> Result<Self, Fault> {
+        let opening = Self::start(Box::new(file))?;
+        let mut opening = if packed::is_packed(&opening.bytes) {
+            let start = opening.bytes.clone();
+            Self::start(packed::unpacked(&start, opening.whole()).map_err(Fault::Read)?)?
+        } else {
+            opening
+        };
         if opening.bytes.starts_with(BYTE_ORDER_MARK) {
             opening.bytes.drain(..BYTE_ORDER_MARK.len());
         }
+        Ok(opening)
+    }
+
+    fn start(rest: Box<dyn Read + 'r>) -> Result<Self, Fault> {
+        let mut opening = Self { bytes: Vec::new(), rest };
+        opening.extend()?;
         Ok(opening)
     }
 
@@ -405,7 +421,7 @@ impl<R: Read> Opening<R> {
     }
 
     /// Returns the whole file, from its start.
-    fn whole(self) -> impl BufRead {
+    fn whole(self) -> impl BufRead + use<'r> {
         BufReader::with_capacity(1 << 16, Cursor::new(self.bytes).chain(self.rest))
     }
 
@@ -449,7 +465,7 @@ impl<R: Read> Opening<R> {
 }
 
 /// Detects the format from the first line that is not blank; `None` if all are blank.
-fn detect<R: Read>(opening: &mut Opening<R>) -> Result<Option<FileFormat>, Fault> {
+fn detect(opening: &mut Opening<'_>) -> Result<Option<FileFormat>, Fault> {
     if otel::encoding::is_binary(&opening.bytes) {
         return Ok(Some(FileFormat::Otel));
     }
@@ -496,6 +512,9 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     }
     if sagemaker::has(members) {
         return Some(FileFormat::SageMakerDataCapture);
+    }
+    if tracelab::has(members) {
+        return Some(FileFormat::TraceLab);
     }
     if weka::has(members) {
         return Some(FileFormat::WekaTrace);

@@ -1,6 +1,6 @@
 //! What the prompts of a trace share, their lengths, and its conversations.
 
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -210,7 +210,7 @@ pub(crate) fn analyze(
 }
 
 /// Returns whether the first line of a trace has a length instead of a text.
-fn has_lengths(format: FileFormat, opening: &mut Opening<impl Read>) -> Result<bool, Fault> {
+fn has_lengths(format: FileFormat, opening: &mut Opening<'_>) -> Result<bool, Fault> {
     if !matches!(format, FileFormat::MooncakeTrace | FileFormat::BailianTrace) {
         return Ok(false);
     }

@@ -681,6 +681,13 @@ fn accounts_of_traces() -> Vec<Case> {
             49 + n
         )
     });
+    let tracelab = ["{\"event_type\": \"text\", \"timestamp\": \"2026-01-01T00:00:00Z\"}", ""];
+    let tracelab = [(9, 0), (51, 0), (9, 1)].map(|(tokens, event)| {
+        format!(
+            "{{\"session_id\": \"a\", \"input_tokens_total\": {tokens}, \"timing_events\": [{}]}}\n",
+            tracelab[event]
+        )
+    });
     let burst = "Timestamp,Request tokens,Response tokens\n1,9,9\n2,9,0\n3,0,9\n4,51,9\n";
     vec![
         limited(
@@ -702,6 +709,12 @@ fn accounts_of_traces() -> Vec<Case> {
             &[(LeftOut::Failed, 2), (LeftOut::MaxInput, 1)],
         ),
         limited(FileFormat::WekaTrace, &weka.concat(), 8, &[(LeftOut::MaxInput, 5)]),
+        limited(
+            FileFormat::TraceLab,
+            &tracelab.concat(),
+            3,
+            &[(LeftOut::MaxInput, 1), (LeftOut::WithoutPrompt, 1)],
+        ),
         limited(
             FileFormat::Otel,
             &otel.concat(),

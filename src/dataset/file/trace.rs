@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde_json::value::RawValue;
 
 use super::synthesis::{self, Shape};
@@ -350,6 +353,15 @@ pub(super) fn instant(value: f64, unit: TimeUnit) -> Result<Nanos, String> {
 pub(super) enum TimeUnit {
     Seconds,
     Milliseconds,
+}
+
+/// Returns a time as text, in UTC if it does not have an offset; `None` if it is not one.
+pub(super) fn utc(text: &str) -> Option<Timestamp> {
+    let without_offset = || {
+        let civil: DateTime = text.parse().ok()?;
+        Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    };
+    text.parse().ok().or_else(without_offset)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 
 mod barriers;
 mod chains;
-mod document;
+pub(super) mod document;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
@@ -270,7 +270,17 @@ impl<'a> Documents<'a> {
         self.is_stopped
     }
 
-    fn add(&mut self, document: Document) -> Result<(), String> {
+    /// Counts requests that no document has.
+    pub(super) fn leave_out(&mut self, why: LeftOut, requests: u64) {
+        self.trace.leave_out(why, requests);
+    }
+
+    /// Adds a document.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is inconsistent, or has the ID of another one.
+    pub(super) fn add(&mut self, document: Document) -> Result<(), String> {
         let opening = document::opening(document.tool_tokens, document.system_tokens);
         let Document { id, block_size, hash_id_scope, timestamp, mut requests, .. } = document;
         let start =

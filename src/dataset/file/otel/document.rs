@@ -4,11 +4,11 @@
 use std::fmt;
 use std::io::Read;
 
-use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::super::trace::utc;
 use super::span::{self, Attributes, Event, Item, Span, adjusted_count, id_bytes, span_key};
 
 /// Members that contain further ones, at any level.
@@ -338,12 +338,7 @@ fn microseconds(value: &Value) -> Option<u64> {
 /// microseconds.
 fn time(value: &Value) -> Option<u64> {
     let Value::String(text) = value else { return microseconds(value) };
-    let with_offset = || text.parse::<Timestamp>().ok();
-    let without = || {
-        let civil: DateTime = text.parse().ok()?;
-        Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
-    };
-    u64::try_from(with_offset().or_else(without)?.as_nanosecond()).ok()
+    u64::try_from(utc(text)?.as_nanosecond()).ok()
 }
 
 fn is_error(code: &Value) -> bool {

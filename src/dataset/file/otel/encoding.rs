@@ -5,14 +5,10 @@
 
 use std::io::{BufReader, Cursor, Read};
 
-use flate2::read::MultiGzDecoder;
-
+use super::super::packed::{is_packed, unpacked};
 use super::super::{Fault, document_fault};
 use super::span::Item;
 use super::{document, protobuf};
-
-const GZIP: &[u8] = &[0x1f, 0x8b];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Maximum length of a message in bytes, also after decompression.
 const MAX_MESSAGE_BYTES: u64 = 128 << 20;
@@ -23,7 +19,7 @@ const MAX_LAYERS: usize = 3;
 /// Returns whether a file that begins with these bytes is compressed, or has messages with lengths.
 /// JSON does not begin like that.
 pub(in crate::dataset::file) fn is_binary(bytes: &[u8]) -> bool {
-    bytes.starts_with(GZIP) || bytes.starts_with(ZSTD) || is_framed(bytes)
+    is_packed(bytes) || is_framed(bytes)
 }
 
 /// The first byte of a length is that of no text, since messages are not that long.
@@ -43,18 +39,14 @@ fn layer(
 ) -> Result<(), Fault> {
     let mut start = Vec::new();
     input.by_ref().take(4).read_to_end(&mut start).map_err(Fault::Read)?;
-    let is_gzip = start.starts_with(GZIP);
-    let is_packed = is_gzip || start.starts_with(ZSTD);
+    let first = start.clone();
     let is_framed = is_framed(&start);
     let whole = BufReader::with_capacity(1 << 16, Cursor::new(start).chain(input));
-    if is_packed && layers == 0 {
+    if is_packed(&first) && layers == 0 {
         return Err(Fault::Line(1, format!("compressed more than {MAX_LAYERS} times")));
     }
-    if is_gzip {
-        layer(Box::new(MultiGzDecoder::new(whole)), layers - 1, sink)
-    } else if is_packed {
-        let decoder = zstd::Decoder::with_buffer(whole).map_err(Fault::Read)?;
-        layer(Box::new(decoder), layers - 1, sink)
+    if is_packed(&first) {
+        layer(unpacked(&first, whole).map_err(Fault::Read)?, layers - 1, sink)
     } else if is_framed {
         messages(whole, sink)
     } else {
@@ -92,17 +84,10 @@ fn messages(mut input: impl Read, sink: &mut dyn FnMut(Item)) -> Result<(), Faul
 
 fn read_message(message: &[u8], sink: &mut dyn FnMut(Item)) -> Result<(), String> {
     let mut plain = Vec::new();
-    let unpacked = |decoder: &mut dyn Read, plain: &mut Vec<u8>| {
-        let read = decoder.take(MAX_MESSAGE_BYTES + 1).read_to_end(plain);
-        read.map_err(|error| format!("the message cannot be decompressed: {error}"))
-    };
-    let message = if message.starts_with(ZSTD) {
-        let decoder = zstd::Decoder::with_buffer(message);
-        let mut decoder = decoder.map_err(|error| error.to_string())?;
-        unpacked(&mut decoder, &mut plain)?;
-        &plain[..]
-    } else if message.starts_with(GZIP) {
-        unpacked(&mut MultiGzDecoder::new(message), &mut plain)?;
+    let message = if is_packed(message) {
+        let read = unpacked(message, message)
+            .and_then(|decoder| decoder.take(MAX_MESSAGE_BYTES + 1).read_to_end(&mut plain));
+        read.map_err(|error| format!("the message cannot be decompressed: {error}"))?;
         &plain[..]
     } else {
         message

@@ -8,21 +8,21 @@ use serde::{Deserialize, Deserializer};
 use super::chains::SAME_TIME;
 
 #[derive(Deserialize)]
-pub(super) struct Document {
-    pub(super) id: String,
-    pub(super) block_size: u32,
+pub(in crate::dataset::file) struct Document {
+    pub(in crate::dataset::file) id: String,
+    pub(in crate::dataset::file) block_size: u32,
     #[serde(default)]
-    pub(super) hash_id_scope: Scope,
-    pub(super) tool_tokens: Option<u32>,
-    pub(super) system_tokens: Option<u32>,
-    pub(super) timestamp: Option<f64>,
-    pub(super) requests: Vec<Entry>,
+    pub(in crate::dataset::file) hash_id_scope: Scope,
+    pub(in crate::dataset::file) tool_tokens: Option<u32>,
+    pub(in crate::dataset::file) system_tokens: Option<u32>,
+    pub(in crate::dataset::file) timestamp: Option<f64>,
+    pub(in crate::dataset::file) requests: Vec<Entry>,
 }
 
 /// Where a hash ID has the same meaning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Scope {
+pub(in crate::dataset::file) enum Scope {
     #[default]
     Local,
     Global,
@@ -30,40 +30,40 @@ pub(super) enum Scope {
 
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-pub(super) enum Entry {
+pub(in crate::dataset::file) enum Entry {
     #[serde(rename = "n", alias = "s")]
     Request(Request),
     #[serde(rename = "subagent")]
     Agent(Agent),
 }
 
-#[derive(Deserialize)]
-pub(super) struct Request {
-    pub(super) t: f64,
+#[derive(Default, Deserialize)]
+pub(in crate::dataset::file) struct Request {
+    pub(in crate::dataset::file) t: f64,
     #[serde(rename = "in")]
-    pub(super) input: u32,
+    pub(in crate::dataset::file) input: u32,
     #[serde(rename = "out")]
-    pub(super) output: u32,
+    pub(in crate::dataset::file) output: u32,
     #[serde(default)]
-    pub(super) model: String,
+    pub(in crate::dataset::file) model: String,
     #[serde(default, deserialize_with = "or_empty")]
-    pub(super) hash_ids: Vec<i64>,
-    pub(super) api_time: Option<f64>,
-    pub(super) think_time: Option<f64>,
+    pub(in crate::dataset::file) hash_ids: Vec<i64>,
+    pub(in crate::dataset::file) api_time: Option<f64>,
+    pub(in crate::dataset::file) think_time: Option<f64>,
     /// Number of first blocks that earlier requests of the document have.
     #[serde(skip)]
-    pub(super) known_blocks: usize,
+    pub(in crate::dataset::file) known_blocks: usize,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Agent {
-    pub(super) t: f64,
+pub(in crate::dataset::file) struct Agent {
+    pub(in crate::dataset::file) t: f64,
     #[serde(rename = "agent_id")]
-    pub(super) id: String,
-    pub(super) duration_ms: Option<f64>,
-    pub(super) tool_tokens: Option<u32>,
-    pub(super) system_tokens: Option<u32>,
-    pub(super) requests: Vec<Entry>,
+    pub(in crate::dataset::file) id: String,
+    pub(in crate::dataset::file) duration_ms: Option<f64>,
+    pub(in crate::dataset::file) tool_tokens: Option<u32>,
+    pub(in crate::dataset::file) system_tokens: Option<u32>,
+    pub(in crate::dataset::file) requests: Vec<Entry>,
 }
 
 /// Tokens of the declared tools and of the system message together.
