@@ -34,6 +34,7 @@ const MAX_ID: usize = 150;
 
 /// A request.
 #[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "fields have the names of the format")]
 struct Round {
     session_id: String,
     #[serde(default)]
@@ -70,6 +71,7 @@ struct Event {
 
 /// A call of a tool.
 #[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "fields have the names of the format")]
 struct Tool {
     #[serde(default)]
     tool_name: Option<String>,
@@ -187,7 +189,7 @@ impl Session {
         let times = || events().map(|event| event.timestamp).chain(called.clone()).flatten();
         session.span = times().min().zip(times().max());
         session.windows = if session.is_codex {
-            of_codex(tools()).into_iter().collect()
+            of_codex(&tools().collect::<Vec<_>>()).into_iter().collect()
         } else {
             of_claude(tools(), min_spawn_millis).collect()
         };
@@ -206,7 +208,7 @@ impl Session {
             let known = requests.last().map_or(&[][..], |last| &last.hash_ids);
             let kept = known.len().min((prefix / block_tokens) as usize);
             let mut hash_ids = known[..kept].to_vec();
-            let new = i64::from(total / block_tokens) - kept as i64;
+            let new = i64::from(total / block_tokens - kept as u32);
             hash_ids.extend(*next..*next + new);
             *next += new;
             requests.push(sent.request(start, before, hash_ids));
@@ -230,9 +232,9 @@ fn of_claude<'t>(
 
 /// Codex starts sub-agents by one tool and waits for them by another, so that all of a session have the
 /// time from the first start to the last end.
-fn of_codex<'t>(tools: impl Iterator<Item = &'t Tool> + Clone) -> Option<Window> {
+fn of_codex(tools: &[&Tool]) -> Option<Window> {
     let called = |name: &'static str| {
-        tools.clone().filter(move |tool| tool.tool_name.as_deref() == Some(name))
+        tools.iter().filter(move |tool| tool.tool_name.as_deref() == Some(name))
     };
     let start = called("spawn_agent").filter_map(|tool| tool.emitted_at).min()?;
     let end = called("wait_agent").filter_map(|tool| tool.result_at).max()?;

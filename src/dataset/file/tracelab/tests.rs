@@ -36,7 +36,7 @@ fn with_tools(mut round: Value, tools: &[Value]) -> Value {
 }
 
 fn text(rounds: &[Value]) -> String {
-    rounds.iter().map(|round| format!("{round}\n")).collect()
+    rounds.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn load(content: &[u8], settings: TraceSettings) -> Result<Vec<Conversation>, Fault> {
