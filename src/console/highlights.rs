@@ -1,5 +1,5 @@
 //! What is worth a line beside the statistics of a run: the use of the prefix cache, how turns differ,
-//! tool calls, and whether the server counted the same.
+//! tool calls, how lanes followed the recorded run, and whether the server counted the same.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,15 @@ use crate::metrics::breakdown::GroupResult;
 use crate::metrics::tag;
 use crate::redact::printable;
 use crate::run::RunReport;
+use crate::schedule::ReplayStats;
 use crate::server_family::Quantity;
 use crate::server_metrics::conservation::Comparison;
 
 /// Number of groups of turns that are told.
 const MAX_TURNS: usize = 6;
+
+/// Difference of two shares of cached prompts, in percentage points, that is not worth an explanation.
+const SAME_SHARE: f64 = 1.0;
 
 /// A fact in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +32,10 @@ pub(crate) struct Highlight {
 pub(crate) fn highlights(report: &RunReport) -> Vec<Highlight> {
     let lines = [
         ("Cached prompt tokens", cached(report)),
+        ("Theoretical cache hits", theoretical(report)),
         ("TTFT p50 by turn", by_turn(&report.breakdowns.by_turn)),
         ("Sessions", sessions(report)),
+        ("Replay", report.outcome.replay.as_ref().map(replay)),
         ("Finish reasons", finish_reasons(report)),
         ("Tool calls", tool_calls(report)),
         ("Server and client agree", agreement(report.conservation())),
@@ -43,13 +49,63 @@ pub(crate) fn highlights(report: &RunReport) -> Vec<Highlight> {
 /// repeat.
 fn cached(report: &RunReport) -> Option<String> {
     let cache = report.outcome.prefix_cache.as_ref();
-    let counted = || Some(100.0 * cache?.cached_ratio()?);
-    let share = report.average(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT).or_else(counted)?;
+    let share = cached_share(report)?;
     let of_requests = report.average(tag::TOTAL_USAGE_PROMPT_TOKENS);
     let all = of_requests.or_else(|| Some(cache?.total.prompt_tokens))?;
     let text = format!("{share:.1}% of {}", count(all as u64));
     let Some(cache) = cache else { return Some(text) };
     Some(format!("{text}; prompts repeat {:.1}%", 100.0 * cache.total.expected_ratio))
+}
+
+/// Returns the share of prompt tokens that the server read from its cache, in percent.
+fn cached_share(report: &RunReport) -> Option<f64> {
+    let counted = || Some(100.0 * report.outcome.prefix_cache.as_ref()?.cached_ratio()?);
+    report.average(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT).or_else(counted)
+}
+
+/// Returns the share of prompts that a cache that keeps everything would find, beside the measured one,
+/// and what may be the cause of the difference.
+fn theoretical(report: &RunReport) -> Option<String> {
+    let theoretical = report.average(tag::THEORETICAL_PREFIX_CACHE_HIT)?;
+    let text = format!("{theoretical:.1}% of the blocks of prompts");
+    let Some(measured) = cached_share(report) else { return Some(text) };
+    let cause = match measured - theoretical {
+        more if more >= SAME_SHARE => {
+            "; more than the trace repeats was cached by the warmup, by other traces or before the run"
+        }
+        less if less <= -SAME_SHARE => {
+            "; prefixes were evicted, or the requests of the trace before them were not sent"
+        }
+        _ => "",
+    };
+    Some(format!("{text}, {measured:.1}% of the prompt tokens measured{cause}"))
+}
+
+/// Returns how lanes followed the recorded run.
+fn replay(stats: &ReplayStats) -> String {
+    let of = |number: u64, noun: &str| {
+        format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+    };
+    let mut text = format!(
+        "{}, {}; {}",
+        of(stats.lanes, "lane"),
+        of(stats.trees, "trace"),
+        of(stats.requests, "request")
+    );
+    // Writing to a string does not fail.
+    if stats.requests > 0 {
+        let share = |held: u64| 100.0 * held as f64 / stats.requests as f64;
+        let (barrier, join) = (share(stats.held_by_barrier), share(stats.held_by_join));
+        let _ = write!(text, ", {barrier:.1}% held by barriers, {join:.1}% by sub-agents");
+    }
+    if stats.trees > 0 {
+        let _ = write!(text, "; {:.2} requests in flight per trace", stats.concurrency);
+    }
+    if let Some(slowdown) = stats.slowdown() {
+        let recorded = stats.recorded_concurrency;
+        let _ = write!(text, " ({recorded:.2} recorded), {slowdown:.1} times the recorded time");
+    }
+    text
 }
 
 /// Returns the number of tool calls, and of those that cannot be used.

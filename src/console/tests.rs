@@ -1,3 +1,4 @@
+mod highlights;
 mod widths;
 
 use super::layout::Cell;
