@@ -535,6 +535,8 @@ pub struct KnownBlocks {
     pub known: u32,
     /// Number of all blocks.
     pub all: u32,
+    /// Number of its tokens when it was recorded.
+    pub tokens: u32,
 }
 
 impl Turn {

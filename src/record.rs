@@ -20,7 +20,7 @@ pub use trace::{ArrivalClock, HttpTrace};
 pub(crate) use trace_context::{TraceContext, TraceFlags, TraceShare};
 
 use crate::redact::ShownUrl;
-use crate::schedule::PhaseKind;
+use crate::schedule::{Hold, PhaseKind};
 use crate::units::Nanos;
 
 /// The turn and session of a request.
@@ -90,6 +90,10 @@ pub struct RequestRecord {
     /// Place of its conversation in a tree; absent if the conversation neither starts others nor was
     /// started by one.
     pub ancestry: Option<Ancestry>,
+    /// Number of the lane that sent it, from 0, if lanes replay traces.
+    pub lane: Option<u32>,
+    /// What it waited for after its delay, if a lane sent it.
+    pub held_by: Option<Hold>,
     /// Tenant that sent it, if tenants share the load.
     #[serde(with = "wire::text_if_any")]
     pub tenant: Option<Arc<str>>,

@@ -22,7 +22,7 @@ mod users;
 
 pub use adaptive::{Adaptive, AdaptiveEnd, Control, Stage, StepPolicy};
 pub(crate) use adaptive::{Controller, Finding};
-pub use agentic::ReplayStats;
+pub use agentic::{LaneLoad, ReplayStats};
 pub(crate) use arrivals::Arrivals;
 pub(crate) use arrivals::weibull_shape;
 pub(crate) use budget::Budget;
@@ -39,6 +39,7 @@ pub use shard::Shard;
 pub use start_at::start_at;
 pub(crate) use tenants::Apportionment;
 pub use tenants::Tenant;
+pub use tree::Hold;
 pub(crate) use users::Users;
 
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,8 @@ pub struct PhaseStats {
     pub sessions_cancelled: u64,
     /// Turns sent.
     pub session_turns_total: u64,
+    /// What lanes do, if the load is lanes.
+    pub lanes: Option<LaneLoad>,
     /// Whether the phase ended because its duration ran out.
     pub timeout_triggered: bool,
     /// Whether requests were in flight when the duration ran out.

@@ -371,6 +371,9 @@ fn phase_progress(run: &CurrentRun, stats: &PhaseStats) -> Value {
         "grace_period_timeout_triggered": stats.grace_timeout_triggered,
         "was_cancelled": stats.was_cancelled,
     });
+    if let Some(lanes) = stats.lanes {
+        progress["lanes"] = json!(lanes);
+    }
     if let (Some(members), Some(left)) = (progress.as_object_mut(), stats.seconds_left()) {
         members.insert("requests_eta_sec".to_owned(), left.into());
     }

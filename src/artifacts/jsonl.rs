@@ -26,6 +26,7 @@ use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::record::Ancestry;
 use crate::redact;
 use crate::run::RunReport;
+use crate::schedule::Hold;
 use crate::schedule::config::PhaseLabels;
 use crate::server_family::ServerTiming;
 use crate::units::{Clock, Nanos};
@@ -239,6 +240,13 @@ pub(super) struct Metadata<'a> {
     turn_index: usize,
     #[serde(flatten)]
     ancestry: Option<AncestryMembers>,
+    /// The lane that sent it, from 0, if lanes replay traces (`--agentic`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lane: Option<u32>,
+    /// What it waited for after its delay: `join`, the end of sub-agents, or `barrier`, requests that had
+    /// ended before it in the trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_by: Option<&'static str>,
     /// The tenant that sent it, if tenants share the load (`--tenants`).
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a str>,
@@ -328,6 +336,8 @@ impl Metadata<'_> {
             conversation_id,
             turn_index,
             ancestry,
+            lane,
+            held_by,
             tenant,
             is_final_turn,
             children_started,
@@ -369,6 +379,10 @@ impl Metadata<'_> {
         object.text("conversation_id", conversation_id)?;
         object.number("turn_index", *turn_index as u64);
         object.members(ancestry.as_ref())?;
+        object.number_if_any("lane", lane.map(u64::from));
+        if let Some(held_by) = held_by {
+            object.text("held_by", held_by)?;
+        }
         if let Some(tenant) = tenant {
             object.text("tenant", tenant)?;
         }
@@ -494,6 +508,8 @@ pub(super) fn metadata<'a>(
         conversation_id,
         turn_index: record.turn.turn,
         ancestry: record.ancestry.map(AncestryMembers::from),
+        lane: record.lane,
+        held_by: record.held_by.map(Hold::name),
         tenant: record.tenant.as_deref(),
         is_final_turn: agent.map(|call| call.is_last),
         children_started: agent.map_or(0, |call| call.children),
@@ -581,6 +597,8 @@ mod tests {
                 conversation_id: &text,
                 turn_index: small[0] as usize,
                 ancestry: flags[1].then(|| place.into()),
+                lane: flags[0].then_some(small[0]),
+                held_by: flags[3].then_some(Hold::Barrier.name()),
                 tenant: flags[2].then_some(&*text),
                 is_final_turn: flags[0].then_some(flags[3]),
                 children_started: small[0] % 3,

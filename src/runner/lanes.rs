@@ -116,6 +116,7 @@ impl Lanes {
         *self.idle.lock() = SystemIdle::new(cap, self.all.len(), now.at);
         for (lane, run) in runs() {
             let standing = run.standing();
+            phase.counters.count_lanes(|counts| counts.stands(lane.number, standing.live));
             self.update(lane.number, (standing.in_flight, standing.earliest), now.at);
         }
     }
@@ -227,7 +228,7 @@ impl PhaseWorker {
         let answers = vec![None; turn];
         if self.phase.wait_until(at, &self.shared.timer).await && self.phase.next_turn() {
             let (issued, free_from) = (Clock::now(), Nanos::ZERO);
-            let send = SendTimes { due: Some(at), issued, free_from };
+            let send = SendTimes { due: Some(at), issued, free_from, held_by: None };
             let record = self.request(&session, turn, &answers, send, Slot::default()).await;
             self.observe_lane(&session, &record);
             self.shared.queue.push(record);
@@ -246,7 +247,7 @@ impl PhaseWorker {
                 None => match self.next_tree(lanes, lane).await {
                     Some(run) => {
                         let (due, issued) = (Some(free_from), Clock::now());
-                        (run, Some(SendTimes { due, issued, free_from }))
+                        (run, Some(SendTimes { due, issued, free_from, held_by: None }))
                     }
                     None => break,
                 },
@@ -260,7 +261,7 @@ impl PhaseWorker {
             if let Some((took, recorded)) = run.take_span() {
                 self.phase.counters.count_replay(|stats| stats.add_tree(took, recorded));
             }
-            if !run.standing().is_over {
+            if !run.standing().is_over() {
                 if !self.phase.asks_for_one_token() {
                     self.phase.counters.session_cut_short();
                 }
@@ -268,6 +269,7 @@ impl PhaseWorker {
             }
             *lane.run.lock() = None;
         }
+        self.phase.counters.count_lanes(|counts| counts.stands(number, 0));
         lanes.update(number, (0, None), Clock::now());
     }
 
@@ -307,14 +309,15 @@ impl PhaseWorker {
             let skipped = *moved.borrow_and_update();
             let due = match run.due(stream, skipped) {
                 Due::At(at) if at <= Clock::now() => {
-                    let held = run.with(|tree| tree.held(stream, skipped));
-                    self.phase.counters.count_replay(|stats| match held {
+                    let held_by = run.with(|tree| tree.held(stream, skipped));
+                    self.phase.counters.count_replay(|stats| match held_by {
                         Some(Hold::Join) => stats.held_by_join += 1,
                         Some(Hold::Barrier) => stats.held_by_barrier += 1,
                         None => {}
                     });
                     let free_from = run.with(|tree| tree.last_end(stream));
-                    let send = SendTimes { due: Some(at), issued: Clock::now(), free_from };
+                    let (due, issued) = (Some(at), Clock::now());
+                    let send = SendTimes { due, issued, free_from, held_by };
                     return (self.phase.stop() == Stop::No && self.phase.next_turn())
                         .then_some(send);
                 }
@@ -350,10 +353,24 @@ impl PhaseWorker {
     pub(super) fn note(&self, run: &TreeRun, at: Nanos) {
         if let (Some(lanes), Some(lane)) = (&self.phase.lanes, &run.lane) {
             let standing = run.standing();
-            if !standing.is_over {
+            if !standing.is_over() {
+                self.phase.counters.count_lanes(|counts| counts.stands(lane.number, standing.live));
                 lanes.update(lane.number, (standing.in_flight, standing.earliest), at);
             }
         }
+    }
+
+    /// Counts a request that a lane sends, or with `returns` its return.
+    pub(super) fn count_in_flight(&self, session: &Session<'_>, turn: usize, returns: bool) {
+        if session.run.lane.is_none() {
+            return;
+        }
+        let prompt = session.conversation.turns.get(turn).and_then(|turn| turn.known_blocks);
+        let depth = session.depth();
+        self.phase.counters.count_lanes(|counts| match returns {
+            false => counts.sent(depth, prompt),
+            true => counts.returned(depth, prompt),
+        });
     }
 
     /// Counts how a request of a lane followed the recorded run. If one of a lane's first conversation fails before

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::lock::Lock;
 use crate::record::{ErrorKind, RequestError, TurnId};
+use crate::schedule::agentic::LaneCounts;
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{BranchStats, PhaseKind, PhaseStats, ReplayStats};
 use crate::units::{Clock, Nanos};
@@ -96,6 +97,8 @@ pub struct Counters {
     branches: Lock<BranchStats>,
     /// Only requests of lanes are counted here.
     replay: Lock<ReplayStats>,
+    /// What lanes do now.
+    lanes: Lock<LaneCounts>,
     sessions_sent: AtomicU64,
     sessions_completed: AtomicU64,
     sessions_failed: AtomicU64,
@@ -168,6 +171,11 @@ impl Counters {
         count(&mut self.replay.lock());
     }
 
+    /// Counts what lanes do now.
+    pub(super) fn count_lanes(&self, count: impl FnOnce(&mut LaneCounts)) {
+        count(&mut self.lanes.lock());
+    }
+
     /// Returns the processor usage of the workers and the process.
     #[must_use]
     pub fn cpu_shares(&self) -> CpuShares {
@@ -203,6 +211,7 @@ impl Counters {
             sessions_failed: self.sessions_failed.load(Relaxed),
             sessions_cancelled: self.sessions_cancelled.load(Relaxed),
             session_turns_total: sent,
+            lanes: self.lanes.lock().load(),
             timeout_triggered: self.timeout.load(Relaxed),
             timeout_in_flight: self.timeout_in_flight.load(Relaxed),
             grace_timeout_triggered: self.grace_timeout.load(Relaxed),

@@ -41,6 +41,11 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Returns the number of conversations above it in its tree.
+    pub(super) fn depth(&self) -> u32 {
+        self.ancestry.map_or(0, |place| place.depth)
+    }
+
     /// Returns the ID of the trace that its requests have in common: that of the conversation that
     /// the session began with. `None` if it is not an agent's, so that its request is a trace.
     fn trace_id(&self) -> Option<Uuid> {
@@ -69,6 +74,8 @@ pub(super) struct SendTimes {
     pub(super) issued: Nanos,
     /// See [`RequestRecord::free_from`].
     pub(super) free_from: Nanos,
+    /// See [`RequestRecord::held_by`].
+    pub(super) held_by: Option<Hold>,
 }
 
 /// Due times of one user's turns, over all of the user's sessions.
@@ -312,7 +319,7 @@ impl PhaseWorker {
             Pace::Rate if is_sending => Some(self.due_for_turn(session.run.tenant).await?),
             _ => due,
         };
-        let send = SendTimes { due, issued: Clock::now(), free_from: ready };
+        let send = SendTimes { due, issued: Clock::now(), free_from: ready, held_by: None };
         (is_sending && self.phase.next_turn()).then_some(send)
     }
 
@@ -352,7 +359,7 @@ impl PhaseWorker {
         times: SendTimes,
         prefill_slot: Slot,
     ) -> RequestRecord {
-        let SendTimes { due, issued, free_from } = times;
+        let SendTimes { due, issued, free_from, held_by } = times;
         let workload = &self.shared.workload;
         let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
@@ -380,6 +387,7 @@ impl PhaseWorker {
         };
         let _in_flight = self.phase.enter();
         self.phase.counters.request_sent(Clock::now());
+        self.count_in_flight(session, turn, false);
         let give_up = self.phase.gives_up_after(session.run.number, turn);
         let (sent, was_sent) = give_up.map(|_| oneshot::channel()).unzip();
         let watch = Notifications { sent, event: self.first_content(prefill_slot) };
@@ -402,6 +410,7 @@ impl PhaseWorker {
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);
+        self.count_in_flight(session, turn, true);
         let turn_id = TurnId {
             session: session.run.number,
             conversation: session.index,
@@ -417,6 +426,8 @@ impl PhaseWorker {
             correlation_id,
             trace_id,
             ancestry: session.ancestry,
+            lane: session.run.lane.as_ref().map(|lane| lane.number as u32),
+            held_by,
             tenant: tenant.map(|tenant| Arc::clone(&tenant.name)),
             model,
             url: target.map_or_else(ShownUrl::default, |target| target.url.clone()),

@@ -77,9 +77,17 @@ pub(super) struct Begun {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
     pub(super) in_flight: usize,
+    /// Number of conversations that have begun and not ended.
+    pub(super) live: usize,
     /// See [`Tree::earliest`].
     pub(super) earliest: Option<Nanos>,
-    pub(super) is_over: bool,
+}
+
+impl Standing {
+    /// Returns whether nothing will be sent any more.
+    pub(super) const fn is_over(self) -> bool {
+        self.live == 0
+    }
 }
 
 impl TreeRun {
@@ -146,8 +154,8 @@ impl TreeRun {
     pub(super) fn standing(&self) -> Standing {
         self.with(|tree| Standing {
             in_flight: tree.in_flight(),
+            live: tree.live().count(),
             earliest: tree.earliest(),
-            is_over: tree.is_over(),
         })
     }
 

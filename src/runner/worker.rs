@@ -335,7 +335,7 @@ impl PhaseWorker {
         let begin = slot.free_from.max(self.phase.at(Nanos::ZERO));
         let (mut next, mut free_from) = (Some(first), begin);
         while let Some(number) = next {
-            let send = SendTimes { due: None, issued: Clock::now(), free_from };
+            let send = SendTimes { due: None, issued: Clock::now(), free_from, held_by: None };
             free_from = self.session(number, tenant, send, None).await;
             if self.phase.has_surplus() {
                 break;
@@ -468,7 +468,7 @@ impl PhaseWorker {
     fn start_session(self: &Rc<Self>, tasks: &mut JoinSet<()>, slot: Slot, arrival: Arrival) {
         let Some(session) = self.phase.start_session(arrival.session) else { return };
         let (due, free_from) = (Some(arrival.due), self.held_until.get());
-        let send = SendTimes { due, issued: Clock::now(), free_from };
+        let send = SendTimes { due, issued: Clock::now(), free_from, held_by: None };
         self.phase.counters.session_started();
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
@@ -511,7 +511,7 @@ impl PhaseWorker {
             let Some(session) = self.phase.start_session(Some(nth)) else { return };
             self.phase.counters.session_started();
             let free_from = last_end.max(slot.free_from);
-            let send = SendTimes { due: Some(due), issued: Clock::now(), free_from };
+            let send = SendTimes { due: Some(due), issued: Clock::now(), free_from, held_by: None };
             last_end = self.session(session, None, send, Some(&turns)).await;
             slot.end(last_end);
         }

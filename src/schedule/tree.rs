@@ -6,6 +6,8 @@
 
 mod entry;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use self::entry::Primer;
 use crate::dataset::{Branch, BranchStart, Conversation, Predecessor, Turn};
 use crate::units::Nanos;
@@ -91,12 +93,23 @@ enum State {
 }
 
 /// What a turn waits for besides its delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hold {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hold {
     /// Conversations that were started before it.
     Join,
     /// Turns of other conversations that had ended before it when the tree was recorded.
     Barrier,
+}
+
+impl Hold {
+    /// Returns its name in files: `join` or `barrier`.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Join => "join",
+            Self::Barrier => "barrier",
+        }
+    }
 }
 
 /// When the next turn of a conversation may be sent.
@@ -240,11 +253,6 @@ impl Tree {
         let streams = self.streams.iter().enumerate();
         let live = |state| matches!(state, State::Waiting | State::InFlight);
         streams.filter(move |(_, stream)| live(stream.state)).map(|(at, _)| at)
-    }
-
-    /// Returns whether nothing will be sent any more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.live().next().is_none()
     }
 
     /// Returns the number of conversations with a request in flight.

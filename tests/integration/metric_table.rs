@@ -423,6 +423,8 @@ fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         correlation_id: Uuid::nil(),
         trace_id: Uuid::nil(),
         ancestry: None,
+        lane: None,
+        held_by: None,
         tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),

@@ -263,6 +263,8 @@ impl Request {
             correlation_id: Uuid::nil(),
             trace_id: Uuid::nil(),
             ancestry: None,
+            lane: None,
+            held_by: None,
             tenant: None,
             model: "m".into(),
             url: "http://127.0.0.1:8000/v1/chat/completions".into(),

@@ -7,6 +7,7 @@ use crate::metrics::finish_reason;
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::RequestError;
 use crate::run::RunDescription;
+use crate::schedule::Hold;
 use crate::schedule::config::PhaseConfig;
 use crate::server_family::ServerTiming;
 use crate::units::{Clock, Nanos};
@@ -83,6 +84,12 @@ pub(super) fn metadata_columns() -> Vec<Column> {
         text("x_correlation_id", |row| Field::Id(row.measured.record.correlation_id)),
         text("conversation_id", |row| Field::text(row.conversation_id)),
         int("turn_index", |row| Field::int(row.measured.record.turn.turn as u64)),
+        int("agent_depth", |row| {
+            let place = row.measured.record.ancestry;
+            Field::int_or_absent(place.map(|place| place.depth.into()))
+        }),
+        int("lane", |row| Field::int_or_absent(row.measured.record.lane.map(u64::from))),
+        text("held_by", |row| Field::text_or_absent(row.measured.record.held_by.map(Hold::name))),
         text("model", |row| Field::text(&row.measured.record.model)),
         text("url", |row| Field::text(&row.measured.record.url)),
         int("request_due_ns", |row| {

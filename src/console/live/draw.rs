@@ -17,7 +17,7 @@ use crate::metrics::live::{LiveError, LiveRate, LiveTime, Percentiles, RECENT};
 use crate::metrics::metric::Metric;
 use crate::metrics::{ClientHealth, Verdict};
 use crate::redact::printable;
-use crate::schedule::PhaseStats;
+use crate::schedule::{LaneLoad, PhaseStats};
 use crate::server_metrics::watch::LiveGauge;
 use crate::status::snapshot::{Snapshot, Stage};
 
@@ -233,6 +233,9 @@ fn overview(sheet: &mut Sheet, snapshot: &Snapshot) {
     sheet.skip();
     times(sheet, snapshot, rows);
     sheet.skip();
+    if let Some(lanes) = snapshot.phase.and_then(|stats| stats.lanes) {
+        sheet.line(lanes_in_line(&lanes));
+    }
     if !snapshot.gauges.is_empty() {
         sheet.line(gauges_in_line(&snapshot.gauges));
     }
@@ -396,6 +399,25 @@ impl Chart {
         };
         Self { rows: (0..rows).rev().map(row).collect(), most }
     }
+}
+
+/// ` Lanes   4   agents 9   depth 2   context 123,456   theoretical hits 62.5%`
+fn lanes_in_line<'a>(load: &LaneLoad) -> Vec<Span<'a>> {
+    let hits = load.theoretical_hit_percent;
+    let others = [
+        ("agents", Some(count(load.conversations))),
+        ("depth", load.depth.map(count)),
+        ("context", Some(load.context_tokens).filter(|tokens| *tokens > 0).map(count)),
+        ("theoretical hits", hits.map(|percent| format!("{}%", four_digits(percent)))),
+    ];
+    let mut line = vec![bold(" Lanes   "), bold(format!("{}   ", count(load.lanes)))];
+    for (name, value) in others {
+        if let Some(value) = value {
+            line.push(plain(format!("{name} ")));
+            line.push(bold(format!("{value}   ")));
+        }
+    }
+    line
 }
 
 fn gauges_in_line<'a>(gauges: &[LiveGauge]) -> Vec<Span<'a>> {

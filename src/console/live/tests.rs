@@ -8,7 +8,7 @@ use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ClientHealth, Registry};
-use crate::schedule::{PhaseKind, PhaseStats};
+use crate::schedule::{LaneLoad, PhaseKind, PhaseStats};
 use crate::server_family;
 use crate::server_metrics::watch::LiveGauge;
 use crate::status::snapshot::{Silence, Snapshot, Stage};
@@ -181,6 +181,20 @@ fn plain() -> Snapshot {
     }
 }
 
+/// A run in which lanes replay the traces of agents.
+fn replaying() -> Snapshot {
+    let whole = streaming();
+    let lanes = LaneLoad {
+        lanes: 16,
+        conversations: 41,
+        depth: Some(2),
+        context_tokens: 2_123_456,
+        theoretical_hit_percent: Some(96.71),
+    };
+    let phase = whole.phase.map(|stats| PhaseStats { lanes: Some(lanes), ..stats });
+    Snapshot { phase, ..whole }
+}
+
 /// The text of a screen, without colours.
 fn text(snapshot: &Snapshot, choice: Choice, size: (u16, u16)) -> String {
     let buffer = draw(snapshot, choice, size);
@@ -205,6 +219,7 @@ fn each_page_at_each_size() {
     let smallest = |snapshot: &Snapshot, choice| text(snapshot, choice, SIZES[0]);
     insta::assert_snapshot!("errors", smallest(&failing(), of(Page::Errors)));
     insta::assert_snapshot!("server", smallest(&failing(), of(Page::Server)));
+    insta::assert_snapshot!("replaying", smallest(&replaying(), of(Page::Overview)));
     let help = Choice { shows_help: true, is_paused: true, ..Choice::default() };
     insta::assert_snapshot!("help", smallest(&failing(), help));
 }
@@ -213,7 +228,7 @@ fn each_page_at_each_size() {
 fn a_screen_of_any_size_can_be_drawn() {
     for size in [(0, 0), (1, 1), (5, 3), (79, 2), (12, 200), (500, 1)] {
         for page in Page::ALL {
-            for snapshot in [Snapshot::default(), streaming(), failing(), plain()] {
+            for snapshot in [Snapshot::default(), streaming(), failing(), plain(), replaying()] {
                 let _ = draw(&snapshot, Choice { page, ..Choice::default() }, size);
             }
         }

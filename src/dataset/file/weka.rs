@@ -449,6 +449,7 @@ impl<'a> Documents<'a> {
                 known_blocks: Some(KnownBlocks {
                     known: request.known_blocks as u32,
                     all: request.hash_ids.len() as u32,
+                    tokens: request.input,
                 }),
                 ..Turn::default()
             });

@@ -26,6 +26,8 @@ fn record(request_id: Uuid, end: Nanos) -> RequestRecord {
         correlation_id: request_id,
         trace_id: request_id,
         ancestry: None,
+        lane: None,
+        held_by: None,
         tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1/".into(),

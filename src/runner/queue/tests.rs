@@ -10,7 +10,7 @@ use crate::platform::files::UnnamedFile;
 use crate::record::{
     Ancestry, Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId,
 };
-use crate::schedule::PhaseKind;
+use crate::schedule::{Hold, PhaseKind};
 
 const AT_ONCE: Duration = Duration::ZERO;
 
@@ -29,6 +29,8 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
         correlation_id: Uuid::from_u128(u128::from(number)),
         trace_id: Uuid::from_u128(u128::from(number) << 70 | 5),
         ancestry: None,
+        lane: None,
+        held_by: None,
         tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1:8000/v1/chat/completions".into(),
@@ -405,6 +407,8 @@ fn records() -> impl Strategy<Value = RequestRecord> {
             ancestry: rest.3.then(|| {
                 Ancestry::of_root(Uuid::from_u128(ids.1)).of_child(Uuid::from_u128(ids.0))
             }),
+            lane: rest.0.map(u32::from),
+            held_by: rest.0.map(|it| if it % 2 == 0 { Hold::Join } else { Hold::Barrier }),
             tenant: turn.3.then(|| ids.2.as_str().into()),
             model: ids.2.as_str().into(),
             url: address.as_str().into(),

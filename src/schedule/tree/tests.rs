@@ -80,7 +80,7 @@ fn a_cache_is_warmed_by_the_turns_after_the_entry() {
     assert_eq!(tree.due(ROOT, Nanos::ZERO), Due::At(ms(0)));
     tree.sent(&of, ROOT, now(1));
     tree.returned(&of, ROOT, false, now(5));
-    assert_eq!((tree.next(ROOT), tree.is_over()), (None, false));
+    assert_eq!((tree.next(ROOT), tree.live().next().is_none()), (None, false));
     // The measurement begins with turn 2.
     tree.replay(&of, tree.first_offset(&of).unwrap(), None, now(10));
     assert_eq!((tree.next(ROOT), tree.due(ROOT, Nanos::ZERO)), (Some(2), Due::At(ms(10))));
@@ -110,7 +110,7 @@ fn a_warmup_of_the_cache_goes_on_with_further_trees() {
         if left == 0 {
             break;
         }
-        assert!(tree.is_over());
+        assert!(tree.live().next().is_none());
         tree = Tree::begin(&of, 0, now(0)).0;
     }
     assert_eq!(parts, [2, 3, 3, 2]);
@@ -131,7 +131,7 @@ fn later_turns_follow_their_delays() {
     tree.returned(&of, ROOT, false, now(3_200));
     tree.sent(&of, ROOT, now(6_200));
     tree.returned(&of, ROOT, true, now(6_300));
-    assert!(tree.is_over());
+    assert!(tree.live().next().is_none());
 }
 
 /// A root that starts two conversations; the last turn of the root waits for both.

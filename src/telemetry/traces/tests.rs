@@ -24,6 +24,8 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         correlation_id: Uuid::from_u128(1),
         trace_id: Uuid::from_u128(number),
         ancestry: None,
+        lane: None,
+        held_by: None,
         tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1:8000".into(),

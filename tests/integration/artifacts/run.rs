@@ -274,6 +274,8 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         correlation_id: Uuid::from_u128(u128::from(number) << 64),
         trace_id: Uuid::from_u128(u128::from(number)),
         ancestry: None,
+        lane: None,
+        held_by: None,
         tenant: None,
         model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),
