@@ -367,9 +367,8 @@ impl PhaseWorker {
         }
         let prompt = session.conversation.turns.get(turn).and_then(|turn| turn.known_blocks);
         let depth = session.depth();
-        self.phase.counters.count_lanes(|counts| match returns {
-            false => counts.sent(depth, prompt),
-            true => counts.returned(depth, prompt),
+        self.phase.counters.count_lanes(|counts| {
+            if returns { counts.returned(depth, prompt) } else { counts.sent(depth, prompt) }
         });
     }
 

@@ -135,7 +135,7 @@ impl Flat {
                 1 => ids.clear(),
                 _ => {}
             }
-            for _ in 0..1 + self.below(3) {
+            for _ in 0..=self.below(3) {
                 self.next += 1;
                 ids.push(100 + self.next);
             }

@@ -90,7 +90,7 @@ impl Watched {
         body
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         serde_json::from_str(&self.text(path)).unwrap()
     }
 

@@ -6,8 +6,10 @@ use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use serde_json::{Value, json};
 
+use crate::api::{GRACE, start};
 use crate::support::hub::Hub;
 use crate::support::load::mock;
+use crate::support::metrics_endpoint::wait_until;
 use crate::support::python::run_python;
 use crate::support::run::{Run, aiperf, profile_command};
 
@@ -126,6 +128,67 @@ fn lanes_are_primed_and_go_on_where_they_entered() {
     let replay = &run.summary()["replay"];
     assert_eq!(replay["lanes"], 4);
     assert_eq!(replay["requests"].as_u64(), Some(measured.len() as u64));
+}
+
+/// Each response takes 100 ms. The sub-agent begins 10 ms after the first response, and ends after the 40 ms that
+/// its agent's next request is delayed by.
+#[test]
+fn records_have_their_lane_and_what_they_waited_for() {
+    let server = mock(Script { ttft: Nanos::from_millis(100.0), ..Script::default() });
+    let agent = json!({"t": 0.02, "type": "subagent", "agent_id": "a", "subagent_type": "x",
+        "duration_ms": 10, "status": "completed", "requests": [request(0.02, 0.01, &[7])],
+        "models": ["m"], "tool_tokens": 0, "system_tokens": 0});
+    let trace = trace("s", &[request(0.0, 0.01, &[1, 2]), agent, request(0.05, 0.01, &[1, 2, 3])]);
+    let flags = "--concurrency 1 --request-count 3 --trajectory-start-min-ratio 0 \
+                 --trajectory-start-max-ratio 0";
+    let run = replay(&server, &trace, flags).succeeded();
+    let records = run.records();
+    let of = |conversation: &str, turn: u64| {
+        let is_it = |it: &&Value| it["conversation_id"] == conversation && it["turn_index"] == turn;
+        records.iter().map(|it| &it["metadata"]).find(is_it).unwrap().clone()
+    };
+    assert_eq!(records.len(), 3);
+    for (metadata, held_by) in
+        [(of("s", 0), None), (of("s::sa:a", 0), None), (of("s", 1), Some("join"))]
+    {
+        assert_eq!(metadata["lane"], 0, "{metadata}");
+        assert_eq!(metadata.get("held_by").and_then(Value::as_str), held_by, "{metadata}");
+    }
+    assert_eq!(run.summary()["replay"]["held_by_join"], 1);
+    let shown = run.stdout().split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = "Replay: 1 lane, 1 trace; 3 requests, 0.0% held by barriers, 33.3% by sub-agents; ";
+    assert!(shown.contains(line), "{shown}");
+}
+
+/// The request of the sub-agent never ends. One of the three blocks of both prompts is known: none of `[1, 2]`, and 1
+/// of `[1]`.
+#[test]
+fn what_lanes_do_is_known_while_they_do_it() {
+    let faults = vec![Script::parse_fault("requests=2:hang").unwrap()];
+    let server = mock(Script { faults, ..Script::default() });
+    let agent = json!({"t": 0.02, "type": "subagent", "agent_id": "a", "subagent_type": "x",
+        "duration_ms": 10, "status": "completed", "requests": [request(0.02, 0.01, &[1])],
+        "models": ["m"], "tool_tokens": 0, "system_tokens": 0});
+    let trace = trace("s", &[request(0.0, 0.01, &[1, 2]), agent, request(0.05, 0.01, &[1, 2, 3])]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("trace.json");
+    fs::write(&file, trace.to_string()).unwrap();
+    let flags = "--custom-dataset-type weka_trace --agentic --concurrency 1 --num-sessions 1 \
+                 --trajectory-start-min-ratio 0 --trajectory-start-max-ratio 0 \
+                 --request-timeout-seconds 20 --input-file";
+    let flags: Vec<&str> = flags.split_whitespace().chain(file.to_str()).collect();
+    let run = start(&server.url(), &flags, &[GRACE]);
+    let phase = || run.json("/api/progress")["phases"]["profiling"].clone();
+    wait_until("a sub-agent in flight", || phase()["lanes"]["depth"] == 1);
+    let lanes = phase()["lanes"].clone();
+    let hits = lanes["theoretical_hit_percent"].as_f64().unwrap();
+    assert!((hits - 100.0 / 3.0).abs() < 1e-9, "{lanes}");
+    for (name, value) in [("lanes", 1), ("conversations", 2), ("context_tokens", 16)] {
+        assert_eq!(lanes[name], value, "{lanes}");
+    }
+    // Its connections end with it, and so does the request.
+    drop(server);
+    let _ = run.shut_down();
 }
 
 #[test]
