@@ -53,7 +53,7 @@ fn endings() -> Vec<Ending> {
         Ending::new("gate missed", 3, "--request-count 6 --gate request_count>=7"),
         Ending::new("none succeeded", 1, "--request-count 6 --gate request_count>=0")
             .with("every=1:status=500"),
-        Ending::new("too many failed", 1, "--request-count 400 --failed-request-threshold 0.1")
+        Ending::new("too many failed", 1, "--request-count 20000 --failed-request-threshold 0.1")
             .with("every=2:status=500"),
         Ending::new("interrupted", 130, "--request-count 5000 --gate request_count>=7")
             .interrupted_after(8),
