@@ -36,6 +36,7 @@ UNSEEN = {
     r"aiperf_usage_discrepancy_count_total": "the mock server's usage is right",
     r"aiperf_osl_mismatch_count_total": "the mock server gives as many tokens as it is asked for",
     r"aiperf_(skipped_)?context_overflow_count_total": "no prompt is too long for the servers here",
+    r"aiperf_(percentiles_)?theoretical_prefix_.*": "no dataset here says which blocks prompts share",
     r"aiperf_timing_phase_(grace_)?timeout_triggered": "only of a phase that ran out of time",
     r"aiperf_timing_phase_was_cancelled": "only of a run that the user stopped",
     r"aiperf_(percentiles_)?(invalid_)?tool_call_count": "the servers here do not call tools",
