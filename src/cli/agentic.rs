@@ -87,7 +87,13 @@ impl AgenticArgs {
                 name: Some(name.into()),
                 kind: PhaseKind::Warmup,
                 load: load(part)?,
-                stop: StopCondition::default(),
+                stop: StopCondition {
+                    duration: match part {
+                        AgenticPart::CacheDuration(duration) => Some(duration),
+                        _ => None,
+                    },
+                    ..StopCondition::default()
+                },
                 grace_period: grace,
                 cancellation: None,
                 failed_request_threshold: None,

@@ -16,7 +16,7 @@ use super::session::{SendTimes, Session};
 use super::slots::Slot;
 use super::tree::{OfLane, TreeRun};
 use super::worker::PhaseWorker;
-use crate::dataset::CacheBust;
+use crate::dataset::{CacheBust, Conversation};
 use crate::lock::Lock;
 use crate::record::RequestRecord;
 use crate::schedule::agentic::{self, SystemIdle};
@@ -89,16 +89,12 @@ impl Lanes {
                 self.longest_lead.store(leads.max().unwrap_or_default().0, Relaxed);
                 None
             }
-            AgenticPart::CacheRequests(_) | AgenticPart::CacheDuration(_) => {
-                let most = match agentic.part {
-                    AgenticPart::CacheRequests(most) => most,
-                    _ => u64::MAX,
-                };
-                for lane in &self.all {
-                    let run = lane.run.lock().clone();
-                    let chosen = run.map_or(0, |run| run.with(|tree| tree.hurry(of, most, now)));
-                    lane.left.store(most - chosen, Relaxed);
-                }
+            AgenticPart::CacheRequests(most) => {
+                self.hurry(of, most, now);
+                None
+            }
+            AgenticPart::CacheDuration(_) => {
+                self.hurry(of, u64::MAX, now);
                 None
             }
             AgenticPart::Replay => {
@@ -118,6 +114,15 @@ impl Lanes {
             let standing = run.standing();
             phase.counters.count_lanes(|counts| counts.stands(lane.number, standing.live));
             self.update(lane.number, (standing.in_flight, standing.earliest), now.at);
+        }
+    }
+
+    /// Has each lane send its next `most` turns from `now` on, without delays.
+    fn hurry(&self, of: &[Conversation], most: u64, now: Moment) {
+        for lane in &self.all {
+            let run = lane.run.lock().clone();
+            let chosen = run.map_or(0, |run| run.with(|tree| tree.hurry(of, most, now)));
+            lane.left.store(most - chosen, Relaxed);
         }
     }
 
