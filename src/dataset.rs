@@ -684,6 +684,11 @@ impl Conversation {
         self.branches.iter().any(|branch| branch.is_fork && branch.after == Some(turn))
     }
 
+    /// Returns whether another conversation continues this one.
+    pub(crate) fn has_forks(&self) -> bool {
+        self.branches.iter().any(|branch| branch.is_fork)
+    }
+
     /// Returns whether it is the work of an agent: it has several turns, starts other conversations,
     /// or is started by one.
     pub(crate) fn is_agent(&self) -> bool {

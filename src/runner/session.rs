@@ -207,6 +207,8 @@ impl PhaseWorker {
             return ending;
         };
         let conversation = session.conversation;
+        // The next phase of a lane continues it, too.
+        let is_continued_elsewhere = run.lane.is_some() || conversation.has_forks();
         while let Some(turn) = run.with(|tree| tree.next(stream)) {
             let is_suspended = run.hold(stream) == Some(Hold::Join);
             let cleared = self.cleared(&session, turn, first.take()).await;
@@ -244,7 +246,9 @@ impl PhaseWorker {
             self.shared.queue.push(record);
             if is_continued {
                 answers.push(answer);
-                run.keep_answers(stream, &answers);
+                if is_continued_elsewhere {
+                    run.keep_answers(stream, &answers);
+                }
             }
             let born = run.returned(all, stream, ends, self.moment(end));
             self.note(run, end);
