@@ -163,7 +163,7 @@ fn add_limited_percentiles(config: &mut RunConfig) {
     config.metrics.add_percentiles(limited);
 }
 
-/// Adds the warnings about flags that have no effect, or another one than expected.
+/// Adds the warnings about flags that do nothing, or something else than expected.
 fn warn(config: &mut RunConfig, flags: &ProfileArgs, environment: Environment<'_>) {
     let remote_code = flags.tokenizer.tokenizer_trust_remote_code.then(|| {
         "--tokenizer-trust-remote-code: aiperf never runs code from a model; the tokenizer is read \

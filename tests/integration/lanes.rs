@@ -11,7 +11,7 @@ use crate::support::hub::Hub;
 use crate::support::load::mock;
 use crate::support::metrics_endpoint::wait_until;
 use crate::support::python::run_python;
-use crate::support::run::{Run, aiperf, profile_command};
+use crate::support::run::{Run, aiperf, inferencex_command, profile_command};
 
 fn request(start: f64, api: f64, blocks: &[u64]) -> Value {
     json!({"t": start, "type": "n", "model": "m", "in": 16 * blocks.len(), "out": 4,
@@ -223,6 +223,24 @@ fn a_cache_is_warmed_by_the_next_requests_of_each_lane() {
     );
 }
 
+/// How many requests fit into the time is not known, but that each of them is one of the warmup.
+#[test]
+fn a_cache_is_warmed_for_a_time() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let flags = "--concurrency 1 --random-seed 42 --request-count 2 \
+                 --agentic-cache-warmup-duration 0.3";
+    let run = replay(&server, &three(), flags).succeeded();
+    let warmup = sent(&run, "cache_warmup");
+    assert_eq!(places(&warmup[..2]), [(0, 1), (0, 2)]);
+    assert!(warmup.iter().all(|it| it.tokens == 1));
+    let last = warmup.last().unwrap().clone();
+    let measured = sent(&run, "profiling");
+    assert_eq!(measured.len(), 2);
+    // The lane goes on where the warmup ended.
+    let next = if last.turn == 2 { (last.session + 1, 0) } else { (last.session, last.turn + 1) };
+    assert_eq!(places(&measured[..1]), [next]);
+}
+
 #[test]
 fn prompts_bear_the_marker_of_their_tree() {
     let server = quick();
@@ -340,21 +358,9 @@ fn the_command_of_inferencex_has_the_results_that_its_processing_reads() {
     let hub = Hub::default().with(repository, "main", "train.jsonl", traces.join("\n").as_bytes());
     let server = quick();
     let (directory, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let command = format!(
-        "profile --scenario inferencex-agentx-mvp --url {url} --endpoint /v1/chat/completions \
-         --endpoint-type chat --streaming --model org/model --tokenizer builtin --concurrency 4 \
-         --benchmark-duration 2 --stats-interval 30 --random-seed 42 \
-         --failed-request-threshold 0.10 --trajectory-start-min-ratio 0.25 \
-         --trajectory-start-max-ratio 0.75 --warmup-requests-per-lane 1 \
-         --trace-idle-gap-cap-seconds 300 --warmup-grace-period 1800 --use-server-token-count \
-         --extra-inputs top_k:3 min_p:0 --use-dynamo-conv-aware-routing \
-         --dynamo-session-timeout-seconds 3600 --no-gpu-telemetry --tokenizer-trust-remote-code \
-         --num-dataset-entries 393 --slice-duration 1.0 --server-metrics {url}/metrics \
-         --output-artifact-dir {place} --unsafe-override \
-         --public-dataset semianalysis_cc_traces_weka_062126_256k",
-        url = server.url(),
-        place = directory.path().display(),
-    );
+    let flags = "--concurrency 4 --benchmark-duration 2 --warmup-requests-per-lane 1 --unsafe-override \
+                 --public-dataset semianalysis_cc_traces_weka_062126_256k";
+    let command = inferencex_command(&server.url(), directory.path().to_str().unwrap(), flags);
     let arguments: Vec<&str> = command.split_whitespace().collect();
     let mut command = aiperf(&arguments);
     command.env("HF_ENDPOINT", format!("http://{}", hub.start())).env("HF_HUB_CACHE", cache.path());

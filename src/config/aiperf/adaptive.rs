@@ -18,7 +18,7 @@ const NAMES: [(&str, &str); 5] = [
 pub(super) fn settle(phase: &mut Mapping, load: &str, key: &str) -> Result<(), String> {
     let found = phase.remove("adaptive_scale").filter(|value| !value.is_null() && !is_off(value));
     let Some(found) = found else {
-        // The conditions of a load that is not adaptive have no effect.
+        // Only an adaptive load has conditions.
         phase.remove("sla");
         return Ok(());
     };

@@ -8,6 +8,7 @@ use aiperf::units::Nanos;
 use serde_json::json;
 
 use super::{parse_in, profile, refusal};
+use crate::support::run::inferencex_command;
 
 const NAME: &str = "inferencex-agentx-mvp";
 const DATASET: &str = "--public-dataset semianalysis_cc_traces_weka_062126";
@@ -147,19 +148,11 @@ fn some_errors_are_not_overridden() {
 
 #[test]
 fn the_command_of_inferencex_is_read() {
-    let command = format!(
-        "--scenario {NAME} --url http://localhost:8888 --endpoint /v1/chat/completions \
-         --endpoint-type chat --streaming --model org/model --tokenizer builtin --concurrency 16 \
-         --benchmark-duration 3600 --stats-interval 30 --random-seed 42 \
-         --failed-request-threshold 0.10 --trajectory-start-min-ratio 0.25 \
-         --trajectory-start-max-ratio 0.75 --warmup-requests-per-lane 10 \
-         --trace-idle-gap-cap-seconds 300 --warmup-grace-period 1800 --use-server-token-count \
-         --extra-inputs top_k:3 min_p:0 --use-dynamo-conv-aware-routing \
-         --dynamo-session-timeout-seconds 3600 --no-gpu-telemetry --tokenizer-trust-remote-code \
-         --num-dataset-entries 393 --slice-duration 1.0 \
-         --server-metrics http://a:1/metrics http://b:2/metrics --output-artifact-dir x/y {DATASET}"
+    let flags = format!(
+        "--concurrency 16 --benchmark-duration 3600 --warmup-requests-per-lane 10 {DATASET}"
     );
-    let arguments: Vec<&str> = "profile".split(' ').chain(command.split_whitespace()).collect();
+    let command = inferencex_command("http://localhost:8888", "x/y", &flags);
+    let arguments: Vec<&str> = command.split_whitespace().collect();
     let Ok(Command::Profile(benchmark)) = parse_in(&arguments, &[]) else { panic!("{command}") };
     let config = benchmark.config;
     assert_eq!(entry(&config), EntryRange { min: 0.25, max: 0.75 });

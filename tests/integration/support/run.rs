@@ -51,6 +51,22 @@ pub(crate) fn aiperf(arguments: &[&str]) -> Command {
     command
 }
 
+/// The command line of InferenceX's replay of agents, with the server at `url`, files in `place` and further
+/// `flags`.
+pub(crate) fn inferencex_command(url: &str, place: &str, flags: &str) -> String {
+    format!(
+        "profile --scenario inferencex-agentx-mvp --url {url} --endpoint /v1/chat/completions \
+         --endpoint-type chat --streaming --model org/model --tokenizer builtin \
+         --stats-interval 30 --random-seed 42 --failed-request-threshold 0.10 \
+         --trajectory-start-min-ratio 0.25 --trajectory-start-max-ratio 0.75 \
+         --trace-idle-gap-cap-seconds 300 --warmup-grace-period 1800 --use-server-token-count \
+         --extra-inputs top_k:3 min_p:0 --use-dynamo-conv-aware-routing \
+         --dynamo-session-timeout-seconds 3600 --no-gpu-telemetry --tokenizer-trust-remote-code \
+         --num-dataset-entries 393 --slice-duration 1.0 --server-metrics {url}/metrics \
+         --output-artifact-dir {place} {flags}"
+    )
+}
+
 /// A completed run.
 pub(crate) struct Run {
     pub(crate) output: Output,
