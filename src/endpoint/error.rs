@@ -1,6 +1,7 @@
 //! Errors that the server reports, and responses that are failures although their status says
 //! otherwise.
 
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -55,7 +56,7 @@ impl ContextOverflow {
     #[must_use]
     pub fn is_response(&self, status: Option<u16>, body: &[u8]) -> bool {
         let is_success = status.is_some_and(|status| (200..300).contains(&status));
-        let has_error = !is_success || body.windows(7).any(|part| part == b"\"error\"");
+        let has_error = !is_success || memmem::find(body, b"\"error\"").is_some();
         has_error && self.is_in(&String::from_utf8_lossy(body))
     }
 

@@ -344,7 +344,9 @@ impl PhaseWorker {
     /// conversation would.
     pub(super) fn exceeds_context(&self, run: &TreeRun, record: &RequestRecord) -> bool {
         let overflow = &self.shared.workload.context_overflow;
-        run.lane.is_some() && overflow.is_response(record.status, &record.body.bytes)
+        run.lane.is_some()
+            && overflow.is_response(record.status, &record.body.bytes)
+            && self.answer(record).is_none()
     }
 
     /// Returns the moment of an instant.

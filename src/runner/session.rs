@@ -236,15 +236,21 @@ impl PhaseWorker {
             let mut record = self.request(&session, turn, &answers, send, slot).await;
             let end = record.end;
             let is_last = turn + 1 == conversation.turns.len();
-            let is_continued = !is_last || conversation.forks_after(turn);
-            let answer = if is_continued { self.answer(&record) } else { None };
-            let gives_up = || self.phase.ends_failed_sessions || self.exceeds_context(run, &record);
-            let ends = is_last || (answer.is_none() && gives_up());
+            // A turn that contains its whole history does not repeat the response.
+            let is_repeated =
+                !conversation.standalone_turns && (!is_last || conversation.forks_after(turn));
+            let ends_if_failed = self.phase.ends_failed_sessions && !is_last;
+            let answer = if is_repeated || ends_if_failed { self.answer(&record) } else { None };
+            let ends = is_last
+                || (ends_if_failed && answer.is_none())
+                || self.exceeds_context(run, &record);
             record.turn.is_final = ends && stream == ROOT;
             ending.has_failed = record.has_failed();
             self.observe_lane(&session, &record);
             self.shared.queue.push(record);
-            if is_continued {
+            if is_repeated {
+                // A conversation that a lane entered in the middle has no responses from before.
+                answers.resize(turn, None);
                 answers.push(answer);
                 if is_continued_elsewhere {
                     run.keep_answers(stream, &answers);
@@ -347,7 +353,7 @@ impl PhaseWorker {
 
     /// Returns the text that later turns repeat; `None` if the request failed. It is extracted
     /// here, because the next turn may need it before a processor has read the record.
-    fn answer(&self, record: &RequestRecord) -> Option<Arc<str>> {
+    pub(super) fn answer(&self, record: &RequestRecord) -> Option<Arc<str>> {
         if record.has_failed() {
             return None;
         }
