@@ -34,13 +34,14 @@ pub(crate) struct ServerFamily {
     pub(crate) worker_label: Option<(&'static str, &'static str)>,
 }
 
-/// Counters of a prefix cache, in tokens.
+/// What a server counts of its prefix cache, in tokens. Several metrics are added up; of histograms, it
+/// is the sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PrefixCounters {
     /// Tokens that were looked up.
-    pub(crate) queries: &'static str,
+    pub(crate) queries: &'static [&'static str],
     /// Tokens that were found.
-    pub(crate) hits: &'static str,
+    pub(crate) hits: &'static [&'static str],
 }
 
 /// A counter of events whose time is within a stage, where no time shows it.

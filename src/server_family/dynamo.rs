@@ -7,8 +7,8 @@
 
 use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
-    Count, Role, ServerFamily, Times, completion_tokens, counter, gauge, histogram, prompt_tokens,
-    requests, seconds, share,
+    Count, PrefixCounters, Role, ServerFamily, Times, completion_tokens, counter, gauge, histogram,
+    prompt_tokens, requests, seconds, share,
 };
 use super::timing::{Object, Scale, ServerTiming, Stages, rest};
 
@@ -45,6 +45,10 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         whole: Some(seconds("dynamo_frontend_request_duration_seconds")),
         ..Times::NONE
     },
+    prefix_cache: Some(PrefixCounters {
+        queries: &["dynamo_frontend_input_sequence_tokens"],
+        hits: &["dynamo_frontend_cached_tokens"],
+    }),
     worker_label: Some(("dynamo_component_requests", "dynamo_component")),
     ..ServerFamily::engine("dynamo", "Dynamo", "dynamo_")
 };

@@ -2,7 +2,8 @@
 
 use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
-    Count, Quantity, ServerFamily, Times, completion_tokens, counter, gauge, prompt_tokens, seconds,
+    Count, PrefixCounters, Quantity, ServerFamily, Times, completion_tokens, counter, gauge,
+    prompt_tokens, seconds,
 };
 use super::timing::{Drafted, Object, Scale, ServerTiming, Stages};
 
@@ -30,6 +31,10 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         digits: Some(6),
         ..Times::NONE
     },
+    prefix_cache: Some(PrefixCounters {
+        queries: &["llamacpp:prompt_tokens", "llamacpp:prompt_tokens_cached"],
+        hits: &["llamacpp:prompt_tokens_cached"],
+    }),
     ..ServerFamily::engine("llama.cpp", "llama.cpp", "llamacpp:")
 };
 

@@ -4,8 +4,8 @@
 
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
-    ServerFamily, Speculation, Time, Times, completion_tokens, counter, gauge, histogram,
-    milliseconds, prompt_tokens, requests, seconds, share,
+    PrefixCounters, ServerFamily, Speculation, Time, Times, completion_tokens, counter, gauge,
+    histogram, milliseconds, prompt_tokens, requests, seconds, share,
 };
 use super::timing::{Drafted, Object, Scale, ServerTiming, Stages, rest};
 
@@ -53,6 +53,11 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         transfer: Some(milliseconds("sglang:kv_transfer_latency_ms")),
         ..Times::NONE
     },
+    // The label `cache_source` divides what was found by device, host and storage.
+    prefix_cache: Some(PrefixCounters {
+        queries: &["sglang:prompt_tokens"],
+        hits: &["sglang:cached_tokens"],
+    }),
     speculation: Some(Speculation::Gauges {
         rate: "sglang:spec_accept_rate",
         length: "sglang:spec_accept_length",

@@ -33,7 +33,7 @@ fn named(family: &ServerFamily) -> Vec<Named> {
     let mut all: Vec<Named> =
         watched.chain(cumulative.map(|metric| (metric, CUMULATIVE))).collect();
     if let Some(PrefixCounters { queries, hits }) = family.prefix_cache {
-        all.extend([queries, hits].map(|name| (name, kinds(Kind::Counter))));
+        all.extend(queries.iter().chain(hits).map(|name| (*name, CUMULATIVE)));
     }
     match family.speculation {
         Some(Speculation::Counters { drafts, drafted, accepted, accepted_at }) => {

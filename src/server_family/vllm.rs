@@ -58,8 +58,9 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         ..Times::NONE
     },
     prefix_cache: Some(PrefixCounters {
-        queries: "vllm:prefix_cache_queries",
-        hits: "vllm:prefix_cache_hits",
+        queries: &["vllm:prefix_cache_queries"],
+        // What the engine's own cache did not have is looked up in that of a connector.
+        hits: &["vllm:prefix_cache_hits", "vllm:external_prefix_cache_hits"],
     }),
     speculation: Some(Speculation::Counters {
         drafts: "vllm:spec_decode_num_drafts",

@@ -1,57 +1,115 @@
 //! What the server's own counters say of its prefix cache.
 
-use std::sync::Arc;
-
-use super::report::ServerMetricsReport;
+use super::report::{ServerMetricsReport, Stats};
 use crate::metrics::prefix_cache::ServerCache;
-use crate::server_family::{self, PrefixCounters};
+use crate::server_family::{self, PrefixCounters, Role};
 
-/// Returns the counters of the servers in the profiling phase, added up over all series; `None` if no
-/// tokens were looked up.
+/// Returns what the servers counted in the profiling phase, added up over all series: the engines, or
+/// else the front end. `None` if no tokens were looked up.
 pub(crate) fn counted(report: &ServerMetricsReport) -> Option<ServerCache> {
     let total = |name: &str| {
         let is_it = |found: &str| found.strip_suffix("_total").unwrap_or(found) == name;
         let metrics = report.metrics.iter().filter(|metric| is_it(&metric.name));
         let series = metrics.flat_map(|metric| &metric.series);
-        series.filter_map(|series| series.stats.named("total")).sum::<f64>()
+        series.filter_map(|series| increase(&series.stats)).sum::<f64>()
     };
-    let known = server_family::ALL.iter().filter_map(|family| family.prefix_cache);
-    let mut counted = known.map(|PrefixCounters { queries, hits }| ServerCache {
-        metric: Arc::from(hits),
-        queried_tokens: total(queries),
-        cached_tokens: total(hits),
-    });
-    counted.find(|cache| cache.queried_tokens > 0.0)
+    let count = |PrefixCounters { queries, hits }: PrefixCounters| {
+        let found: Vec<(&str, f64)> = hits.iter().map(|name| (*name, total(name))).collect();
+        let counting =
+            found.iter().enumerate().filter(|(nth, (_, tokens))| *nth == 0 || *tokens > 0.0);
+        let names: Vec<&str> = counting.map(|(_, (name, _))| *name).collect();
+        ServerCache {
+            metric: names.join(" + ").into(),
+            queried_tokens: queries.iter().map(|name| total(name)).sum(),
+            cached_tokens: found.iter().map(|(_, tokens)| tokens).sum(),
+        }
+    };
+    let of = |role| server_family::ALL.iter().filter(move |family| family.role == role);
+    let known = of(Role::Engine).chain(of(Role::FrontEnd));
+    known.filter_map(|it| it.prefix_cache).map(count).find(|cache| cache.queried_tokens > 0.0)
+}
+
+/// Returns by how much a counter increased, or the sum of a histogram's observations.
+fn increase(stats: &Stats) -> Option<f64> {
+    stats.named("total").or_else(|| stats.named("sum"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::server_family::Kind;
-    use crate::server_metrics::report::{CounterStats, MetricReport, SeriesReport, Stats};
+    use crate::server_metrics::report::{CounterStats, HistogramStats, MetricReport, SeriesReport};
 
     fn counter(name: &str, totals: &[f64]) -> MetricReport {
-        let series = totals.iter().map(|total| SeriesReport {
+        let stats = |total| Stats::Counter(CounterStats { total, ..CounterStats::default() });
+        metric(name, Kind::Counter, totals.iter().map(|total| stats(*total)).collect())
+    }
+
+    fn histogram(name: &str, sum: f64) -> MetricReport {
+        let stats = Stats::Histogram(HistogramStats { sum, ..HistogramStats::default() });
+        metric(name, Kind::Histogram, vec![stats])
+    }
+
+    fn metric(name: &str, kind: Kind, stats: Vec<Stats>) -> MetricReport {
+        let series = stats.into_iter().map(|stats| SeriesReport {
             endpoint_url: "http://a/metrics".into(),
             labels: [].into(),
-            stats: Stats::Counter(CounterStats { total: *total, ..CounterStats::default() }),
+            stats,
         });
         MetricReport {
             name: name.into(),
-            kind: Kind::Counter,
+            kind,
             description: "".into(),
             unit: None,
             series: series.collect(),
         }
     }
 
+    fn of(metrics: Vec<MetricReport>) -> Option<(String, f64, f64)> {
+        let found = counted(&ServerMetricsReport { metrics, ..Default::default() })?;
+        Some((found.metric.to_string(), found.queried_tokens, found.cached_tokens))
+    }
+
     #[test]
-    fn vllms_counters_are_added_up() {
-        let of = |metrics| counted(&ServerMetricsReport { metrics, ..Default::default() });
-        let queries = counter("vllm:prefix_cache_queries", &[100.0, 300.0]);
-        let found = of(vec![queries, counter("vllm:prefix_cache_hits", &[16.0, 84.0])]).unwrap();
-        assert_eq!((&*found.metric, found.ratio()), ("vllm:prefix_cache_hits", Some(0.25)));
+    fn all_series_of_an_engine_are_added_up() {
+        let queries = || counter("vllm:prefix_cache_queries", &[100.0, 300.0]);
+        let hits = || counter("vllm:prefix_cache_hits", &[16.0, 84.0]);
+        let found = ("vllm:prefix_cache_hits".to_owned(), 400.0, 100.0);
+        assert_eq!(of(vec![queries(), hits()]), Some(found.clone()));
+        let other = |tokens| counter("vllm:external_prefix_cache_hits", &[tokens]);
+        assert_eq!(of(vec![queries(), hits(), other(0.0)]), Some(found));
+        let both = "vllm:prefix_cache_hits + vllm:external_prefix_cache_hits".to_owned();
+        assert_eq!(of(vec![queries(), hits(), other(60.0)]), Some((both, 400.0, 160.0)));
         assert_eq!(of(vec![counter("vllm:prefix_cache_queries", &[0.0])]), None);
         assert_eq!(of(Vec::new()), None);
+    }
+
+    /// llama.cpp counts computed and cached tokens apart; the others count all tokens of prompts.
+    #[test]
+    fn other_servers_count_differently() {
+        let llama = vec![
+            counter("llamacpp:prompt_tokens", &[80.0]),
+            counter("llamacpp:prompt_tokens_cached", &[331.0]),
+        ];
+        let found = ("llamacpp:prompt_tokens_cached".to_owned(), 411.0, 331.0);
+        assert_eq!(of(llama), Some(found));
+        let sglang = || {
+            vec![
+                counter("sglang:prompt_tokens", &[4096.0]),
+                counter("sglang:cached_tokens", &[3000.0, 168.0]),
+            ]
+        };
+        let found = Some(("sglang:cached_tokens".to_owned(), 4096.0, 3168.0));
+        assert_eq!(of(sglang()), found);
+        let dynamo = || {
+            vec![
+                histogram("dynamo_frontend_input_sequence_tokens", 359.0),
+                histogram("dynamo_frontend_cached_tokens", 256.0),
+            ]
+        };
+        let of_frontend = ("dynamo_frontend_cached_tokens".to_owned(), 359.0, 256.0);
+        assert_eq!(of(dynamo()), Some(of_frontend));
+        // The engines behind the front end know better.
+        assert_eq!(of(dynamo().into_iter().chain(sglang()).collect()), found);
     }
 }

@@ -67,7 +67,7 @@ pub(crate) struct CacheUse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ServerCache {
-    /// The metric of the tokens that were found.
+    /// The metric of the tokens that were found, or several with ` + ` between them.
     pub(crate) metric: Arc<str>,
     /// Tokens that were looked up.
     pub(crate) queried_tokens: f64,
