@@ -10,6 +10,7 @@ use crate::metrics::metric::{
 };
 use crate::metrics::tag::{self, MetricTag};
 use crate::statistics::percentile::percentiles;
+use crate::statistics::{Percent, Percentiles};
 use crate::units::Nanos;
 
 /// Resolution of percentiles, in parts of a display unit.
@@ -105,7 +106,7 @@ impl SoFar {
         let result = |(at, metric): (usize, &'static Metric)| {
             let single = |avg| Stats { avg, instant: None, distribution: None };
             let stats = match &self.cells[at] {
-                Cell::Values(spread) => spread.stats()?,
+                Cell::Values(spread) => spread.stats(&registry.settings().percentiles)?,
                 Cell::Earliest(_) | Cell::Latest(_) => {
                     let at = totals.instant(metric.tag)?;
                     Stats { instant: Some(at), ..single(metric.to_display(at as f64)) }
@@ -162,14 +163,17 @@ impl Spread {
         found.map_or(f64::NAN, |value| (value / RESOLUTION).min(self.max))
     }
 
-    fn stats(&self) -> Option<Stats> {
+    /// Returns the statistics with the further percentiles of `percents`; `None` without values.
+    fn stats(&self, percents: &[Percent]) -> Option<Stats> {
+        let at = |percent| self.percentile(percent);
         let distribution = Distribution {
             count: self.count,
             sum: self.sum,
             min: self.min,
             max: self.max,
             std: (self.squares / self.count as f64).max(0.0).sqrt(),
-            ..percentiles(|percent| self.percentile(percent))
+            further: Percentiles::of(percents, at),
+            ..percentiles(at)
         };
         let avg = self.sum / self.count as f64;
         (self.count > 0).then_some(Stats { avg, instant: None, distribution: Some(distribution) })

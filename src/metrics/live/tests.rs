@@ -4,6 +4,7 @@ use crate::metrics::metric::{RecordValues, Settings, Value};
 use crate::metrics::{Accumulator, fixture};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::PhaseKind;
+use crate::statistics::Percent;
 
 /// Wall time of the first second.
 const START: u64 = 1_000 * SECOND;
@@ -84,8 +85,11 @@ fn the_whole_phase_agrees_with_the_exact_results() {
 
 #[test]
 fn results_so_far_agree_with_the_exact_ones() {
-    let live = Live::new(registry());
-    let mut exact = Accumulator::new(registry());
+    let often: Percent = "99.9".parse().unwrap();
+    let settings = Settings { percentiles: vec![often], ..Settings::default() };
+    let registry = fixture::registry(EndpointType::CHAT, settings, true);
+    let live = Live::new(Arc::clone(&registry));
+    let mut exact = Accumulator::new(registry);
     for number in 0..3_000_u64 {
         let start = number * 7;
         let mut observation = match number % 10 {
@@ -124,6 +128,8 @@ fn results_so_far_agree_with_the_exact_ones() {
         {
             assert!(is_close(found, exact, 0.008), "{tag}: {found} for {exact}");
         }
+        let (found, exact) = (found.percentile(often).unwrap(), exact.percentile(often).unwrap());
+        assert!(is_close(found, exact, 0.008), "{tag}: {found} for {exact}");
     }
     assert!(live.results(1).is_empty());
 }
