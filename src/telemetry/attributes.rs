@@ -33,6 +33,8 @@ pub(super) struct SetKey {
     phase: PhaseKind,
     /// Index of its phase in the run, if several are measured.
     phase_index: Option<usize>,
+    /// Index of its tenant, if tenants share the load.
+    tenant: Option<usize>,
     server: usize,
     /// `None` for a model that was not given by `--model`.
     request_model: Option<usize>,
@@ -67,6 +69,7 @@ pub(super) struct Interner {
     response_models: Vec<String>,
     /// The names of the phases, if several are measured.
     phases: Vec<Arc<str>>,
+    tenants: Vec<Arc<str>>,
 }
 
 impl Interner {
@@ -82,6 +85,7 @@ impl Interner {
             servers: Vec::new(),
             response_models: Vec::new(),
             phases: identity.phases.clone(),
+            tenants: identity.tenants.clone(),
         }
     }
 
@@ -91,8 +95,10 @@ impl Interner {
         // Warmup and measurement, or else those that are named.
         let phases = self.phases.len().max(2);
         let response_models = MAX_RESPONSE_MODELS + 2;
-        let product = [self.models.len() + 1, response_models, ERROR_TYPES, phases, TOKEN_TYPES];
-        product.into_iter().fold(self.urls.len().max(1), usize::saturating_mul).min(100_000)
+        let tenants = self.tenants.len().max(1);
+        let models = [self.models.len() + 1, response_models];
+        let product = models.into_iter().chain([ERROR_TYPES, phases, tenants, TOKEN_TYPES]);
+        product.fold(self.urls.len().max(1), usize::saturating_mul).min(100_000)
     }
 
     /// Returns the attributes of data that describes a phase rather than a request.
@@ -118,6 +124,7 @@ impl Interner {
             phase: measured.observation.phase,
             phase_index: Some(measured.record.phase_index as usize)
                 .filter(|index| *index < self.phases.len()),
+            tenant: self.tenant(measured.record.tenant.as_deref()),
             server: self.server_index(&measured.record.url),
             request_model: self.request_model(&measured.record.model),
             response_model: self.response_model(measured.response.model.as_deref()),
@@ -136,6 +143,9 @@ impl Interner {
             ),
         ];
         attributes.extend(key.phase_index.and_then(|index| name_of_phase(&self.phases, index)));
+        let tenant = key.tenant.and_then(|index| self.tenants.get(index));
+        let tenant = tenant.map(|name| KeyValue::new(attribute::AIPERF_TENANT, name.to_string()));
+        attributes.extend(tenant);
         if let Some(server) = self.servers.get(key.server) {
             let provider = server.provider.clone();
             attributes.push(KeyValue::new(attribute::GEN_AI_PROVIDER_NAME, provider));
@@ -158,6 +168,11 @@ impl Interner {
             attributes.push(KeyValue::new(attribute::ERROR_TYPE, error.as_str()));
         }
         attributes
+    }
+
+    fn tenant(&self, name: Option<&str>) -> Option<usize> {
+        let name = name?;
+        self.tenants.iter().position(|known| **known == *name)
     }
 
     fn server_index(&mut self, url: &ShownUrl) -> usize {

@@ -160,6 +160,8 @@ pub struct Identity {
     pub urls: Vec<ShownUrl>,
     /// The names of the phases, if several are measured.
     pub phases: Vec<Arc<str>>,
+    /// The names of the tenants, if some share the load.
+    pub tenants: Vec<Arc<str>>,
     /// The settings that tell it apart from other runs.
     pub info: RunSettings,
     /// The clock of the run's times.

@@ -93,6 +93,7 @@ pub(crate) fn identity() -> Identity {
         models: vec!["tiny".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
         phases: Vec::new(),
+        tenants: Vec::new(),
         info: aiperf::telemetry::RunSettings::default(),
         clock: aiperf::units::Clock::start(),
     }

@@ -4,6 +4,7 @@ use aiperf::mock_server::Script;
 use serde_json::{Value, json};
 
 use crate::support::load::mock;
+use crate::support::otlp_receiver::OtlpReceiver;
 use crate::support::run::{Run, aiperf, profile};
 
 /// Runs the load that the tenants of this file share.
@@ -96,6 +97,20 @@ fn tenants_share_an_open_loop() {
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
     let rebuilt = json_of(&run, "profile_export_aiperf.json");
     assert_eq!((&rebuilt["tenants"], &rebuilt["by_tenant"]), (tenants, &summary["by_tenant"]));
+}
+
+#[test]
+fn exports_name_the_tenant() {
+    let collector = OtlpReceiver::http();
+    let run = shared(TWO, &["--request-count", "30", "--otel-url", &collector.otel_url()]);
+    let telemetry = &run.summary()["telemetry"];
+    assert_eq!(telemetry["reconciled"], true, "{telemetry}");
+    let received = collector.last();
+    for (name, count) in [("a", 20), ("b", 10)] {
+        let of_tenant = [("aiperf.tenant", name)];
+        let latencies = received.histogram("aiperf.request_latency", &of_tenant);
+        assert_eq!(latencies.count, count, "{name}");
+    }
 }
 
 /// Returns the maximum number of requests of `tenant` in flight.

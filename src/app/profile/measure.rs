@@ -536,6 +536,12 @@ impl Run {
             } else {
                 Vec::new()
             },
+            tenants: self
+                .config
+                .tenants
+                .iter()
+                .map(|tenant| tenant.traffic.name.as_str().into())
+                .collect(),
             info: self.info(),
             clock: self.clock,
         }

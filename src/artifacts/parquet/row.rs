@@ -90,6 +90,7 @@ pub(super) fn metadata_columns() -> Vec<Column> {
         }),
         int("lane", |row| Field::int_or_absent(row.measured.record.lane.map(u64::from))),
         text("held_by", |row| Field::text_or_absent(row.measured.record.held_by.map(Hold::name))),
+        text("tenant", |row| Field::text_or_absent(row.measured.record.tenant.as_deref())),
         text("model", |row| Field::text(&row.measured.record.model)),
         text("url", |row| Field::text(&row.measured.record.url)),
         int("request_due_ns", |row| {

@@ -66,6 +66,7 @@ fn interner(models: &[&str]) -> Interner {
         models: models.iter().map(|name| Arc::from(*name)).collect(),
         urls: vec!["localhost:8000".into()],
         phases: Vec::new(),
+        tenants: Vec::new(),
         info: crate::telemetry::RunSettings::default(),
         clock: crate::units::Clock::start(),
     };

@@ -24,6 +24,7 @@ fn resources(config: Config, variables: &[(&str, &str)]) -> Resources {
         models: vec!["m".into()],
         urls: Vec::new(),
         phases: Vec::new(),
+        tenants: Vec::new(),
         info: RunSettings::default(),
         clock: crate::units::Clock::start(),
         sweep_id: None,

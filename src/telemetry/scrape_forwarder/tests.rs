@@ -30,6 +30,7 @@ fn run() -> Run {
         models: Vec::new(),
         urls: Vec::new(),
         phases: Vec::new(),
+        tenants: Vec::new(),
         info: crate::telemetry::RunSettings::default(),
         clock: crate::units::Clock::start(),
     };

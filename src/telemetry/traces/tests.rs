@@ -72,6 +72,7 @@ fn identity() -> Identity {
         models: vec!["m".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
         phases: Vec::new(),
+        tenants: Vec::new(),
         info: crate::telemetry::RunSettings::default(),
         clock: crate::units::Clock::start(),
         sweep_id: None,
