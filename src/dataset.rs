@@ -155,6 +155,8 @@ pub enum FileFormat {
     WekaTrace,
     /// JSONL with one request of an agent per line.
     TraceLab,
+    /// JSONL with one session of an agent per line, with its messages.
+    Exgentic,
     /// JSONL with one request per line, captured by an Amazon `SageMaker` endpoint.
     SageMakerDataCapture,
     /// OpenTelemetry traces of requests to models.
@@ -178,6 +180,7 @@ named! {
         "dag_jsonl" => DagJsonl,
         "weka_trace" => WekaTrace,
         "tracelab" => TraceLab,
+        "exgentic" => Exgentic,
         "sagemaker_data_capture" => SageMakerDataCapture,
         "otel" => Otel,
         "speed_bench_qualitative" => SpeedBench("qualitative"),

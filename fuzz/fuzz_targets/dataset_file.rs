@@ -37,7 +37,8 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::WekaTrace),
         Some(FileFormat::Otel),
         Some(FileFormat::TraceLab),
-    ][usize::from(*number) % 16];
+        Some(FileFormat::Exgentic),
+    ][usize::from(*number) % 17];
     let traces = TraceSettings { synthesis: synthesis(*number), ..TraceSettings::default() };
     let is_pool = format == Some(FileFormat::RandomPool);
     let batch_size = if is_pool { 1 + usize::from(*number) % 3 } else { 1 };

@@ -44,6 +44,7 @@ pub(super) fn json() -> String {
             json!({
                 "name": name,
                 "repository": repository,
+                "revision": public.revision,
                 "subset": public.subset(),
                 "split": public.split(),
                 "rows": rows,

@@ -72,7 +72,7 @@ pub(super) fn dataset(
 ) -> Result<Option<HubDataset>, ConfigError> {
     let named = hub.hf_dataset.as_ref().or(hub.hf_weka_dataset.as_ref());
     let (repository, revision) = match (&hub.public_dataset, named) {
-        (Some(public), _) => (public.repository, None),
+        (Some(public), _) => (public.repository, public.revision.map(str::to_owned)),
         (None, Some(name)) => match name.split_once('@') {
             Some((name, revision)) => (name, Some(revision.to_owned())),
             None => (name.as_str(), None),
@@ -109,12 +109,7 @@ fn needed(schedule: &schedule::config::Config) -> Option<u64> {
 
 fn public(text: &str) -> Result<&'static Public, String> {
     Public::named(text).ok_or_else(|| {
-        let is_named = |name: &str| text.to_ascii_lowercase().starts_with(name);
-        if is_named("exgentic") {
-            return "its traces of agents are not supported; convert them, and use --input-file"
-                .to_owned();
-        }
-        if is_named("weka") {
+        if text.to_ascii_lowercase().starts_with("weka") {
             return "give the repository with --hf-weka-dataset instead".to_owned();
         }
         "not a public dataset that aiperf knows; `aiperf datasets` lists them, and --hf-dataset \

@@ -399,7 +399,7 @@ fn refuse_generated(
         || prompt.batch_size.is_some_and(|size| size > 1)
         || matches!(
             input.custom_dataset_type,
-            None | Some(FileFormat::WekaTrace | FileFormat::TraceLab)
+            None | Some(FileFormat::WekaTrace | FileFormat::TraceLab | FileFormat::Exgentic)
         );
     let entries = if takes_entries { None } else { Some("entries") };
     let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];

@@ -5,6 +5,7 @@ mod bailian;
 mod burst_gpt;
 mod dag;
 mod directory;
+mod exgentic;
 mod inputs_json;
 mod jsonl;
 mod lines;
@@ -219,19 +220,38 @@ pub(super) fn read_sharegpt(file: File, counter: &TokenCounter) -> Result<Loaded
     })
 }
 
-/// Reads the rows of a dataset of the hub as documents of `weka_trace`, up to `most` conversations.
+/// Reads the rows of a dataset of the hub that pass the `filters` as traces of agents, up to
+/// `traces.entries` conversations. The first row tells their format: `exgentic`, or else `weka_trace`.
 /// `unusable` makes the error of the dataset.
 pub(super) fn read_agents(
     rows: impl Iterator<Item = Result<Map<String, Value>, String>>,
-    most: Option<usize>,
+    filters: &[(String, String)],
     traces: &TraceSettings,
     (counter, seed): (&TokenCounter, Seed),
     unusable: impl Fn(String) -> DatasetError,
 ) -> Result<Loaded, DatasetError> {
     let read = || {
-        let traces = TraceSettings { entries: most, ..*traces };
-        let mut documents = weka::Documents::new(&traces, counter, seed)?;
-        for (number, row) in (1..).zip(rows) {
+        let mut rows = rows.peekable();
+        let is_exgentic = matches!(rows.peek(), Some(Ok(row)) if exgentic::has(row));
+        let rows = (1..).zip(rows);
+        if is_exgentic {
+            check_traces(FileFormat::Exgentic, traces)?;
+            let mut sessions = exgentic::Sessions::new(traces, filters, counter, seed)?;
+            for (number, row) in rows {
+                if sessions.is_full() {
+                    break;
+                }
+                let fault = |why| Fault::Entry(number, why);
+                sessions.add(row.map_err(fault)?, fault)?;
+            }
+            return Ok(sessions.finish());
+        }
+        if let Some((column, _)) = filters.first() {
+            let why = format!("documents of weka_trace do not have columns such as {column}");
+            return Err(Fault::Setting("--dataset-filter", why));
+        }
+        let mut documents = weka::Documents::new(traces, counter, seed)?;
+        for (number, row) in rows {
             if documents.is_full() {
                 break;
             }
@@ -299,6 +319,11 @@ fn read_as(
             documents.finish()
         }
         FileFormat::TraceLab => tracelab::read(Lines::new(input), traces, counter, seed),
+        FileFormat::Exgentic => {
+            let mut sessions = exgentic::Sessions::new(traces, &[], counter, seed)?;
+            sessions.read(Lines::new(input))?;
+            Ok(sessions.finish())
+        }
         FileFormat::DagJsonl => dag::read(Lines::new(input)),
         FileFormat::Otel => {
             let mut recorded = otel::Traces::new(trace(mooncake::BLOCK_TOKENS)?, traces);
@@ -324,8 +349,8 @@ fn read_as(
 /// Rejects trace flags that do not affect files of this format.
 fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {
     use FileFormat::{
-        BailianTrace, BurstGptTrace, MooncakeTrace, Otel, RandomPool, SageMakerDataCapture,
-        TraceLab, WekaTrace,
+        BailianTrace, BurstGptTrace, Exgentic, MooncakeTrace, Otel, RandomPool,
+        SageMakerDataCapture, TraceLab, WekaTrace,
     };
     let synthesis = &traces.synthesis;
     let of_blocks = [
@@ -354,7 +379,7 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
             (&[&of_outputs], "applies to otel, which has the responses; remove the flag")
         }
         WekaTrace | TraceLab => (&[], ""),
-        _ if format != RandomPool && traces.entries.is_some() => (
+        _ if !matches!(format, RandomPool | Exgentic) && traces.entries.is_some() => (
             &[&of_entries],
             "applies to generated prompts, pools and traces of agents; remove the flag",
         ),
@@ -367,9 +392,9 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
             &[&of_blocks[1..]],
             "applies to prompts that share hash IDs, which the trace does not have; remove the flag",
         ),
-        SageMakerDataCapture => (
+        SageMakerDataCapture | Exgentic => (
             &[&of_blocks, &of_prompts],
-            "applies to generated prompts, but captured prompts are sent as they are; remove the \
+            "applies to generated prompts, but recorded prompts are sent as they are; remove the \
              flag",
         ),
         _ => (
@@ -512,6 +537,9 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     }
     if sagemaker::has(members) {
         return Some(FileFormat::SageMakerDataCapture);
+    }
+    if exgentic::has(members) {
+        return Some(FileFormat::Exgentic);
     }
     if tracelab::has(members) {
         return Some(FileFormat::TraceLab);

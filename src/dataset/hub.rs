@@ -53,7 +53,7 @@ pub struct HubDataset {
     pub column: Option<String>,
     /// Columns, and the value that rows must have in each of them.
     pub filters: Vec<(String, String)>,
-    /// Whether its rows are documents of `weka_trace`.
+    /// Whether its rows are traces of agents (`weka_trace` or `exgentic`).
     pub has_agents: bool,
     /// How its traces are used, if it has any.
     pub traces: TraceSettings,
@@ -74,13 +74,7 @@ pub(super) fn read(
     file::refuse_traces(&dataset.traces)?;
     let mut reading = Reading::new(dataset);
     reading.read(hub, counter)?;
-    let loaded = file::Loaded::from(reading.conversations);
-    let (note, count) = (loaded.note(), loaded.conversations.len());
-    tracing::info!(dataset = dataset.repository, "{count} conversations{note}");
-    if count == 0 {
-        return Err(dataset.unusable(format!("it contains no usable conversation{note}")));
-    }
-    Ok(loaded.conversations)
+    dataset.noted(file::Loaded::from(reading.conversations))
 }
 
 impl HubDataset {
@@ -126,10 +120,6 @@ impl HubDataset {
         counter: &TokenCounter,
         seed: Seed,
     ) -> Result<Conversations, DatasetError> {
-        if let Some((column, _)) = self.filters.first() {
-            let why = format!("traces of agents do not have columns such as {column}");
-            return Err(InvalidSetting::new("--dataset-filter", why).into());
-        }
         let (commit, files) = self.locate(hub)?;
         let open = |name: String| {
             let repository = hub.repository(Kind::Dataset, &self.repository, &commit);
@@ -143,12 +133,21 @@ impl HubDataset {
             }
         });
         let unusable = |reason| self.unusable(reason);
-        let loaded =
-            file::read_agents(rows, self.entries, &self.traces, (counter, seed), unusable)?;
-        let count = loaded.conversations.len();
-        tracing::info!(dataset = self.repository, "{count} conversations{}", loaded.note());
+        let traces = TraceSettings { entries: self.entries, ..self.traces };
+        let loaded = file::read_agents(rows, &self.filters, &traces, (counter, seed), unusable)?;
+        self.noted(loaded)
+    }
+
+    /// Logs what was left out, changed or ignored.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no conversation is left.
+    fn noted(&self, loaded: file::Loaded) -> Result<Conversations, DatasetError> {
+        let (note, count) = (loaded.note(), loaded.conversations.len());
+        tracing::info!(dataset = self.repository, "{count} conversations{note}");
         if count == 0 {
-            return Err(self.unusable("it contains no usable conversation".to_owned()));
+            return Err(self.unusable(format!("it contains no usable conversation{note}")));
         }
         Ok(loaded.conversations)
     }

@@ -113,7 +113,6 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     for flags in ["--wandb-tag x", "--search-sla-tier=x", "--zmq-ipc-path x"] {
         assert!(refusal(flags).contains("does not support"), "{flags}");
     }
-    assert!(refusal("--public-dataset exgentic").contains("traces of agents are not supported"));
     assert!(refusal("--public-dataset weka_hf").contains("with --hf-weka-dataset"));
     assert!(refusal("--public-dataset x").contains("`aiperf datasets` lists them"));
     assert!(refusal("--workers-max 1,2").contains("--variant"));

@@ -9,7 +9,7 @@ use aiperf::mock_server::Script;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::hub::{CONVERTED, Hub, commit, golden, sha256};
+use crate::support::hub::{CONVERTED, Hub, commit, exgentic_session, golden, sha256};
 use crate::support::load::mock;
 use crate::support::run::{Run, aiperf};
 
@@ -205,6 +205,60 @@ fn traces_of_agents_are_downloaded_and_replayed() {
     let failed = run(plain.start(), cache.path(), &flags, &[]);
     assert!(!failed.output.status.success());
     assert!(failed.stderr().contains("row 1: missing field `id`"), "{}", failed.stderr());
+}
+
+#[test]
+fn sessions_of_agents_are_downloaded_at_their_revision_and_filtered() {
+    let rows = [("a", "codex"), ("b", "openai_solo"), ("c", "openai_solo")];
+    let rows = rows.map(|(id, harness)| exgentic_session(id, harness, None));
+    let revision = "70036b93a04e61b0ea2706a68b962f4f26774587";
+    let repository = "Exgentic/agent-llm-traces";
+    let hub =
+        Hub::default().with(repository, revision, "data/train.jsonl", rows.join("\n").as_bytes());
+    let cache = cache();
+    let address = hub.start();
+    let flags = ["--public-dataset", "exgentic", "--concurrency", "1", "--dataset-filter"];
+    let wanted = ["harness=openai_solo", "source_model=gpt-4.1", "--num-sessions", "2"];
+    let replayed = run(address, cache.path(), &[&flags[..], &wanted].concat(), &[]).succeeded();
+    let inputs: Value = serde_json::from_str(&replayed.text("inputs.json")).unwrap();
+    let sessions = inputs["data"].as_array().unwrap();
+    let ids: Vec<_> = sessions.iter().map(|it| it["session_id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["b", "c"]);
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    for (number, messages) in [
+        (0, json!([said("user", "b")])),
+        (1, json!([said("user", "b"), said("assistant", "recorded"), said("user", "more")])),
+    ] {
+        let body = &sessions[0]["payloads"][number];
+        assert_eq!(body["messages"], messages);
+        assert_eq!(
+            (&body["temperature"], &body["max_completion_tokens"]),
+            (&json!(0.5), &json!(3))
+        );
+    }
+    let mut records = replayed.records();
+    let time = |record: &Value, name: &str| record["metadata"][name].as_u64().unwrap();
+    records.sort_by_key(|record| time(record, "request_start_ns"));
+    let turns: Vec<_> = records
+        .iter()
+        .map(|it| (it["metadata"]["conversation_id"].clone(), time(it, "turn_index")))
+        .collect();
+    assert_eq!(turns, [(json!("b"), 0), (json!("b"), 1), (json!("c"), 0), (json!("c"), 1)]);
+    let pause = time(&records[1], "request_start_ns") - time(&records[0], "request_end_ns");
+    assert!(pause >= 20_000_000, "{pause} ns");
+    let dataset = &replayed.summary()["run_info"]["dataset"];
+    assert_eq!((&dataset["read"], &dataset["left_out"]), (&json!(6), &json!({"filtered": 2})));
+
+    for (filter, code, words) in [
+        ("benchmark=swebench", 2, "the dataset does not have a column \"benchmark\""),
+        ("harness=x", 1, "no usable conversation: 6 of another category, or not selected"),
+    ] {
+        let flags = [&flags[..], &[filter]].concat();
+        let failed = run(address, cache.path(), &flags, &[]);
+        let stderr = failed.stderr();
+        assert_eq!(failed.exit_code(), Some(code), "{filter}: {stderr}");
+        assert!(stderr.contains(words), "{filter}: {stderr}");
+    }
 }
 
 #[test]

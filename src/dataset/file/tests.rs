@@ -688,6 +688,14 @@ fn accounts_of_traces() -> Vec<Case> {
             tracelab[event]
         )
     });
+    let exgentic = [(50, 0), (51, 0), (9, 2)].map(|(tokens, code)| {
+        let messages = serde_json::json!([{"role": "user", "parts": []}]);
+        let attributes = serde_json::json!({"gen_ai.input.messages": messages,
+            "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": 1});
+        serde_json::json!({"type": "llm_call", "attributes": attributes, "status": {"code": code},
+            "start_time": "2026-01-01T00:00:00Z", "end_time": "2026-01-01T00:00:01Z"})
+    });
+    let exgentic = serde_json::json!({"harness": "h", "session_id": "s", "spans": exgentic});
     let burst = "Timestamp,Request tokens,Response tokens\n1,9,9\n2,9,0\n3,0,9\n4,51,9\n";
     vec![
         limited(
@@ -714,6 +722,12 @@ fn accounts_of_traces() -> Vec<Case> {
             &tracelab.concat(),
             3,
             &[(LeftOut::MaxInput, 1), (LeftOut::WithoutPrompt, 1)],
+        ),
+        limited(
+            FileFormat::Exgentic,
+            &exgentic.to_string(),
+            3,
+            &[(LeftOut::Failed, 1), (LeftOut::MaxInput, 1)],
         ),
         limited(
             FileFormat::Otel,

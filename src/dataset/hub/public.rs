@@ -11,6 +11,8 @@ pub struct Public {
     pub name: &'static str,
     /// The repository on the hub.
     pub repository: &'static str,
+    /// The commit to read, if the dataset is known at one.
+    pub(crate) revision: Option<&'static str>,
     pub(super) files: Files,
     /// Column with the prompts.
     pub(super) column: &'static str,
@@ -37,7 +39,7 @@ pub(super) enum Files {
     Split(Option<&'static str>, &'static str),
     /// A file of ShareGPT conversations.
     ShareGpt(&'static str),
-    /// Documents of `weka_trace`.
+    /// Traces of agents (`weka_trace` or `exgentic`).
     Agents,
     /// A file outside the hub.
     Url(&'static str),
@@ -63,7 +65,7 @@ impl Public {
         PUBLIC.iter().find(|public| plain(public.name) == wanted)
     }
 
-    /// Returns whether its rows are documents of `weka_trace`.
+    /// Returns whether its rows are traces of agents.
     pub(crate) const fn has_agents(&self) -> bool {
         matches!(self.files, Files::Agents)
     }
@@ -88,6 +90,7 @@ impl Public {
         Self {
             name,
             repository,
+            revision: None,
             files: Files::Split(None, "train"),
             column,
             template: None,
@@ -187,6 +190,8 @@ pub static PUBLIC: &[Public] = &[
     speed("speed_bench_throughput_8k", "throughput_8k", None),
     speed("speed_bench_throughput_16k", "throughput_16k", None),
     speed("speed_bench_throughput_32k", "throughput_32k", None),
+    exgentic("exgentic", "Exgentic/agent-llm-traces", "70036b93a04e61b0ea2706a68b962f4f26774587", "1,781"),
+    exgentic("exgentic_v2", "Exgentic/agent-llm-traces-v2", "4b8ad4ab198438e5a170f9171c19c6a2cf7c1814", "not stated"),
     agents("semianalysis_cc_traces_weka", "semianalysisai/cc-traces-weka-no-subagents-051826", "98"),
     agents("semianalysis_cc_traces_weka_no_subagents", "semianalysisai/cc-traces-weka-no-subagents-051826", "98"),
     agents("semianalysis_cc_traces_weka_with_subagents", "semianalysisai/cc-traces-weka-062126", "393"),
@@ -206,6 +211,18 @@ pub static PUBLIC: &[Public] = &[
 ];
 
 const SPEC_BENCH: &str = "https://raw.githubusercontent.com/hemingkx/Spec-Bench/fd2c1cd7d2201ef71db4c5f4e455008f017967bf/data/spec_bench/question.jsonl";
+
+/// Traces of agents with their messages, at a commit.
+const fn exgentic(
+    name: &'static str,
+    repository: &'static str,
+    commit: &'static str,
+    rows: &'static str,
+) -> Public {
+    let files = Files::Agents;
+    let all = Public { files, revision: Some(commit), ..Public::new(name, repository, "spans") };
+    all.is(rows, NOT_STATED, "traces of agents with messages")
+}
 
 /// Traces of coding agents.
 const fn agents(name: &'static str, repository: &'static str, rows: &'static str) -> Public {

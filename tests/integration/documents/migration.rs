@@ -196,8 +196,6 @@ const REFUSED_VALUES: &[(&str, &str)] = &[
     ("--image-source-sampling shuffle-cycle", "pictures of a directory"),
     ("--image-source-sampling sequential-cycle", "pictures of a directory"),
     ("--model-selection-strategy weighted", "add --model-weights"),
-    ("--public-dataset exgentic", "use --input-file"),
-    ("--public-dataset exgentic_v2", "use --input-file"),
     ("--public-dataset weka_hf", "with --hf-weka-dataset"),
     ("--request-content-type multipart/form-data", "always application/json"),
     ("--search-planner monotonic_sla", "use --search-recipe max-concurrency-under-sla"),

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::page::Block;
-use crate::support::hub::{CONVERTED, Hub, golden};
+use crate::support::hub::{CONVERTED, Hub, exgentic_session, golden};
 use crate::support::left_out::{left_out, python};
 use crate::support::otlp_receiver::OtlpReceiver;
 use crate::support::run::search_path;
@@ -177,7 +177,10 @@ impl Drop for Stage {
 
 /// The hub, with the datasets in the documentation.
 fn hub() -> Hub {
+    let session = exgentic_session("a", "claude_code", Some("swebench"));
+    let commit = "4b8ad4ab198438e5a170f9171c19c6a2cf7c1814";
     Hub::default()
+        .with("Exgentic/agent-llm-traces-v2", commit, "data/train.jsonl", session.as_bytes())
         .with("openai/gsm8k", CONVERTED, "main/test/0000.parquet", &golden("gsm8k.parquet"))
         .with("org/chat", CONVERTED, "default/train/0000.parquet", &golden("chat.parquet"))
 }

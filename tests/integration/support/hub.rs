@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ring::digest::{SHA256, digest};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::raw_server::{read_request, serve, write};
 
@@ -152,4 +152,26 @@ pub(crate) fn sha256(content: &[u8]) -> String {
         write!(digits, "{byte:02x}").unwrap();
         digits
     })
+}
+
+/// A row of Exgentic's traces: a session with two requests, the second of which was sent 20 ms after the
+/// response to the first.
+pub(crate) fn exgentic_session(id: &str, harness: &str, benchmark: Option<&str>) -> String {
+    let request = |start: u32, end: u32, messages: Value| {
+        let time = |millis: u32| format!("2026-01-31T12:00:00.{millis:03}");
+        json!({"type": "llm_call", "status": {"code": 1}, "start_time": time(start),
+        "end_time": time(end), "attributes": {
+            "gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 3,
+            "gen_ai.request.temperature": 0.5, "gen_ai.input.messages": messages.to_string(),
+        }})
+    };
+    let said = |role: &str, text: &str| json!({"role": role, "parts": [{"type": "text", "content": text}]});
+    let history = [said("user", id), said("assistant", "recorded"), said("user", "more")];
+    let spans = [request(0, 10, json!([history[0]])), request(30, 40, json!(history))];
+    let models = ["openai/azure/gpt-4.1"];
+    let mut row = json!({"harness": harness, "session_id": id, "models": models, "spans": spans});
+    if let Some(benchmark) = benchmark {
+        row["benchmark"] = benchmark.into();
+    }
+    row.to_string()
 }
