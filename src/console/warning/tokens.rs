@@ -1,6 +1,7 @@
 //! Warnings about the tokens of outputs: their number, and how many come at once.
 
-use super::{Warning, counted, share};
+use super::found::counted;
+use super::{Warning, share};
 use crate::metrics::tag;
 use crate::run::RunReport;
 
