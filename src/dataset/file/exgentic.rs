@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::io::BufRead;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -219,7 +220,7 @@ impl<'a> Sessions<'a> {
             Some(_) => tokens(most)?,
         };
         let time = |name: &str, text: Option<&String>| {
-            let time = text.and_then(|text| utc(text)).map(|time| time.as_nanosecond());
+            let time = text.and_then(|text| utc(text)).map(Timestamp::as_nanosecond);
             time.ok_or_else(|| format!("`{name}` is not a time such as 2026-01-31T12:00:00Z"))
         };
         let start = time("start_time", span.start_time.as_ref())?;

@@ -646,21 +646,6 @@ fn accounts_of_traces() -> Vec<Case> {
         })
         .to_string()
     };
-    let request = |input: u32| serde_json::json!({"t": 0.0, "type": "n", "in": input, "out": 1});
-    let agent = |inputs: &[u32]| {
-        let requests: Vec<_> = inputs.iter().map(|input| request(*input)).collect();
-        serde_json::json!({"t": 0.0, "type": "subagent", "agent_id": "s", "requests": requests})
-    };
-    let document = |id: &str, requests: &[Value]| {
-        serde_json::json!({"id": id, "block_size": 16, "hash_id_scope": "local",
-                           "requests": requests})
-        .to_string()
-    };
-    // The sub-agent of the second document does not have an agent once the request of that agent is too long.
-    let weka = [
-        document("a", &[request(9), request(51), agent(&[9, 9, 60])]),
-        document("b", &[request(99), agent(&[9, 9])]),
-    ];
     let mooncake = (0..6)
         .map(|n| format!("{{\"input_length\": {}, \"session_id\": \"{}\"}}\n", 48 + n, n % 2));
     let otel = [("1", 50, 0), ("2", 51, 0), ("3", 9, 2), ("4", 60, 0)].map(|(id, tokens, code)| {
@@ -681,21 +666,6 @@ fn accounts_of_traces() -> Vec<Case> {
             49 + n
         )
     });
-    let tracelab = ["{\"event_type\": \"text\", \"timestamp\": \"2026-01-01T00:00:00Z\"}", ""];
-    let tracelab = [(9, 0), (51, 0), (9, 1)].map(|(tokens, event)| {
-        format!(
-            "{{\"session_id\": \"a\", \"input_tokens_total\": {tokens}, \"timing_events\": [{}]}}\n",
-            tracelab[event]
-        )
-    });
-    let exgentic = [(50, 0), (51, 0), (9, 2)].map(|(tokens, code)| {
-        let messages = serde_json::json!([{"role": "user", "parts": []}]);
-        let attributes = serde_json::json!({"gen_ai.input.messages": messages,
-            "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": 1});
-        serde_json::json!({"type": "llm_call", "attributes": attributes, "status": {"code": code},
-            "start_time": "2026-01-01T00:00:00Z", "end_time": "2026-01-01T00:00:01Z"})
-    });
-    let exgentic = serde_json::json!({"harness": "h", "session_id": "s", "spans": exgentic});
     let burst = "Timestamp,Request tokens,Response tokens\n1,9,9\n2,9,0\n3,0,9\n4,51,9\n";
     vec![
         limited(
@@ -716,19 +686,6 @@ fn accounts_of_traces() -> Vec<Case> {
             4,
             &[(LeftOut::Failed, 2), (LeftOut::MaxInput, 1)],
         ),
-        limited(FileFormat::WekaTrace, &weka.concat(), 8, &[(LeftOut::MaxInput, 5)]),
-        limited(
-            FileFormat::TraceLab,
-            &tracelab.concat(),
-            3,
-            &[(LeftOut::MaxInput, 1), (LeftOut::WithoutPrompt, 1)],
-        ),
-        limited(
-            FileFormat::Exgentic,
-            &exgentic.to_string(),
-            3,
-            &[(LeftOut::Failed, 1), (LeftOut::MaxInput, 1)],
-        ),
         limited(
             FileFormat::Otel,
             &otel.concat(),
@@ -744,12 +701,61 @@ fn accounts_of_traces() -> Vec<Case> {
     ]
 }
 
+/// What is left out of the formats of traces of agents.
+fn accounts_of_agents() -> Vec<Case> {
+    let request = |input: u32| serde_json::json!({"t": 0.0, "type": "n", "in": input, "out": 1});
+    let agent = |inputs: &[u32]| {
+        let requests: Vec<_> = inputs.iter().map(|input| request(*input)).collect();
+        serde_json::json!({"t": 0.0, "type": "subagent", "agent_id": "s", "requests": requests})
+    };
+    let document = |id: &str, requests: &[Value]| {
+        serde_json::json!({"id": id, "block_size": 16, "hash_id_scope": "local",
+                           "requests": requests})
+        .to_string()
+    };
+    // The sub-agent of the second document does not have an agent once the request of that agent is too long.
+    let weka = [
+        document("a", &[request(9), request(51), agent(&[9, 9, 60])]),
+        document("b", &[request(99), agent(&[9, 9])]),
+    ];
+    let tracelab = ["{\"event_type\": \"text\", \"timestamp\": \"2026-01-01T00:00:00Z\"}", ""];
+    let tracelab = [(9, 0), (51, 0), (9, 1)].map(|(tokens, event)| {
+        format!(
+            "{{\"session_id\": \"a\", \"input_tokens_total\": {tokens}, \"timing_events\": [{}]}}\n",
+            tracelab[event]
+        )
+    });
+    let exgentic = [(50, 0), (51, 0), (9, 2)].map(|(tokens, code)| {
+        let messages = serde_json::json!([{"role": "user", "parts": []}]);
+        let attributes = serde_json::json!({"gen_ai.input.messages": messages,
+            "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": 1});
+        serde_json::json!({"type": "llm_call", "attributes": attributes, "status": {"code": code},
+            "start_time": "2026-01-01T00:00:00Z", "end_time": "2026-01-01T00:00:01Z"})
+    });
+    let exgentic = serde_json::json!({"harness": "h", "session_id": "s", "spans": exgentic});
+    vec![
+        limited(FileFormat::WekaTrace, &weka.concat(), 8, &[(LeftOut::MaxInput, 5)]),
+        limited(
+            FileFormat::TraceLab,
+            &tracelab.concat(),
+            3,
+            &[(LeftOut::MaxInput, 1), (LeftOut::WithoutPrompt, 1)],
+        ),
+        limited(
+            FileFormat::Exgentic,
+            &exgentic.to_string(),
+            3,
+            &[(LeftOut::Failed, 1), (LeftOut::MaxInput, 1)],
+        ),
+    ]
+}
+
 #[test]
 fn every_format_accounts_for_what_it_reads() {
     let counter = TokenCounter::builtin();
     let mut formats = Vec::new();
     for Case { format, content, settings, read, left_out } in
-        accounts_of_prompts().into_iter().chain(accounts_of_traces())
+        accounts_of_prompts().into_iter().chain(accounts_of_traces()).chain(accounts_of_agents())
     {
         let found = read_from(
             content.as_bytes(),

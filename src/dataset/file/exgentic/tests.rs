@@ -31,8 +31,8 @@ fn load(content: &str, settings: &TraceSettings) -> Result<Loaded, Fault> {
 }
 
 fn loaded(rows: &[Value], settings: &TraceSettings) -> Conversations {
-    let content: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    load(&content, settings).unwrap().conversations
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    load(&lines.join("\n"), settings).unwrap().conversations
 }
 
 fn json_of(raw: Option<&Arc<RawValue>>) -> Value {
