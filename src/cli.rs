@@ -15,6 +15,7 @@ mod config_file;
 mod connections;
 mod control_args;
 mod convert;
+mod dataset;
 mod deployment;
 mod distributed;
 mod explain;

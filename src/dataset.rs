@@ -16,6 +16,7 @@ mod hub;
 pub(crate) mod known_prefixes;
 mod lengths;
 mod media;
+mod parts;
 mod payload;
 pub(crate) mod preview;
 mod prompts;
@@ -55,22 +56,21 @@ pub(crate) use self::media::{
     VideoSound,
 };
 pub use self::media::{Media, MediaContent, MediaKinds, audio_seconds};
+pub use self::parts::Part;
 pub(crate) use self::payload::{prompt_bytes, tokens_sent};
 pub use self::sampler::Sampler;
 pub(crate) use self::seed::Seed;
 pub use self::tenants::TenantLengths;
 pub use self::text::Text;
-use crate::hub::Hub;
 use crate::setting::{self, InvalidSetting, named};
-use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 use serde::Serialize;
 
-/// Source of the conversations and order in which sessions draw them.
+/// The parts of the dataset, and what they have in common.
 #[derive(Debug, Clone, Serialize)]
 pub struct Config {
-    /// Whether the dataset is generated or read from a file.
-    pub source: Source,
+    /// The parts, at least one. Each phase draws from one of them.
+    pub parts: Vec<Part>,
     /// Models to request, at least one.
     pub models: Vec<String>,
     /// How models are assigned to turns.
@@ -80,27 +80,17 @@ pub struct Config {
     /// LoRA adapters to request instead of the model, one for each conversation
     /// (`--lora-modules`).
     pub lora_modules: Vec<String>,
-    /// Order in which sessions draw conversations; `None` is the default of the source
-    /// (sequential).
-    pub sampling: Option<Sampling>,
-    /// Requested output tokens for turns whose file has none.
-    pub output_tokens: Option<Length>,
-    /// Factor applied to the delay of every turn.
-    pub delay_ratio: f64,
     /// Where prompts have a marker against prefix caches.
     pub cache_bust: CacheBust,
     /// Whether an image is sent only once in each session, and later only its UUID
     /// (`--uuid-and-strip`).
     pub strips_repeated_images: bool,
-    /// The parts of a generated dataset that belong to tenants; empty if they share the whole.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tenants: Vec<TenantLengths>,
     /// Seed of all random choices; `None` draws one.
     pub random_seed: Option<u64>,
 }
 
 /// Kinds of datasets.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Generated from a corpus.
@@ -312,7 +302,7 @@ pub struct NormalDistribution {
 }
 
 /// Settings of generated conversations.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Synthetic {
     /// Number of conversations to generate.
     pub entries: usize,
@@ -405,8 +395,10 @@ named! { Sampling { "sequential" => Sequential, "shuffle" => Shuffle, "random" =
 /// The conversations of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Dataset {
-    /// The conversations, in the order of the file or of generation.
+    /// The conversations of all parts, in the order of the file or of generation.
     pub conversations: Conversations,
+    /// The places of the conversations of each part.
+    parts: Vec<Range<usize>>,
 }
 
 /// One conversation: turns that are sent one after the other.
@@ -435,8 +427,8 @@ pub struct Conversation {
     /// Whether the delay of a turn passes while the branches that it waits for run; otherwise it
     /// begins once they have ended.
     pub waits_beside_branches: bool,
-    /// Whether only other conversations start this one. Such conversations are the last of the
-    /// dataset.
+    /// Whether only other conversations start this one. Such conversations are the last of their
+    /// part of the dataset.
     pub is_child: bool,
 }
 
@@ -560,17 +552,13 @@ impl Config {
     #[must_use]
     pub fn new(source: Source, models: Vec<String>) -> Self {
         Self {
-            source,
+            parts: vec![source.into()],
             models,
             model_selection: ModelSelection::RoundRobin,
             model_weights: Vec::new(),
             lora_modules: Vec::new(),
-            sampling: None,
-            output_tokens: None,
-            delay_ratio: 1.0,
             cache_bust: CacheBust::None,
             strips_repeated_images: false,
-            tenants: Vec::new(),
             random_seed: None,
         }
     }
@@ -583,6 +571,14 @@ impl Config {
     }
 }
 
+impl Synthetic {
+    /// Returns whether input and output lengths are drawn independently of each other.
+    #[must_use]
+    pub(crate) const fn has_independent_lengths(&self) -> bool {
+        self.sequence_distribution.is_none() && self.recorded_lengths.is_none()
+    }
+}
+
 impl Source {
     /// Returns whether the conversations are read, and not generated.
     #[must_use]
@@ -592,67 +588,6 @@ impl Source {
 }
 
 impl Dataset {
-    /// Generates or reads the conversations that `config` describes.
-    ///
-    /// `counter` generates the prompts and counts their tokens. `tokenizes_input` states whether
-    /// the input of the endpoint is text whose tokens are to be counted. `hub` provides the
-    /// datasets that are not on this machine.
-    pub fn load(
-        config: &Config,
-        counter: &TokenCounter,
-        tokenizes_input: bool,
-        hub: &Hub,
-    ) -> Result<Self, DatasetError> {
-        let seed = Seed::or_random(config.random_seed);
-        if !config.tenants.is_empty() {
-            return Self::of_tenants(config, counter, tokenizes_input, hub, seed);
-        }
-        let mut conversations = match &config.source {
-            Source::Synthetic(synthetic) => {
-                synthetic::generate(synthetic, config.output_tokens.as_ref(), counter, seed)?.into()
-            }
-            Source::Rankings(rankings) => rankings::generate(rankings, counter, seed)?.into(),
-            Source::File { path, format, traces, entries, batch_size } => {
-                file::read(path, *format, traces, counter, seed, (*entries, *batch_size))?
-            }
-            Source::Hub(dataset) => hub::read(dataset, hub, counter, seed)?,
-        };
-        if config.strips_repeated_images {
-            finish::strip_repeated_images(&mut conversations)?;
-        }
-        finish::fill_ids(&mut conversations);
-        finish::assign_models(&mut conversations, config, seed);
-        finish::fill_output_tokens(&mut conversations, config.output_tokens.as_ref(), seed);
-        finish::scale_delays(&mut conversations, config.delay_ratio);
-        if tokenizes_input {
-            finish::count_tokens(&mut conversations, counter);
-        } else {
-            finish::forget_tokens(&mut conversations);
-        }
-        let traces = match &config.source {
-            Source::File { path, traces, .. } => Some((traces, path.display().to_string())),
-            Source::Hub(dataset) => Some((&dataset.traces, dataset.repository.clone())),
-            Source::Synthetic(_) | Source::Rankings(_) => None,
-        };
-        if let Some((traces, name)) = traces {
-            finish::select(&mut conversations, traces, seed);
-            if conversations.is_empty() {
-                let note = format!(": {} left out", conversations.account().reasons());
-                return Err(DatasetError::Empty { path: name.into(), note });
-            }
-            if traces.force_min_tokens {
-                finish::force_min_tokens(&mut conversations);
-            }
-        }
-        Ok(Self { conversations })
-    }
-
-    /// Returns the number of conversations that sessions draw: all but those that others start.
-    #[must_use]
-    pub(crate) fn roots(&self) -> usize {
-        roots(&self.conversations)
-    }
-
     /// Returns whether a turn is sent as a body of its own.
     #[must_use]
     pub(crate) fn bears_payloads(&self) -> bool {
@@ -676,7 +611,7 @@ impl Dataset {
     }
 }
 
-/// Returns the number of conversations that sessions draw; the others are the last ones.
+/// Returns how many `conversations` of a part are drawn by sessions; the others are the last ones.
 pub(crate) fn roots(conversations: &[Conversation]) -> usize {
     conversations.partition_point(|conversation| !conversation.is_child)
 }

@@ -66,6 +66,8 @@ pub(crate) struct Began<'a> {
 pub(crate) struct Progress<'a> {
     /// The phases so far; the last one goes on.
     pub(crate) phases: &'a [PhaseStats],
+    /// Name of the last one.
+    pub(crate) name: &'a str,
     /// Whether the client is behind with processing records.
     pub(crate) is_behind: bool,
     /// Computes client health so far, which takes a while.

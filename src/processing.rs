@@ -81,6 +81,8 @@ pub(crate) struct ProcessingParts {
     pub(crate) progress: Arc<Progress>,
     /// Whether the measurement is divided into time slices.
     pub(crate) is_sliced: bool,
+    /// For each phase, whether its requests are in the account of the dataset.
+    pub(crate) accounted_phases: Vec<bool>,
     /// The groups of the measurement's requests.
     pub(crate) breakdowns: Breakdowns,
     /// What prompts repeat, if the endpoint takes prompts.
@@ -417,7 +419,8 @@ impl Shared {
             ledger.observe(&measured, prompt);
         }
         let turn = measured.record.turn;
-        readers.sent.count(turn.conversation, turn.turn);
+        let is_accounted = self.parts.accounted_phases.get(phase_index) == Some(&true);
+        readers.sent.count(is_accounted, turn.conversation, turn.turn);
         readers.breakdowns.observe_in(measured.record.phase_index, observation);
         let [of_warmup, of_profiling] = &mut readers.agents;
         match observation.phase {

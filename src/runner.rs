@@ -53,7 +53,7 @@ use crate::schedule::{PhaseKind, Shard, Tenant};
 use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
 use lanes::Lanes;
-use phase::{Cause, GivenUp, PhaseRun, Stop};
+use phase::{Cause, Draws, GivenUp, PhaseRun, Stop};
 use reach::{Reach, Rejection};
 use session::Marks;
 use worker::{Part, PartEnd, Worker, WorkerParts};
@@ -163,7 +163,8 @@ const BODIES_BUDGET: usize = 256 << 20;
 #[derive(Debug, Clone)]
 pub struct Workload {
     dataset: Arc<Dataset>,
-    sampler: Arc<Sampler>,
+    /// What draws conversations, for each part of the dataset.
+    samplers: Arc<[Sampler]>,
     endpoint: Arc<dyn Endpoint>,
     targets: Targets,
     builder: Arc<RequestBuilder>,
@@ -177,14 +178,14 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Creates a workload that draws conversations of `dataset` with `sampler` and sends them to
+    /// Creates a workload that draws conversations of each part of `dataset` with one of `samplers` and sends them to
     /// `endpoint` on `targets`, with the headers of `builder`. Sessions take the targets in turn.
     /// Bodies that never change are built here, up to a memory limit; the others are built when
     /// they are sent.
     #[must_use]
     pub fn new(
         dataset: Arc<Dataset>,
-        sampler: Arc<Sampler>,
+        samplers: Vec<Sampler>,
         endpoint: Arc<dyn Endpoint>,
         targets: Targets,
         builder: Arc<RequestBuilder>,
@@ -200,7 +201,7 @@ impl Workload {
             .collect();
         Self {
             dataset,
-            sampler,
+            samplers: samplers.into(),
             endpoint,
             targets,
             builder,
@@ -253,29 +254,27 @@ pub(crate) struct TenantRequests {
     pub(crate) name: Arc<str>,
     /// Its headers, with those of all requests.
     pub(crate) builder: RequestBuilder,
-    /// Its conversations, if it does not share those of the others.
-    pub(crate) conversations: Option<OwnConversations>,
+    /// Its conversations of each part of the dataset; empty if it shares those of the others.
+    pub(crate) conversations: Vec<OwnConversations>,
 }
 
-/// The conversations of one tenant.
+/// The conversations of one tenant in a part of the dataset.
 #[derive(Debug)]
 pub(crate) struct OwnConversations {
-    /// Index of the first one in the dataset.
-    first: usize,
     sampler: Sampler,
     /// Number of sessions that have drawn one.
     drawn: AtomicU64,
 }
 
 impl OwnConversations {
-    /// Creates the conversations from index `first` on, of which `sampler` draws.
-    pub(crate) const fn new(first: usize, sampler: Sampler) -> Self {
-        Self { first, sampler, drawn: AtomicU64::new(0) }
+    /// Creates the conversations of which `sampler` draws.
+    pub(crate) const fn new(sampler: Sampler) -> Self {
+        Self { sampler, drawn: AtomicU64::new(0) }
     }
 
     /// Draws the conversation of the next session.
     fn draw(&self) -> usize {
-        self.first + self.sampler.conversation(self.drawn.fetch_add(1, Relaxed))
+        self.sampler.conversation(self.drawn.fetch_add(1, Relaxed))
     }
 }
 
@@ -367,6 +366,8 @@ impl Runner {
     ) -> Result<(), RunnerError> {
         let mut start_at = self.config.start_at;
         let mut first_session = 0;
+        // Number of sessions that have drawn from each part of the dataset.
+        let mut drawn = vec![0; self.workload.samplers.len()];
         let mut lanes = None;
         let mut open = OpenPhases::default();
         for (index, phase) in self.config.phases.iter().enumerate() {
@@ -392,7 +393,7 @@ impl Runner {
                 (index as u32, phase),
                 (self.config.seed, self.config.shard),
                 counters,
-                first_session,
+                self.draws(phase, first_session, &drawn),
                 (&self.workload.dataset, &self.config.tenants),
                 Arc::clone(reach),
                 (
@@ -416,9 +417,18 @@ impl Runner {
             if !is_last && !is_seamless {
                 listener::pause(done, interrupt).await;
             }
-            first_session = run.next_session();
+            let next_session = run.next_session();
+            drawn[phase.dataset] += next_session - first_session;
+            first_session = next_session;
         }
         open.close(None).await.map(drop)
+    }
+
+    /// Returns what the sessions of `phase` draw, the first of which is number `first_session`, if so many have
+    /// `drawn` from each part of the dataset before.
+    fn draws(&self, phase: &PhaseConfig, first_session: u64, drawn: &[u64]) -> Draws {
+        let sampler = self.workload.samplers[phase.dataset].clone();
+        Draws { sampler, first_session, drawn: drawn[phase.dataset] }
     }
 
     /// Returns the lanes of a run, whose number is the concurrency of their first `phase`.

@@ -253,6 +253,7 @@ impl Follower for Status {
         }
         state.phases = progress.phases.to_vec();
         state.known.phase = Some(*phase);
+        progress.name.clone_into(&mut state.known.phase_name);
         state.known.is_behind = progress.is_behind;
         let drains = self.interrupt.is_draining();
         state.known.stage = if drains { Stage::Draining } else { Stage::Sending };

@@ -27,6 +27,7 @@ METADATA = (
     "request_start_ns",
     "request_end_ns",
     "benchmark_phase",
+    "phase_name",
     "was_cancelled",
     "requested_output_tokens",
 )

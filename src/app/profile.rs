@@ -12,6 +12,7 @@ mod open_files;
 mod together;
 
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use self::ab::ab;
@@ -28,7 +29,7 @@ use crate::artifacts::Claim;
 use crate::artifacts::rebuild::error_counts;
 use crate::config::{Benchmark, Environment, RunConfig, Ui, selfcheck, url as urls};
 use crate::console;
-use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Sampler, Seed, Source};
+use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Part, Seed, Source};
 use crate::endpoint::{self, Endpoint};
 use crate::follow::Followers;
 use crate::interrupt::Interrupt;
@@ -45,7 +46,9 @@ use crate::runner::{
     OwnConversations, RequestBuilder, RunnerError, Targets, TenantRequests, Workload,
 };
 use crate::schedule;
-use crate::schedule::config::{PhaseConfig, UseOfTimestamps, measured, only_measured};
+use crate::schedule::config::{
+    LoadPattern, PhaseConfig, Replay, UseOfTimestamps, measured, only_measured,
+};
 use crate::server_control::{Probe, Profiler, Servers};
 use crate::terminal::Stderr;
 use crate::tokenizer::TokenCounter;
@@ -125,10 +128,10 @@ struct RunInputs {
     seed: Seed,
     counter: Arc<TokenCounter>,
     dataset: Arc<Dataset>,
-    /// The requests of the dataset, if it is read.
+    /// The requests of the parts of the dataset that are read, if there are any.
     account: Option<Account>,
-    /// Whether the times of the dataset are the schedule.
-    is_fixed: bool,
+    /// Whether the times of each part of the dataset are a schedule.
+    is_fixed: Vec<bool>,
     /// The settings that the dataset was made from.
     origin: serde_json::Value,
 }
@@ -155,7 +158,7 @@ impl RunInputs {
 
     /// Completes `config` with what depends on the dataset.
     fn settle(&self, config: &mut RunConfig) -> anyhow::Result<()> {
-        settle_schedule(config, &self.dataset, self.is_fixed)?;
+        settle_schedule(config, &self.dataset, &self.is_fixed)?;
         config.schedule.check_shares()?;
         Ok(config.check_searched()?)
     }
@@ -164,16 +167,23 @@ impl RunInputs {
     fn make(config: &RunConfig, counter: Arc<TokenCounter>) -> anyhow::Result<Self> {
         let seed = Seed::or_random(config.dataset.random_seed);
         let traits = config.endpoint.endpoint_type.traits();
-        if config.ui != Ui::None
-            && let Source::Synthetic(synthetic) = &config.dataset.source
-            && synthetic.needs_encoder()
-        {
+        let needs_encoder =
+            |part: &Part| matches!(&part.source, Source::Synthetic(it) if it.needs_encoder());
+        if config.ui != Ui::None && config.dataset.parts.iter().any(needs_encoder) {
             // An error means that the terminal is gone; there is nowhere to report it.
             let _ = writeln!(Stderr, "encoding media with ffmpeg before the run starts");
         }
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
-        let mut dataset =
-            Dataset::load(&generated, &counter, traits.tokenizes_input, &datasets::hub(config.ui))?;
+        let hub = datasets::hub(config.ui);
+        let mut parts = Dataset::load_parts(&generated, &counter, traits.tokenizes_input, &hub)?;
+        let is_read = config.dataset.parts.iter().map(|part| part.source.is_read());
+        let mut is_fixed = Vec::new();
+        for (index, part) in parts.iter_mut().enumerate() {
+            is_fixed.push(schedule::settle_dataset(&config.schedule.replay_of(index), part)?);
+        }
+        let read = parts.iter().zip(is_read).filter(|(_, is_read)| *is_read);
+        let account = read.map(|(part, _)| part.conversations.account()).reduce(Account::and);
+        let mut dataset = Dataset::joined(parts);
         if !traits.takes_messages && dataset.bears_messages() {
             anyhow::bail!(
                 "the dataset contains `messages`, which only chat and chat_embeddings support; use \
@@ -196,9 +206,7 @@ impl RunInputs {
             download::images(&mut dataset, &config.transport.connections)?;
         }
         endpoint::check(&*endpoint::build(&config.endpoint), &dataset)?;
-        let is_fixed = schedule::settle_dataset(&config.schedule.replay, &mut dataset)?;
         let origin = origin(config)?;
-        let account = config.dataset.source.is_read().then(|| dataset.conversations.account());
         Ok(Self { seed, counter, dataset: Arc::new(dataset), account, is_fixed, origin })
     }
 }
@@ -206,12 +214,16 @@ impl RunInputs {
 /// The settings that a dataset is made from.
 fn origin(config: &RunConfig) -> anyhow::Result<serde_json::Value> {
     let RunConfig { dataset, endpoint, schedule, .. } = config;
-    let mut replay = schedule.replay.clone();
-    if let UseOfTimestamps::IfPresent(concurrency) = &mut replay.schedule {
-        // The load of the run, not a property of the dataset.
-        *concurrency = None;
-    }
-    Ok(serde_json::to_value((dataset, endpoint, replay))?)
+    let replay = |part: usize| {
+        let mut replay = schedule.replay_of(part);
+        if let UseOfTimestamps::IfPresent(concurrency) = &mut replay.schedule {
+            // The load of the run, not a property of the dataset.
+            *concurrency = None;
+        }
+        replay
+    };
+    let replays: Vec<Replay> = (0..dataset.parts.len()).map(replay).collect();
+    Ok(serde_json::to_value((dataset, endpoint, replays))?)
 }
 
 /// A run that is ready to start.
@@ -249,8 +261,9 @@ impl Run {
         let RunInputs { seed, counter, dataset, account, .. } = inputs;
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
-        let sampling = config.dataset.sampling.unwrap_or_default();
-        let sampler = Sampler::new(sampling, dataset.roots(), seed);
+        let parts = || config.dataset.parts.iter().enumerate();
+        let samplers = parts().map(|(index, part)| part.sampler(dataset.roots(index), seed));
+        let samplers = samplers.collect();
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
         let api_key = config.server.api_key.as_ref().map(|key| key.expose().as_str());
         let headers = &config.server.headers;
@@ -271,24 +284,25 @@ impl Run {
         };
         let builder = with_headers(headers)?;
         let of_load = traced(builder.clone());
-        let ranges = config.dataset.ranges_of_tenants();
         let mut tenants = Vec::new();
         for (at, tenant) in config.tenants.iter().enumerate() {
             let all: Vec<_> = headers.iter().chain(&tenant.headers).cloned().collect();
-            let own = ranges.get(at).map(|range| {
-                let sampler = Sampler::new(sampling, range.len(), seed);
-                OwnConversations::new(range.start, sampler)
+            let own = parts().filter_map(|(index, part)| {
+                let Range { start, end } = part.ranges_of_tenants().get(at)?.clone();
+                let first = dataset.roots(index).start;
+                let sampler = part.sampler(first + start..first + end, seed);
+                Some(OwnConversations::new(sampler))
             });
             tenants.push(TenantRequests {
                 name: tenant.traffic.name.as_str().into(),
                 builder: traced(with_headers(&all)?),
-                conversations: own,
+                conversations: own.collect(),
             });
         }
         let builder = Arc::new(builder);
         let workload = Workload::new(
             Arc::clone(&dataset),
-            Arc::new(sampler),
+            samplers,
             Arc::clone(&endpoint),
             targets(&config, &dataset)?,
             Arc::new(of_load),
@@ -581,22 +595,26 @@ fn check_chat_template(counter: &TokenCounter, workload: &Workload) -> anyhow::R
 fn settle_schedule(
     config: &mut RunConfig,
     dataset: &Dataset,
-    is_fixed: bool,
+    is_fixed: &[bool],
 ) -> anyhow::Result<()> {
     let was_fixed = config.schedule.is_fixed_schedule();
-    let sends_whole_file = matches!(config.dataset.source, Source::File { .. })
-        && config.schedule.phases.iter().any(PhaseConfig::sends_whole_dataset);
+    let sends_whole_file = |phase: &&PhaseConfig| {
+        let source = &config.dataset.parts[phase.dataset].source;
+        matches!(source, Source::File { .. }) && phase.sends_whole_dataset()
+    };
+    let whole: Vec<usize> =
+        config.schedule.phases.iter().filter(sends_whole_file).map(|it| it.dataset).collect();
     schedule::settle_phases(&mut config.schedule, dataset, is_fixed)?;
     config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
-    let late = late_start(&config.schedule, dataset);
-    let whole = sends_whole_file.then(|| {
+    let late = config.schedule.measured().filter_map(|phase| late_start(phase, dataset));
+    let whole = whole.into_iter().map(|part| {
         format!(
             "sending the whole file, {} conversations once each; use --request-count or \
              --num-sessions to send fewer",
-            dataset.roots()
+            dataset.roots(part).len()
         )
     });
-    for warning in late.into_iter().chain(whole) {
+    for warning in late.chain(whole).collect::<Vec<_>>() {
         // The schedule of several runs is settled for all and for each.
         if !config.warnings.contains(&warning) {
             config.warnings.push(warning);
@@ -611,9 +629,9 @@ fn settle_schedule(
 
 /// Warns if a schedule starts with a long wait, since the timestamps of traces may be Unix
 /// time.
-fn late_start(schedule: &schedule::config::Config, dataset: &Dataset) -> Option<String> {
-    let first = dataset.conversations.first()?.turns.first()?.timestamp?;
-    (schedule.is_fixed_schedule() && first > LATE_START).then(|| {
+fn late_start(phase: &PhaseConfig, dataset: &Dataset) -> Option<String> {
+    let first = dataset.part(phase.dataset).first()?.turns.first()?.timestamp?;
+    (phase.load == LoadPattern::FixedSchedule && first > LATE_START).then(|| {
         format!(
             "the first request is due {} s after the start; use --fixed-schedule-auto-offset to \
              start with it",

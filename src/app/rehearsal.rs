@@ -17,7 +17,7 @@ use super::outcome::Outcome;
 use super::profile;
 use crate::cli;
 use crate::config::{Benchmark, Environment, RunConfig};
-use crate::dataset::{Conversation, Dataset, Source, Turn};
+use crate::dataset::{Conversation, Dataset, Part, Source, Turn};
 use crate::endpoint::{self, Endpoint, EndpointType};
 use crate::hub::Hub;
 use crate::platform::{limits, process};
@@ -140,9 +140,9 @@ fn try_out(config: &RunConfig) -> anyhow::Result<()> {
     begin("dataset")?;
     limits::lift();
     // A pipe can be read only once.
-    if let Source::File { path, .. } = &config.dataset.source
-        && !path.is_file()
-    {
+    let is_pipe =
+        |part: &Part| matches!(&part.source, Source::File { path, .. } if !path.is_file());
+    if config.dataset.parts.iter().any(is_pipe) {
         return Ok(());
     }
     let tokenizes = config.endpoint.endpoint_type.traits().tokenizes_input;

@@ -164,6 +164,7 @@ impl<'a> Summary<'a> {
         let groups = |groups: &'a [GroupResult]| {
             Groups(groups.iter().map(|group| (&*group.name, metrics(&group.results))).collect())
         };
+        let phases = report.by_phase.iter().enumerate();
         Self {
             schema_version: SCHEMA_VERSION,
             aiperf_version: env!("CARGO_PKG_VERSION"),
@@ -178,7 +179,7 @@ impl<'a> Summary<'a> {
             by_tenant: groups(&breakdowns.by_tenant),
             tenants: breakdowns.tenants.as_ref(),
             by_turn: groups(&breakdowns.by_turn),
-            phases: report.by_phase.iter().map(|phase| Phase::of(phase, report)).collect(),
+            phases: phases.map(|(index, phase)| Phase::of(index, phase, report)).collect(),
             adaptive: adaptive::of(report),
             finish_reasons: report.finish_reasons.iter().collect(),
             percentiles: report.percentiles(),

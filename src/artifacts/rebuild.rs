@@ -453,6 +453,8 @@ struct Gathered {
     has_errors: bool,
     /// The requests of the dataset, by identifier of the conversation and turn.
     sent: SentCounter<String>,
+    /// For each phase, whether its requests are in the account of the dataset.
+    accounted_phases: Vec<bool>,
     /// Whether there is a dataset, and each request has its place in it.
     has_turns: bool,
 }
@@ -477,6 +479,7 @@ impl Gathered {
             finish_reasons: FinishReasons::default(),
             has_errors: true,
             sent: SentCounter::default(),
+            accounted_phases: run.setup.accounted_phases(),
             has_turns: run.dataset.is_some(),
         }
     }
@@ -494,7 +497,8 @@ impl Gathered {
         self.records += 1;
         match &line.turn {
             Some((conversation, turn)) if self.has_turns => {
-                self.sent.count(conversation.clone(), *turn);
+                let is_accounted = self.accounted_phases.get(line.phase_index as usize);
+                self.sent.count(is_accounted != Some(&false), conversation.clone(), *turn);
             }
             _ => self.has_turns = false,
         }

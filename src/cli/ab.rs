@@ -9,7 +9,7 @@ use super::value::{positive, seconds, seconds_above_zero};
 use crate::config::{ConfigError, RunConfig};
 
 /// Flags of `aiperf profile` that limit a block; without any, blocks have a default length.
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 9] = [
     "--request-count",
     "--num-requests",
     "--benchmark-duration",
@@ -18,6 +18,7 @@ const LIMITS: [&str; 8] = [
     "--input-file",
     "--fixed-schedule",
     "--config",
+    "--phase",
 ];
 
 /// The two servers, and how they are measured.
@@ -52,7 +53,7 @@ pub(super) struct AbArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, default_value = "5")]
     block_duration: f64,
     /// Seconds for which the server has the load before each block, unless a flag of aiperf profile
-    /// sets a warmup
+    /// sets a warmup or lists phases
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
     settle: f64,
     #[command(flatten)]
@@ -103,7 +104,8 @@ impl AbArgs {
                 |names: &[&str]| given().any(|flag| names.iter().any(|it| flag.starts_with(it)));
             let length =
                 (!has(&LIMITS)).then(|| format!("--benchmark-duration={}", self.block_duration));
-            let settle = (!has(&["--warmup", "--num-warmup", "--config"]) && self.settle > 0.0)
+            let settle = (!has(&["--warmup", "--num-warmup", "--config", "--phase"])
+                && self.settle > 0.0)
                 .then(|| format!("--warmup-duration={}", self.settle));
             let start = ["aiperf", "profile"].map(OsString::from).into_iter();
             let added = length.into_iter().chain(settle).chain(own.clone()).map(OsString::from);

@@ -395,7 +395,8 @@ fn named_settings(members: &Mapping) -> Result<String, String> {
     let text = |value: &Value| scalar(value).ok_or("expected a single value for each setting");
     let name = members.get("name").map(text).transpose()?;
     let others = members.iter().filter(|(key, _)| key.as_str() != Some("name"));
-    let settings = others.map(|(key, value)| Ok(format!("{}={}", self::name(key)?, text(value)?)));
+    let settings = others
+        .map(|(key, value)| Ok(format!("{}={}", self::name(key)?, aiperf::quoted(&text(value)?))));
     let settings = settings.collect::<Result<Vec<String>, String>>()?.join(", ");
     Ok(name.map_or_else(|| settings.clone(), |name| format!("{name}: {settings}")))
 }

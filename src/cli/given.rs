@@ -18,6 +18,11 @@ impl<'a> Given<'a> {
         Self { command, matches }
     }
 
+    /// The same flags in `matches` of another command line.
+    pub(super) const fn of(self, matches: &'a ArgMatches) -> Self {
+        Self { matches, ..self }
+    }
+
     /// Returns an error for the first flag of one of the groups that was given; `why` says what is
     /// wrong and what to do about it.
     pub(super) fn refuse(

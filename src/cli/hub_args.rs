@@ -5,7 +5,6 @@ use clap::Args;
 use super::given::Given;
 use crate::config::ConfigError;
 use crate::dataset::{HubDataset, Public, TraceSettings};
-use crate::schedule;
 
 /// Datasets from the Hugging Face hub.
 #[derive(Args)]
@@ -61,14 +60,12 @@ impl HubArgs {
     }
 }
 
-/// Returns the dataset that `hub` names, if it names one: as many as `entries` conversations, or
-/// else as many as the phases of `schedule` need.
+/// Returns the dataset that `hub` names, if it names one, with at most `entries` conversations.
 pub(super) fn dataset(
     hub: &HubArgs,
     traces: TraceSettings,
     entries: Option<u64>,
     given: Given<'_>,
-    schedule: &schedule::config::Config,
 ) -> Result<Option<HubDataset>, ConfigError> {
     let named = hub.hf_dataset.as_ref().or(hub.hf_weka_dataset.as_ref());
     let (repository, revision) = match (&hub.public_dataset, named) {
@@ -96,15 +93,8 @@ pub(super) fn dataset(
         has_agents,
         traces,
         filters: hub.dataset_filter.clone(),
-        entries: entries.or_else(|| needed(schedule)).map(|n| n as usize),
+        entries: entries.map(|n| n as usize),
     }))
-}
-
-/// Returns the number of conversations that all phases together can send, if it is limited.
-fn needed(schedule: &schedule::config::Config) -> Option<u64> {
-    let mut limits =
-        schedule.phases.iter().map(|phase| phase.stop.sessions.or(phase.stop.requests));
-    limits.try_fold(0u64, |sum, limit| Some(sum.saturating_add(limit?)))
 }
 
 fn public(text: &str) -> Result<&'static Public, String> {

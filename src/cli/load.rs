@@ -25,7 +25,7 @@ pub(super) fn schedule(
     given: Given<'_>,
 ) -> Result<Config, ConfigError> {
     let own = |phase: &Listed| {
-        let Listed { name, kind, seamless, flags } = phase;
+        let Listed { name, kind, seamless, flags, .. } = phase;
         let phase = profiling_phase(flags, of_tenants)?;
         Ok(PhaseConfig {
             name: Some(Arc::clone(name)),
@@ -90,6 +90,7 @@ fn profiling_phase(
         name: None,
         kind: PhaseKind::Profiling,
         seamless: false,
+        dataset: 0,
         load: pattern,
         concurrency,
         prefill_concurrency: limit(
@@ -296,6 +297,7 @@ fn warmup_phase(
         name: None,
         kind: PhaseKind::Warmup,
         seamless: false,
+        dataset: 0,
         load,
         concurrency,
         prefill_concurrency: prefill.map(|limit| at_most(limit, most)),

@@ -1,10 +1,10 @@
 //! The phases that `--phase` lists: the command line of each is that of the run with further flags of
-//! the load. It is parsed and checked like any other.
+//! the load and of the dataset. It is parsed and checked like any other.
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use clap::{Command, FromArgMatches as _};
+use clap::{Arg, ArgGroup, ArgMatches, Command, FromArgMatches as _};
 
 use super::profile::ProfileArgs;
 use super::value;
@@ -12,9 +12,10 @@ use super::{Action, Cli, CliError, explain, switches};
 use crate::config::ConfigError;
 use crate::multi_run::sweep::plain;
 use crate::schedule::PhaseKind;
+use crate::setting;
 
 /// The flags of the load, which a phase can set.
-const FLAGS: &[&str] = &[
+const LOAD: &[&str] = &[
     "adaptive-assessment-period",
     "adaptive-base-step",
     "adaptive-control-min",
@@ -48,6 +49,23 @@ const FLAGS: &[&str] = &[
     "user-centric-rate",
 ];
 
+/// The groups of the flags of the dataset, which a phase can set too.
+const DATASET: &[&str] = &[
+    "ConversationArgs",
+    "HubArgs",
+    "MediaArgs",
+    "PromptArgs",
+    "RankingsArgs",
+    "SynthesisArgs",
+    "VideoArgs",
+];
+
+/// Flags of the dataset that are in a group with others.
+const INPUT: &[&str] = &["custom-dataset-type", "dataset-sampling-strategy", "input-file"];
+
+/// Flags of these groups that all phases have in common.
+const COMMON: &[&str] = &["cache-bust"];
+
 /// Maximum number of phases, each of which has statistics of its own.
 const MAX_PHASES: usize = 64;
 
@@ -62,6 +80,8 @@ pub(super) struct Listed {
     pub(super) seamless: bool,
     /// The flags of the run with those of the phase.
     pub(super) flags: Box<ProfileArgs>,
+    /// Which flags these are.
+    pub(super) matches: ArgMatches,
 }
 
 /// Returns the phases that the `texts` of `--phase` describe; `arguments` are those of the run, program
@@ -124,14 +144,19 @@ fn phase(text: &str, arguments: &[OsString], command: &Command) -> Result<Listed
         command.clone().mut_subcommand("profile", |profile| profile.args_override_self(true));
     let bare = switches::bare(&arguments, &command);
     let matches = command.try_get_matches_from_mut(bare).map_err(|error| explain(&error));
-    let parsed = matches.and_then(|it| Cli::from_arg_matches(&it).map_err(|error| explain(&error)));
+    let parsed = matches.and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| explain(&error))?;
+        Ok((cli.command, matches))
+    });
     let named = |error: CliError| {
         let text = error.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         CliError::Usage(format!("error: phase {name}: {text}"))
     };
-    match parsed.map_err(named)?.command {
-        Action::Profile(flags) => Ok(Listed { name: name.as_str().into(), kind, seamless, flags }),
+    match parsed.map_err(named)? {
+        (Action::Profile(flags), matches) => {
+            Ok(Listed { name: name.as_str().into(), kind, seamless, flags, matches })
+        }
         _ => Err(of_phase("not a run".to_owned()).into()),
     }
 }
@@ -151,21 +176,37 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME && text.chars().all(is_allowed)
 }
 
-/// Returns the flag of the load with the name or alias `key`.
-fn flag(key: &str, command: &Command) -> Result<&'static str, String> {
-    let profile = command.find_subcommand("profile");
-    let found = profile.and_then(|profile| {
-        let is_it = |argument: &&clap::Arg| {
-            let names = argument.get_long_and_visible_aliases();
-            names.is_some_and(|names| names.contains(&key))
-        };
-        profile.get_arguments().find(is_it)?.get_long()
-    });
-    let known = FLAGS.iter().find(|flag| found == Some(**flag)).copied();
-    known.ok_or_else(|| {
-        format!(
-            "{key:?} is not a setting of a phase; use kind, seamless or one of {}",
-            FLAGS.join(", ")
-        )
-    })
+/// Returns the flag with the name or alias `key`, if a phase can set it.
+fn flag<'a>(key: &str, command: &'a Command) -> Result<&'a str, String> {
+    let unknown = || format!("{key:?} is not a setting of a phase; use kind, seamless or a flag");
+    let profile = command.find_subcommand("profile").ok_or_else(unknown)?;
+    let is_it = |argument: &&Arg| {
+        argument.get_long_and_visible_aliases().is_some_and(|names| names.contains(&key))
+    };
+    let Some(argument) = profile.get_arguments().find(is_it) else {
+        let known = profile.get_arguments().filter(|argument| is_of_phase(argument, profile));
+        let similar = setting::similar(key, known.filter_map(Arg::get_long));
+        let hint = similar.first().map_or_else(
+            || "use kind, seamless, or a flag of the load or the dataset".to_owned(),
+            |long| format!("did you mean {long}?"),
+        );
+        return Err(format!("{key:?} is not a setting of a phase; {hint}"));
+    };
+    if !is_of_phase(argument, profile) {
+        return Err(format!(
+            "all phases of a run have the same --{key}, so that a phase cannot set it; set it for the run"
+        ));
+    }
+    argument.get_long().ok_or_else(unknown)
+}
+
+/// Returns whether a phase can set this flag: it is one of the load, or of the dataset.
+fn is_of_phase(argument: &Arg, profile: &Command) -> bool {
+    let long = argument.get_long().unwrap_or_default();
+    let is_in = |group: &ArgGroup| {
+        DATASET.contains(&group.get_id().as_str())
+            && group.get_args().any(|id| id == argument.get_id())
+    };
+    let is_of_dataset = INPUT.contains(&long) || profile.get_groups().any(is_in);
+    LOAD.contains(&long) || (is_of_dataset && !COMMON.contains(&long))
 }

@@ -7,16 +7,14 @@ use std::path::Path;
 use super::distributed::Distributed;
 use super::gates::{GateArgs, StopArgs};
 use super::given::Given;
-use super::load_args::{LoadArgs, WarmupArgs};
 use super::phases::Listed;
 use super::profile::{
-    ConversationArgs, EndpointArgs, Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs,
-    ServiceArgs, Stream, TokenizerArgs,
+    EndpointArgs, Histograms, OutputArgs, ProfileArgs, ServiceArgs, Stream, TokenizerArgs,
 };
 use super::sweep::CellOf;
 use super::{
-    connections, gpu, hub_args, load, multi_run, network_latency, rankings, search, server,
-    server_metrics, tenants, value,
+    connections, dataset, gpu, load, multi_run, network_latency, search, server, server_metrics,
+    tenants, value,
 };
 use crate::artifacts::layout::Layout;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
@@ -24,11 +22,7 @@ use crate::config::{
     ConfigError, Environment, LogLevel, RunConfig, RunnerConfig, Tenants, selfcheck, tokenizer,
 };
 use crate::console::Ui;
-use crate::dataset::{
-    FileFormat, Length, ModelSelection, NormalDistribution, RandomRange, RecordedLengths, Sampling,
-    Source, Synthetic, TraceSettings,
-};
-use crate::endpoint::{ContextOverflow, EndpointTraits};
+use crate::endpoint::ContextOverflow;
 use crate::judge::Gate;
 use crate::judge::adaptive::Conditions;
 use crate::metrics::metric::{LatencyFrom, Percent, Settings};
@@ -41,11 +35,7 @@ use crate::schedule::Shard;
 use crate::server_family::TimingMode;
 use crate::statistics::{Percentiles, further};
 use crate::units::Nanos;
-use crate::{api, artifacts, dataset, judge, otlp_receiver, redact, schedule, telemetry};
-
-/// Maximum number of conversations to generate by default: enough that a server's cache
-/// has evicted a conversation before it is sent again.
-const MAX_DEFAULT_ENTRIES: u64 = 10_000;
+use crate::{api, artifacts, judge, otlp_receiver, redact, telemetry};
 
 /// The run, or the `cell` of a sweep, that `flags` and `environment` describe, validated.
 pub(super) fn run_config(
@@ -81,15 +71,15 @@ pub(super) fn run_config(
     }
     multi_run.count_latencies(from);
     let Tenants { tenants: shared_by, rate, concurrency } = tenants::config(flags)?;
-    let schedule = load::schedule(flags, phases, (rate, concurrency), shard, given)?;
+    let mut schedule = load::schedule(flags, phases, (rate, concurrency), shard, given)?;
     transport.connections.limit =
         connections::limit(schedule.limited_in_flight(), server.urls.len(), environment)?;
     let seed = multi_run::seed(flags.input.random_seed, &flags.multi_run, &multi_run, cell);
+    let lengths = tenants::lengths(&shared_by);
+    let phases_of_run = &mut schedule.phases;
+    let dataset = dataset::config(flags, phases, given, phases_of_run, &lengths, environment)?;
     let mut config = RunConfig {
-        dataset: dataset::Config {
-            tenants: tenants::lengths(&shared_by),
-            ..dataset(flags, given, &schedule, seed, environment)?
-        },
+        dataset: crate::dataset::Config { random_seed: seed, ..dataset },
         tenants: shared_by,
         tokenizer,
         apply_chat_template: flags.tokenizer.apply_chat_template,
@@ -200,225 +190,6 @@ fn tokenizer(
         Some(name) => crate::tokenizer::Source::parse(name).at_revision(revision),
         None => tokenizer::default_for(model, revision, environment),
     }
-}
-
-fn dataset(
-    flags: &ProfileArgs,
-    given: Given<'_>,
-    schedule: &schedule::config::Config,
-    random_seed: Option<u64>,
-    environment: Environment<'_>,
-) -> Result<dataset::Config, ConfigError> {
-    let ProfileArgs { prompt, conversation, .. } = flags;
-    let traces =
-        flags.synthesis.traces(prompt.isl_block_size, prompt.prompt_corpus, environment)?;
-    let entries = entries(conversation, &flags.load, &flags.warmup);
-    let hub =
-        hub_args::dataset(&flags.hub, traces, conversation.num_dataset_entries, given, schedule)?;
-    let source = match (&flags.input.input_file, hub) {
-        (_, Some(dataset)) => Source::Hub(dataset),
-        (Some(path), None) => {
-            refuse_generated(&flags.input, prompt, given)?;
-            let most = conversation.num_dataset_entries.map(|count| count as usize);
-            Source::File {
-                path: path.clone(),
-                format: flags.input.custom_dataset_type,
-                traces: TraceSettings { entries: most, ..traces },
-                entries,
-                batch_size: prompt.batch_size.unwrap_or(1) as usize,
-            }
-        }
-        (None, None) if flags.endpoint.endpoint_type.traits().ranks => {
-            let corpus = prompt.prompt_corpus.unwrap_or_default();
-            let args = &flags.rankings;
-            Source::Rankings(rankings::generated(args, conversation, corpus, given, entries)?)
-        }
-        (None, None) => {
-            rankings::refuse_flags(given)?;
-            refuse_text_flags(flags.endpoint.endpoint_type.traits(), given)?;
-            Source::Synthetic(Synthetic {
-                images: flags.media.images()?,
-                pictures: flags.media.pictures()?.map(Box::new),
-                audio: flags.media.audio(),
-                video: flags.video.video(),
-                ..prompts(prompt, conversation, entries)?
-            })
-        }
-    };
-    let prompt = &flags.prompt;
-    let output_tokens =
-        prompt.osl.as_ref().map(|osl| length(osl, prompt.osl_stddev, ["--osl", "--osl-stddev"]));
-    let default_selection = match flags.endpoint.model_weights.as_slice() {
-        [] => ModelSelection::default(),
-        _ => ModelSelection::Weighted,
-    };
-    // Batches are drawn at random when the file is read.
-    let is_drawn = flags.input.custom_dataset_type == Some(FileFormat::RandomPool)
-        && flags.prompt.batch_size.is_none_or(|size| size == 1);
-    Ok(dataset::Config {
-        source,
-        models: flags.endpoint.models.clone(),
-        model_selection: flags.endpoint.model_selection_strategy.unwrap_or(default_selection),
-        model_weights: flags.endpoint.model_weights.clone(),
-        lora_modules: flags.endpoint.lora_modules.clone(),
-        sampling: flags.input.dataset_sampling_strategy.or(is_drawn.then_some(Sampling::Random)),
-        output_tokens: output_tokens.transpose()?,
-        delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
-        cache_bust: flags.prompt.cache_bust.unwrap_or_default(),
-        strips_repeated_images: flags.endpoint.uuid_and_strip,
-        tenants: Vec::new(),
-        random_seed,
-    })
-}
-
-/// The number of conversations to generate: by default one for each request, since the
-/// server would answer a repeated prompt from its cache.
-fn entries(conversation: &ConversationArgs, load: &LoadArgs, warmup: &WarmupArgs) -> usize {
-    // The warmup draws first, and the measurement must not repeat its conversations.
-    let warmup = warmup.warmup_request_count.unwrap_or(0);
-    let requests = load.request_count.map(|count| count.saturating_add(warmup));
-    let asked = conversation.num_dataset_entries.or(conversation.num_sessions);
-    asked.or(requests.map(|count| count.min(MAX_DEFAULT_ENTRIES))).unwrap_or(100) as usize
-}
-
-/// The generated conversations, without media.
-fn prompts(
-    prompt: &PromptArgs,
-    conversation: &ConversationArgs,
-    entries: usize,
-) -> Result<Synthetic, ConfigError> {
-    let spread = |mean: Option<f64>, default, stddev: Option<f64>| NormalDistribution {
-        mean: mean.unwrap_or(default),
-        stddev: stddev.unwrap_or(0.0),
-    };
-    let (mean, stddev) =
-        (conversation.session_turn_delay_mean, conversation.session_turn_delay_stddev);
-    Ok(Synthetic {
-        entries,
-        input_tokens: length(
-            prompt.isl.as_ref().unwrap_or(&Length::exactly(550.0)),
-            prompt.isl_stddev,
-            ["--isl", "--isl-stddev"],
-        )?,
-        length_correlation: prompt.length_correlation,
-        recorded_lengths: recorded_lengths(prompt)?.map(Box::new),
-        sequence_distribution: prompt.seq_dist.clone(),
-        range: random_range(prompt)?,
-        corpus: prompt.prompt_corpus.unwrap_or_default(),
-        batch_size: prompt.batch_size.unwrap_or(1) as usize,
-        sends_token_ids: prompt.prompt_token_ids,
-        turns: spread(conversation.session_turns_mean, 1.0, conversation.session_turns_stddev),
-        turn_delay_ms: spread(mean, 0.0, stddev),
-        prefix_pool_size: prompt.num_prefix_prompts.unwrap_or(0) as usize,
-        prefix_length: prompt.prefix_prompt_length.unwrap_or(0) as usize,
-        shared_system_prompt_length: prompt.shared_system_prompt_length.map(|n| n as usize),
-        user_context_prompt_length: prompt.user_context_prompt_length.map(|n| n as usize),
-        system_prompt: system_prompt(prompt)?,
-        images: None,
-        pictures: None,
-        audio: None,
-        video: None,
-    })
-}
-
-/// The length of the first of two flags, with the standard deviation of the second if it is given.
-fn length(
-    length: &Length,
-    stddev: Option<f64>,
-    [flag, stddev_flag]: [&'static str; 2],
-) -> Result<Length, ConfigError> {
-    let Some(stddev) = stddev else { return Ok(length.clone()) };
-    if let Some(NormalDistribution { mean, stddev: 0.0 }) = length.normal() {
-        return Ok(Length::Normal(NormalDistribution { mean, stddev }));
-    }
-    let why = format!("requires a number as {flag}, which is a distribution; remove it");
-    Err(ConfigError::flag(stddev_flag, why))
-}
-
-/// The lengths of the file that `--lengths-from` names.
-fn recorded_lengths(prompt: &PromptArgs) -> Result<Option<RecordedLengths>, ConfigError> {
-    const FLAG: &str = "--lengths-from";
-    let Some(path) = &prompt.lengths_from else { return Ok(None) };
-    let lengths = RecordedLengths::read(path).map_err(|why| ConfigError::File {
-        flag: FLAG,
-        path: path.display().to_string(),
-        why,
-    })?;
-    if lengths.has_outputs() && prompt.osl.is_some() {
-        let why = "the file has output lengths, which --osl would replace; remove --osl";
-        return Err(ConfigError::flag(FLAG, why));
-    }
-    Ok(Some(lengths))
-}
-
-/// The ranges of lengths that `--random-range-ratio` makes of the means.
-fn random_range(prompt: &PromptArgs) -> Result<Option<RandomRange>, ConfigError> {
-    let Some(ratios) = &prompt.random_range_ratio else { return Ok(None) };
-    let flag = "--random-range-ratio";
-    let [input_ratio, output_ratio] =
-        RandomRange::parse_ratios(ratios).map_err(|why| ConfigError::flag(flag, why))?;
-    // The flag requires both; a length beyond the limit is rejected by the check of the means.
-    let tokens = |length: &Option<Length>| match length.as_ref().and_then(Length::normal) {
-        Some(NormalDistribution { mean, stddev: 0.0 }) => Ok(mean as u32),
-        _ => Err(ConfigError::flag(flag, "requires numbers as --isl and --osl")),
-    };
-    Ok(Some(RandomRange {
-        style: prompt.random_corpus_style.unwrap_or_default(),
-        input_tokens: tokens(&prompt.isl)?,
-        input_ratio,
-        output_tokens: tokens(&prompt.osl)?,
-        output_ratio,
-    }))
-}
-
-fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
-    let Some(path) = &prompt.system_prompt_file else { return Ok(prompt.system_prompt.clone()) };
-    std::fs::read_to_string(path).map(Some).map_err(|error| ConfigError::File {
-        flag: "--system-prompt-file",
-        path: path.display().to_string(),
-        why: error.to_string(),
-    })
-}
-
-/// Returns an error for a flag about generated prompts if there is a file.
-fn refuse_generated(
-    input: &InputArgs,
-    prompt: &PromptArgs,
-    given: Given<'_>,
-) -> Result<(), ConfigError> {
-    let is_directory = input.input_file.as_ref().is_some_and(|path| path.is_dir());
-    let is_pool = input.custom_dataset_type == Some(FileFormat::RandomPool) && !is_directory;
-    if !is_pool {
-        let why = "applies to generated prompts and to a file of --custom-dataset-type \
-                   random-pool; remove the flag";
-        given.refuse(&["batch"], why)?;
-    }
-    // Requests are drawn from a directory of pools, or in batches, as many as --num-dataset-entries
-    // says, and it limits traces of agents. The format of a file may only be known once it is read.
-    let takes_entries = is_directory
-        || prompt.batch_size.is_some_and(|size| size > 1)
-        || matches!(
-            input.custom_dataset_type,
-            None | Some(FileFormat::WekaTrace | FileFormat::TraceLab | FileFormat::Exgentic)
-        );
-    let entries = if takes_entries { None } else { Some("entries") };
-    let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
-    let groups: Vec<&str> = entries.into_iter().chain(groups).collect();
-    let why = "applies to generated prompts and cannot be combined with --input-file; remove one \
-               of the two";
-    given.refuse(&groups, why)
-}
-
-/// Returns an error for a flag about text if requests do not have text.
-fn refuse_text_flags(traits: &EndpointTraits, given: Given<'_>) -> Result<(), ConfigError> {
-    let takes_text = traits.tokenizes_input || traits.path.is_empty();
-    if takes_text {
-        return Ok(());
-    }
-    given.refuse(
-        &["text", "batch"],
-        format!("{} requests do not contain text; remove the flag", traits.name),
-    )
 }
 
 /// Returns the percentiles that are asked for, in ascending order and without duplicates.

@@ -7,12 +7,14 @@
 
 mod adaptive;
 pub mod commands;
+mod datasets;
 mod file;
 pub mod flags;
 mod input_config;
 mod mixture;
 mod schema;
 
+pub(crate) use datasets::quoted;
 pub(crate) use file::{Mapped, is_off, mapped, scalar};
 pub(super) use input_config::input_config;
 #[cfg(test)]

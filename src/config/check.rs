@@ -2,12 +2,13 @@
 //! flag is defined, and what the settings of one module require of each other by its `Config`.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::{fs, io};
 
 use thiserror::Error;
 
 use super::{RunConfig, ServerConfig};
-use crate::dataset::{self, MediaKinds, Source};
+use crate::dataset::{self, MediaKinds, Part, Source, Synthetic};
 use crate::judge::StopWhen;
 use crate::judge::adaptive::Conditions;
 use crate::judge::early::EarlyDecision;
@@ -75,12 +76,25 @@ pub enum ConfigError {
     /// No model is named.
     #[error("the model is not named; use --model NAME")]
     NoModel,
+    /// A setting of a phase is invalid.
+    #[error("phase {name}: {error}")]
+    Phase {
+        /// Name of the phase.
+        name: Arc<str>,
+        /// What is invalid.
+        error: Box<Self>,
+    },
     /// There is no directory to save the self-check in.
     #[error("--save: no configuration directory found; set AIPERF_SELFCHECK_FILE or HOME")]
     NoSelfCheckFile,
 }
 
 impl ConfigError {
+    /// Returns the error as one of the phase `name`.
+    pub(crate) fn in_phase(self, name: &Arc<str>) -> Self {
+        Self::Phase { name: Arc::clone(name), error: Box::new(self) }
+    }
+
     /// Returns an error about `flag`.
     pub(crate) fn flag(flag: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Flag(InvalidSetting::new(flag, why))
@@ -96,8 +110,10 @@ impl RunConfig {
         self.dataset.check()?;
         self.schedule.check()?;
         self.multi_run.check()?;
-        if let Source::File { path, .. } = &self.dataset.source {
-            check_dataset_file(path)?;
+        for part in &self.dataset.parts {
+            if let Source::File { path, .. } = &part.source {
+                check_dataset_file(path)?;
+            }
         }
         self.check_endpoint()?;
         self.check_many()?;
@@ -142,6 +158,11 @@ impl RunConfig {
             if !self.judge.stop_when.is_empty() {
                 let why = "ends the load, as --adaptive-scale does; remove one of the two";
                 return refuse("--stop-when", why.to_owned());
+            }
+            if self.multi_run.sweep.is_some() {
+                let why = "looks for the highest load within a run, and cannot be combined with a sweep or a \
+                           search; use one of them, or a run for each value";
+                return refuse("--adaptive-scale", why.to_owned());
             }
             if !self.tenants.is_empty() {
                 let why = "cannot be combined with --tenants; remove one of the two";
@@ -188,7 +209,19 @@ impl RunConfig {
             let why = format!("{} requests do not have UUIDs of images; use chat", traits.name);
             return Err(ConfigError::Endpoint(InvalidSetting::new("--uuid-and-strip", why)));
         }
-        let Source::Synthetic(synthetic) = &self.dataset.source else { return Ok(()) };
+        for (index, part) in self.dataset.parts.iter().enumerate() {
+            if let Source::Synthetic(synthetic) = &part.source {
+                self.check_generated(synthetic, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what the endpoint type and the phases require of the generated part of the dataset with this
+    /// index.
+    fn check_generated(&self, synthetic: &Synthetic, index: usize) -> Result<(), ConfigError> {
+        let traits = self.endpoint.endpoint_type.traits();
+        let refuse = |flag, why: String| Err(ConfigError::flag(flag, why));
         // Checked before generating the videos, which takes time.
         if synthetic.video.is_some() && !traits.takes.contains(MediaKinds::VIDEO) {
             let why = format!("{} does not support videos; remove the flag", traits.name);
@@ -204,8 +237,9 @@ impl RunConfig {
         if synthetic.sends_token_ids {
             self.check_token_ids()?;
         }
-        let needs_turns =
-            |phase: &PhaseConfig| matches!(phase.load, LoadPattern::UserCentric { .. });
+        let needs_turns = |phase: &PhaseConfig| {
+            phase.dataset == index && matches!(phase.load, LoadPattern::UserCentric { .. })
+        };
         let has_one_turn = synthetic.turns.mean <= 1.0 && synthetic.turns.stddev == 0.0;
         if has_one_turn && self.schedule.phases.iter().any(needs_turns) {
             let why = "requires conversations of several turns; add --session-turns-mean 2 or \
@@ -306,7 +340,8 @@ impl RunConfig {
             return Ok(());
         }
         let refuse = |why: String| Err(ConfigError::flag(FLAG, why));
-        if self.schedule.shard.is_some() && !self.dataset.tenants.is_empty() {
+        let have_own = |part: &Part| !part.tenants.is_empty();
+        if self.schedule.shard.is_some() && self.dataset.parts.iter().any(have_own) {
             return refuse("lengths of tenants cannot be combined with --shard".to_owned());
         }
         let tenants: Vec<_> = self.tenants.iter().map(|tenant| tenant.traffic.clone()).collect();
@@ -330,8 +365,8 @@ impl RunConfig {
                 }
             }
         }
-        if !self.dataset.tenants.is_empty() {
-            let is_single = matches!(&self.dataset.source, Source::Synthetic(it)
+        for part in self.dataset.parts.iter().filter(|part| have_own(part)) {
+            let is_single = matches!(&part.source, Source::Synthetic(it)
                 if it.sequence_distribution.is_none() && it.range.is_none()
                     && it.recorded_lengths.is_none());
             if !is_single {

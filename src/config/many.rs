@@ -37,7 +37,7 @@ impl RunConfig {
     /// emptied between them.
     #[must_use]
     pub(crate) fn warning_of_same_prompts(&self) -> Option<String> {
-        let is_read = self.dataset.source.is_read();
+        let is_read = self.dataset.is_read();
         let same_in_trials = self.multi_run.runs > 1
             && (is_read || (self.dataset.random_seed.is_some() && !self.multi_run.varies_seed));
         let same_in_cells =

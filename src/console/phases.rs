@@ -29,7 +29,9 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
     }
     let has = |tag| phases.iter().any(|phase| phase.value(tag, "avg").is_some());
     let shown: Vec<&Shown> = COLUMNS.iter().filter(|(.., tag, _)| has(*tag)).collect();
-    let row = |phase: &PhaseResult| {
+    let dataset = |index: usize| report.run.setup.dataset_of(index);
+    let has_datasets = dataset(0).is_some();
+    let row = |(index, phase): (usize, &PhaseResult)| {
         let value = |(.., tag, statistic): &&Shown| match phase.value(*tag, statistic) {
             Some(value) if [tag::REQUEST_COUNT, tag::ERROR_REQUEST_COUNT].contains(tag) => {
                 count(value as u64)
@@ -37,19 +39,20 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
             Some(value) => four_digits(value),
             None => String::new(),
         };
-        let first = [phase.name.to_string(), phase.load.clone(), four_digits(phase.seconds())];
-        first.into_iter().chain(shown.iter().map(value).collect::<Vec<_>>())
+        let first = [phase.name.to_string(), phase.load.clone()].into_iter();
+        let dataset = has_datasets.then(|| dataset(index).unwrap_or_default());
+        let first = first.chain(dataset).chain([four_digits(phase.seconds())]);
+        first.chain(shown.iter().map(value).collect::<Vec<_>>())
     };
-    let mut columns = vec![
-        Column::name("Phase"),
-        Column::name("Load").spare(5),
-        Column::number("Time (s)").or("s").spare(4),
-    ];
+    let mut columns = vec![Column::name("Phase"), Column::name("Load").spare(5)];
+    columns.extend(has_datasets.then(|| Column::name("Dataset").spare(6)));
+    columns.push(Column::number("Time (s)").or("s").spare(4));
     columns.extend(
         shown.iter().map(|(name, short, spare, ..)| Column::number(*name).or(short).spare(*spare)),
     );
-    let mut text =
-        Table::new("aiperf | Phases", columns).rows(phases.iter().map(row)).render(style);
+    let mut text = Table::new("aiperf | Phases", columns)
+        .rows(phases.iter().enumerate().map(row))
+        .render(style);
     for phase in phases {
         text.extend(phase.recovery.iter().map(|found| recovery(&phase.name, found) + "\n"));
     }

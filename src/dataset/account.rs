@@ -146,6 +146,26 @@ impl Account {
         }
     }
 
+    /// Returns the account of two parts together.
+    #[must_use]
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.read += other.read;
+        for (why, requests) in other.left_out {
+            self.leave_out(why, requests);
+        }
+        self.stopped_at_limit |= other.stopped_at_limit;
+        self.pool = match (self.pool, other.pool) {
+            (Some(one), Some(two)) => {
+                Some(Pool { lines: one.lines + two.lines, unused: one.unused + two.unused })
+            }
+            (one, two) => one.or(two),
+        };
+        let sum = |one: Option<u64>, two: Option<u64>| Some(one? + two?);
+        self.sent = sum(self.sent, other.sent);
+        self.repeated = sum(self.repeated, other.repeated);
+        self
+    }
+
     /// Returns the account after a run that sent these requests.
     #[must_use]
     pub(crate) fn after(mut self, sent: Sent) -> Self {
@@ -212,12 +232,20 @@ pub struct Sent {
     pub(crate) requests: u64,
     /// Requests that had been sent before.
     pub(crate) repeated: u64,
+    /// Requests of parts that are not in the account, since they are generated.
+    #[serde(skip_serializing_if = "is_none", default)]
+    pub(crate) generated: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Sent {
     /// Returns the number of requests that were sent, with repetitions.
     pub(crate) const fn total(self) -> u64 {
-        self.requests.saturating_add(self.repeated)
+        self.requests.saturating_add(self.repeated).saturating_add(self.generated)
     }
 }
 
@@ -226,16 +254,23 @@ impl Sent {
 pub(crate) struct SentCounter<K> {
     seen: HashSet<(K, usize)>,
     repeated: u64,
+    generated: u64,
 }
 
 impl<K: Hash + Eq> SentCounter<K> {
-    /// Counts a request: a turn of a conversation.
-    pub(crate) fn count(&mut self, conversation: K, turn: usize) {
+    /// Counts a request: a turn of a conversation, of a part that is in the account if it
+    /// `is_accounted`.
+    pub(crate) fn count(&mut self, is_accounted: bool, conversation: K, turn: usize) {
+        if !is_accounted {
+            self.generated += 1;
+            return;
+        }
         self.repeated += u64::from(!self.seen.insert((conversation, turn)));
     }
 
     pub(crate) fn sent(&self) -> Sent {
-        Sent { requests: self.seen.len() as u64, repeated: self.repeated }
+        let Self { seen, repeated, generated } = self;
+        Sent { requests: seen.len() as u64, repeated: *repeated, generated: *generated }
     }
 }
 
@@ -406,9 +441,12 @@ mod tests {
     fn what_is_sent_and_what_is_left_out_are_all() {
         let mut counter = SentCounter::default();
         for (conversation, turn) in [(0, 0), (1, 0), (1, 1), (0, 0), (1, 0), (0, 0)] {
-            counter.count(conversation, turn);
+            counter.count(true, conversation, turn);
         }
-        assert_eq!(counter.sent(), Sent { requests: 3, repeated: 3 });
+        // Of a part that is generated, while this one is read.
+        counter.count(false, 9, 0);
+        assert_eq!(counter.sent(), Sent { requests: 3, repeated: 3, generated: 1 });
+        assert_eq!(counter.sent().total(), 7);
         let account = five_conversations().account();
         assert!(account.is_whole());
         let after = account.after(counter.sent());

@@ -3,8 +3,8 @@
 use super::lengths::MAX_TOKENS;
 use super::size::{Size, check_files, likely};
 use super::{
-    AudioNoise, Config, ImageNoise, ModelSelection, NormalDistribution, RandomRange, Rankings,
-    RecordedLengths, SequenceDistribution, Source, Synthetic, VideoClip,
+    AudioNoise, Config, ImageNoise, ModelSelection, NormalDistribution, Part, RandomRange,
+    Rankings, RecordedLengths, SequenceDistribution, Source, Synthetic, VideoClip,
 };
 use crate::setting::InvalidSetting;
 
@@ -15,6 +15,12 @@ impl Config {
             return Err(InvalidSetting::new("--model", "at least one model is required"));
         }
         self.check_models()?;
+        self.parts.iter().try_for_each(Part::check)
+    }
+}
+
+impl Part {
+    fn check(&self) -> Result<(), InvalidSetting> {
         if !(self.delay_ratio >= 0.0 && self.delay_ratio.is_finite()) {
             let why = "must be a number of at least 0";
             return Err(InvalidSetting::new("--session-delay-ratio", why));

@@ -133,7 +133,7 @@ pub(crate) fn read_recorded(
 ) -> Result<Conversations, DatasetError> {
     let traces = TraceSettings { prefers_recorded: true, ..TraceSettings::default() };
     let mut conversations = read(path, format, &traces, counter, RECORDED_SEED, (1, 1))?;
-    finish::fill_ids(&mut conversations);
+    finish::fill_ids(&mut conversations, &mut 0);
     Ok(conversations)
 }
 

@@ -29,18 +29,20 @@ pub(crate) fn conversation_id(index: usize) -> String {
     format!("session_{index:06}")
 }
 
-/// Gives a unique identifier to each conversation without one in the file.
-pub(super) fn fill_ids(conversations: &mut [Conversation]) {
+/// Gives a unique identifier to each conversation without one in the file. The first one has `number`,
+/// which becomes that of the next part.
+pub(super) fn fill_ids(conversations: &mut [Conversation], number: &mut usize) {
     let named: HashSet<Arc<str>> = conversations.iter().map(|c| Arc::clone(&c.id)).collect();
     for (index, conversation) in conversations.iter_mut().enumerate() {
         if conversation.id.is_empty() {
-            let mut id = conversation_id(index);
+            let mut id = conversation_id(*number + index);
             while named.contains(id.as_str()) {
                 id.push('_');
             }
             conversation.id = id.into();
         }
     }
+    *number += conversations.len();
 }
 
 /// Sends each image with a UUID only once in a conversation, and only the UUID in later turns. Within

@@ -35,7 +35,7 @@ const MAX_BYTES: u64 = 16 << 30;
 const MEDIA_ENTRIES: usize = 100;
 
 /// A dataset on the hub, and which of its rows to use.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HubDataset {
     /// The public dataset, if it is one with a name.
     #[serde(skip_serializing_if = "Option::is_none")]

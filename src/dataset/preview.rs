@@ -1,5 +1,6 @@
 //! What a run would send: lengths, and what prompts share, without sending it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -7,7 +8,7 @@ use serde_json::value::RawValue;
 use super::account::{Sent, SentCounter};
 use super::finish::tree;
 use super::known_prefixes::{KnownPrefixes, MAX_PREFIXES, prefixes};
-use super::{Conversation, Dataset, Turn, payload};
+use super::{Conversation, Dataset, Sampler, Turn, payload};
 use crate::tokenizer::TokenCounter;
 
 /// Number of tokens of a block. vLLM's prefix cache has blocks of as many.
@@ -48,13 +49,28 @@ pub(crate) struct Prefixes {
     pub(crate) shared: u64,
 }
 
-/// How a run goes through its dataset.
-#[derive(Debug, Clone, Copy)]
+/// How a phase goes through its part of the dataset.
+#[derive(Debug, Clone)]
 pub(crate) struct Walk {
+    /// Index of the part.
+    pub(crate) part: usize,
+    /// What draws its conversations.
+    pub(crate) sampler: Sampler,
+    /// Number of sessions that phases drew which are not followed.
+    pub(crate) skipped: u64,
     /// Number of requests to send.
     pub(crate) requests: Option<u64>,
-    /// Number of sessions to start.
+    /// Number of sessions to start. Without it and a number of requests, each conversation is sent once.
     pub(crate) sessions: Option<u64>,
+    /// Whether its requests are in the account of the dataset.
+    pub(crate) is_accounted: bool,
+}
+
+/// How requests are looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look<'a> {
+    /// Counts the tokens of texts.
+    pub(crate) counter: &'a TokenCounter,
     /// Whether requests repeat the earlier turns and responses of their session.
     pub(crate) repeats_history: bool,
     /// Whether prompts are compared.
@@ -62,38 +78,59 @@ pub(crate) struct Walk {
 }
 
 impl Preview {
-    /// Follows the sessions of a run: session number `n` sends the conversation `draw(n)`. Without a
-    /// number of requests or sessions, each conversation is sent once.
-    pub(crate) fn of(
-        dataset: &Dataset,
-        walk: Walk,
-        draw: impl Fn(u64) -> usize,
-        counter: &TokenCounter,
-    ) -> Self {
-        let mut preview = Self::default();
+    /// Follows the sessions of phases, one phase after the other.
+    pub(crate) fn of(dataset: &Dataset, walks: &[Walk], look: Look<'_>) -> Self {
+        let mut preview = Self { requests: Some(0), ..Self::default() };
         let mut places = SentCounter::default();
-        let mut compared = walk.compares.then(Compared::default);
+        let mut compared = look.compares.then(Compared::default);
+        let mut drawn: HashMap<usize, u64> = HashMap::new();
+        let mut are_whole = true;
+        for walk in walks {
+            let first = drawn.entry(walk.part).or_default();
+            *first += walk.skipped;
+            let (sessions, sent, is_whole) =
+                preview.follow(dataset, walk, *first, look, (&mut places, &mut compared));
+            *first += sessions;
+            are_whole &= is_whole;
+            let requests = if is_whole { Some(sent) } else { walk.requests };
+            preview.requests = preview.requests.zip(requests).map(|(all, own)| all + own);
+        }
+        preview.sent = are_whole.then(|| places.sent());
+        preview.prefixes = compared.map(Compared::found).filter(|it| it.tokens > 0);
+        preview
+    }
+
+    /// Follows the sessions of a phase, the first of which is number `first` of its part. Returns their
+    /// number, that of their requests, and whether the phase sends just these.
+    fn follow(
+        &mut self,
+        dataset: &Dataset,
+        walk: &Walk,
+        first: u64,
+        look: Look<'_>,
+        (places, compared): (&mut SentCounter<usize>, &mut Option<Compared>),
+    ) -> (u64, u64, bool) {
         let is_open = walk.requests.is_none() && walk.sessions.is_none();
-        let sessions =
-            walk.sessions.unwrap_or(if is_open { dataset.roots() as u64 } else { u64::MAX });
+        let sessions = walk.sessions.unwrap_or(if is_open { walk.sampler.len() } else { u64::MAX });
         let most = walk.requests.unwrap_or(u64::MAX);
-        let mut sent = 0;
-        let mut session = 0;
-        while session < sessions && sent < most && preview.room() > 0 {
+        let (mut sent, mut session) = (0, 0);
+        while session < sessions && sent < most && self.room() > 0 {
             let before = sent;
-            for at in tree(&dataset.conversations, draw(session)) {
+            let root = walk.sampler.conversation(first + session);
+            for at in tree(&dataset.conversations, root) {
                 let Some(conversation) = dataset.conversations.get(at) else { continue };
                 let turns = conversation.turns.len() - conversation.inherited_turns;
                 let turns = turns.min(usize::try_from(most - sent).unwrap_or(usize::MAX));
                 if turns == 0 {
                     continue;
                 }
-                preview.add(conversation, turns, walk.repeats_history);
+                self.add(conversation, turns, look.repeats_history);
                 for turn in (conversation.inherited_turns..).take(turns) {
-                    places.count(at, turn);
+                    places.count(walk.is_accounted, at, turn);
                 }
-                if let Some(compared) = &mut compared {
-                    compared.add(conversation, turns, session, walk.repeats_history, counter);
+                if let Some(compared) = compared {
+                    let session = first + session;
+                    compared.add(conversation, turns, session, look);
                 }
                 sent += turns as u64;
             }
@@ -103,15 +140,8 @@ impl Preview {
             }
             session += 1;
         }
-        let is_whole = session == sessions || sent == most;
-        preview.requests = match walk.requests {
-            // The number of sessions limits the requests too, but is only known here.
-            Some(requests) if !is_whole => Some(requests),
-            _ => (is_whole && !is_open).then_some(sent),
-        };
-        preview.sent = (is_whole && !is_open).then(|| places.sent());
-        preview.prefixes = compared.map(Compared::found).filter(|it| it.tokens > 0);
-        preview
+        let is_whole = (session == sessions || sent == most) && !is_open;
+        (session, sent, is_whole)
     }
 
     fn room(&self) -> usize {
@@ -165,14 +195,8 @@ impl Default for Compared {
 }
 
 impl Compared {
-    fn add(
-        &mut self,
-        conversation: &Conversation,
-        turns: usize,
-        session: u64,
-        repeats_history: bool,
-        counter: &TokenCounter,
-    ) {
+    fn add(&mut self, conversation: &Conversation, turns: usize, session: u64, look: Look<'_>) {
+        let Look { counter, repeats_history, .. } = look;
         let repeats = repeats_history && !conversation.standalone_turns;
         let context = [&conversation.system, &conversation.user_context];
         let context: Vec<u64> = context
@@ -243,6 +267,7 @@ fn text(turn: &Turn) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::{Sampling, Seed};
 
     fn turn(text: &str, output: u32, counter: &TokenCounter) -> Turn {
         Turn {
@@ -253,8 +278,21 @@ mod tests {
         }
     }
 
-    const WALK: Walk =
-        Walk { requests: None, sessions: None, repeats_history: true, compares: true };
+    /// A walk through the first `count` conversations.
+    fn through(count: usize) -> Walk {
+        Walk {
+            part: 0,
+            sampler: Sampler::new(Sampling::Sequential, 0..count, Seed(1)),
+            skipped: 0,
+            requests: None,
+            sessions: None,
+            is_accounted: true,
+        }
+    }
+
+    const fn look(counter: &TokenCounter) -> Look<'_> {
+        Look { counter, repeats_history: true, compares: true }
+    }
 
     /// Words of one token each.
     fn words(word: &str, count: usize) -> String {
@@ -276,8 +314,9 @@ mod tests {
             turns: vec![turn(&words("d", 8), 3, &counter)],
             ..Conversation::default()
         };
-        let dataset = Dataset { conversations: vec![conversation, single].into() };
-        let preview = Preview::of(&dataset, WALK, |session| session as usize % 2, &counter);
+        let dataset = Dataset::of(vec![conversation, single]);
+        let look = look(&counter);
+        let preview = Preview::of(&dataset, &[through(2)], look);
         assert_eq!((preview.requests, preview.sent), (None, None));
         // The second prompt repeats the context, the first turn and its response.
         assert_eq!(preview.input, [42.0, 32.0 + 10.0 + 5.0 + 20.0, 40.0]);
@@ -289,25 +328,26 @@ mod tests {
         assert_eq!(preview.prefixes, Some(prefixes));
 
         // Three requests: a session of two turns, and one of one.
-        let walk = Walk { requests: Some(4), ..WALK };
-        let preview = Preview::of(&dataset, walk, |session| session as usize % 2, &counter);
+        let walk = Walk { requests: Some(4), ..through(2) };
+        let preview = Preview::of(&dataset, &[walk], look);
         assert_eq!(preview.requests, Some(4));
         assert_eq!(preview.turns, [2.0, 1.0, 1.0]);
-        assert_eq!(preview.sent, Some(Sent { requests: 3, repeated: 1 }));
+        assert_eq!(preview.sent, Some(Sent { requests: 3, repeated: 1, generated: 0 }));
         // The fourth request repeats the first one, but for its last, partial block.
         assert_eq!(preview.prefixes.unwrap().shared, 32 + 32 + 32);
 
-        let walk = Walk { sessions: Some(3), repeats_history: false, compares: false, ..WALK };
-        let preview = Preview::of(&dataset, walk, |_| 0, &counter);
+        let walk = Walk { sessions: Some(3), ..through(1) };
+        let look = Look { repeats_history: false, compares: false, ..look };
+        let preview = Preview::of(&dataset, &[walk], look);
         assert_eq!((preview.requests, preview.prefixes), (Some(6), None));
         assert_eq!(preview.input[..2], [42.0, 52.0]);
     }
 
     #[test]
     fn a_dataset_without_turns_ends() {
-        let dataset = Dataset { conversations: vec![Conversation::default()].into() };
-        let walk = Walk { requests: Some(5), ..WALK };
-        let preview = Preview::of(&dataset, walk, |_| 0, &TokenCounter::builtin());
+        let dataset = Dataset::of(vec![Conversation::default()]);
+        let walk = Walk { requests: Some(5), ..through(1) };
+        let preview = Preview::of(&dataset, &[walk], look(&TokenCounter::builtin()));
         assert!(preview.turns.is_empty());
     }
 }

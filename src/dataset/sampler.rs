@@ -1,5 +1,7 @@
 //! Assignment of conversations to sessions.
 
+use std::ops::Range;
+
 use super::{Sampling, Seed};
 
 /// Maps session numbers to conversations. This is a pure function, so that any worker may call it
@@ -7,19 +9,31 @@ use super::{Sampling, Seed};
 #[derive(Debug, Clone)]
 pub struct Sampler {
     sampling: Sampling,
+    /// Index of the first conversation.
+    first: u64,
     conversations: u64,
     seed: Seed,
 }
 
 impl Sampler {
-    /// Creates a sampler of `conversations` conversations; zero counts as one.
+    /// Creates a sampler of the conversations with the indices `of`; an empty range counts as one.
     #[must_use]
-    pub fn new(sampling: Sampling, conversations: usize, seed: Seed) -> Self {
-        let conversations = conversations.max(1) as u64;
-        Self { sampling, conversations, seed: seed.derive("dataset.sampling") }
+    pub fn new(sampling: Sampling, of: Range<usize>, seed: Seed) -> Self {
+        let (first, conversations) = (of.start as u64, of.len().max(1) as u64);
+        Self { sampling, first, conversations, seed: seed.derive("dataset.sampling") }
     }
 
-    /// Returns the index of the conversation of session number `session`, from 0.
+    /// Returns the number of conversations.
+    pub(crate) const fn len(&self) -> u64 {
+        self.conversations
+    }
+
+    /// Returns the index of the `nth` conversation, whatever the order in which they are drawn.
+    pub(crate) const fn nth(&self, nth: u64) -> usize {
+        (self.first + nth) as usize
+    }
+
+    /// Returns the index of the conversation that is drawn as number `session`, from 0.
     #[must_use]
     pub(crate) fn conversation(&self, session: u64) -> usize {
         let index = match self.sampling {
@@ -30,7 +44,7 @@ impl Sampler {
                 shuffled(session % self.conversations, self.conversations, epoch)
             }
         };
-        index as usize
+        self.nth(index)
     }
 }
 
@@ -60,13 +74,25 @@ mod tests {
     use super::*;
 
     fn drawn(sampling: Sampling, conversations: usize, sessions: u64) -> Vec<usize> {
-        let sampler = Sampler::new(sampling, conversations, Seed(11));
+        let sampler = Sampler::new(sampling, 0..conversations, Seed(11));
         (0..sessions).map(|session| sampler.conversation(session)).collect()
     }
 
     #[test]
     fn sequential_repeats_the_order_of_the_file() {
         assert_eq!(drawn(Sampling::Sequential, 3, 7), [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn conversations_are_those_of_a_range() {
+        for sampling in [Sampling::Sequential, Sampling::Shuffle, Sampling::Random] {
+            let of = |range| {
+                let sampler = Sampler::new(sampling, range, Seed(11));
+                (0..20).map(|session| sampler.conversation(session)).collect::<Vec<_>>()
+            };
+            let moved: Vec<usize> = of(0..5).into_iter().map(|index| index + 7).collect();
+            assert_eq!(of(7..12), moved, "{sampling:?}");
+        }
     }
 
     #[test]
@@ -101,7 +127,7 @@ mod tests {
     proptest! {
         #[test]
         fn shuffle_draws_each_once_an_epoch(conversations in 1usize..300, seed: u64, epoch in 0u64..1000) {
-            let sampler = Sampler::new(Sampling::Shuffle, conversations, Seed(seed));
+            let sampler = Sampler::new(Sampling::Shuffle, 0..conversations, Seed(seed));
             let first = epoch * conversations as u64;
             let mut drawn: Vec<usize> =
                 (first..first + conversations as u64).map(|s| sampler.conversation(s)).collect();

@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Config, Conversation, Dataset, DatasetError, Length, Seed, Source, conversation_id};
-use crate::hub::Hub;
-use crate::tokenizer::TokenCounter;
+use super::parts::Loading;
+use super::{Conversation, Conversations, DatasetError, Length, Part, Seed, Source};
 
 /// The part of a generated dataset that belongs to a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,26 +20,24 @@ pub struct TenantLengths {
     pub output_tokens: Option<Length>,
 }
 
-impl Config {
-    /// Returns the ranges of the conversations of each tenant, if they have conversations of their
-    /// own: at least one each.
+impl Part {
+    /// Returns the places of the conversations of each tenant in the part, if tenants have conversations
+    /// of their own: at least one each.
     #[must_use]
     pub(crate) fn ranges_of_tenants(&self) -> Vec<Range<usize>> {
         let Source::Synthetic(synthetic) = &self.source else { return Vec::new() };
         let mut end = 0;
-        let part = |tenant: &TenantLengths| {
+        let own = |tenant: &TenantLengths| {
             let first = end;
             end += ((synthetic.entries as f64 * tenant.load).round() as usize).max(1);
             first..end
         };
-        self.tenants.iter().map(part).collect()
+        self.tenants.iter().map(own).collect()
     }
 
-    /// Returns the settings of the part of `tenant`, with `entries` conversations.
-    fn of_tenant(&self, tenant: &TenantLengths, entries: usize, seed: Seed) -> Self {
-        let mut own = self.clone();
-        own.tenants = Vec::new();
-        own.random_seed = Some(seed.derive(&format!("dataset.tenant.{}", tenant.name)).0);
+    /// Returns the part of `tenant`, with `entries` conversations.
+    fn of_tenant(&self, tenant: &TenantLengths, entries: usize) -> Self {
+        let mut own = Self { tenants: Vec::new(), ..self.clone() };
         if let Source::Synthetic(synthetic) = &mut own.source {
             synthetic.entries = entries;
             if let Some(input_tokens) = &tenant.input_tokens {
@@ -54,24 +51,20 @@ impl Config {
     }
 }
 
-impl Dataset {
+impl Loading<'_> {
     /// Generates the conversations of each tenant, one tenant after the other.
     pub(super) fn of_tenants(
-        config: &Config,
-        counter: &TokenCounter,
-        tokenizes_input: bool,
-        hub: &Hub,
+        &self,
+        part: &Part,
         seed: Seed,
-    ) -> Result<Self, DatasetError> {
+        number: &mut usize,
+    ) -> Result<Conversations, DatasetError> {
         let mut all: Vec<Conversation> = Vec::new();
-        for (tenant, range) in config.tenants.iter().zip(config.ranges_of_tenants()) {
-            let own = config.of_tenant(tenant, range.len(), seed);
-            let part = Self::load(&own, counter, tokenizes_input, hub)?;
-            all.extend(part.conversations.iter().cloned());
+        for (tenant, range) in part.tenants.iter().zip(part.ranges_of_tenants()) {
+            let own = part.of_tenant(tenant, range.len());
+            let seed = seed.derive(&format!("dataset.tenant.{}", tenant.name));
+            all.extend(self.part(&own, seed, number)?.into_vec());
         }
-        for (index, conversation) in all.iter_mut().enumerate() {
-            conversation.id = conversation_id(index).into();
-        }
-        Ok(Self { conversations: all.into() })
+        Ok(all.into())
     }
 }

@@ -77,6 +77,50 @@ impl Setup {
         self.extra_inputs.get("n").and_then(Value::as_u64).unwrap_or(1).max(1)
     }
 
+    /// Returns for each phase whether it draws from a part of the dataset that is read and not generated, so
+    /// that its requests are in the account of the dataset.
+    #[must_use]
+    pub(crate) fn accounted_phases(&self) -> Vec<bool> {
+        let is_read = |phase: &PhaseConfig| {
+            let source = self.parts().get(phase.dataset).and_then(|part| part.get("source"));
+            let is_any = |names: [&str; 2]| {
+                names.iter().any(|name| source.is_some_and(|it| it.get(name).is_some()))
+            };
+            source.is_none() || is_any(["file", "hub"])
+        };
+        let are_read: Vec<bool> = self.phases.iter().map(is_read).collect();
+        // Without an account, all are counted.
+        if are_read.contains(&true) { are_read } else { vec![true; are_read.len()] }
+    }
+
+    /// Returns the parts of the dataset; none if they are not known.
+    pub(crate) fn parts(&self) -> &[Value] {
+        self.dataset.get("parts").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// Describes in a few words what the phase with this index draws from, such as `100 input tokens` or
+    /// `chat.jsonl`; `None` if all phases draw from the same part of the dataset.
+    #[must_use]
+    pub(crate) fn dataset_of(&self, phase: usize) -> Option<String> {
+        let parts = Some(self.parts()).filter(|parts| parts.len() > 1)?;
+        let part = parts.get(self.phases.get(phase)?.dataset)?;
+        let at = |pointer: &str| part.pointer(pointer).filter(|value| !value.is_null());
+        let text = |pointer: &str| at(pointer).and_then(Value::as_str);
+        if let Some(path) = text("/source/file/path") {
+            return Some(path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned());
+        }
+        if let Some(repository) = text("/source/hub/repository") {
+            return Some(repository.to_owned());
+        }
+        let others = ["sequence_distribution", "recorded_lengths", "range"];
+        let is_plain = others.iter().all(|it| at(&format!("/source/synthetic/{it}")).is_none());
+        let mean = |pointer: &str| at(pointer).and_then(Value::as_f64).filter(|_| is_plain);
+        let input = mean("/source/synthetic/input_tokens/mean");
+        let input = input.map_or("synthetic".to_owned(), |mean| format!("{mean} input tokens"));
+        let output = mean("/output_tokens/mean").map(|mean| format!(", {mean} output"));
+        Some(input + &output.unwrap_or_default())
+    }
+
     /// Returns the phase that is measured; `None` if there are several, or the settings are not known.
     #[must_use]
     pub(crate) fn measured_phase(&self) -> Option<&PhaseConfig> {

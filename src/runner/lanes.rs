@@ -139,9 +139,9 @@ impl Lanes {
         workload: &Workload,
     ) -> Option<Arc<TreeRun>> {
         let of = &workload.dataset.conversations;
-        for _ in 0..workload.dataset.roots() {
+        for _ in workload.dataset.roots(phase.dataset) {
             let number = phase.start_session(None)?;
-            let root = phase.conversation(number, &workload.sampler);
+            let root = phase.conversation(number);
             let id = of.get(root).map_or("", |root| &root.id);
             let span = Tree::span(of, root);
             let at = agentic::entry(agentic.entry, span, (self.seed, id, lane as u64));
@@ -152,7 +152,7 @@ impl Lanes {
         }
         // There is nothing left in the middle of any of them.
         let number = phase.start_session(None)?;
-        let root = phase.conversation(number, &workload.sampler);
+        let root = phase.conversation(number);
         let (tree, _) = Tree::begin(of, root, phase.at(Nanos::ZERO).into());
         phase.counters.session_started();
         Some(self.cast(tree, (root, number), lane, workload, phase))
@@ -288,7 +288,7 @@ impl PhaseWorker {
         let session = self.next_session().await?;
         let of = self.conversations();
         let now = self.moment(Clock::now());
-        let root = self.phase.conversation(session, &self.shared.workload.sampler);
+        let root = self.phase.conversation(session);
         let (mut tree, _) = Tree::begin(of, root, now);
         if is_warmup {
             let left = lane.left.load(Relaxed);

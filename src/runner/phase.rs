@@ -11,7 +11,7 @@ use super::progress::Counters;
 use super::reach::{Reach, Rejection};
 use super::slots::{Slot, Slots};
 use crate::dataset::seed::Seed;
-use crate::dataset::{Dataset, Sampler};
+use crate::dataset::{Conversation, Dataset, Sampler};
 use crate::lock::Lock;
 use crate::schedule::config::{Agentic, LoadPattern, PhaseConfig};
 use crate::schedule::{
@@ -58,6 +58,17 @@ pub(super) enum Pace {
     Lanes(Agentic),
 }
 
+/// The conversations that the sessions of a phase send.
+#[derive(Debug)]
+pub(super) struct Draws {
+    /// What draws them.
+    pub(super) sampler: Sampler,
+    /// Number of the phase's first session.
+    pub(super) first_session: u64,
+    /// Number of sessions of earlier phases that have drawn from the same part of the dataset.
+    pub(super) drawn: u64,
+}
+
 /// A running phase, shared by the workers.
 #[derive(Debug)]
 pub(super) struct PhaseRun {
@@ -71,7 +82,9 @@ pub(super) struct PhaseRun {
     pub(super) lanes: Option<Arc<Lanes>>,
     pub(super) reach: Arc<Reach>,
     start: Nanos,
-    first_session: u64,
+    draws: Draws,
+    /// Index of the part of the dataset that it draws from.
+    pub(super) dataset: usize,
     duration: Option<Nanos>,
     grace_period: Option<Nanos>,
     failed_request_threshold: Option<f64>,
@@ -96,22 +109,23 @@ const MIN_RETURNED: u64 = 10;
 
 impl PhaseRun {
     /// Creates shard `shard` of the phase of index `index`, which started at the time in its
-    /// counters and numbers its sessions from `first_session`.
+    /// counters and whose sessions send what `draws` has.
     /// `tenants` share its load, if there are any; `lanes` send it, or a `dial` sets it, if it has them.
     pub(super) fn new(
         (index, config): (u32, &PhaseConfig),
         (seed, shard): (Seed, Shard),
         counters: Arc<Counters>,
-        first_session: u64,
+        draws: Draws,
         (dataset, tenants): (&Dataset, &[Tenant]),
         reach: Arc<Reach>,
         (lanes, dial): (Option<Arc<Lanes>>, Option<Dial>),
     ) -> Self {
         let starts = match config.load {
-            LoadPattern::FixedSchedule => starts(dataset),
+            LoadPattern::FixedSchedule => starts(dataset.part(config.dataset)),
             _ => Vec::new(),
         };
-        let schedule = Schedule::new(config, seed, first_session, starts, tenants).shard(shard);
+        let schedule =
+            Schedule::new(config, seed, draws.first_session, starts, tenants).shard(shard);
         let pace = match (&config.load, schedule.users) {
             (LoadPattern::FixedSchedule, _) => Pace::Trace,
             (LoadPattern::Rate(_), _) => Pace::Rate,
@@ -131,7 +145,8 @@ impl PhaseRun {
             lanes,
             reach,
             start,
-            first_session,
+            draws,
+            dataset: config.dataset,
             duration: config.stop.duration,
             grace_period: config.grace_period,
             failed_request_threshold: config.failed_request_threshold,
@@ -200,10 +215,12 @@ impl PhaseRun {
 
     /// Returns the conversation of session `number`: the choice of the sampler, or on a fixed
     /// schedule the conversation that is next.
-    pub(super) fn conversation(&self, number: u64, sampler: &Sampler) -> usize {
+    pub(super) fn conversation(&self, number: u64) -> usize {
+        let Draws { sampler, first_session, drawn } = &self.draws;
+        let own = number.saturating_sub(*first_session);
         match self.pace {
-            Pace::Trace => number.saturating_sub(self.first_session) as usize,
-            _ => sampler.conversation(number),
+            Pace::Trace => sampler.nth(own),
+            _ => sampler.conversation(drawn + own),
         }
     }
 
@@ -390,7 +407,7 @@ pub(super) enum GivenUp {
 }
 
 /// Returns the due times of the conversations of a fixed schedule, in order.
-fn starts(dataset: &Dataset) -> Vec<Nanos> {
+fn starts(conversations: &[Conversation]) -> Vec<Nanos> {
     let first = |turns: &[crate::dataset::Turn]| turns.first().and_then(|turn| turn.timestamp);
-    dataset.conversations.iter().map(|found| first(&found.turns).unwrap_or_default()).collect()
+    conversations.iter().map(|found| first(&found.turns).unwrap_or_default()).collect()
 }

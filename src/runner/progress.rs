@@ -14,6 +14,7 @@ use crate::units::{Clock, Nanos};
 #[derive(Debug)]
 pub struct Progress {
     phases: Vec<Arc<Counters>>,
+    names: Vec<Arc<str>>,
 }
 
 impl Progress {
@@ -30,13 +31,23 @@ impl Progress {
                 ..Counters::default()
             })
         };
-        Self { phases: phases.iter().enumerate().map(counters).collect() }
+        Self {
+            phases: phases.iter().enumerate().map(counters).collect(),
+            names: phases.iter().map(|phase| phase.name().into()).collect(),
+        }
     }
 
     /// Returns the counters of the phase of index `index`.
     #[must_use]
     pub fn phase(&self, index: usize) -> Option<&Arc<Counters>> {
         self.phases.get(index)
+    }
+
+    /// Returns the name of the phase that `stats` are of.
+    #[must_use]
+    pub(crate) fn name(&self, stats: &PhaseStats) -> &str {
+        let name = self.names.get(stats.phase_index as usize);
+        name.map_or(stats.phase.as_str(), |name| name)
     }
 
     /// Returns a view of every phase that has started, in order.

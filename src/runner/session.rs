@@ -109,10 +109,11 @@ impl PhaseWorker {
         user: Option<&UserTurns>,
     ) -> Nanos {
         let workload = &self.shared.workload;
-        let own = workload.tenant(tenant).and_then(|of| of.conversations.as_ref());
+        let tenant_of = workload.tenant(tenant);
+        let own = tenant_of.and_then(|it| it.conversations.get(self.phase.dataset));
         let root = match own {
             Some(own) => own.draw(),
-            None => self.phase.conversation(number, &workload.sampler),
+            None => self.phase.conversation(number),
         };
         let (tree, born) = Tree::begin(self.conversations(), root, first.issued.into());
         let run = Arc::new(TreeRun::new(tree, (number, tenant), None, first.issued));

@@ -51,6 +51,14 @@ impl Config {
     /// Checks that an adaptive load has something to raise, in a phase whose load nothing else changes.
     fn check_adaptive(&self, phase: &PhaseConfig) -> Result<(), InvalidSetting> {
         let Some(adaptive) = &phase.adaptive else { return Ok(()) };
+        if phase.kind == PhaseKind::Warmup {
+            let why = format!(
+                "the phase {} is a warmup, whose requests are not in the results that decide about the load; \
+                 remove kind=warmup or the flag",
+                phase.name()
+            );
+            return Err(InvalidSetting::new("--adaptive-scale", why));
+        }
         let control = adaptive.control.name();
         let ramp = |limit: Option<Limit>| limit.is_some_and(|limit| limit.ramp.is_some());
         let (is_ramped, flag) = match adaptive.control {

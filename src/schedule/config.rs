@@ -39,6 +39,20 @@ impl Config {
         self.own_phases().iter().filter_map(PhaseConfig::limited_in_flight).max()
     }
 
+    /// Returns how the times of a part of the dataset are used: those of a part from which no phase with a
+    /// schedule draws are not.
+    pub(crate) fn replay_of(&self, part: usize) -> Replay {
+        let is_scheduled =
+            |phase: &PhaseConfig| phase.dataset == part && phase.load == LoadPattern::FixedSchedule;
+        let replay = self.replay.clone();
+        match replay.schedule {
+            UseOfTimestamps::Always if !self.phases.iter().any(is_scheduled) => {
+                Replay { schedule: UseOfTimestamps::Never, idle_gap_cap: None, ..replay }
+            }
+            _ => replay,
+        }
+    }
+
     /// Returns the phases that are measured, in order.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &PhaseConfig> {
         measured(&self.phases)
@@ -105,6 +119,9 @@ pub struct PhaseConfig {
     /// request has returned.
     #[serde(skip_serializing_if = "is_false", default)]
     pub seamless: bool,
+    /// Index of the part of the dataset that its sessions draw from.
+    #[serde(default)]
+    pub dataset: usize,
     /// How requests become due.
     pub load: LoadPattern,
     /// Maximum number of sessions in flight; `None` sets no limit.
@@ -473,20 +490,6 @@ impl StopCondition {
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }
-
-    /// Returns what `phases` send one after the other, as far as each of them limits it.
-    pub(crate) fn of_all<'a>(phases: impl Iterator<Item = &'a PhaseConfig>) -> Self {
-        let all: Vec<Self> = phases.map(|phase| phase.stop).collect();
-        let stops = || all.iter();
-        Self {
-            requests: stops().map(|stop| stop.requests).sum(),
-            sessions: stops().map(|stop| stop.sessions).sum(),
-            duration: stops()
-                .map(|stop| stop.duration.map(|it| it.0))
-                .sum::<Option<u64>>()
-                .map(Nanos),
-        }
-    }
 }
 
 /// How the timestamps and delays of a dataset are used. Times and offsets are on the time axis of
@@ -575,6 +578,7 @@ mod tests {
             name: None,
             kind: PhaseKind::Profiling,
             seamless: false,
+            dataset: 0,
             load,
             concurrency,
             prefill_concurrency,

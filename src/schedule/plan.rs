@@ -241,6 +241,7 @@ mod tests {
                 name: None,
                 kind: PhaseKind::Profiling,
                 seamless: false,
+                dataset: 0,
                 load,
                 concurrency: Some(Limit::constant(8)),
                 prefill_concurrency: None,

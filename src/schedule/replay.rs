@@ -52,10 +52,10 @@ pub enum ScheduleError {
 /// the phase's start, and conversations are in order of time.
 pub fn settle(config: &mut Config, dataset: &mut Dataset) -> Result<(), ScheduleError> {
     let is_fixed = settle_dataset(&config.replay, dataset)?;
-    settle_phases(config, dataset, is_fixed)
+    settle_phases(config, dataset, &[is_fixed])
 }
 
-/// Applies `replay` to the times of the dataset; returns whether they are the schedule.
+/// Applies `replay` to the times of a dataset of one part; returns whether they are the schedule.
 pub(crate) fn settle_dataset(
     replay: &Replay,
     dataset: &mut Dataset,
@@ -72,22 +72,23 @@ pub(crate) fn settle_dataset(
         return Err(ScheduleError::NoGaps);
     }
     set_delays(replay, conversations);
+    *dataset = Dataset::of(std::mem::take(&mut dataset.conversations));
     Ok(is_fixed)
 }
 
-/// Completes the phases with what depends on a settled dataset, whose times are the schedule if
-/// `is_fixed`.
+/// Completes the phases with what depends on a settled dataset, whose parts have times that are a schedule
+/// if `is_fixed`.
 pub(crate) fn settle_phases(
     config: &mut Config,
     dataset: &Dataset,
-    is_fixed: bool,
+    is_fixed: &[bool],
 ) -> Result<(), ScheduleError> {
     for phase in &mut config.phases {
-        settle_phase(phase, &dataset.conversations)?;
+        settle_phase(phase, dataset.part(phase.dataset))?;
     }
     // Phases that are listed say themselves whether they follow timestamps.
-    let last = config.phases.last_mut().filter(|phase| is_fixed && phase.name.is_none());
-    if let Some(phase) = last {
+    let last = config.phases.last_mut().filter(|phase| phase.name.is_none());
+    if let Some(phase) = last.filter(|phase| is_fixed.get(phase.dataset) == Some(&true)) {
         phase.load = LoadPattern::FixedSchedule;
         if let UseOfTimestamps::IfPresent(concurrency) = config.replay.schedule {
             phase.concurrency = concurrency;
@@ -247,7 +248,7 @@ mod tests {
             ..Conversation::default()
         };
         let conversations: Vec<_> = conversations.iter().enumerate().map(conversation).collect();
-        Dataset { conversations: conversations.into() }
+        Dataset::of(conversations)
     }
 
     fn times(dataset: &Dataset) -> Vec<(String, Vec<Times>)> {
@@ -262,6 +263,7 @@ mod tests {
             name: None,
             kind: PhaseKind::Profiling,
             seamless: false,
+            dataset: 0,
             load,
             concurrency: Some(Limit::constant(1)),
             prefill_concurrency: None,

@@ -16,6 +16,8 @@ pub(crate) struct Snapshot {
     pub(crate) member: Option<String>,
     /// The current phase, or the last one; absent before the first.
     pub(crate) phase: Option<PhaseStats>,
+    /// Its name.
+    pub(crate) phase_name: String,
     pub(crate) stage: Stage,
     /// Whether records wait to be processed because there is no room.
     pub(crate) is_behind: bool,

@@ -159,7 +159,7 @@ impl Follower for View {
             ProgressLine::new(ui, terminal_width(&io::stderr()), interval, Box::new(Stderr))
         });
         let known = &self.status;
-        line.update(stats, progress.is_behind, || {
+        line.update(progress.name, stats, progress.is_behind, || {
             block(&known.snapshot().statistics, &known.results())
         });
     }

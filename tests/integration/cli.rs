@@ -609,7 +609,7 @@ fn a_rate_of_inf_sends_all_at_once_or_as_there_is_room() {
 
 #[test]
 fn a_prompt_is_generated_for_each_request() {
-    let entries = |flags: &str| match profile(flags).dataset.source {
+    let entries = |flags: &str| match profile(flags).dataset.parts.remove(0).source {
         Source::Synthetic(synthetic) => synthetic.entries,
         other => panic!("not synthetic: {other:?}"),
     };
@@ -635,7 +635,7 @@ fn defaults() {
     assert_eq!(config.transport.ip_version, IpVersion::V4);
     assert_eq!((config.ui, config.log_level), (Ui::Dashboard, LogLevel::Info));
     assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));
-    let Source::Synthetic(synthetic) = &config.dataset.source else { panic!() };
+    let Source::Synthetic(synthetic) = &config.dataset.parts[0].source else { panic!() };
     assert_eq!(synthetic.entries, 100);
     assert_eq!(synthetic.input_tokens, Length::exactly(550.0));
     let [phase] = &config.schedule.phases[..] else { panic!() };
@@ -868,8 +868,8 @@ fn choices_take_hyphens_and_underscores() {
     let path = file.path().to_str().unwrap();
     for name in ["single_turn", "single-turn", "SINGLE_TURN"] {
         let config = profile(&format!("--input-file {path} --custom-dataset-type {name}"));
-        let Source::File { format, .. } = config.dataset.source else { panic!() };
-        assert_eq!(format, Some(aiperf::dataset::FileFormat::SingleTurn));
+        let Source::File { format, .. } = &config.dataset.parts[0].source else { panic!() };
+        assert_eq!(*format, Some(aiperf::dataset::FileFormat::SingleTurn));
         assert!(config.schedule.phases[0].stop.is_unset(), "each conversation once");
     }
     for (name, expected) in [
@@ -881,13 +881,13 @@ fn choices_take_hyphens_and_underscores() {
             "--input-file {path} --custom-dataset-type {name} --isl-block-size 16 \
              --synthesis-max-isl 4096 --synthesis-max-osl 100 --session-delay-ratio 0.5"
         ));
-        assert_eq!(config.dataset.delay_ratio, 0.5);
+        assert_eq!(config.dataset.parts[0].delay_ratio, 0.5);
         assert_eq!(config.input_config()["datasets"][0]["format"], name.replace('-', "_"));
         assert_eq!(config.input_config()["datasets"][0]["block_size"], 16);
         let expected_synthesis = json!({"max_isl": 4096, "max_osl": 100});
         assert_eq!(config.input_config()["datasets"][0]["synthesis"], expected_synthesis);
-        let Source::File { format, traces, .. } = config.dataset.source else { panic!() };
-        assert_eq!(format, Some(expected));
+        let Source::File { format, traces, .. } = &config.dataset.parts[0].source else { panic!() };
+        assert_eq!(*format, Some(expected));
         assert_eq!(traces.block_tokens, Some(16));
         assert_eq!((traces.max_input_tokens, traces.max_output_tokens), (Some(4096), Some(100)));
     }
@@ -1018,7 +1018,10 @@ fn the_recorded_configuration_has_every_module_and_no_secret() {
     assert_eq!(recorded["telemetry"]["trace_sample"]["percent"], 5.0);
     // Defaults too.
     assert_eq!(recorded["transport"]["request_timeout"], 21_600_000_000_000_u64);
-    assert_eq!(recorded["dataset"]["source"]["synthetic"]["input_tokens"]["mean"], 550.0);
+    assert_eq!(
+        recorded["dataset"]["parts"][0]["source"]["synthetic"]["input_tokens"]["mean"],
+        550.0
+    );
 }
 
 #[test]

@@ -518,7 +518,7 @@ fn parts_of_other_runs_are_refused() {
         let rate = json!({"rate": {"points": [{"at": 0, "rate": 7.5}], "pattern": "poisson"}});
         other["config"] = config("http://elsewhere/", &json!({"load": rate}));
         other["config"]["dataset"]["models"] = json!(["other"]);
-        other["config"]["dataset"]["source"] = json!(texts);
+        other["config"]["dataset"]["parts"] = json!(texts);
     });
     let differences =
         ["models", "servers", "endpoint type", "load", "dataset", "--random-seed", "--start-at"];

@@ -161,7 +161,8 @@ fn the_seed_decides_everything() {
             prefix_length: 5,
             ..synthetic()
         }));
-        config.output_tokens = Some(Length::Normal(NormalDistribution { mean: 20.0, stddev: 4.0 }));
+        config.parts[0].output_tokens =
+            Some(Length::Normal(NormalDistribution { mean: 20.0, stddev: 4.0 }));
         config.models = vec!["a".to_owned(), "b".to_owned()];
         config.model_selection = ModelSelection::Random;
         config.random_seed = seed;
@@ -176,7 +177,8 @@ fn the_seed_decides_everything() {
 fn prompts_do_not_depend_on_other_settings() {
     let plain = generate(synthetic());
     let mut config = config(Source::Synthetic(Synthetic { entries: 10, ..synthetic() }));
-    config.output_tokens = Some(Length::Normal(NormalDistribution { mean: 20.0, stddev: 4.0 }));
+    config.parts[0].output_tokens =
+        Some(Length::Normal(NormalDistribution { mean: 20.0, stddev: 4.0 }));
     config.models = vec!["a".to_owned(), "b".to_owned()];
     let other = load(&config).unwrap();
     assert_eq!(first_texts(&plain)[..10], first_texts(&other));
@@ -192,8 +194,9 @@ fn lengths_turns_and_delays_have_the_means_asked_for() {
         turn_delay_ms: NormalDistribution { mean: 200.0, stddev: 20.0 },
         ..synthetic()
     }));
-    config.delay_ratio = 0.5;
-    config.output_tokens = Some(Length::Normal(NormalDistribution { mean: 30.0, stddev: 6.0 }));
+    config.parts[0].delay_ratio = 0.5;
+    config.parts[0].output_tokens =
+        Some(Length::Normal(NormalDistribution { mean: 30.0, stddev: 6.0 }));
     let conversations = load(&config).unwrap();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
 
@@ -219,7 +222,7 @@ fn pairs_of_lengths_stay_together() {
         sequence_distribution: SequenceDistribution::parse("10,100:25;30,300:75").ok(),
         ..synthetic()
     }));
-    config.output_tokens = Some(Length::Normal(NormalDistribution::exactly(7.0)));
+    config.parts[0].output_tokens = Some(Length::Normal(NormalDistribution::exactly(7.0)));
     let pairs: Vec<(u64, u32)> = load(&config)
         .unwrap()
         .iter()
@@ -331,7 +334,8 @@ fn settings_that_make_no_dataset_name_their_flag() {
         let words = fault(synthetic);
         assert!(words.starts_with(flag), "{words}");
     }
-    let negative_ratio = Config { delay_ratio: -1.0, ..config(Source::Synthetic(synthetic())) };
+    let mut negative_ratio = config(Source::Synthetic(synthetic()));
+    negative_ratio.parts[0].delay_ratio = -1.0;
     let words = negative_ratio.check().unwrap_err().to_string();
     assert!(words.starts_with("--session-delay-ratio: "), "{words}");
     let mut without_model = config(Source::Synthetic(synthetic()));
@@ -359,7 +363,7 @@ fn files_are_completed_as_generated_conversations_are() {
     )
     .unwrap();
     let mut config = from_file(&path, None);
-    config.output_tokens = Some(Length::Normal(NormalDistribution::exactly(9.0)));
+    config.parts[0].output_tokens = Some(Length::Normal(NormalDistribution::exactly(9.0)));
     let conversations = load(&config).unwrap();
     let turns: Vec<_> = conversations.iter().map(|c| &c.turns[0]).collect();
     assert_eq!((turns[0].max_tokens, turns[1].max_tokens), (Some(5), Some(9)));
@@ -381,7 +385,7 @@ fn an_earlier_run_can_be_sent_again() {
     ]}]});
     std::fs::write(&path, serde_json::to_string_pretty(&document).unwrap()).unwrap();
     let mut config = from_file(&path, None);
-    config.output_tokens = Some(Length::Normal(NormalDistribution::exactly(9.0)));
+    config.parts[0].output_tokens = Some(Length::Normal(NormalDistribution::exactly(9.0)));
     let conversations = load(&config).unwrap();
     let turns = &conversations[0].turns;
     assert_eq!((&*conversations[0].id, turns.len()), ("s", 2));
@@ -425,4 +429,30 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
         ),
         "{directory_error}"
     );
+}
+
+/// The first words of a prompt: what a prefix cache would find again.
+fn beginning(conversation: &Conversation) -> String {
+    conversation.turns[0].texts[0].to_string().split(' ').take(4).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn parts_are_one_dataset_and_do_not_begin_alike() {
+    let longer = Synthetic {
+        input_tokens: Length::Normal(NormalDistribution::exactly(80.0)),
+        ..synthetic()
+    };
+    let alone = load(&config(Source::Synthetic(synthetic()))).unwrap();
+    let mut both = config(Source::Synthetic(synthetic()));
+    both.parts.push(Source::Synthetic(longer).into());
+    let all = load(&both).unwrap();
+    let tokens: Vec<_> = all.iter().map(|it| it.turns[0].input_tokens).collect();
+    assert_eq!(tokens, [vec![Some(50); 20], vec![Some(80); 20]].concat());
+    // The first part is the dataset of a run with nothing else; no prompt of the other begins as one of it.
+    let texts = |of: &[Conversation]| of.iter().map(beginning).collect::<HashSet<_>>();
+    assert_eq!(texts(&all[..20]), texts(&alone));
+    assert!(texts(&all[..20]).is_disjoint(&texts(&all[20..])));
+    let ids: Vec<&str> = all.iter().map(|it| &*it.id).collect();
+    let expected: Vec<String> = (0..40).map(|index| format!("session_{index:06}")).collect();
+    assert_eq!(ids, expected);
 }

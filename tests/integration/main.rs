@@ -70,6 +70,7 @@ mod otel_config_file;
 mod otel_replay;
 mod otel_round_trip;
 mod otlp_file;
+mod phase_datasets;
 mod phases;
 mod plots;
 mod prefix_cache;

@@ -280,7 +280,7 @@ fn measurer(endpoint_type: EndpointType, registry: &Arc<Registry>, clock: Clock)
         ],
         ..Conversation::default()
     };
-    let dataset = Arc::new(Dataset { conversations: vec![conversation].into() });
+    let dataset = Arc::new(Dataset::of(vec![conversation]));
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
     let endpoint = endpoint::build(&config);
     Measurer::new(endpoint, Some(words), dataset, Arc::clone(registry), clock)

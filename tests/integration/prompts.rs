@@ -271,7 +271,7 @@ fn lengths_of_another_run_are_drawn_again_in_pairs() {
         }
     }
     let summary: Value = serde_json::from_str(&again.text("profile_export_aiperf.json")).unwrap();
-    let recorded = &summary["run_info"]["config"]["dataset"]["source"]["synthetic"];
+    let recorded = &summary["run_info"]["config"]["dataset"]["parts"][0]["source"]["synthetic"];
     assert_eq!(recorded["recorded_lengths"]["requests"], 30);
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::mem;
 
 use serde_json::{Value, json};
 
@@ -9,10 +10,10 @@ use super::RunInputs;
 use crate::app::outcome::Outcome;
 use crate::config::{DryRun, RunConfig};
 use crate::console::{self, Column, Table, numbers};
-use crate::dataset::preview::{BLOCK_TOKENS, Preview, Walk};
-use crate::dataset::{Account, CacheBust, Sampler};
+use crate::dataset::preview::{BLOCK_TOKENS, Look, Preview, Walk};
+use crate::dataset::{Account, CacheBust};
 use crate::schedule::PhaseKind;
-use crate::schedule::config::{StopCondition, measured};
+use crate::schedule::config::PhaseConfig;
 use crate::statistics::Distribution;
 use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
@@ -66,14 +67,7 @@ struct Summary {
 impl Summary {
     fn of(config: &RunConfig, inputs: &RunInputs) -> Self {
         let dataset = &inputs.dataset;
-        let phases = config.schedule.own_phases();
-        let measured = StopCondition::of_all(measured(&phases));
-        // The warmup draws the first sessions. Only if it has a number of them is it known which.
-        let before = phases.iter().take_while(|phase| phase.kind == PhaseKind::Warmup);
-        let warmup = StopCondition::of_all(before);
-        let first = warmup.sessions.or(warmup.requests).unwrap_or(0);
-        let sampling = config.dataset.sampling.unwrap_or_default();
-        let sampler = Sampler::new(sampling, dataset.roots(), inputs.seed);
+        let parts = &config.dataset.parts;
         let is_marked = !matches!(
             config.dataset.cache_bust,
             CacheBust::None
@@ -81,21 +75,38 @@ impl Summary {
                 | CacheBust::WarmupIsolationFirstTurn
         );
         let traits = config.endpoint.endpoint_type.traits();
-        // Without any limit, each conversation is sent once.
-        let all = measured.is_unset().then_some(dataset.roots() as u64);
-        let walk = Walk {
-            requests: measured.requests,
-            sessions: measured.sessions.or(all),
+        let look = Look {
+            counter: &inputs.counter,
             repeats_history: traits.repeats_history,
             compares: traits.tokenizes_input && !is_marked,
         };
-        let draw = |session: u64| sampler.conversation(first + session);
-        let preview = Preview::of(dataset, walk, draw, &inputs.counter);
+        let phases = config.schedule.own_phases();
+        let mut walks = Vec::new();
+        // Warmups draw, too. Only if they have a number of sessions is it known which.
+        let mut skipped = vec![0; parts.len()];
+        for PhaseConfig { kind, dataset: part, stop, .. } in phases {
+            if kind == PhaseKind::Warmup {
+                skipped[part] += stop.sessions.or(stop.requests).unwrap_or(0);
+                continue;
+            }
+            let sampler = parts[part].sampler(dataset.roots(part), inputs.seed);
+            let all = sampler.len();
+            walks.push(Walk {
+                part,
+                sampler,
+                skipped: mem::take(&mut skipped[part]),
+                requests: stop.requests,
+                // Without any limit, each conversation is sent once.
+                sessions: stop.sessions.or_else(|| stop.is_unset().then_some(all)),
+                is_accounted: parts[part].source.is_read(),
+            });
+        }
+        let preview = Preview::of(dataset, &walks, look);
         // What a warmup sends besides is not known.
-        let sent = preview.sent.filter(|_| phases.len() == 1);
+        let sent = preview.sent.filter(|_| walks.len() == config.schedule.phases.len());
         let account = inputs.account.clone();
         Self {
-            conversations: dataset.roots(),
+            conversations: (0..parts.len()).map(|part| dataset.roots(part).len()).sum(),
             account: account.map(|account| match sent {
                 Some(sent) => account.after(sent),
                 None => account,

@@ -19,7 +19,7 @@ use crate::app::logging;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
 use crate::config::Ui;
-use crate::dataset::{CacheBust, Conversation, Source};
+use crate::dataset::{CacheBust, Conversation, Length, Source};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
@@ -131,6 +131,7 @@ impl Run {
             store: store.clone(),
             telemetry: Arc::clone(&telemetry),
             progress: Arc::clone(&progress),
+            accounted_phases: self.description.setup.accounted_phases(),
             is_sliced: self.description.setup.slice_duration.is_some(),
             breakdowns: self.breakdowns(&store),
             prefix_cache: self.prefix_cache(),
@@ -554,12 +555,11 @@ impl Run {
             || config.schedule.measured().map(named).collect::<Vec<_>>().join("; "),
             PhaseConfig::load_label,
         );
-        let input_tokens = match &config.dataset.source {
-            Source::Synthetic(synthetic)
-                if synthetic.sequence_distribution.is_none()
-                    && synthetic.recorded_lengths.is_none() =>
-            {
-                Some(synthetic.input_tokens.spread().mean.to_string())
+        let part = config.dataset.only_part();
+        let mean = |lengths: &Length| lengths.spread().mean.to_string();
+        let input_tokens = match part.map(|part| &part.source) {
+            Some(Source::Synthetic(synthetic)) if synthetic.has_independent_lengths() => {
+                Some(mean(&synthetic.input_tokens))
             }
             _ => None,
         };
@@ -569,11 +569,7 @@ impl Run {
         RunSettings {
             load,
             input_tokens,
-            output_tokens: config
-                .dataset
-                .output_tokens
-                .as_ref()
-                .map(|lengths| lengths.spread().mean.to_string()),
+            output_tokens: part.and_then(|part| part.output_tokens.as_ref()).map(mean),
             objectives: (!objectives.is_empty()).then(|| objectives.join(" ")),
         }
     }
@@ -610,6 +606,7 @@ fn drive(
             telemetry.queue(stats.phase, &waiting);
             followers.progress(&follow::Progress {
                 phases: &phases,
+                name: progress.name(stats),
                 is_behind: waiting.is_behind(),
                 health: &|| processing.health_so_far(),
                 load_times: &|| processing.load_times_so_far(),

@@ -109,12 +109,16 @@ fn statistics(stats: &Stats, unit: &str, factor: f64) -> Option<Value> {
 /// Returns the workload; `None` if its input length is not known, which the report requires.
 fn load(report: &RunReport) -> Option<Value> {
     let setup = &report.run.setup;
-    let generated = setup.dataset.get("source").and_then(|source| source.get("synthetic"));
+    let part = match setup.parts() {
+        [only] => Some(only),
+        _ => None,
+    };
+    let generated = part.and_then(|it| it.get("source")).and_then(|it| it.get("synthetic"));
     let is_single = ["sequence_distribution", "range", "recorded_lengths"]
         .iter()
         .all(|other| generated.is_none_or(|it| it.get(other).is_none_or(Value::is_null)));
     let of_input = generated.and_then(|it| it.get("input_tokens")).filter(|_| is_single);
-    let of_output = setup.dataset.get("output_tokens").filter(|length| !length.is_null());
+    let of_output = part.and_then(|it| it.get("output_tokens")).filter(|length| !length.is_null());
     let source = match generated.and_then(|it| it.get("corpus")).and_then(Value::as_str) {
         Some("random") => "random",
         _ => "sampled",

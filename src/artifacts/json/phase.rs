@@ -15,6 +15,9 @@ pub(super) struct Phase<'a> {
     kind: &'static str,
     /// Its load in a few words.
     load: &'a str,
+    /// What its requests are drawn from in a few words, if phases differ in that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dataset: Option<String>,
     /// Start in nanoseconds since the epoch.
     start_ns: u64,
     /// When its last request ended, in nanoseconds since the epoch.
@@ -34,7 +37,7 @@ pub(super) struct Phase<'a> {
 }
 
 impl<'a> Phase<'a> {
-    pub(super) fn of(phase: &'a PhaseResult, report: &'a RunReport) -> Self {
+    pub(super) fn of(index: usize, phase: &'a PhaseResult, report: &'a RunReport) -> Self {
         let developer_mode = report.run.settings.developer_mode;
         let PhaseTimes { start_wall_ns, end_wall_ns } = phase.times;
         let origin = report.outcome.start_wall_ns.cast_signed();
@@ -43,6 +46,7 @@ impl<'a> Phase<'a> {
             name: &phase.name,
             kind: phase.kind.as_str(),
             load: &phase.load,
+            dataset: report.run.setup.dataset_of(index),
             start_ns: start_wall_ns,
             end_ns: end_wall_ns,
             start_offset_ns: start_wall_ns.cast_signed().saturating_sub(origin),

@@ -23,6 +23,7 @@ use super::{
 use crate::metrics::Registry;
 use crate::metrics::metric::MeasuredRecord;
 use crate::run::{RunDescription, RunReport};
+use crate::schedule::config::PhaseLabels;
 use crate::units::Clock;
 
 /// Number of flushes, one per second, after which the last part is written again with the rows that
@@ -42,6 +43,7 @@ pub(in crate::artifacts) struct GrowingTable {
     table: RecordTable,
     directory: PathBuf,
     benchmark_id: Uuid,
+    phases: PhaseLabels,
     /// Number of parts before the last one.
     parts: usize,
     /// Whether the last part has as many rows as it may have.
@@ -61,10 +63,20 @@ impl GrowingTable {
     ) -> Result<Self, ArtifactError> {
         let table = RecordTable::create(&layout.table, registry, run)?;
         let benchmark_id = run.benchmark_id;
+        let phases = PhaseLabels::of(&run.setup.phases);
         let directory = layout.parts.clone();
         // The first rows are written with the first flush.
         let flushes = FLUSHES;
-        Ok(Self { table, directory, benchmark_id, parts: 0, is_full: false, saved: 0, flushes })
+        Ok(Self {
+            table,
+            directory,
+            benchmark_id,
+            phases,
+            parts: 0,
+            is_full: false,
+            saved: 0,
+            flushes,
+        })
     }
 
     /// Creates the file of the last part, still without its name.
@@ -101,7 +113,7 @@ impl GrowingTable {
 
 impl RecordFile for GrowingTable {
     fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
-        let row = Row { measured, conversation_id, clock };
+        let row = Row { measured, conversation_id, phases: &self.phases, clock };
         let values = &measured.observation.values;
         self.is_full = self.table.collect(values, |_, field| field(&row));
     }

@@ -8,7 +8,7 @@ use crate::metrics::metric::MeasuredRecord;
 use crate::record::RequestError;
 use crate::run::RunDescription;
 use crate::schedule::Hold;
-use crate::schedule::config::PhaseConfig;
+use crate::schedule::config::{PhaseConfig, PhaseLabels};
 use crate::server_family::ServerTiming;
 use crate::units::{Clock, Nanos};
 
@@ -38,6 +38,7 @@ impl RunColumns {
 pub(super) struct Row<'a> {
     pub(super) measured: &'a MeasuredRecord,
     pub(super) conversation_id: &'a str,
+    pub(super) phases: &'a PhaseLabels,
     pub(super) clock: &'a Clock,
 }
 
@@ -110,6 +111,10 @@ pub(super) fn metadata_columns() -> Vec<Column> {
         }),
         text("benchmark_phase", |row| Field::text(row.measured.record.phase.as_str())),
         int("phase_index", |row| Field::Int(row.measured.record.phase_index.into())),
+        text("phase_name", |row| {
+            let record = &row.measured.record;
+            Field::text(row.phases.get(record.phase_index, record.phase).0)
+        }),
         Column::new(
             "was_cancelled",
             Source::Field(|row| Field::Bool(row.measured.record.cancelled_at.is_some())),

@@ -1,13 +1,14 @@
 //! AIPerf's own configuration files: each setting as a flag.
 //!
 //! A file is brought into one form first: names in snake case, one dataset, and the phases `warmup`
-//! and `profiling`, or else a list of phases. Each value is then looked up by its path among the settings. What is not one of
+//! and `profiling`, or else a list of phases, each of which may have a dataset of its own. Each value is then looked up by its path among the settings. What is not one of
 //! them is rejected, so that no setting is lost.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_norway::{Mapping, Value};
 
 use super::adaptive;
+use super::datasets::{self, Dataset};
 use super::mixture::{self, Lengths};
 use super::schema::{
     self,
@@ -70,6 +71,8 @@ struct File {
     replaces: bool,
     /// The lengths, if any in the file is a mixture.
     lengths: Option<Lengths>,
+    /// The datasets, if there are several.
+    datasets: Vec<Dataset>,
 }
 
 impl File {
@@ -86,26 +89,31 @@ impl File {
             let models: Mapping = strategy.into_iter().chain(weights).collect();
             put("models", Value::Mapping(models), &mut benchmark);
         }
+        let mut only = None;
         if let Some(datasets) = benchmark.remove("datasets") {
-            put("dataset", only(datasets, "datasets")?, &mut benchmark);
+            let mut datasets = datasets::all(datasets)?;
+            if datasets.len() == 1 {
+                let Dataset { name, settings } = datasets.remove(0);
+                only = name;
+                put("dataset", Value::Mapping(settings), &mut benchmark);
+            } else {
+                self.have(datasets)?;
+            }
         }
         if let Some(Value::Mapping(dataset)) = benchmark.get_mut("dataset") {
-            if let Some(Value::Mapping(prompts)) = dataset.get_mut("prompts") {
-                without_zeros(prompts);
-            }
-            if dataset.contains_key("hf_weka_dataset") {
-                // AIPerf's name for every repository of that kind.
-                dataset.remove("dataset");
-            }
-            if let Some(lengths) = &mut self.lengths
-                && let Some(text) = lengths.of(dataset)?
-            {
-                self.put("seq-dist", "dataset.prompts.isl", Value::String(text))?;
-            }
+            let mut lengths = self.lengths.take();
+            self.dataset(dataset, &mut lengths)?;
+            self.lengths = lengths;
         }
-        if let Some(phases) = benchmark.remove("phases") {
-            let phases = phases_of(phases)?;
-            if is_list(&phases) {
+        if let Some(phases) = phases_in_order(&mut benchmark, !self.datasets.is_empty())? {
+            let other =
+                |phase: &&Phase| only.is_some() && phase.dataset.is_some() && phase.dataset != only;
+            if let Some(Phase { name, dataset, .. }) = phases.iter().find(other) {
+                let only = Dataset { name: only, settings: Mapping::new() };
+                let phase = name.as_deref().unwrap_or("profiling");
+                datasets::named(&[only], phase, dataset.as_deref())?;
+            }
+            if is_list(&phases) || !self.datasets.is_empty() {
                 let texts: Result<Vec<Value>, String> =
                     phases.into_iter().map(|phase| self.listed(phase).map(Value::String)).collect();
                 self.put("phase", "phases", Value::Sequence(texts?))?;
@@ -165,9 +173,53 @@ impl File {
         Ok(benchmark)
     }
 
+    /// Brings a dataset into the form whose paths the settings have. Its `lengths` become one flag if any is a
+    /// mixture.
+    fn dataset(
+        &mut self,
+        dataset: &mut Mapping,
+        lengths: &mut Option<Lengths>,
+    ) -> Result<(), String> {
+        if let Some(Value::Mapping(prompts)) = dataset.get_mut("prompts") {
+            without_zeros(prompts);
+        }
+        if dataset.contains_key("hf_weka_dataset") {
+            // AIPerf's name for every repository of that kind.
+            dataset.remove("dataset");
+        }
+        match lengths.as_mut().map(|lengths| lengths.of(dataset)).transpose()?.flatten() {
+            Some(text) => self.put("seq-dist", "dataset.prompts.isl", Value::String(text)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes several datasets, from which phases choose, and the flags that these have in common.
+    fn have(&mut self, datasets: Vec<Dataset>) -> Result<(), String> {
+        let common = |dataset: &Dataset| {
+            let found = of_dataset(dataset)?;
+            let is_common = |mapped: &Mapped| datasets::COMMON.contains(&mapped.flag);
+            Ok::<_, String>(found.into_iter().filter(is_common).collect::<Vec<_>>())
+        };
+        let all = datasets.iter().map(common).collect::<Result<Vec<_>, _>>()?;
+        for Mapped { flag, path, value } in all.iter().flatten() {
+            let has_it =
+                |of: &Vec<Mapped>| of.iter().any(|it| it.flag == *flag && it.value == *value);
+            if !all.iter().all(has_it) {
+                return Err(format!(
+                    "{path}: all phases of a run have the same value, so that all datasets must have it"
+                ));
+            }
+            if !self.found.iter().any(|mapped| mapped.flag == *flag) {
+                self.put(flag, path, value.clone())?;
+            }
+        }
+        self.datasets = datasets;
+        Ok(())
+    }
+
     /// Returns one of several phases as a value of `--phase`.
     fn listed(&mut self, phase: Phase) -> Result<String, String> {
-        let Phase { name, is_warmup, mut settings } = phase;
+        let Phase { name, is_warmup, dataset, mut settings } = phase;
         let name = name.ok_or("phases: each of several phases needs a name")?;
         let excludes = settings.remove("exclude_from_results");
         let seamless = settings.remove("seamless").is_some_and(|value| !is_off(&value));
@@ -179,6 +231,11 @@ impl File {
             file.add(&format!("profiling.{}", name_of(&key)?), value)?;
         }
         file.drop_ramps();
+        if !self.datasets.is_empty() {
+            let dataset = datasets::named(&self.datasets, &name, dataset.as_deref())?;
+            let own = of_dataset(dataset)?.into_iter();
+            file.found.extend(own.filter(|it| !datasets::COMMON.contains(&it.flag)));
+        }
         let mut texts = Vec::new();
         for Mapped { flag, path, value } in file.found {
             // There is one dataset, whose timestamps all phases use alike.
@@ -195,7 +252,7 @@ impl File {
             for value in values {
                 let text = scalar(&value)
                     .ok_or_else(|| format!("phases.{name}: {path} must be a single value"))?;
-                texts.push(format!("{flag}={text}"));
+                texts.push(format!("{flag}={}", datasets::quoted(&text)));
             }
         }
         texts.extend(seamless.then(|| "seamless=true".to_owned()));
@@ -466,7 +523,9 @@ fn phases_in(benchmark: &mut Mapping) -> Vec<&mut Mapping> {
 struct Phase {
     name: Option<String>,
     is_warmup: bool,
-    /// The settings without its name and its kind.
+    /// Name of the dataset that it draws from.
+    dataset: Option<String>,
+    /// The settings without its name, its kind and its dataset.
     settings: Mapping,
 }
 
@@ -479,11 +538,38 @@ fn phases_of(phases: Value) -> Result<Vec<Phase>, String> {
     let phase = |phase: Value| {
         let mut settings = members(Some(phase), "phases")?;
         let mut of = |key: &str| settings.remove(key).as_ref().and_then(scalar);
-        let (name, kind) = (of("name"), of("kind"));
+        let (name, kind, dataset) = (of("name"), of("kind"), of("dataset"));
         let is_warmup = kind.as_ref().or(name.as_ref()).is_some_and(|kind| kind == "warmup");
-        Ok(Phase { name, is_warmup, settings })
+        Ok(Phase { name, is_warmup, dataset, settings })
     };
     phases.into_iter().map(phase).collect()
+}
+
+/// Takes the phases out of `benchmark`; with `any_form`, also a warmup and a measurement that are not listed.
+fn phases_in_order(benchmark: &mut Mapping, any_form: bool) -> Result<Option<Vec<Phase>>, String> {
+    if let Some(phases) = benchmark.remove("phases") {
+        return phases_of(phases).map(Some);
+    }
+    let mut all = Vec::new();
+    for key in ["warmup", "profiling"].into_iter().filter(|_| any_form) {
+        if let Some(mut phase) = benchmark.remove(key) {
+            if let Value::Mapping(settings) = &mut phase {
+                settings.insert("name".into(), key.into());
+            }
+            all.push(phase);
+        }
+    }
+    if all.is_empty() { Ok(None) } else { phases_of(Value::Sequence(all)).map(Some) }
+}
+
+/// Returns the flags of one of several datasets.
+fn of_dataset(dataset: &Dataset) -> Result<Vec<Mapped>, String> {
+    let mut settings = dataset.settings.clone();
+    let is_mixed = mixture::is_in(&Value::Mapping(settings.clone()));
+    let mut file = File::default();
+    file.dataset(&mut settings, &mut is_mixed.then(Lengths::default))?;
+    file.add("dataset", Value::Mapping(settings))?;
+    Ok(file.found)
 }
 
 /// Returns whether `phases` are more than a warmup and a measurement.
@@ -632,15 +718,6 @@ fn models_of(models: Value) -> Result<Models, String> {
     }
     let weights = (!weights.is_empty()).then_some(Value::Sequence(weights));
     Ok(Models { strategy, names: Value::Sequence(names), weights })
-}
-
-/// Returns the only item of a list.
-fn only(list: Value, path: &str) -> Result<Value, String> {
-    match list {
-        Value::Sequence(mut items) if items.len() == 1 => Ok(items.remove(0)),
-        Value::Sequence(_) => Err(format!("{path}: aiperf supports one dataset")),
-        other => Ok(other),
-    }
 }
 
 /// Returns the members of a mapping; none if it is absent.

@@ -15,8 +15,8 @@ use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::Formats;
 use crate::config::RunConfig;
 use crate::dataset::{
-    AudioNoise, FileFormat, HubDataset, ImageShape, Rankings, Source, Synthesis, Synthetic,
-    TraceSettings, VideoClip,
+    self, AudioNoise, FileFormat, HubDataset, ImageShape, Part, Rankings, Source, Synthesis,
+    Synthetic, TraceSettings, VideoClip,
 };
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
@@ -32,22 +32,51 @@ use crate::{redact, tokenizer};
 
 /// Returns the object. Settings without a value or default are absent; secrets are redacted.
 pub(in crate::config) fn input_config(config: &RunConfig) -> Value {
-    let mut settings = Map::new();
-    for setting in SETTINGS {
-        if let Some(value) = (setting.value)(config) {
-            put(&mut settings, setting.path, value);
+    let mut datasets = config.dataset.parts.iter().enumerate().map(|(index, part)| {
+        let mut dataset = settings(&showing(config, part)).remove("dataset").unwrap_or_default();
+        if config.dataset.parts.len() > 1 {
+            dataset["name"] = dataset_name(config, index).into();
         }
-    }
+        dataset
+    });
     let mut all = Map::new();
-    for (name, value) in settings {
+    for (name, value) in settings(config) {
         if name == "dataset" {
-            all.insert("datasets".to_owned(), json!([value]));
+            all.insert("datasets".to_owned(), datasets.by_ref().collect());
             all.insert("phases".to_owned(), phases(config));
         } else {
             all.insert(name, value);
         }
     }
     Value::Object(all)
+}
+
+/// Returns the settings, of the dataset those of its first part.
+fn settings(config: &RunConfig) -> Map<String, Value> {
+    let mut settings = Map::new();
+    for setting in SETTINGS {
+        if let Some(value) = (setting.value)(config) {
+            put(&mut settings, setting.path, value);
+        }
+    }
+    settings
+}
+
+/// Returns `config` with `part` as the only part of its dataset.
+fn showing(config: &RunConfig, part: &Part) -> RunConfig {
+    let parts = vec![part.clone()];
+    RunConfig { dataset: dataset::Config { parts, ..config.dataset.clone() }, ..config.clone() }
+}
+
+/// Returns the name of one of several datasets: that of the first phase that draws from it.
+fn dataset_name(config: &RunConfig, index: usize) -> &str {
+    let phase = config.schedule.phases.iter().find(|phase| phase.dataset == index);
+    phase.map_or("", PhaseConfig::name)
+}
+
+/// Returns the part of the dataset whose settings are shown.
+pub(super) fn part(config: &RunConfig) -> &Part {
+    &config.dataset.parts[0]
 }
 
 /// Returns the phases and their load.
@@ -59,6 +88,9 @@ fn phases(config: &RunConfig) -> Value {
             if let Some(value) = (setting.value)(phase, replay) {
                 put(&mut settings, setting.path, value);
             }
+        }
+        if config.dataset.parts.len() > 1 {
+            settings.insert("dataset".to_owned(), dataset_name(config, phase.dataset).into());
         }
         Value::Object(settings)
     };
@@ -190,16 +222,16 @@ fn of_template(config: &RunConfig, wanted: &str) -> Option<String> {
     given.map(|(_, value)| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-pub(super) const fn synthetic(config: &RunConfig) -> Option<&Synthetic> {
-    if let Source::Synthetic(synthetic) = &config.dataset.source { Some(synthetic) } else { None }
+pub(super) fn synthetic(config: &RunConfig) -> Option<&Synthetic> {
+    if let Source::Synthetic(synthetic) = &part(config).source { Some(synthetic) } else { None }
 }
 
-pub(super) const fn rankings(config: &RunConfig) -> Option<&Rankings> {
-    if let Source::Rankings(rankings) = &config.dataset.source { Some(rankings) } else { None }
+pub(super) fn rankings(config: &RunConfig) -> Option<&Rankings> {
+    if let Source::Rankings(rankings) = &part(config).source { Some(rankings) } else { None }
 }
 
-pub(super) const fn hub(config: &RunConfig) -> Option<&HubDataset> {
-    if let Source::Hub(hub) = &config.dataset.source { Some(hub) } else { None }
+pub(super) fn hub(config: &RunConfig) -> Option<&HubDataset> {
+    if let Source::Hub(hub) = &part(config).source { Some(hub) } else { None }
 }
 
 /// Returns a dataset of the hub that AIPerf knows by a name of its own.
@@ -214,7 +246,7 @@ pub(super) struct File<'a> {
 }
 
 pub(super) fn file(config: &RunConfig) -> Option<File<'_>> {
-    match &config.dataset.source {
+    match &part(config).source {
         Source::File { format, traces, .. } => Some(File { format: *format, traces }),
         _ => None,
     }
@@ -225,7 +257,7 @@ pub(super) fn synthesis(config: &RunConfig) -> Option<&Synthesis> {
 }
 
 pub(super) fn dataset_type(config: &RunConfig) -> Option<Value> {
-    some(match &config.dataset.source {
+    some(match &part(config).source {
         Source::File { .. } => "file",
         Source::Hub(hub) if hub.public.is_none() && !hub.has_agents => "file",
         Source::Hub(_) => "public",
@@ -247,7 +279,7 @@ pub(super) fn weka_dataset(config: &RunConfig) -> Option<Value> {
 }
 
 pub(super) fn dataset_path(config: &RunConfig) -> Option<Value> {
-    match &config.dataset.source {
+    match &part(config).source {
         Source::File { path, .. } => self::path(path),
         Source::Hub(hub) if hub.public.is_none() && !hub.has_agents => some(hub.url()),
         _ => None,
@@ -255,7 +287,7 @@ pub(super) fn dataset_path(config: &RunConfig) -> Option<Value> {
 }
 
 pub(super) fn entries(config: &RunConfig) -> Option<Value> {
-    match &config.dataset.source {
+    match &part(config).source {
         Source::File { traces, .. } => traces.entries.and_then(some),
         Source::Hub(hub) => hub.entries.and_then(some),
         Source::Rankings(rankings) => some(rankings.entries),
@@ -270,15 +302,13 @@ pub(super) fn filters(config: &RunConfig) -> Option<Value> {
 
 /// Returns the output tokens for turns of a file that does not have any.
 pub(super) fn output_tokens_of_file(config: &RunConfig) -> Option<Value> {
-    let is_read = matches!(&config.dataset.source, Source::File { .. } | Source::Hub(_));
-    config.dataset.output_tokens.as_ref()?.normal().filter(|_| is_read).and_then(some)
+    let is_read = matches!(&part(config).source, Source::File { .. } | Source::Hub(_));
+    part(config).output_tokens.as_ref()?.normal().filter(|_| is_read).and_then(some)
 }
 
 /// Returns generated prompts with independent input and output lengths.
 pub(super) fn lengths(config: &RunConfig) -> Option<&Synthetic> {
-    synthetic(config).filter(|synthetic| {
-        synthetic.sequence_distribution.is_none() && synthetic.recorded_lengths.is_none()
-    })
+    synthetic(config).filter(|synthetic| synthetic.has_independent_lengths())
 }
 
 pub(super) fn random_range_ratio(config: &RunConfig) -> Option<Value> {

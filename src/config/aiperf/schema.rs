@@ -255,7 +255,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     row("dataset.prompts.osl", Normal("osl", Some("osl-stddev"))).varies(&[Whole, Real]).is(
         |run| {
             of::lengths(run)?;
-            run.dataset.output_tokens.as_ref()?.normal().and_then(some)
+            of::part(run).output_tokens.as_ref()?.normal().and_then(some)
         },
     ),
     row("dataset.turns", Normal("session-turns-mean", Some("session-turns-stddev")))
@@ -264,7 +264,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     row("dataset.turn_delay", Normal("session-turn-delay-mean", Some("session-turn-delay-stddev")))
         .is(|run| some(of::synthetic(run)?.turn_delay_ms)),
     row("dataset.turn_delay_ratio", Flag("session-delay-ratio"))
-        .is(|run| of::synthetic(run).and_then(|_| some(run.dataset.delay_ratio))),
+        .is(|run| of::synthetic(run).and_then(|_| some(of::part(run).delay_ratio))),
     row("dataset.prefix_prompts.pool_size", Flag("num-prefix-prompts"))
         .is(|run| of::above_zero(of::synthetic(run)?.prefix_pool_size)),
     row("dataset.prefix_prompts.length", Flag("prefix-prompt-length"))
@@ -312,7 +312,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     row("dataset.video.audio.depth", Flag("video-audio-depth"))
         .is(|run| some(of::video(run)?.sound?.depth)),
     row("dataset.sampling", Flag("dataset-sampling-strategy"))
-        .is(|run| some(run.dataset.sampling.unwrap_or_default())),
+        .is(|run| some(of::part(run).sampling.unwrap_or_default())),
     row("artifacts.dir", Flag("artifact-dir")).is(|run| of::path(&run.artifacts.directory)),
     row("artifacts.prefix", Flag("profile-export-prefix"))
         .is(|run| run.artifacts.prefix.as_ref().and_then(some)),

@@ -29,9 +29,9 @@ const TOTALS: [(&str, MetricTag); 2] = [("in", tag::TOTAL_ISL), ("out", tag::TOT
 const RATES: [(&str, MetricTag); 2] =
     [("tput_in", tag::INPUT_TOKEN_THROUGHPUT), ("tput_out", tag::OUTPUT_TOKEN_THROUGHPUT)];
 
-/// Returns the head of a block: `[realtime 01:30 profiling]`.
-pub(super) fn head(stats: &PhaseStats) -> String {
-    format!("[realtime {} {}]", clock(stats.elapsed_seconds()), stats.phase.as_str())
+/// Returns the head of a block of the phase `name`: `[realtime 01:30 profiling]`.
+pub(super) fn head(name: &str, stats: &PhaseStats) -> String {
+    format!("[realtime {} {name}]", clock(stats.elapsed_seconds()))
 }
 
 /// Returns the lines below the head: the recent rate of requests and that of the whole phase, the
@@ -126,7 +126,7 @@ mod tests {
             now: Nanos(seconds * 1_000_000_000),
             ..PhaseStats::default()
         };
-        assert_eq!(head(&at(90)), "[realtime 01:30 warmup]");
-        assert_eq!(head(&at(6_000)), "[realtime 100:00 warmup]");
+        assert_eq!(head("warmup", &at(90)), "[realtime 01:30 warmup]");
+        assert_eq!(head("warmup", &at(6_000)), "[realtime 100:00 warmup]");
     }
 }

@@ -28,6 +28,8 @@ pub(crate) const SMALLEST: (u16, u16) = (80, 24);
 const NUMBER: usize = 8;
 /// Maximum number of rows of a chart.
 const MOST_ROWS: usize = 8;
+/// Maximum width of the name of a phase.
+const MAX_NAME: usize = 24;
 /// Heights of a chart's bars.
 const BARS: &[char] = &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -198,7 +200,7 @@ fn head(sheet: &mut Sheet, snapshot: &Snapshot, choice: Choice) {
     }
     let progress = match &snapshot.phase {
         None => vec![plain(" starting")],
-        Some(stats) => progress(sheet, stats),
+        Some(stats) => progress(sheet, &snapshot.phase_name, stats),
     };
     sheet.line(progress);
     let stage = match snapshot.stage {
@@ -212,7 +214,7 @@ fn head(sheet: &mut Sheet, snapshot: &Snapshot, choice: Choice) {
     sheet.line([sheet.warning(format!(" {}", notes.join(", ")))]);
 }
 
-fn progress<'a>(sheet: &Sheet, stats: &PhaseStats) -> Vec<Span<'a>> {
+fn progress<'a>(sheet: &Sheet, name: &str, stats: &PhaseStats) -> Vec<Span<'a>> {
     let percent = stats.progress_percent();
     let width = (sheet.width() / 4).min(40);
     let done = (percent / 100.0 * width as f64) as usize;
@@ -220,7 +222,7 @@ fn progress<'a>(sheet: &Sheet, stats: &PhaseStats) -> Vec<Span<'a>> {
     let left = stats.seconds_left().filter(|_| stats.requests_end.is_none());
     let left = left.map(|left| format!(", {} left", duration(left)));
     vec![
-        bold(format!(" {:9} ", stats.phase.as_str())),
+        bold(format!(" {:9} ", shortened(name, MAX_NAME))),
         sheet.bar("█".repeat(done)),
         dim("░".repeat(width.saturating_sub(done))),
         plain(format!("{percent:4.0}%  {elapsed}{}", left.unwrap_or_default())),

@@ -23,6 +23,8 @@ pub(crate) struct ProgressLine {
     output: Output,
     /// The phase shown last.
     phase: Option<(PhaseKind, u32)>,
+    /// Its name.
+    name: String,
     next_line: Nanos,
     /// Interval between blocks of statistics, if there are any; zero for no periodic output.
     interval: Option<Nanos>,
@@ -61,14 +63,22 @@ impl ProgressLine {
             }
             (Ui::Simple | Ui::Dashboard, None) => Output::Lines(out),
         };
-        Self { output, phase: None, next_line: Nanos::ZERO, interval, last_line: String::new() }
+        Self {
+            output,
+            phase: None,
+            name: String::new(),
+            next_line: Nanos::ZERO,
+            interval,
+            last_line: String::new(),
+        }
     }
 
-    /// Shows `stats`, and whether the client `is_behind` with processing records. Lines are
+    /// Shows `stats` of the phase `name`, and whether the client `is_behind` with processing records. Lines are
     /// written when a phase begins and every ten seconds; or else blocks, with the lines that
     /// `details` returns.
     pub(crate) fn update(
         &mut self,
+        name: &str,
         stats: &PhaseStats,
         is_behind: bool,
         details: impl FnOnce() -> String,
@@ -76,6 +86,7 @@ impl ProgressLine {
         let phase = Some((stats.phase, stats.phase_index));
         let is_new = self.phase != phase;
         self.phase = phase;
+        name.clone_into(&mut self.name);
         let interval = self.interval.unwrap_or(LINE_INTERVAL);
         if is_new {
             self.next_line = stats.now + interval;
@@ -85,13 +96,13 @@ impl ProgressLine {
             self.next_line = stats.now + interval;
         }
         let block = (is_due && self.interval.is_some()).then(|| {
-            let (head, line) = (head(stats), line(stats, is_behind));
+            let (head, line) = (head(name, stats), line(stats, is_behind));
             format!("{head} {line}\n{}", details())
         });
         match &mut self.output {
             Output::Nothing => {}
             Output::Bar(bar, width) => {
-                bar.set_prefix(stats.phase.as_str());
+                bar.set_prefix(name.to_owned());
                 bar.set_position((stats.progress_percent() / 100.0 * BAR_STEPS) as u64);
                 bar.set_message(status(stats, is_behind));
                 if let Some(block) = block {
@@ -106,7 +117,8 @@ impl ProgressLine {
                     let _ = lines.write_all(block.as_bytes()).and_then(|()| lines.flush());
                 }
                 None if is_new || is_due => {
-                    write_line(lines.as_mut(), stats, is_behind, &mut self.last_line);
+                    let line = format!("{name} {}", line(stats, is_behind));
+                    write_line(lines.as_mut(), line, &mut self.last_line);
                 }
                 None => {}
             },
@@ -118,7 +130,10 @@ impl ProgressLine {
         match &mut self.output {
             Output::Nothing => {}
             Output::Bar(bar, _) => bar.finish_and_clear(),
-            Output::Lines(lines) => write_line(lines.as_mut(), stats, false, &mut self.last_line),
+            Output::Lines(lines) => {
+                let line = format!("{} {}", self.name, line(stats, false));
+                write_line(lines.as_mut(), line, &mut self.last_line);
+            }
         }
     }
 }
@@ -193,8 +208,7 @@ fn bar(screen: Screen) -> ProgressBar {
 
 /// Writes a line unless it repeats `last`. Errors are ignored, so that a closed standard
 /// error does not stop a run.
-fn write_line(lines: &mut dyn Write, stats: &PhaseStats, is_behind: bool, last: &mut String) {
-    let line = format!("{} {}", stats.phase.as_str(), line(stats, is_behind));
+fn write_line(lines: &mut dyn Write, line: String, last: &mut String) {
     if line != *last {
         let _ = writeln!(lines, "{line}");
         let _ = lines.flush();
@@ -259,14 +273,14 @@ mod tests {
         let shared = Shared::default();
         let mut view = ProgressLine::new(Ui::Dashboard, None, None, Box::new(shared.clone()));
         for seconds in 0..=20 {
-            view.update(&stats(seconds, seconds * 100), seconds == 10, String::new);
+            view.update("storm", &stats(seconds, seconds * 100), seconds == 10, String::new);
         }
         view.finish(&stats(20, 2000));
         let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
         let expected = "\
-profiling 0%: 0 done, 0.0 requests/s, 10 in flight, 3 errors
-profiling 25%: 1,000 done, 100.0 requests/s, 10 in flight, 3 errors, 30 s left, client behind: records are waiting to be processed
-profiling 50%: 2,000 done, 100.0 requests/s, 10 in flight, 3 errors, 20 s left
+storm 0%: 0 done, 0.0 requests/s, 10 in flight, 3 errors
+storm 25%: 1,000 done, 100.0 requests/s, 10 in flight, 3 errors, 30 s left, client behind: records are waiting to be processed
+storm 50%: 2,000 done, 100.0 requests/s, 10 in flight, 3 errors, 20 s left
 ";
         assert_eq!(text, expected);
     }
@@ -278,7 +292,9 @@ profiling 50%: 2,000 done, 100.0 requests/s, 10 in flight, 3 errors, 20 s left
             let interval = Some(Nanos(interval * 1_000_000_000));
             let mut view = ProgressLine::new(Ui::Simple, None, interval, Box::new(shared.clone()));
             for seconds in 0..=20 {
-                view.update(&stats(seconds, seconds * 100), false, || "  details\n".to_owned());
+                view.update("profiling", &stats(seconds, seconds * 100), false, || {
+                    "  details\n".to_owned()
+                });
             }
             view.finish(&stats(20, 2000));
             let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
@@ -295,8 +311,8 @@ profiling 50%: 2,000 done, 100.0 requests/s, 10 in flight, 3 errors, 20 s left
         let interval = Some(Nanos(1_000_000_000));
         let mut view = ProgressLine::new(Ui::Simple, Some(30), interval, Box::new(shared.clone()));
         let details = || "  done=1,203 ok=1,200 err=3 tput_out=203.2\n".to_owned();
-        view.update(&stats(1, 5), false, details);
-        view.update(&stats(3, 5), false, details);
+        view.update("profiling", &stats(1, 5), false, details);
+        view.update("profiling", &stats(3, 5), false, details);
         view.finish(&stats(4, 10));
         let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
         assert!(text.contains("  done=1,203 ok=1,200 err=3"), "{text:?}");
@@ -308,7 +324,7 @@ profiling 50%: 2,000 done, 100.0 requests/s, 10 in flight, 3 errors, 20 s left
         let shared = Shared::default();
         let interval = Some(Nanos(1_000_000_000));
         let mut view = ProgressLine::new(Ui::None, None, interval, Box::new(shared.clone()));
-        view.update(&stats(1, 5), true, String::new);
+        view.update("profiling", &stats(1, 5), true, String::new);
         view.finish(&stats(2, 10));
         assert!(shared.0.lock().unwrap().is_empty());
     }

@@ -46,6 +46,7 @@ fn gauge(name: &str, value: f64, series: usize) -> LiveGauge {
 fn streaming() -> Snapshot {
     Snapshot {
         title: "mock-model at http://127.0.0.1:8000/v1/chat/completions".to_owned(),
+        phase_name: "profiling".to_owned(),
         phase: Some(PhaseStats {
             phase: PhaseKind::Profiling,
             start: Nanos(5_000_000_000),
@@ -173,6 +174,7 @@ fn plain() -> Snapshot {
     };
     Snapshot {
         phase: Some(phase),
+        phase_name: "warmup".to_owned(),
         silence: Some(Silence { seconds: 1.5, is_unusual: false }),
         statistics: LiveStatistics { rates, times, ..LiveStatistics::default() },
         gauges: Vec::new(),

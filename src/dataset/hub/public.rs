@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use crate::dataset::MediaKinds;
 
 /// A public dataset: where it is, and how its rows become conversations.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Public {
     /// The name on the command line.
     pub name: &'static str,
@@ -33,7 +33,7 @@ pub struct Public {
 }
 
 /// Where the rows of a dataset are.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Files {
     /// The files of a subset, if the dataset has several, and of a split.
     Split(Option<&'static str>, &'static str),

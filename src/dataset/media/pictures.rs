@@ -87,7 +87,8 @@ impl Gallery {
             PictureSampling::Shuffle => Sampling::Shuffle,
             PictureSampling::Sequential => Sampling::Sequential,
         };
-        let sampler = Sampler::new(sampling, pictures.len(), seed.derive("dataset.image.source"));
+        let sampler =
+            Sampler::new(sampling, 0..pictures.len(), seed.derive("dataset.image.source"));
         Ok(Self { pictures, sampler, drawn: 0, batch_size: *batch_size })
     }
 

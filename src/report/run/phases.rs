@@ -28,14 +28,18 @@ impl Run<'_> {
         let has = |tag| phases.iter().any(|phase| phase.value(tag, "avg").is_some());
         let shown: Vec<_> = COLUMNS.iter().filter(|(_, tag, _)| has(*tag)).collect();
         let origin = self.report.outcome.start_wall_ns;
-        let rows = phases.iter().map(|phase| {
+        let dataset = |index: usize| self.report.run.setup.dataset_of(index);
+        let has_datasets = dataset(0).is_some();
+        let rows = phases.iter().enumerate().map(|(index, phase)| {
             let start = (phase.times.start_wall_ns as f64 - origin as f64) / 1e9;
-            let first =
-                [json!(*phase.name), json!(phase.load), json!(start), json!(phase.seconds())];
+            let first = [json!(*phase.name), json!(phase.load)].into_iter();
+            let dataset = has_datasets.then(|| json!(dataset(index)));
+            let times = [json!(start), json!(phase.seconds())];
             let values = shown.iter().map(|(_, tag, name)| json!(phase.value(*tag, name)));
-            first.into_iter().chain(values).collect()
+            first.chain(dataset).chain(times).chain(values).collect()
         });
-        let columns = ["Phase", "Load", "Start (s)", "Time (s)"].into_iter();
+        let columns = ["Phase", "Load"].into_iter().chain(has_datasets.then_some("Dataset"));
+        let columns = columns.chain(["Start (s)", "Time (s)"]);
         Some(Table {
             title: "Phases".to_owned(),
             note: "The phases of the run, in order. A warmup is not in the results of the run."

@@ -64,8 +64,13 @@ fn panic_during_the_view() {
     let phases = [sending];
     let health = || unreachable!("lines do not show client health");
     let load_times = || unreachable!("lines do not show the load");
-    let progress =
-        Progress { phases: &phases, is_behind: false, health: &health, load_times: &load_times };
+    let progress = Progress {
+        phases: &phases,
+        name: "profiling",
+        is_behind: false,
+        health: &health,
+        load_times: &load_times,
+    };
     view.progress(&progress);
     stderr::finish();
     view.close();

@@ -231,7 +231,7 @@ fn description(settings: Settings) -> RunDescription {
 fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
     let turn = Turn { max_tokens: Some(10), input_tokens: Some(50), ..Turn::default() };
     let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
-    let dataset = Dataset { conversations: vec![conversation.clone(), conversation].into() };
+    let dataset = Dataset::of(vec![conversation.clone(), conversation]);
     let config = endpoint::Config {
         endpoint_type: EndpointType::CHAT,
         streaming: true,

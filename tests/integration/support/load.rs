@@ -97,11 +97,11 @@ impl Load {
         };
         let conversations = self.conversations.unwrap_or_else(|| vec![conversation()]);
         let count = conversations.len();
-        let dataset = Arc::new(Dataset { conversations: conversations.into() });
+        let dataset = Arc::new(Dataset::of(conversations));
         let target = Target::new(&url::Url::parse(&self.url).unwrap()).unwrap();
         let workload = Workload::new(
             dataset,
-            Arc::new(Sampler::new(Sampling::Sequential, count, Seed(1))),
+            vec![Sampler::new(Sampling::Sequential, 0..count, Seed(1))],
             endpoint,
             Targets::new([target]),
             Arc::new(
@@ -178,6 +178,7 @@ pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
         name: None,
         kind: PhaseKind::Profiling,
         seamless: false,
+        dataset: 0,
         load: LoadPattern::ClosedLoop,
         concurrency: Some(Limit::constant(concurrency)),
         prefill_concurrency: None,
