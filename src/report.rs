@@ -9,6 +9,7 @@ mod distribution;
 mod document;
 mod gaps;
 mod index;
+mod lanes;
 mod page;
 pub mod plot;
 mod requests;

@@ -1,12 +1,13 @@
 // Charts in words and as tables, for readers who do not see them.
 const chartText = (() => {
   const shown = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(6))));
-  const SHAPES = { line: "Line", steps: "Line", area: "Area", stack: "Stacked", points: "Scatter", heat: "Heat" };
+  const SHAPES = { line: "Line", steps: "Line", area: "Area", stack: "Stacked", points: "Scatter", heat: "Heat", spans: "Bar" };
 
   // What a chart shows, in a sentence for each series.
   function label(chart) {
     const shape = chart.series.length > 0 ? `${SHAPES[chart.series[0].shape]} chart. ` : "";
-    const parts = chart.series.map(({ name, points, heat }) => {
+    const parts = chart.series.map(({ name, points, heat, shape }) => {
+      if (shape === "spans") return `${name}: ${(points.length / 2).toLocaleString("en-US")} bars.`;
       const values = points.map(([, y]) => y).filter((y) => y !== null);
       if (values.length === 0) return `${name}: no values.`;
       const low = values.reduce((a, b) => Math.min(a, b), Infinity);
@@ -54,6 +55,7 @@ const chartText = (() => {
     const [first] = chart.series;
     if (!first) return { columns: [], lines: [] };
     if (first.heat) return heatTable(chart, first.heat);
+    if (first.shape === "spans") return spanTable(chart);
     const isSame = (points) => points.length === first.points.length && points.every(([x], row) => x === first.points[row][0]);
     const x = axisTitle(chart.x);
     if (chart.series.every(({ points }) => isSame(points))) {

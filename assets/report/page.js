@@ -57,6 +57,8 @@
 
   const isStack = (chart) => chart.series.every((series) => series.shape === "stack");
 
+  const isSpans = (chart) => chart.series.some((series) => series.shape === "spans");
+
   // The heights of the columns of a series on those below it, with the end of the last column.
   function stacked(chart, at) {
     const points = chart.series[at].points.map(([x], row) => {
@@ -92,6 +94,7 @@
   function tooltip(chart, found) {
     if (isStack(chart)) return stackTooltip(chart, found);
     if (chart.series[0].heat) return heatTooltip(chart, [found].flat());
+    if (isSpans(chart)) return spansTooltip(chart, [found].flat());
     // After the series of the chart come those that draw intervals.
     const isPoint = (item) => item.seriesIndex < chart.series.length && item.value && item.value[1] !== null;
     const items = (Array.isArray(found) ? found : [found]).filter(isPoint);
@@ -113,6 +116,7 @@
 
   function colour(series, at) {
     if (series.tone === "bad") return css("--bad");
+    if (series.tone === "faint") return css("--line");
     return css(`--series-${at % 9}`);
   }
 
@@ -139,6 +143,7 @@
       return { ...common, type: "scatter", symbolSize: size, itemStyle: { color: tint, opacity: 0.7 }, z };
     }
     if (series.shape === "heat") return heatSeries(series, common);
+    if (series.shape === "spans") return spanSeries(series, common);
     if (series.shape === "stack") {
       if (!chart.is_timeline) return { ...common, type: "bar", stack: "all", data: series.points.map(([, y]) => y) };
       return {
@@ -279,6 +284,7 @@
     if (axis.start === "near" && least > 0 && least >= 0.7 * most) return { scale: true, remark: ", not from zero" };
     if (axis.start === "log" && least > 0)
       return { type: "log", logBase: most / least > 5000 ? 10 : 2, remark: ", logarithmic" };
+    if (axis.start === "rows") return { min: 0, max: Math.max(1, Math.ceil(most)), minInterval: 1, remark: "" };
     return { remark: "" };
   }
 
@@ -361,6 +367,7 @@
     entry.instance = echarts.init(entry.place, null, isPrinting ? { devicePixelRatio: 3 } : {});
     entry.instance.setOption(chartOption(entry.shown));
     entry.chart.series.forEach((one, at) => one.heat && showHeat(entry.instance, one.heat, colour(one, at)));
+    if (isSpans(entry.chart)) showSpans(entry.instance, entry.chart, entry.chart.series.map(colour));
     entry.setZooming(false);
     if (entry.chart.is_timeline) {
       if (!isScatter(entry.chart)) {
@@ -429,6 +436,11 @@
   const showAll = (entry) =>
     redraw(drawn.filter((other) => other === entry || (entry.chart.is_timeline && other.chart.is_timeline)));
 
+  function figureClass(chart) {
+    if (isSpans(chart) || (isStack(chart) && !chart.is_timeline)) return "wide high";
+    return chart.is_timeline ? "wide" : "";
+  }
+
   function chartElement(chart) {
     const place = element("div", { className: "plot" });
     place.setAttribute("role", "img");
@@ -442,7 +454,7 @@
     entry.describe(chart);
     drawn.push(entry);
     nearby.observe(place);
-    const figure = element("figure", { className: chart.is_timeline ? "wide" : isStack(chart) ? "wide bars" : "" });
+    const figure = element("figure", { className: figureClass(chart) });
     figure.append(element("figcaption", {}, element("h3", { textContent: chart.title }), chartTools(entry, draw, showAll)));
     figure.append(place);
     if (chart.note) figure.append(note);

@@ -29,6 +29,7 @@ use crate::run::RunReport;
 use crate::schedule::Hold;
 use crate::schedule::config::PhaseLabels;
 use crate::server_family::ServerTiming;
+use crate::setting::Named as _;
 use crate::units::{Clock, Nanos};
 
 /// The file of a run.

@@ -45,6 +45,8 @@ pub(crate) enum Start {
     /// Below the lowest value, with equal distances between powers of ten; at zero if a value is
     /// not positive.
     Log,
+    /// At zero. Each row is between a whole number and the next one, and the last one ends the axis.
+    Rows,
 }
 
 /// Values with the same meaning.
@@ -92,6 +94,9 @@ pub(crate) enum Shape {
     Points,
     /// Rectangles, which are the stronger the more they count.
     Heat,
+    /// Bars along the x axis, from the first to the second of each pair of points, on an axis of rows;
+    /// the darker, the more of them at the same place.
+    Spans,
 }
 
 /// How often something happened, by x and y.
@@ -129,7 +134,14 @@ pub(crate) enum Tone {
     Own,
     /// Failed requests.
     Bad,
+    /// What is in the background.
+    Faint,
 }
+
+/// The height of a bar of [`Shape::Spans`], as a share of its row.
+pub(crate) const SPAN_HEIGHT: f64 = 0.36;
+/// Its opacity.
+pub(crate) const SPAN_OPACITY: f32 = 0.75;
 
 /// A point. Without y, it interrupts a line.
 #[derive(Debug, Clone, Copy, PartialEq)]

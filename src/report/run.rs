@@ -20,8 +20,10 @@ use std::path::Path;
 
 use parquet::errors::ParquetError;
 
+use super::chart::Chart;
 use super::document::{Document, Section};
 use super::gaps::Gaps;
+use super::lanes::Lanes;
 use super::plot::Charts;
 use super::requests::{Request, Requests};
 use super::sample::Sample;
@@ -52,6 +54,8 @@ pub(super) struct Run<'a> {
     stages: Stages,
     /// The times between content events; absent without streaming.
     gaps: Option<Gaps>,
+    /// What lanes did; absent without lanes.
+    lanes: Option<Lanes>,
 }
 
 impl<'a> Run<'a> {
@@ -75,9 +79,13 @@ impl<'a> Run<'a> {
             intervals,
             stages: Stages::default(),
             gaps: None,
+            lanes: None,
         };
         if run.result(tag::INTER_TOKEN_LATENCY).is_some() && table.exists() {
             run.gaps = Some(Gaps::read(table, report.outcome.start_wall_ns, intervals)?);
+        }
+        if report.outcome.replay.is_some() && table.exists() {
+            run.lanes = Some(Lanes::read(table, report.outcome.start_wall_ns)?);
         }
         // Most servers do not report any.
         if run.result(tag::SERVER_UNATTRIBUTED_TIME).is_some() && table.exists() {
@@ -100,6 +108,7 @@ impl<'a> Run<'a> {
                  and a point in its middle is a percentile of the requests that started in it.",
                 self.timelines(),
             ),
+            Section::new("Lanes", "", self.lanes()),
             Section::new(
                 "Stages",
                 "The time of each request by stage, as its server reports it.",
@@ -137,6 +146,7 @@ impl<'a> Run<'a> {
         let charts = [
             self.latencies(),
             self.timelines(),
+            self.lanes(),
             self.stages(),
             self.server(),
             self.scatters(),
@@ -145,6 +155,10 @@ impl<'a> Run<'a> {
         ];
         let charts = charts.into_iter().flatten().filter(|chart| !chart.is_empty());
         Charts { subject: self.subject(), charts: charts.collect() }
+    }
+
+    fn lanes(&self) -> Vec<Chart> {
+        self.lanes.as_ref().and_then(Lanes::chart).into_iter().collect()
     }
 
     fn result(&self, tag: MetricTag) -> Option<&MetricResult> {

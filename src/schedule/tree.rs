@@ -6,10 +6,9 @@
 
 mod entry;
 
-use serde::{Deserialize, Serialize};
-
 pub(crate) use self::entry::Primer;
 use crate::dataset::{Branch, BranchStart, Conversation, Predecessor, Turn};
+use crate::setting::named;
 use crate::units::Nanos;
 
 /// The root of a tree.
@@ -93,7 +92,7 @@ enum State {
 }
 
 /// What a turn waits for besides its delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// Conversations that were started before it.
     Join,
@@ -101,16 +100,7 @@ pub enum Hold {
     Barrier,
 }
 
-impl Hold {
-    /// Returns its name in files: `join` or `barrier`.
-    #[must_use]
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Join => "join",
-            Self::Barrier => "barrier",
-        }
-    }
-}
+named! { Hold { "join" => Join, "barrier" => Barrier } }
 
 /// When the next turn of a conversation may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

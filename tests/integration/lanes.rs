@@ -7,24 +7,26 @@ use aiperf::units::Nanos;
 use serde_json::{Value, json};
 
 use crate::api::{GRACE, start};
+use crate::report_page::data;
+use crate::support::browser::Browser;
 use crate::support::hub::Hub;
 use crate::support::load::mock;
 use crate::support::metrics_endpoint::wait_until;
 use crate::support::python::run_python;
 use crate::support::run::{Run, aiperf, inferencex_command, profile_command};
 
-fn request(start: f64, api: f64, blocks: &[u64]) -> Value {
+pub(crate) fn request(start: f64, api: f64, blocks: &[u64]) -> Value {
     json!({"t": start, "type": "n", "model": "m", "in": 16 * blocks.len(), "out": 4,
            "hash_ids": blocks, "input_types": [], "output_types": [], "stop": "", "api_time": api})
 }
 
-fn trace(id: &str, requests: &[Value]) -> Value {
+pub(crate) fn trace(id: &str, requests: &[Value]) -> Value {
     json!({"id": id, "models": ["m"], "block_size": 16, "hash_id_scope": "local",
            "tool_tokens": 0, "system_tokens": 16, "requests": requests})
 }
 
 /// Requests at 0, 0.5 and 0.9 s.
-fn three() -> Value {
+pub(crate) fn three() -> Value {
     let requests = [
         request(0.0, 0.2, &[1, 2]),
         request(0.5, 0.1, &[1, 2, 3, 4]),
@@ -60,7 +62,7 @@ fn quick() -> MockServer {
 
 /// What records say of a request: session, conversation, turn, due time and requested tokens.
 #[derive(Debug, Clone)]
-struct Sent {
+pub(crate) struct Sent {
     session: u64,
     conversation: String,
     turn: u64,
@@ -70,7 +72,7 @@ struct Sent {
 }
 
 /// Returns the requests of a phase in the order of their due times.
-fn sent(run: &Run, phase: &str) -> Vec<Sent> {
+pub(crate) fn sent(run: &Run, phase: &str) -> Vec<Sent> {
     let records = run.records();
     let of_phase = records.iter().map(|it| &it["metadata"]);
     let of_phase = of_phase
@@ -91,7 +93,7 @@ fn sent(run: &Run, phase: &str) -> Vec<Sent> {
     all
 }
 
-fn places(all: &[Sent]) -> Vec<(u64, u64)> {
+pub(crate) fn places(all: &[Sent]) -> Vec<(u64, u64)> {
     all.iter().map(|it| (it.session, it.turn)).collect()
 }
 
@@ -158,6 +160,101 @@ fn records_have_their_lane_and_what_they_waited_for() {
     let shown = run.stdout().split_whitespace().collect::<Vec<_>>().join(" ");
     let line = "Replay: 1 lane, 1 trace; 3 requests, 0.0% held by barriers, 33.3% by sub-agents; ";
     assert!(shown.contains(line), "{shown}");
+}
+
+/// Returns the chart of lanes of a page.
+fn lanes_of(page: &str) -> Value {
+    let data = data(page);
+    let charts =
+        data["sections"].as_array().unwrap().iter().flat_map(|it| it["charts"].as_array().unwrap());
+    charts.clone().find(|it| it["name"] == "lanes_over_time").cloned().unwrap()
+}
+
+/// One lane: a request of the agent, one of its sub-agent, and one of the agent, which waited for the sub-agent. The
+/// times are those of the records.
+#[test]
+fn lanes_are_drawn_the_same_from_the_run_and_from_its_files() {
+    let server = mock(Script { ttft: Nanos::from_millis(100.0), ..Script::default() });
+    let agent = json!({"t": 0.02, "type": "subagent", "agent_id": "a", "subagent_type": "x",
+        "duration_ms": 10, "status": "completed", "requests": [request(0.02, 0.01, &[7])],
+        "models": ["m"], "tool_tokens": 0, "system_tokens": 0});
+    let trace = trace("s", &[request(0.0, 0.01, &[1, 2]), agent, request(0.05, 0.01, &[1, 2, 3])]);
+    let flags = "--concurrency 1 --request-count 3 --trajectory-start-min-ratio 0 \
+                 --trajectory-start-max-ratio 0 --html --auto-plot";
+    let run = replay(&server, &trace, flags).succeeded();
+    let chart = lanes_of(&run.text("report.html"));
+    let records = run.records();
+    let time = |conversation: &str, turn: u64, name: &str| {
+        let is_it = |it: &&Value| it["conversation_id"] == conversation && it["turn_index"] == turn;
+        let found = records.iter().map(|it| &it["metadata"]).find(is_it).unwrap();
+        found[name].as_u64().unwrap() as f64 / 1e9
+    };
+    let [start, end] = ["request_start_ns", "request_end_ns"];
+    let origin = time("s", 0, start) - chart["series"][0]["points"][0][0].as_f64().unwrap();
+    let span = |from: f64, to: f64, y: f64| [(from - origin, y), (to - origin, y)];
+    let expected = [
+        (
+            "requests of agents",
+            [
+                span(time("s", 0, start), time("s", 0, end), 0.3),
+                span(time("s", 1, start), time("s", 1, end), 0.3),
+            ]
+            .concat(),
+        ),
+        (
+            "requests of sub-agents",
+            span(time("s::sa:a", 0, start), time("s::sa:a", 0, end), 0.7).to_vec(),
+        ),
+        ("waits for sub-agents", span(time("s", 0, end), time("s", 1, start), 0.3).to_vec()),
+    ];
+    let series = chart["series"].as_array().unwrap();
+    assert_eq!(series.len(), expected.len(), "{chart}");
+    for (found, (name, points)) in series.iter().zip(&expected) {
+        assert_eq!(found["name"], *name);
+        assert_eq!(
+            (&found["shape"], found["points"].as_array().unwrap().len()),
+            (&json!("spans"), points.len())
+        );
+        for (found, (x, y)) in found["points"].as_array().unwrap().iter().zip(points) {
+            // Seconds since 1970 have 2^-22 s as the last digit.
+            assert!(
+                (found[0].as_f64().unwrap() - x).abs() < 1e-6,
+                "{name}: {found} instead of {x}"
+            );
+            assert_eq!(found[1], *y);
+        }
+    }
+    // A bar for each span and one in the legend for each series.
+    let picture = run.text("plots/lanes_over_time.svg");
+    assert_eq!(picture.matches("<polygon").count(), 4 + 3, "{picture}");
+    // From the lines of the records alone.
+    fs::remove_file(run.directory.path().join("profile_export.parquet")).unwrap();
+    let output = aiperf(&["report"]).arg(run.directory.path()).arg("--html").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(lanes_of(&run.text("report.html")), chart);
+    let Some(mut browser) = Browser::start(1280, 900) else { return };
+    browser.open(&run.directory.path().join("report.html"), "");
+    browser.value(
+        "(async () => {
+           const plot = document.querySelector('[data-name=lanes_over_time]');
+           plot.scrollIntoView();
+           while (!plot.querySelector('canvas')) await new Promise((done) => setTimeout(done, 10));
+           plot.closest('figure').querySelector('details').open = true;
+           while (!plot.closest('figure').querySelector('td')) await new Promise((done) => setTimeout(done, 10));
+         })()",
+    );
+    let table = browser.value(
+        "[...document.querySelector('[data-name=lanes_over_time]').closest('figure').querySelectorAll('tbody tr')]
+           .map((row) => [...row.cells].slice(2).map((cell) => cell.textContent))",
+    );
+    let lines = [
+        ["0", "requests of agents"],
+        ["0", "waits for sub-agents"],
+        ["0", "requests of sub-agents"],
+        ["0", "requests of agents"],
+    ];
+    assert_eq!(table, json!(lines));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
 /// The request of the sub-agent never ends. One of the three blocks of both prompts is known: none of `[1, 2]`, and 1

@@ -10,6 +10,7 @@ use crate::run::RunDescription;
 use crate::schedule::Hold;
 use crate::schedule::config::{PhaseConfig, PhaseLabels};
 use crate::server_family::ServerTiming;
+use crate::setting::Named as _;
 use crate::units::{Clock, Nanos};
 
 /// What rows say of their run, so that the tables of several runs can be queried as one.

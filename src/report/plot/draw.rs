@@ -4,7 +4,8 @@ use super::font::Font;
 use super::scale::{Ends, Scale};
 use super::scene::{Anchor, Item, Part, Place, Scene, Text};
 use crate::report::chart::{
-    Axis, Chart, Heat, MarkedAxis, Point, Series, Shape, Start, Tone, rounded,
+    Axis, Chart, Heat, MarkedAxis, Point, SPAN_HEIGHT, SPAN_OPACITY, Series, Shape, Start, Tone,
+    rounded,
 };
 use crate::report::theme::{Colour, Theme};
 
@@ -112,6 +113,7 @@ const fn ends(start: Start) -> Ends {
         Start::Zero => Ends::FromZero,
         Start::Near => Ends::Near,
         Start::Log => Ends::Log,
+        Start::Rows => Ends::Rows,
     }
 }
 
@@ -186,11 +188,13 @@ fn legend(chart: &Chart, style: &Style<'_>, below: f64) -> (Part, f64) {
             Shape::Line | Shape::Steps => {
                 part.line(vec![(start, middle), (end, middle)], colour, 3.0);
             }
-            Shape::Area | Shape::Stack | Shape::Heat => part.items.push(Item::Area {
-                places: vec![(start, y - 11.0), (end, y - 11.0), (end, y), (start, y)],
-                colour,
-                opacity: if series.shape == Shape::Stack { 1.0 } else { 0.6 },
-            }),
+            Shape::Area | Shape::Stack | Shape::Heat | Shape::Spans => {
+                part.items.push(Item::Area {
+                    places: vec![(start, y - 11.0), (end, y - 11.0), (end, y), (start, y)],
+                    colour,
+                    opacity: if series.shape == Shape::Stack { 1.0 } else { 0.6 },
+                })
+            }
         }
         part.items.push(text(name, (x + SIGN + 6.0, y), TEXT, style.theme.text));
         x += width + SIGN;
@@ -278,6 +282,17 @@ impl Drawing<'_> {
         })
     }
 
+    /// Returns the bars between pairs of points.
+    fn spans(&self, points: &[Point], colour: Colour) -> impl Iterator<Item = Item> {
+        points.chunks_exact(2).filter_map(move |ends| {
+            let [start, end] = ends else { return None };
+            let [low, high] = [-0.5, 0.5].map(|side| start.y.map(|y| y + side * SPAN_HEIGHT));
+            let corners = [(start.x, low?), (end.x, low?), (end.x, high?), (start.x, high?)];
+            let places = corners.map(|(x, y)| self.place(x, y)).into();
+            Some(Item::Area { places, colour, opacity: SPAN_OPACITY })
+        })
+    }
+
     fn series(&self, at: usize, series: &Series) -> Part {
         let colour = colour(self.style.theme, at, series);
         let mut part = Part { name: Some(series.name.clone()), ..Part::new("series") };
@@ -298,10 +313,14 @@ impl Drawing<'_> {
             part.items.extend(self.cells(heat, colour));
             return part;
         }
+        if series.shape == Shape::Spans {
+            part.items.extend(self.spans(&series.points, colour));
+            return part;
+        }
         let pieces: Vec<Vec<(f64, f64)>> = pieces(series);
         for piece in &pieces {
             let corners = match series.shape {
-                Shape::Line | Shape::Points | Shape::Heat => piece.clone(),
+                Shape::Line | Shape::Points | Shape::Heat | Shape::Spans => piece.clone(),
                 Shape::Steps | Shape::Area | Shape::Stack => steps(piece),
             };
             let places: Vec<Place> = corners.into_iter().map(place).collect();
@@ -390,6 +409,7 @@ pub(super) fn colour(theme: &Theme, at: usize, series: &Series) -> Colour {
     match series.tone {
         Tone::Own => theme.series(at),
         Tone::Bad => theme.bad,
+        Tone::Faint => theme.line,
     }
 }
 

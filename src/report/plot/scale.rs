@@ -23,6 +23,8 @@ pub(super) enum Ends {
     FromZero,
     /// At zero and the last value.
     Timeline,
+    /// At zero and the end of the last row, each of which has a height of 1.
+    Rows,
     /// At ticks around the values, on a logarithmic scale if all are above zero.
     Log,
 }
@@ -65,14 +67,18 @@ impl Scale {
         }
         let smallest = low.abs().max(high.abs()) * LEAST_STEP;
         let mut step = round_up(((high - low) / count.max(1) as f64).max(smallest));
-        if whole {
+        if whole || ends == Ends::Rows {
             step = step.max(1.0);
         }
         let (first, last) = ((low / step).floor(), (high / step).ceil());
         let ticks = (0..=(last - first) as usize).map(|at| (first + at as f64) * step);
         let decimals = (-step.log10().floor()).clamp(0.0, 12.0) as usize;
         let (low, end) = (first * step, last * step);
-        let high = if ends == Ends::Timeline { high } else { end };
+        let high = match ends {
+            Ends::Timeline => high,
+            Ends::Rows => high.ceil(),
+            Ends::Near | Ends::FromZero | Ends::Log => end,
+        };
         let ticks = ticks.filter(|tick| *tick <= high + step * 1e-9).collect();
         Self { low, high, ticks, is_log: false, decimals }
     }
@@ -163,6 +169,17 @@ mod tests {
     }
 
     #[test]
+    fn rows_end_with_the_last_one() {
+        let few = scale(&[0.3, 1.7], Ends::Rows);
+        assert_eq!((few.high, labels(&few)), (2.0, ["0", "1", "2"].map(str::to_owned).to_vec()));
+        let many = scale(&[0.3, 63.7], Ends::Rows);
+        assert_eq!(
+            (many.high, labels(&many)),
+            (64.0, ["0", "20", "40", "60"].map(str::to_owned).to_vec())
+        );
+    }
+
+    #[test]
     fn a_logarithmic_axis_has_powers_of_ten_at_equal_distances() {
         let load = scale(&[1.0, 16.0, 90.0], Ends::Log);
         assert_eq!(labels(&load), ["1", "2", "5", "10", "20", "50", "100"]);
@@ -192,7 +209,7 @@ mod tests {
             &[1e10, 1e10 + 1e-5],
             &[1e16, 1e16 + 2.0],
         ] {
-            for ends in [Ends::Near, Ends::FromZero, Ends::Timeline, Ends::Log] {
+            for ends in [Ends::Near, Ends::FromZero, Ends::Timeline, Ends::Rows, Ends::Log] {
                 let scale = scale(values, ends);
                 let count = scale.ticks.len();
                 assert!((1..=20).contains(&count), "{values:?} {ends:?}: {scale:?}");
