@@ -1,17 +1,19 @@
 //! Token counts of texts.
 //!
-//! There are three kinds of vocabulary: the embedded o200k, a local `tokenizer.json`, and that of a
-//! model on the hub, which is found in the local cache or downloaded into it. Counts never include
-//! special tokens that a tokenizer would add by itself.
+//! There are three kinds of vocabulary: the embedded o200k, a `tokenizer.json`, and a `tiktoken.model`.
+//! Files are local, or those of a model on the hub, which are found in the local cache or downloaded into
+//! it. Counts never include special tokens that a tokenizer would add by itself.
 
+mod bpe;
 mod chat_template;
 mod o200k;
 #[cfg(test)]
 mod tests;
+mod tiktoken;
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -24,9 +26,10 @@ use tokenizers::PostProcessor as _;
 
 use crate::environment::Environment;
 use crate::hub::{Hub, HubError, Kind, hexadecimal};
-use chat_template::ChatTemplate;
 pub(crate) use chat_template::Wrapping;
+use chat_template::{CONFIG, ChatTemplate, beside};
 use o200k::{O200K, O200k};
+use tiktoken::{TIKTOKEN, Tiktoken};
 
 /// Name of the file with a tokenizer.
 const TOKENIZER: &str = "tokenizer.json";
@@ -37,7 +40,7 @@ const TOKENIZER: &str = "tokenizer.json";
 pub enum Source {
     /// The embedded o200k vocabulary.
     Builtin,
-    /// A `tokenizer.json`, or a directory that contains one.
+    /// A `tokenizer.json` or `tiktoken.model`, or a directory that contains one.
     #[serde(serialize_with = "setting::path")]
     Path(PathBuf),
     /// A name on the model hub, from the local cache or downloaded.
@@ -90,27 +93,29 @@ impl fmt::Display for Source {
 #[must_use]
 pub fn is_local(model: &str, revision: &str, environment: Environment<'_>) -> bool {
     let path = Path::new(model);
-    let is_file = path.is_file() && path.extension().is_some_and(|ending| ending == "json");
-    is_file
-        || path.join(TOKENIZER).is_file()
-        || Hub::new(environment)
-            .repository(Kind::Model, model, revision)
-            .is_ok_and(|repository| repository.cached(TOKENIZER).is_some())
+    let is_json = path.extension().is_some_and(|ending| ending == "json");
+    let hub = Hub::new(environment);
+    let repository = hub.repository(Kind::Model, model, revision);
+    let is_cached = |file| repository.as_ref().is_ok_and(|it| it.cached(file).is_some());
+    path.is_file() && (is_json || path.ends_with(TIKTOKEN))
+        || [TOKENIZER, TIKTOKEN]
+            .into_iter()
+            .any(|file| path.join(file).is_file() || is_cached(file))
 }
 
 /// Error of loading a tokenizer.
 #[derive(Debug, Error)]
 pub enum TokenizerError {
-    /// The path does not contain a readable `tokenizer.json`.
+    /// The path does not contain a readable `tokenizer.json` or `tiktoken.model`.
     #[error(
-        "cannot read the tokenizer {path}: {source}; --tokenizer accepts a tokenizer.json, a \
-         directory that contains one, a Hugging Face name, or `builtin`"
+        "cannot read the tokenizer {path}: {source}; --tokenizer accepts a tokenizer.json or \
+         tiktoken.model, a directory that contains one, a Hugging Face name, or `builtin`"
     )]
     Read {
         /// The file.
         path: PathBuf,
         /// Error of the system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The file is not a tokenizer, or cannot encode text.
     #[error("{origin} is not a usable tokenizer: {reason}; `--tokenizer builtin` requires no file")]
@@ -168,7 +173,8 @@ impl TokenizerError {
             HubError::Name { name } => Self::Name { name },
             HubError::Offline { cache, variable } => Self::Offline { name, cache, variable },
             HubError::NotFound => {
-                let reason = "the model does not exist on the hub, or lacks a tokenizer.json";
+                let reason = "the model does not exist on the hub, or has neither a \
+                              tokenizer.json nor a tiktoken.model";
                 Self::Download { name, reason: reason.to_owned() }
             }
             error => Self::Download { name, reason: error.to_string() },
@@ -188,6 +194,7 @@ pub struct TokenCounter {
 enum Vocabulary {
     Builtin(&'static O200k),
     File(Loaded),
+    Tiktoken(Arc<Tiktoken>),
 }
 
 /// SHA-256 of the embedded vocabulary, computed at its first use: it takes a millisecond.
@@ -200,20 +207,11 @@ impl TokenCounter {
     /// `HF_TOKEN`, `HF_HUB_OFFLINE`, `TRANSFORMERS_OFFLINE`, `XDG_CACHE_HOME` and `HOME`. This may
     /// block during a download.
     pub fn load(source: &Source, environment: Environment<'_>) -> Result<Self, TokenizerError> {
-        let file = match source {
+        let vocabulary = match source {
             Source::Builtin => return Ok(Self::builtin()),
             Source::Path(path) => from_path(path)?,
-            Source::Hub { name, revision } => {
-                let file = from_hub(name, revision, TOKENIZER, environment)
-                    .map_err(|error| TokenizerError::hub(name, error))?;
-                let bytes = limited(file).map_err(|why| TokenizerError::Download {
-                    name: name.clone(),
-                    reason: why.to_string(),
-                })?;
-                from_bytes(&bytes, &format!("tokenizer.json of {name}"))?
-            }
+            Source::Hub { name, revision } => from_hub(name, revision, environment)?,
         };
-        let vocabulary = Vocabulary::File(file);
         Ok(Self { name: source.to_string().into(), vocabulary, chat: None })
     }
 
@@ -266,12 +264,14 @@ impl TokenCounter {
         &self.name
     }
 
-    /// Returns the SHA-256 of the `tokenizer.json` or of the embedded vocabulary, in hexadecimal.
+    /// Returns the SHA-256 of the `tokenizer.json`, of the `tiktoken.model` or of the embedded vocabulary, in
+    /// hexadecimal.
     #[must_use]
     pub(crate) fn sha256(&self) -> &str {
         match &self.vocabulary {
             Vocabulary::Builtin(_) => &O200K_SHA256,
             Vocabulary::File(file) => &file.sha256,
+            Vocabulary::Tiktoken(file) => &file.sha256,
         }
     }
 
@@ -293,6 +293,7 @@ impl TokenCounter {
                 .encode_fast(text, false)
                 .map(|encoding| encoding.get_ids().to_vec())
                 .unwrap_or_default(),
+            Vocabulary::Tiktoken(file) => file.encode(text),
         }
     }
 
@@ -304,6 +305,7 @@ impl TokenCounter {
             Vocabulary::File(file) => {
                 u32::try_from(file.tokenizer.get_vocab_size(true)).unwrap_or(u32::MAX)
             }
+            Vocabulary::Tiktoken(file) => file.size(),
         }
     }
 
@@ -316,6 +318,7 @@ impl TokenCounter {
             Vocabulary::File(Loaded { tokenizer, .. }) => tokenizer
                 .id_to_token(token)
                 .is_none_or(|text| tokenizer.get_added_vocabulary().is_special_token(&text)),
+            Vocabulary::Tiktoken(file) => file.is_special(token),
         };
         if is_added {
             return false;
@@ -329,7 +332,8 @@ impl TokenCounter {
     #[must_use]
     pub(crate) fn added_tokens(&self) -> u32 {
         match &self.vocabulary {
-            Vocabulary::Builtin(_) => 0,
+            // Kimi's code adds none either.
+            Vocabulary::Builtin(_) | Vocabulary::Tiktoken(_) => 0,
             Vocabulary::File(file) => file
                 .tokenizer
                 .get_post_processor()
@@ -346,6 +350,9 @@ impl TokenCounter {
                 String::from_utf8_lossy(&o200k.decode(tokens)).into_owned()
             }
             Vocabulary::File(file) => file.tokenizer.decode(tokens, false).unwrap_or_default(),
+            Vocabulary::Tiktoken(file) => {
+                String::from_utf8_lossy(&file.decode(tokens)).into_owned()
+            }
         }
     }
 }
@@ -372,7 +379,7 @@ fn sha256(bytes: &[u8]) -> Arc<str> {
 }
 
 /// Opens `file` of the model `name` on the hub.
-fn from_hub(
+fn open(
     name: &str,
     revision: &str,
     file: &str,
@@ -381,34 +388,88 @@ fn from_hub(
     Hub::new(environment).repository(Kind::Model, name, revision)?.open(file, MAX_BYTES)
 }
 
-fn from_path(path: &Path) -> Result<Loaded, TokenizerError> {
-    let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() };
+/// Loads the `tokenizer.json` of a model on the hub, or else its `tiktoken.model`.
+fn from_hub(
+    name: &str,
+    revision: &str,
+    environment: Environment<'_>,
+) -> Result<Vocabulary, TokenizerError> {
+    let open = |file| open(name, revision, file, environment);
+    let failed = |error| TokenizerError::hub(name, error);
+    let read = |file| {
+        let reason = |why: io::Error| why.to_string();
+        let failed = |reason| TokenizerError::Download { name: name.to_owned(), reason };
+        limited(file).map_err(reason).map_err(failed)
+    };
+    let is_missing =
+        |error: &HubError| matches!(error, HubError::NotFound | HubError::Offline { .. });
+    match open(TOKENIZER) {
+        Ok(file) => from_json(&read(file)?, &format!("{TOKENIZER} of {name}")),
+        Err(missing) if is_missing(&missing) => {
+            let model = match open(TIKTOKEN) {
+                Ok(file) => read(file)?,
+                Err(error) if is_missing(&error) => return Err(failed(missing)),
+                Err(error) => return Err(failed(error)),
+            };
+            let config = match open(CONFIG) {
+                Ok(file) => Some(read(file)?),
+                Err(HubError::NotFound) => None,
+                Err(error) => return Err(failed(error)),
+            };
+            from_tiktoken(&model, config.as_deref(), &format!("{TIKTOKEN} of {name}"))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn from_path(path: &Path) -> Result<Vocabulary, TokenizerError> {
+    let within = |name| if path.is_dir() { path.join(name) } else { path.to_owned() };
+    let json = within(TOKENIZER);
+    let tiktoken = within(TIKTOKEN);
+    let is_tiktoken = tiktoken.ends_with(TIKTOKEN) && (tiktoken == json || !json.exists());
+    let file = if is_tiktoken && tiktoken.exists() { tiktoken } else { json };
     let bytes =
         read(&file).map_err(|source| TokenizerError::Read { path: file.clone(), source })?;
-    from_bytes(&bytes, &file.display().to_string())
+    let origin = file.display().to_string();
+    if file.ends_with(TIKTOKEN) {
+        from_tiktoken(&bytes, beside(&file, CONFIG)?.as_deref(), &origin)
+    } else {
+        from_json(&bytes, &origin)
+    }
+}
+
+fn from_tiktoken(
+    model: &[u8],
+    config: Option<&[u8]>,
+    origin: &str,
+) -> Result<Vocabulary, TokenizerError> {
+    let parsed = Tiktoken::parse(model, config);
+    let parsed =
+        parsed.map_err(|reason| TokenizerError::Invalid { origin: origin.to_owned(), reason });
+    Ok(Vocabulary::Tiktoken(Arc::new(parsed?)))
 }
 
 /// Maximum size of a file in bytes; four times that of the largest vocabularies in use.
 const MAX_BYTES: u64 = 128 << 20;
 
 /// Reads a file of limited length.
-fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+fn read(file: &Path) -> io::Result<Vec<u8>> {
     limited(File::open(file)?)
 }
 
-fn limited(file: File) -> std::io::Result<Vec<u8>> {
+fn limited(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         let why = format!("it exceeds {} MiB", MAX_BYTES >> 20);
-        return Err(std::io::Error::other(why));
+        return Err(io::Error::other(why));
     }
     Ok(bytes)
 }
 
 /// Parses a `tokenizer.json` without its truncation and padding, since a count covers the whole
 /// text.
-fn from_bytes(bytes: &[u8], origin: &str) -> Result<Loaded, TokenizerError> {
+fn from_json(bytes: &[u8], origin: &str) -> Result<Vocabulary, TokenizerError> {
     let invalid = |reason: String| TokenizerError::Invalid { origin: origin.to_owned(), reason };
     let mut tokenizer =
         tokenizers::Tokenizer::from_bytes(bytes).map_err(|error| invalid(error.to_string()))?;
@@ -418,7 +479,10 @@ fn from_bytes(bytes: &[u8], origin: &str) -> Result<Loaded, TokenizerError> {
         Ok(encoding) if encoding.is_empty() => {
             Err(invalid("it returns no tokens for text".to_owned()))
         }
-        Ok(_) => Ok(Loaded { tokenizer: Arc::new(tokenizer), sha256: sha256(bytes) }),
+        Ok(_) => {
+            let tokenizer = Arc::new(tokenizer);
+            Ok(Vocabulary::File(Loaded { tokenizer, sha256: sha256(bytes) }))
+        }
         Err(error) => Err(invalid(error.to_string())),
     }
 }

@@ -433,7 +433,7 @@ pub(super) struct TokenizerArgs {
     #[arg(long, value_name = "REVISION", default_value = "main")]
     pub(super) tokenizer_revision: String,
     /// Accepted for models whose tokenizer has code: the code is not run, and the tokenizer needs a
-    /// tokenizer.json
+    /// tokenizer.json, or the tiktoken.model of a Kimi model
     #[arg(long)]
     pub(super) tokenizer_trust_remote_code: bool,
     /// Count input tokens after applying the model's chat template, and shorten generated prompts

@@ -11,14 +11,14 @@ use minijinja::{Environment, Error, ErrorKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Source, TokenCounter, TokenizerError, from_hub, limited};
+use super::{Source, TokenCounter, TokenizerError, limited, open};
 use crate::hub::HubError;
 use crate::jinja::{self, Template};
 
 /// File with a template of its own.
 const TEMPLATE: &str = "chat_template.jinja";
 /// File with a template as a member, and with the names of special tokens.
-const CONFIG: &str = "tokenizer_config.json";
+pub(super) const CONFIG: &str = "tokenizer_config.json";
 /// File with the special tokens if the configuration has none.
 const SPECIALS: &str = "special_tokens_map.json";
 /// Name of the template to use if there are several.
@@ -66,7 +66,7 @@ impl ChatTemplate {
             Source::Builtin => Ok(None),
             Source::Path(path) => beside(path, name),
             Source::Hub { name: model, revision } => {
-                match from_hub(model, revision, name, environment) {
+                match open(model, revision, name, environment) {
                     Ok(file) => {
                         limited(file).map(Some).map_err(|why| fault(source, &why.to_string()))
                     }
@@ -121,7 +121,7 @@ impl ChatTemplate {
 }
 
 /// Reads the file `name` in the tokenizer's directory.
-fn beside(tokenizer: &Path, name: &str) -> Result<Option<Vec<u8>>, TokenizerError> {
+pub(super) fn beside(tokenizer: &Path, name: &str) -> Result<Option<Vec<u8>>, TokenizerError> {
     let path =
         if tokenizer.is_dir() { tokenizer.join(name) } else { tokenizer.with_file_name(name) };
     match super::read(&path) {

@@ -92,6 +92,39 @@ fn a_path_may_be_the_file_or_its_directory() {
 }
 
 #[test]
+fn a_model_without_a_tokenizer_json_may_have_a_tiktoken_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let config = r#"{"auto_map": {"AutoTokenizer": ["tokenization_kimi.TikTokenTokenizer", null]},
+        "added_tokens_decoder": {"257": {"content": "<|im_end|>"}}}"#;
+    // Every byte, and `ab`.
+    let bytes = (0..=u8::MAX).map(|byte| vec![byte]).chain([b"ab".to_vec()]);
+    let lines = (0..).zip(bytes).map(|(rank, token)| {
+        let token = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, token);
+        format!("{token} {rank}\n")
+    });
+    std::fs::write(path.join("tiktoken.model"), lines.collect::<String>()).unwrap();
+    let load = |path: &Path| {
+        TokenCounter::load(&Source::Path(path.to_owned()), Environment::new(&|_| None))
+    };
+    let error = load(path).unwrap_err().to_string();
+    assert!(error.contains("tokenizer_config.json beside it is missing"), "{error}");
+    std::fs::write(path.join("tokenizer_config.json"), config).unwrap();
+    for place in [path.to_owned(), path.join("tiktoken.model")] {
+        let counter = load(&place).unwrap();
+        assert_eq!(counter.encode("abc<|im_end|>"), [256, 99, 257]);
+        assert_eq!(counter.decode(&[256, 99, 257]), "abc<|im_end|>");
+        assert_eq!((counter.vocabulary_size(), counter.added_tokens()), (258, 0));
+        assert!(counter.is_text(256) && !counter.is_text(257));
+        assert!(is_local(place.to_str().unwrap(), "main", Environment::new(&|_| None)));
+    }
+    // A tokenizer.json is preferred.
+    let golden = Path::new(GOLDEN).join("tokenizer.json");
+    std::fs::copy(golden, path.join("tokenizer.json")).unwrap();
+    assert_eq!(load(path).unwrap().encode("Hello, world!"), [43, 2171, 82, 15, 3123, 4]);
+}
+
+#[test]
 fn truncation_and_padding_of_the_file_are_not_obeyed() {
     let text = std::fs::read_to_string(PathBuf::from(GOLDEN).join("tokenizer.json")).unwrap();
     let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -220,7 +253,8 @@ fn failed_downloads_say_what_to_do_and_no_secret() {
         ("404 Not Found", "the model does not exist"),
         ("302 Found", "a redirect without a location"),
     ] {
-        let (address, _requests) = serve(vec![response(head, b"no")]);
+        // A second file is looked for if the first one is missing.
+        let (address, _requests) = serve(vec![response(head, b"no"); 2]);
         let endpoint = format!("http://user:hf_secret@{address}");
         let variables = [cache, ("HF_ENDPOINT", endpoint.as_str()), ("HF_TOKEN", "hf_secret")];
         let error = load_with(&hub("org/model"), &variables).unwrap_err();

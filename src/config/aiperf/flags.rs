@@ -56,7 +56,7 @@ const GENAI_PERF: &[(&str, &str)] = &[
     ),
     (
         "--trust-remote-code",
-        "aiperf never runs code from a model; use --tokenizer with a tokenizer.json",
+        "aiperf never runs code from a model; use --tokenizer, which reads the files of a model",
     ),
     ("--session-concurrency", "use --concurrency, which is a number of sessions"),
     ("--session-turn-delay-ratio", "use --session-delay-ratio"),
