@@ -370,7 +370,7 @@ pub enum LoadPattern {
 }
 
 impl LoadPattern {
-    /// Returns the name of the type of a phase with this load in AIPerf's files.
+    /// Returns the name of this load in AIPerf's files: that of the type of a phase, or of its timing.
     #[must_use]
     pub(crate) const fn name(&self) -> &'static str {
         match self {

@@ -33,6 +33,9 @@ const OF_PROFILING: &[&str] = &[
     "users",
 ];
 
+/// The timing of lanes that replay the traces of agents, and the type of a phase with it.
+const AGENTIC: &str = "agentic_replay";
+
 /// A flag of aiperf, or one of AIPerf's that aiperf rejects, and the path and value in the file.
 #[derive(Debug)]
 pub(crate) struct Mapped {
@@ -123,6 +126,8 @@ impl File {
                     put(key, Value::Mapping(settings), &mut benchmark);
                 }
             }
+        } else if !self.datasets.is_empty() {
+            return Err("datasets: several datasets need phases that name one of them".to_owned());
         }
         share(&mut benchmark);
         for key in ["warmup", "profiling"] {
@@ -648,9 +653,29 @@ fn streams(otel: &mut Mapping) -> Result<(), String> {
 fn typed(phase: &mut Mapping, load: &str, key: &str) -> Result<(), String> {
     phase.remove("type");
     adaptive::settle(phase, load, key)?;
+    let timing = phase.remove("timing_mode").filter(|mode| !mode.is_null());
+    let timing = timing.map(|mode| scalar(&mode).unwrap_or_default());
+    let of_load = match load {
+        "user_centric" => "user_centric_rate",
+        "fixed_schedule" | AGENTIC => load,
+        _ => "request_rate",
+    };
+    match timing.as_deref() {
+        Some(AGENTIC) if load != AGENTIC => {
+            phase.insert("agentic".into(), true.into());
+        }
+        Some(mode) if mode != of_load => {
+            let why = "is not the timing of phases of this type; remove it";
+            return Err(format!("{key}.timing_mode: {mode:?} {why}"));
+        }
+        _ => {}
+    }
     match load {
         // A scenario may override a warmup without its type.
         "concurrency" | "" => {}
+        AGENTIC => {
+            phase.insert("agentic".into(), true.into());
+        }
         "poisson" | "gamma" | "constant" => {
             phase.insert("arrivals".into(), load.into());
         }

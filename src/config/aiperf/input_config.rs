@@ -15,8 +15,8 @@ use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::Formats;
 use crate::config::RunConfig;
 use crate::dataset::{
-    self, AudioNoise, FileFormat, HubDataset, ImageShape, Part, Rankings, Source, Synthesis,
-    Synthetic, TraceSettings, VideoClip,
+    self, AudioNoise, CacheBust, FileFormat, HubDataset, ImageShape, Part, Rankings, Source,
+    Synthesis, Synthetic, TraceSettings, VideoClip,
 };
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
@@ -24,7 +24,7 @@ use crate::multi_run::Filter;
 use crate::redact::{Secret, ShownUrl};
 use crate::schedule::StepPolicy;
 use crate::schedule::config::{
-    ArrivalPattern, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
+    Agentic, AgenticPart, ArrivalPattern, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
 };
 use crate::server_metrics::{self as scraped, EndpointConfig};
 use crate::units::Nanos;
@@ -92,9 +92,57 @@ fn phases(config: &RunConfig) -> Value {
         if config.dataset.parts.len() > 1 {
             settings.insert("dataset".to_owned(), dataset_name(config, phase.dataset).into());
         }
+        if lanes(phase).is_some() {
+            settings.extend(warmup_of_lanes(config));
+        }
         Value::Object(settings)
     };
-    config.schedule.phases.iter().map(phase).collect()
+    // The warmup of lanes is not a phase in a file, but settings of the measurement.
+    let is_own =
+        |phase: &&PhaseConfig| lanes(phase).is_none_or(|lanes| lanes.part == AgenticPart::Replay);
+    config.schedule.phases.iter().filter(is_own).map(phase).collect()
+}
+
+/// Returns the settings of the phases in which lanes prepare the server.
+fn warmup_of_lanes(config: &RunConfig) -> Map<String, Value> {
+    let mut settings = Map::new();
+    for phase in &config.schedule.phases {
+        let (name, value) = match lanes(phase).map(|lanes| lanes.part) {
+            Some(AgenticPart::Primers) => {
+                ("agentic_warmup_grace_period", phase.grace_period.and_then(seconds))
+            }
+            Some(AgenticPart::CacheRequests(count)) => ("warmup_requests_per_lane", some(count)),
+            Some(AgenticPart::CacheDuration(time)) => {
+                ("agentic_cache_warmup_duration", seconds(time))
+            }
+            Some(AgenticPart::Replay) | None => continue,
+        };
+        settings.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    settings
+}
+
+/// Returns the lanes of a phase whose load they are.
+pub(super) const fn lanes(phase: &PhaseConfig) -> Option<&Agentic> {
+    if let LoadPattern::Agentic(lanes) = &phase.load { Some(lanes) } else { None }
+}
+
+/// Returns the type of a phase; that of lanes is the one of any concurrency, with another timing.
+pub(super) const fn phase_type(phase: &PhaseConfig) -> &'static str {
+    match lanes(phase) {
+        Some(_) => LoadPattern::ClosedLoop.name(),
+        None => phase.load.name(),
+    }
+}
+
+/// Returns the longest time between the turns of a session, or in which a tree of a lane is idle.
+pub(super) fn session_gap_cap(config: &RunConfig) -> Option<Nanos> {
+    let of_lanes = config.schedule.phases.iter().find_map(|phase| lanes(phase)?.tree_idle_cap);
+    config.schedule.replay.session_gap_cap.or(of_lanes)
+}
+
+pub(super) fn cache_bust(config: &RunConfig) -> Option<Value> {
+    Some(config.dataset.cache_bust).filter(|bust| *bust != CacheBust::None).and_then(some)
 }
 
 /// Puts `value` in the objects that `path` names.

@@ -3,6 +3,8 @@
 //! The paths are those of a file in one form: names in snake case, one dataset, and the phases
 //! `warmup` and `profiling`. `input_config` has the settings in the order of the rows.
 
+mod phase;
+
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -11,9 +13,8 @@ use super::input_config::{self as of, some};
 use crate::config::RunConfig;
 use crate::dataset::{Corpus, FileFormat};
 use crate::network_latency;
-use crate::schedule::config::{PhaseConfig, Replay};
-use crate::schedule::{PhaseKind, StepPolicy};
 use crate::setting::Named as _;
+pub(super) use phase::PHASE;
 
 /// How a value of AIPerf's becomes flags.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +52,7 @@ pub(crate) enum Number {
     Seconds,
 }
 
-use Number::{Real, Seconds, Whole};
+use Number::{Real, Whole};
 
 /// A setting that is not one of a phase.
 #[derive(Clone, Copy)]
@@ -75,34 +76,6 @@ impl Setting {
 
     const fn varies(self, varied: &'static [Number]) -> Self {
         Self { varied, ..self }
-    }
-}
-
-/// A setting of a phase.
-#[derive(Clone, Copy)]
-pub(super) struct PhaseSetting {
-    /// Its path in the phase.
-    pub(super) path: &'static str,
-    /// How its value in the phase `profiling` becomes flags; `None` if that phase cannot have it.
-    pub(super) profiling: Option<Rule>,
-    /// The same for the phase `warmup`.
-    pub(super) warmup: Option<Rule>,
-    varied: Option<Number>,
-    /// Returns the value in `input_config`; `None` if it does not have the setting.
-    pub(super) value: fn(&PhaseConfig, &Replay) -> Option<Value>,
-}
-
-const fn phase(path: &'static str, profiling: Rule, warmup: Option<Rule>) -> PhaseSetting {
-    PhaseSetting { path, profiling: Some(profiling), warmup, varied: None, value: |_, _| None }
-}
-
-impl PhaseSetting {
-    const fn is(self, value: fn(&PhaseConfig, &Replay) -> Option<Value>) -> Self {
-        Self { value, ..self }
-    }
-
-    const fn varies(self, varied: Number) -> Self {
-        Self { varied: Some(varied), ..self }
     }
 }
 
@@ -217,6 +190,16 @@ pub(super) const SETTINGS: &[Setting] = &[
         .is(|run| of::file(run).and_then(|_| of::seconds(run.schedule.replay.delay_cap?))),
     row("dataset.open_loop_strict", Flag("open-loop-strict"))
         .is(|run| of::file(run).and_then(|_| some(run.schedule.replay.strict))),
+    row("dataset.open_loop_replay", Off("no-fixed-schedule")),
+    row("dataset.max_idle_gap_cap_seconds", Time("max-idle-gap-cap-seconds"))
+        .is(|run| of::file(run).and_then(|_| of::seconds(run.schedule.replay.idle_gap_cap?))),
+    row("dataset.trace_idle_gap_cap_seconds", Time("trace-idle-gap-cap-seconds"))
+        .is(|run| of::file(run).and_then(|_| of::seconds(of::session_gap_cap(run)?))),
+    row("dataset.cache_bust.target", Flag("cache-bust"))
+        .is(|run| of::file(run).and_then(|_| of::cache_bust(run))),
+    row("dataset.force_min_tokens", Flag("force-min-tokens")),
+    row("dataset.omit_kv_hints", Implied),
+    row("dataset.synthesis.allow_dataset_wrap", Implied),
     row("dataset.use_think_time_only", Flag("use-think-time-only")),
     row("dataset.max_context_length", Flag("max-context-length")),
     row("dataset.trace_session_sample_ratio", Flag("trace-session-sample-ratio")),
@@ -241,6 +224,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     row("dataset.prompts.batch_size", Flag("batch-size"))
         .is(|run| some(of::synthetic(run)?.batch_size)),
     row("dataset.prompts.block_size", Flag("isl-block-size")),
+    row("dataset.prompts.cache_bust.target", Flag("cache-bust"))
+        .is(|run| of::synthetic(run).and_then(|_| of::cache_bust(run))),
     row("dataset.prompts.corpus", Flag("prompt-corpus")).is(|run| {
         Some(of::synthetic(run)?.corpus).filter(|it| *it != Corpus::default()).and_then(some)
     }),
@@ -396,116 +381,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     row("sweep.sla_filters", Refused("use --gate")),
 ];
 
-/// The settings of a phase.
-pub(super) const PHASE: &[PhaseSetting] = &[
-    phase("name", Implied, Some(Implied)).is(|phase, _| some(phase.name())),
-    phase("kind", Implied, Some(Implied)).is(|phase, _| some(phase.kind.as_str())),
-    phase("type", Implied, Some(Implied)).is(|phase, _| some(phase.load.name())),
-    phase("arrivals", Flag("arrival-pattern"), Some(Flag("warmup-arrival-pattern"))),
-    phase("smoothness", Flag("arrival-smoothness"), None).is(|phase, _| of::smoothness(phase)),
-    phase(
-        "rate_ramp",
-        Time("request-rate-ramp-duration"),
-        Some(Time("warmup-request-rate-ramp-duration")),
-    )
-    .is(|phase, _| of::ramp(of::rate(phase)?.ramp)),
-    phase("rate", Flag("request-rate"), Some(Flag("warmup-request-rate")))
-        .varies(Real)
-        .is(|phase, _| phase.rate().and_then(some)),
-    phase("user_rate", Flag("user-centric-rate"), Some(Flag("warmup-user-centric-rate"))),
-    phase("rate_series.path", Flag("request-rate-series"), None),
-    phase("rate_series.points", Refused("name a file with path"), None)
-        .is(|phase, _| of::rate_series(phase)),
-    phase("users", Flag("num-users"), Some(Flag("warmup-num-users")))
-        .varies(Whole)
-        .is(|phase, _| of::users(phase)),
-    phase(
-        "fixed_schedule",
-        Flag("fixed-schedule"),
-        Some(Refused("a warmup cannot have a schedule; use a concurrency")),
-    ),
-    phase("auto_offset", Flag("fixed-schedule-auto-offset"), None)
-        .is(|phase, replay| of::fixed(phase, replay).and_then(of::auto_offset)),
-    phase("start_offset", Flag("fixed-schedule-start-offset"), None)
-        .is(|phase, replay| of::fixed(phase, replay)?.from.map(of::millis)),
-    phase("end_offset", Flag("fixed-schedule-end-offset"), None)
-        .is(|phase, replay| of::fixed(phase, replay)?.until.map(of::millis)),
-    phase("exclude_from_results", Only(&["false"]), Some(Only(&["true"])))
-        .is(|phase, _| some(phase.kind == PhaseKind::Warmup)),
-    phase("requests", Flag("request-count"), Some(Flag("warmup-request-count")))
-        .varies(Whole)
-        .is(|phase, _| phase.stop.requests.and_then(some)),
-    phase("sessions", Flag("num-sessions"), Some(Flag("num-warmup-sessions")))
-        .varies(Whole)
-        .is(|phase, _| phase.stop.sessions.and_then(some)),
-    phase("duration", Time("benchmark-duration"), Some(Time("warmup-duration")))
-        .varies(Seconds)
-        .is(|phase, _| phase.stop.duration.and_then(of::seconds)),
-    phase("grace_period", Time("benchmark-grace-period"), Some(Time("warmup-grace-period")))
-        .is(|phase, _| of::grace_period(phase)),
-    phase("concurrency", Flag("concurrency"), Some(Flag("warmup-concurrency")))
-        .varies(Whole)
-        .is(|phase, _| some(phase.concurrency?.most)),
-    phase(
-        "concurrency_ramp",
-        Time("concurrency-ramp-duration"),
-        Some(Time("warmup-concurrency-ramp-duration")),
-    )
-    .is(|phase, _| of::ramp(phase.concurrency?.ramp)),
-    phase(
-        "prefill_concurrency",
-        Flag("prefill-concurrency"),
-        Some(Flag("warmup-prefill-concurrency")),
-    )
-    .varies(Whole)
-    .is(|phase, _| some(phase.prefill_concurrency?.most)),
-    phase(
-        "prefill_ramp",
-        Time("prefill-concurrency-ramp-duration"),
-        Some(Time("warmup-prefill-concurrency-ramp-duration")),
-    )
-    .is(|phase, _| of::ramp(phase.prefill_concurrency?.ramp)),
-    phase("cancellation.rate", Flag("request-cancellation-rate"), None)
-        .is(|phase, _| some(phase.cancellation?.percent)),
-    phase("cancellation.delay", Time("request-cancellation-delay"), None)
-        .is(|phase, _| of::seconds(phase.cancellation?.delay)),
-    phase("failed_request_threshold", Flag("failed-request-threshold"), None)
-        .is(|phase, _| phase.failed_request_threshold.and_then(some)),
-    phase("end_failed_sessions", Flag("end-failed-sessions"), None)
-        .is(|phase, _| of::switch(phase.end_failed_sessions)),
-    phase("seamless", Refused("only one of several phases can be seamless"), None)
-        .is(|phase, _| of::switch(phase.seamless)),
-    phase("adaptive_scale.enabled", Flag("adaptive-scale"), None)
-        .is(|phase, _| phase.adaptive.as_ref().and_then(|_| some(true))),
-    phase("adaptive_scale.control_variable", Flag("adaptive-control-variable"), None)
-        .is(|phase, _| some(phase.adaptive.as_ref()?.control)),
-    phase("adaptive_scale.control_min", Flag("adaptive-control-min"), None)
-        .is(|phase, _| some(phase.adaptive.as_ref()?.least)),
-    phase("adaptive_scale.assessment_period", Time("adaptive-assessment-period"), None)
-        .is(|phase, _| of::seconds(phase.adaptive.as_ref()?.window)),
-    phase("adaptive_scale.sustain_duration", Time("adaptive-sustain-duration"), None)
-        .is(|phase, _| of::seconds(phase.adaptive.as_ref()?.sustain)),
-    phase("adaptive_scale.min_completed_requests", Flag("adaptive-min-completed-requests"), None)
-        .is(|phase, _| some(phase.adaptive.as_ref()?.least_completed)),
-    phase("adaptive_scale.strategy.step_policy", Flag("adaptive-step-policy"), None)
-        .is(|phase, _| some(phase.adaptive.as_ref()?.step.name())),
-    phase("adaptive_scale.strategy.base_step", Flag("adaptive-base-step"), None)
-        .is(|phase, _| of::margin(phase).and_then(|(base, _)| some(base))),
-    phase(
-        "adaptive_scale.strategy.max_step_multiplier",
-        Flag("adaptive-max-step-multiplier"),
-        None,
-    )
-    .is(|phase, _| of::margin(phase).and_then(|(_, most)| some(most))),
-    phase("adaptive_scale.strategy.step_percent", Flag("adaptive-step-percent"), None).is(
-        |phase, _| match phase.adaptive.as_ref()?.step {
-            StepPolicy::FixedPercentStep(percent) => some(percent),
-            _ => None,
-        },
-    ),
-    phase("sla", Flag("adaptive-scale-sla"), None).is(|phase, _| of::conditions(phase)),
-];
-
 /// Returns how the value at `path` becomes flags, if there is such a setting.
 pub(super) fn rule(path: &str) -> Option<Rule> {
     let of_phase = |path: &str| PHASE.iter().find(|setting| setting.path == path);
@@ -573,7 +448,7 @@ pub(crate) fn flags() -> Vec<(String, Vec<&'static str>)> {
         Normal(mean, stddev) => [mean].into_iter().chain(stddev).collect(),
         Only(_) | Implied | Refused(_) => Vec::new(),
     };
-    let of_phase = |kind: &'static str, rule: fn(&PhaseSetting) -> Option<Rule>| {
+    let of_phase = |kind: &'static str, rule: fn(&phase::PhaseSetting) -> Option<Rule>| {
         PHASE.iter().filter_map(move |setting| {
             Some((format!("{kind}.{}", setting.path), of_rule(rule(setting)?)))
         })

@@ -189,6 +189,14 @@ fn scheduled() -> impl Strategy<Value = Vec<String>> {
         "--model m --input-file data:,{} --fixed-schedule-start-offset R \
          --fixed-schedule-end-offset 1000 --warmup-request-count N",
         "--model m --input-file data:,{} --fixed-schedule --open-loop-strict",
+        "--model m --input-file data:,{} --concurrency N --cache-bust first_turn_prefix \
+         --trace-idle-gap-cap-seconds R --max-idle-gap-cap-seconds R",
+        "--model m --input-file data:,{} --agentic --concurrency N --benchmark-duration R \
+         --trajectory-start-min-ratio 0.125 --trace-idle-gap-cap-seconds R",
+        "--model m --input-file data:,{} --agentic --concurrency N --request-count N \
+         --system-idle-gap-cap-seconds R --burst-phase-starts --warmup-requests-per-lane N",
+        "--model m --input-file data:,{} --agentic --num-sessions N --agentic-cache-warmup-duration R \
+         --agentic-warmup-grace-period R",
         "--model m --num-users N --user-centric-rate R --session-turns-mean 3 \
          --session-turns-stddev R",
         "--model m --session-turns-mean 3 --concurrency N --warmup-duration R --warmup-num-users N \

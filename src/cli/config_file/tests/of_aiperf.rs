@@ -168,6 +168,34 @@ fn phases_have_types() {
             "  profiling: {type: fixed_schedule, startOffset: 5}",
             "--fixed-schedule --fixed-schedule-start-offset=5",
         ),
+        (
+            "  profiling: {type: concurrency, timingMode: request_rate, concurrency: 2}",
+            "--concurrency=2",
+        ),
+        (
+            "  profiling: {type: concurrency, timingMode: agentic_replay, concurrency: 4, duration: 30m, \
+             trajectoryStartMinRatio: 0.1, trajectoryStartMaxRatio: 0.9, burstPhaseStarts: true, \
+             systemIdleGapCapSeconds: 10, agenticCacheWarmupDuration: 60, agenticWarmupGracePeriod: 1m}",
+            "--agentic --agentic-cache-warmup-duration=60 --agentic-warmup-grace-period=60 \
+             --benchmark-duration=1800 --burst-phase-starts --concurrency=4 \
+             --system-idle-gap-cap-seconds=10 --trajectory-start-max-ratio=0.9 \
+             --trajectory-start-min-ratio=0.1",
+        ),
+        (
+            "  profiling: {type: agentic_replay, burstPhaseStarts: false, warmupRequestsPerLane: 10}",
+            "--agentic --warmup-requests-per-lane=10",
+        ),
+        (
+            "  scenario: inferencex-agentx-mvp\n  unsafeOverride: true\n  profiling: {type: concurrency}",
+            "--scenario=inferencex-agentx-mvp --unsafe-override",
+        ),
+        (
+            "  dataset: {type: file, path: a, format: weka_trace, traceIdleGapCapSeconds: 300, \
+             cacheBust: {target: first_turn_prefix}, openLoopReplay: false, omitKvHints: true, \
+             synthesis: {allowDatasetWrap: true}}",
+            "--cache-bust=first_turn_prefix --custom-dataset-type=weka_trace --input-file=a \
+             --no-fixed-schedule --trace-idle-gap-cap-seconds=300",
+        ),
     ] {
         assert_eq!(of(phases, "").unwrap().join(" "), expected, "{phases}");
     }
@@ -283,10 +311,11 @@ fn what_is_not_supported_is_named() {
         ("  dataset: {type: public, dataset: sharegpt, x: 1}", "dataset.x"),
         ("  dataset: {isl: 1, prompts: {isl: 1}}", "dataset.isl and dataset.prompts.isl"),
         ("  dataset: {entries: '{{ n * 2 }}'}", "dataset.entries: templates are not supported"),
-        ("  datasets: [{name: a}, {name: b}]", "one dataset"),
+        ("  datasets: [{name: a}, {name: b}]", "several datasets need phases"),
         ("  phases: [{type: poisson}, {type: poisson}]", "needs a name"),
         ("  phases: [{name: a, x: 1}, {name: b}]", "does not support profiling.x"),
         ("  profiling: {type: adaptive}", "is not a type of phase"),
+        ("  profiling: {type: poisson, timingMode: fixed_schedule}", "is not the timing of phases"),
         ("  profiling: {type: concurrency, excludeFromResults: true}", "exclude_from_results"),
         ("  profiling: {type: poisson, rateRamp: soon}", "--request-rate-ramp-duration"),
         (
