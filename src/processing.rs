@@ -406,7 +406,8 @@ impl Shared {
         let measured = self.parts.measurer.measure(record);
         let observation = &measured.observation;
         if let Some(counters) = self.parts.progress.phase(phase_index) {
-            counters.measured(&measured.record.turn, observation.error.as_ref());
+            let is_left_out = self.parts.registry.settings().leaves_out(observation);
+            counters.measured(&measured.record.turn, observation.error.as_ref(), is_left_out);
         }
         self.parts.telemetry.record(&measured, &self.parts.registry);
         self.parts.followers.record(&measured);

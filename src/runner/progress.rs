@@ -125,15 +125,16 @@ pub struct Counters {
 impl Counters {
     /// Counts the outcome of the request of `turn`, and the session if it ended with this turn. It
     /// is called after the response has been read, since a response with status 200 can contain a
-    /// failure. Cancelled requests were already counted when they returned.
-    pub fn measured(&self, turn: &TurnId, error: Option<&RequestError>) {
+    /// failure. Cancelled requests were already counted when they returned. Of a request that is left out of
+    /// all metrics, only the session counts.
+    pub fn measured(&self, turn: &TurnId, error: Option<&RequestError>, is_left_out: bool) {
         let is_cancelled = error.is_some_and(|error| error.kind == ErrorKind::Cancelled);
         let (request, session) = match error {
             None => (Some(&self.completed), &self.sessions_completed),
             Some(_) if is_cancelled => (None, &self.sessions_cancelled),
             Some(_) => (Some(&self.errors), &self.sessions_failed),
         };
-        if let Some(request) = request {
+        if let Some(request) = request.filter(|_| !is_left_out) {
             request.fetch_add(1, Relaxed);
         }
         if turn.is_final {

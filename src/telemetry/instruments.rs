@@ -174,7 +174,10 @@ impl Instruments {
             }
         };
         let failed = measured.observation.error.is_some();
-        for (tag, value) in measured.observation.values.iter() {
+        // As in the statistics, what is left out is only counted.
+        let is_left_out = registry.settings().leaves_out(&measured.observation);
+        let values = measured.observation.values.iter().filter(|_| !is_left_out);
+        for (tag, value) in values {
             let Some(targets) = self.distributions.get(tag) else { continue };
             for target in targets.iter().filter(|to| to.of_failed == failed) {
                 let column = target.column;
@@ -199,7 +202,8 @@ impl Instruments {
             }
         }
         let record = &measured.record;
-        self.gen_ai.further(measured).for_each(|(column, value)| add(column, value));
+        let further = self.gen_ai.further(measured).filter(|_| !is_left_out);
+        further.for_each(|(column, value)| add(column, value));
         if let Some(due) = record.due {
             add(SCHEDULE_SLIP, record.start.since(due).as_seconds());
         }

@@ -151,7 +151,7 @@ impl Load {
         }
         for record in &records {
             let counters = progress.phase(record.phase_index as usize).unwrap();
-            counters.measured(&record.turn, record.error.as_ref());
+            counters.measured(&record.turn, record.error.as_ref(), false);
         }
         Outcome {
             records,
