@@ -433,8 +433,9 @@ impl Runner {
 
     /// Returns the lanes of a run, whose number is the concurrency of their first `phase`.
     fn lanes(&self, phase: &PhaseConfig) -> Lanes {
-        let count = phase.concurrency.map_or(1, |limit| self.config.shard.share(limit.most));
-        Lanes::new(count, self.config.seed.0, Arc::clone(&self.config.benchmark))
+        let count = phase.concurrency.map_or(1, |limit| limit.most);
+        let config = &self.config;
+        Lanes::new(count, config.shard, config.seed.0, Arc::clone(&config.benchmark))
     }
 
     /// Oversees a phase until its end, which it reports; returns what the next phase waits for.

@@ -19,6 +19,7 @@ use super::worker::PhaseWorker;
 use crate::dataset::{CacheBust, Conversation};
 use crate::lock::Lock;
 use crate::record::RequestRecord;
+use crate::schedule::Shard;
 use crate::schedule::agentic::{self, SystemIdle};
 use crate::schedule::config::{Agentic, AgenticPart};
 use crate::schedule::tree::{Due, Hold, Moment, Primer, ROOT, Tree};
@@ -28,6 +29,8 @@ use crate::units::{Clock, Nanos};
 #[derive(Debug)]
 pub(super) struct Lanes {
     all: Vec<Lane>,
+    /// The part of the run's lanes that these are.
+    shard: Shard,
     /// Seed of the times at which lanes enter their first trees.
     seed: u64,
     /// ID of the run, which is in the markers of prompts.
@@ -44,6 +47,7 @@ pub(super) struct Lanes {
 /// A lane.
 #[derive(Debug)]
 struct Lane {
+    /// Its number among the lanes of the process.
     number: usize,
     /// The tree that it replays; `None` between two trees.
     run: Lock<Option<Arc<TreeRun>>>,
@@ -52,13 +56,14 @@ struct Lane {
 }
 
 impl Lanes {
-    /// Creates so many lanes, which have not entered any tree.
-    pub(super) fn new(count: u64, seed: u64, benchmark: Arc<str>) -> Self {
+    /// Creates the lanes of a `shard` of so many, which have not entered any tree.
+    pub(super) fn new(count: u64, shard: Shard, seed: u64, benchmark: Arc<str>) -> Self {
         let lane = |number| Lane { number, run: Lock::default(), left: AtomicU64::new(0) };
-        let all: Vec<Lane> = (0..count as usize).map(lane).collect();
+        let all: Vec<Lane> = (0..shard.share(count) as usize).map(lane).collect();
         let idle = Lock::new(SystemIdle::new(None, all.len(), Nanos::ZERO));
         Self {
             all,
+            shard,
             seed,
             benchmark,
             passes: Lock::default(),
@@ -144,7 +149,8 @@ impl Lanes {
             let root = phase.conversation(number);
             let id = of.get(root).map_or("", |root| &root.id);
             let span = Tree::span(of, root);
-            let at = agentic::entry(agentic.entry, span, (self.seed, id, lane as u64));
+            let place = self.shard.nth(lane as u64);
+            let at = agentic::entry(agentic.entry, span, (self.seed, id, place));
             if let Some(tree) = Tree::entered(of, root, at) {
                 phase.counters.session_started();
                 return Some(self.cast(tree, (root, number), lane, workload, phase));
@@ -176,8 +182,9 @@ impl Lanes {
         };
         let is_marked = workload.cache_bust == CacheBust::FirstTurnPrefix;
         let id = of.get(root).map_or("", |root| &root.id);
-        let marker = is_marked.then(|| agentic::marker(&self.benchmark, pass, lane, id).into());
-        let lane = OfLane { number: lane, marker };
+        let place = self.shard.nth(lane as u64);
+        let marker = is_marked.then(|| agentic::marker(&self.benchmark, pass, place, id).into());
+        let lane = OfLane { number: lane, place, marker };
         Arc::new(TreeRun::new(tree, (number, None), Some(lane), phase.at(Nanos::ZERO)))
     }
 

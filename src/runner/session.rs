@@ -437,7 +437,7 @@ impl PhaseWorker {
             correlation_id,
             trace_id,
             ancestry: session.ancestry,
-            lane: session.run.lane.as_ref().map(|lane| lane.number as u32),
+            lane: session.run.lane.as_ref().map(|lane| lane.place as u32),
             held_by,
             tenant: tenant.map(|tenant| Arc::clone(&tenant.name)),
             model,

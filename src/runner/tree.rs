@@ -28,7 +28,10 @@ pub(super) struct TreeRun {
 /// What a tree has of the lane that replays it.
 #[derive(Debug)]
 pub(super) struct OfLane {
+    /// The number of the lane among those of the process.
     pub(super) number: usize,
+    /// Its number among the lanes of the run, which several processes may share.
+    pub(super) place: u64,
     /// Marker of all its prompts, if they have one.
     pub(super) marker: Option<Arc<str>>,
 }

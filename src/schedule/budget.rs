@@ -19,6 +19,8 @@ pub(crate) struct Budget {
     started: u64,
     /// Number after the highest session started, counted from the phase's first session.
     past: u64,
+    /// Whether each shard goes on counting in the next phase where it ended in this one.
+    counts_on: bool,
     /// Number of sessions of the phase that all shards agree on, if there are several.
     agreed: Option<u64>,
     shard: Shard,
@@ -35,9 +37,17 @@ impl Budget {
             sessions: stop.sessions,
             started: 0,
             past: 0,
+            counts_on: false,
             agreed: None,
             shard: Shard::WHOLE,
         }
+    }
+
+    /// Has each shard go on counting in the next phase, as lanes do. If all shards have the same number of lanes, they
+    /// together start the sessions that a single process starts.
+    #[must_use]
+    pub(crate) const fn counts_on(self) -> Self {
+        Self { counts_on: true, ..self }
     }
 
     /// Restricts the budget to the sessions and requests of `shard`.
@@ -46,7 +56,7 @@ impl Budget {
         let most = self.sessions.into_iter().chain(self.requests).fold(MAX_SESSIONS, u64::min);
         Self {
             requests: self.requests.map(|requests| shard.share(requests)),
-            agreed: (shard.count() > 1).then_some(most),
+            agreed: (shard.count() > 1 && !self.counts_on).then_some(most),
             shard,
             ..self
         }
@@ -83,10 +93,11 @@ impl Budget {
 
     /// Returns the number of the next phase's first session. A shard does not know how many
     /// sessions the other shards started, so with several shards this is the highest possible
-    /// number.
+    /// number, unless it goes on counting its own.
     #[must_use]
     pub(crate) fn next_session(&self) -> u64 {
-        self.first_session + self.agreed.unwrap_or(self.past)
+        let own = self.past.next_multiple_of(self.shard.count());
+        self.first_session + self.agreed.unwrap_or(own)
     }
 
     fn has_request(&self) -> bool {
@@ -128,6 +139,25 @@ mod tests {
         assert_eq!(budget.start(Some(5)), None);
         assert_eq!(budget.start(Some(0)), Some(100));
         assert_eq!(budget.next_session(), 105);
+    }
+
+    #[test]
+    fn shards_that_count_on_start_the_sessions_of_the_whole() {
+        let started = |first, second, index| {
+            let stop =
+                |sessions| StopCondition { sessions: Some(sessions), ..StopCondition::default() };
+            let (first, second) = (stop(first), stop(second));
+            let shard = Shard::new(index, 3);
+            let mut budget = Budget::new(&first, 0).counts_on().shard(shard);
+            let before: Vec<u64> = std::iter::from_fn(|| budget.start(None)).collect();
+            let mut next = Budget::new(&second, budget.next_session()).counts_on().shard(shard);
+            let after: Vec<u64> = std::iter::from_fn(|| next.start(None)).collect();
+            [before, after].concat()
+        };
+        let all = |first, second| [0, 1, 2].map(|index| started(first, second, index));
+        assert_eq!(all(6, 3), [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5, 8]]);
+        // The third shard has one session less before, and the first one more after it.
+        assert_eq!(all(5, 4), [vec![0, 3, 6, 9], vec![1, 4, 7], vec![2, 5]]);
     }
 
     #[test]

@@ -78,6 +78,9 @@ impl Schedule {
             LoadPattern::FixedSchedule => Source::Trace { starts, taken: 0, shard: Shard::WHOLE },
         };
         let mut budget = Budget::new(&config.stop, first_session);
+        if let LoadPattern::Agentic(_) = config.load {
+            budget = budget.counts_on();
+        }
         let users = match config.load {
             LoadPattern::UserCentric { rate, users } => {
                 let stop = StopCondition { requests: None, ..config.stop };

@@ -46,6 +46,7 @@ mod highlights;
 mod histogram_estimate;
 mod hostile;
 mod hub_datasets;
+mod lane_endings;
 mod lanes;
 mod layout;
 mod listing;

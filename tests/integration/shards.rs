@@ -28,7 +28,7 @@ fn server() -> MockServer {
 }
 
 /// The same run as a single process and as shards, each with its own server.
-struct Sharded {
+pub(crate) struct Sharded {
     directory: TempDir,
     whole: MockServer,
     parts: MockServer,
@@ -36,13 +36,13 @@ struct Sharded {
 }
 
 impl Sharded {
-    fn new(flags: &[&str]) -> Self {
+    pub(crate) fn new(flags: &[&str]) -> Self {
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let directory = tempfile::tempdir().unwrap();
         Self { directory, whole: server(), parts: server(), flags }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -67,7 +67,7 @@ impl Sharded {
         [whole].into_iter().chain((0..SHARDS).map(part)).collect()
     }
 
-    fn parts(&self) -> Vec<PathBuf> {
+    pub(crate) fn parts(&self) -> Vec<PathBuf> {
         (0..SHARDS).map(|index| self.part(index)).collect()
     }
 }
@@ -121,7 +121,7 @@ pub(crate) fn now() -> u64 {
 
 /// Runs all processes with a common start time. If the machine was not ready by then, it is given
 /// more time.
-fn run_together(all: &mut [Sharded]) -> u64 {
+pub(crate) fn run_together(all: &mut [Sharded]) -> u64 {
     for ahead in [8, 40, 200] {
         let at = now() + ahead;
         let children: Vec<Child> = all.iter().flat_map(|one| one.start_all(at)).collect();
@@ -143,7 +143,7 @@ fn run_together(all: &mut [Sharded]) -> u64 {
 
 /// The identity of a request, without its times and identifiers: phase, session, turn,
 /// conversation, body, and whether it was cancelled.
-fn requests<'a>(directories: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
+pub(crate) fn requests<'a>(directories: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
     let read = |directory: &PathBuf| json_lines(&directory.join("profile_export_raw.jsonl"));
     let mut all: Vec<String> = directories
         .into_iter()

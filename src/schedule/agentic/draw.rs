@@ -29,7 +29,7 @@ fn lane_seed(seed: u64, id: &str, lane: u64) -> u64 {
 }
 
 /// Returns the marker of the prompts of a tree: the `pass`-th one of the trace `id`, in a lane.
-pub(crate) fn marker(benchmark: &str, pass: u64, lane: usize, id: &str) -> String {
+pub(crate) fn marker(benchmark: &str, pass: u64, lane: u64, id: &str) -> String {
     let hash = digest(&SHA256, format!("{benchmark}:{pass}:{lane}:{id}").as_bytes());
     let mut marker = "[rid:".to_owned();
     for byte in hash.as_ref().iter().take(6) {
