@@ -166,7 +166,7 @@ impl Live {
         if phase > current.index {
             *current = Phase { index: phase, ..Phase::default() };
         }
-        if phase < current.index {
+        if phase < current.index || self.registry.settings().leaves_out(observation) {
             return;
         }
         let Phase { bounds, whole, seconds, errors, .. } = &mut *current;

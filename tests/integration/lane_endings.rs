@@ -16,6 +16,9 @@ use crate::shards::{Sharded, requests, run_together};
 use crate::support::load::mock;
 use crate::support::run::{Run, json_lines, profile_command, signal};
 
+/// The longest wait for what must happen.
+const BOUND: Duration = Duration::from_secs(120);
+
 /// Starts lanes that replay these traces.
 fn start(server: &MockServer, directory: &Path, traces: &[Value], flags: &str) -> Child {
     let file = written(directory, traces);
@@ -34,8 +37,10 @@ fn written(directory: &Path, traces: &[Value]) -> String {
 
 /// Waits until the server has received so many requests.
 fn wait_for(server: &MockServer, requests: u64) {
+    let start = Instant::now();
     while server.requests_received() < requests {
-        std::thread::yield_now();
+        assert!(start.elapsed() < BOUND, "only {} requests came", server.requests_received());
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -43,7 +48,7 @@ fn wait_for(server: &MockServer, requests: u64) {
 fn output(mut child: Child) -> Output {
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if start.elapsed() > Duration::from_secs(120) {
+        if start.elapsed() > BOUND {
             child.kill().unwrap();
             panic!("the run does not end");
         }
@@ -64,7 +69,7 @@ fn named<'a>(line: &'a Value, name: &str) -> &'a Value {
 fn an_interrupt_in_each_phase_drains_it_and_writes_the_files() {
     let phases = ["primers", "cache_warmup", "profiling"];
     for count in 1..=phases.len() {
-        let server = mock(Script { ttft: Nanos::from_seconds(1.0), ..Script::default() });
+        let server = mock(Script { ttft: Nanos::from_seconds(3.0), ..Script::default() });
         let directory = tempfile::tempdir().unwrap();
         let flags = "--concurrency 1 --benchmark-duration 600 --warmup-requests-per-lane 1 \
                      --system-idle-gap-cap-seconds 0";
@@ -95,16 +100,16 @@ fn an_interrupt_in_each_phase_drains_it_and_writes_the_files() {
 fn lanes_end_in_time_without_their_server() {
     let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
     let directory = tempfile::tempdir().unwrap();
-    let flags = "--concurrency 2 --benchmark-duration 3 --benchmark-grace-period 1 \
+    let flags = "--concurrency 2 --benchmark-duration 6 --benchmark-grace-period 1 \
                  --system-idle-gap-cap-seconds 0";
     let child = start(&server, directory.path(), &[three()], flags);
-    // Two primers, and some requests of the measurement.
+    // Two primers, and four requests of the measurement, of which at most two have not returned.
     wait_for(&server, 6);
     drop(server);
     let run = Run { output: output(child), directory };
     assert!([Some(0), Some(1)].contains(&run.exit_code()), "{}", run.stderr());
     let summary = run.summary();
-    assert!(summary["request_count"]["avg"].as_f64() >= Some(3.0), "{summary}");
+    assert!(summary["request_count"]["avg"].as_f64() >= Some(2.0), "{summary}");
     assert!(summary["error_request_count"]["avg"].as_f64() >= Some(1.0), "{summary}");
     let records = run.records();
     assert!(records.iter().any(|record| !record["error"].is_null()));

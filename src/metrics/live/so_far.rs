@@ -64,8 +64,11 @@ impl SoFar {
             *self = Self { phase, cells };
         }
         let failed = observation.error.is_some();
+        let is_left_out = registry.settings().leaves_out(observation);
         for (metric, cell) in registry.rows().iter().zip(&mut self.cells) {
             match (metric.kind, cell) {
+                // Only the counts have it, of which each knows whether it does.
+                (_, cell) if is_left_out && !matches!(cell, Cell::Sum(_)) => {}
                 (_, Cell::Values(spread)) if metric.is_counted_of(failed) => {
                     let value = observation.values.get(metric.tag);
                     let values: &[f64] = match value {

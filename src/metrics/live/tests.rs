@@ -135,6 +135,22 @@ fn results_so_far_agree_with_the_exact_ones() {
 }
 
 #[test]
+fn requests_that_are_left_out_are_only_counted() {
+    let settings = Settings { skips_context_overflows: true, ..Settings::default() };
+    let live = Live::new(fixture::registry(EndpointType::CHAT, settings, true));
+    live.observe(0, &request(0, 100));
+    live.observe(0, &failed(200, 503, "full"));
+    live.observe(0, &failed(9_000, 400, "the maximum context length is 10 tokens"));
+    let now = live.statistics(0, START + 10 * SECOND, false);
+    assert_eq!((now.succeeded, now.failed, now.errors.len()), (1, 1, 1));
+    let results = live.results(0);
+    let of = |tag| results.iter().find(|it| it.metric.tag == tag).map(|it| it.stats.avg);
+    assert_eq!(of(tag::ERROR_REQUEST_COUNT), Some(1.0));
+    assert_eq!(of(tag::SKIPPED_CONTEXT_OVERFLOW_COUNT), Some(1.0));
+    assert_eq!(of(tag::REQUEST_LATENCY), Some(100.0));
+}
+
+#[test]
 fn recent_numbers_cover_ten_seconds() {
     let live = Live::new(registry());
     // Two requests a second for 30 s; in the last ten seconds they are slower.
