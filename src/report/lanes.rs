@@ -141,21 +141,15 @@ impl Lanes {
     }
 
     fn note(&self) -> String {
-        let mut note = "The row of a lane is between its number and the next one: below, the requests of \
-                        agents and what these waited for; above, those of their sub-agents, the darker the \
-                        more"
-            .to_owned();
-        if self.count > MAX_LANES {
-            note += &format!(". The first {MAX_LANES} of {} lanes", self.count);
-        }
-        if self.left_out > 0 {
-            note += &format!(
-                ". The first {} requests; {} later ones are left out",
-                self.sent.len(),
-                self.left_out
-            );
-        }
-        note
+        let row = "The row of a lane is between its number and the next one: below, the requests of agents \
+                   and what these waited for; above, those of their sub-agents, the darker the more";
+        let lanes = format!("The first {MAX_LANES} of {} lanes", self.count);
+        let lanes = Some(lanes).filter(|_| self.count > MAX_LANES);
+        let (shown, left_out) = (self.sent.len(), self.left_out);
+        let requests = format!("The first {shown} requests; {left_out} later ones are left out");
+        let requests = Some(requests).filter(|_| left_out > 0);
+        let parts = [Some(row.to_owned()), lanes, requests].into_iter().flatten();
+        parts.collect::<Vec<_>>().join(". ")
     }
 
     /// Returns the times between the requests of agents, with what each lane waited for at the end of it.
@@ -226,8 +220,11 @@ mod tests {
         lanes
     }
 
-    /// Returns the spans of each series: start, end and y.
-    fn spans(chart: &Chart) -> Vec<(&str, Vec<(f64, f64, f64)>)> {
+    /// Start, end and y of a span.
+    type Shown = (f64, f64, f64);
+
+    /// Returns the spans of each series.
+    fn spans(chart: &Chart) -> Vec<(&str, Vec<Shown>)> {
         let span = |ends: &[Point]| {
             assert_eq!(ends[0].y, ends[1].y);
             (ends[0].x, ends[1].x, ends[0].y.unwrap())

@@ -44,11 +44,11 @@ const LOOKS_AHEAD: usize = 1;
 impl Pieces {
     /// Creates the splitter of a vocabulary whose `words` are the expressions for everything but spaces
     /// that are not followed by a line break: `\s+(?!\S)|\s+` for all vocabularies.
-    pub(super) fn new(words: &str) -> Result<Self, BuildError> {
+    pub(super) fn new(words: &str) -> Result<Self, Box<BuildError>> {
         // The space before a word except for its last character, which belongs to the word, for an engine
         // without look-ahead.
         let all = [&*format!(r"{words}|\s+$"), r"\s+\s", r"\s+"];
-        let expressions = Regex::new_many(&all)?;
+        let expressions = Regex::new_many(&all).map_err(Box::new)?;
         let new_cache = expressions.clone();
         let caches = Pool::new(Box::new(move || new_cache.create_cache()) as NewCache);
         Ok(Self { expressions, caches })

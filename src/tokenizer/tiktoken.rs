@@ -5,6 +5,7 @@
 //! names. Such a file can therefore only be read if the expressions of that code are known here.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -223,8 +224,13 @@ impl Specials {
         }
         all.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
         let names: Vec<String> = all.iter().map(|(name, _)| escaped(name)).collect();
-        let names = (!names.is_empty()).then(|| Regex::new_many(&names)).transpose();
-        Ok(Self { all, names: names.map_err(|error| format!("its special tokens: {error}"))? })
+        let names = if names.is_empty() {
+            None
+        } else {
+            let compiled = Regex::new_many(&names);
+            Some(compiled.map_err(|error| format!("its special tokens: {error}"))?)
+        };
+        Ok(Self { all, names })
     }
 
     /// Returns where special tokens are in `text`.
@@ -243,7 +249,12 @@ impl Specials {
 
 /// Returns an expression that matches `text` only.
 fn escaped(text: &str) -> String {
-    text.chars().map(|c| format!("\\x{{{:x}}}", u32::from(c))).collect()
+    let mut expression = String::new();
+    for c in text.chars() {
+        // Writing to a string does not fail.
+        let _ = write!(expression, "\\x{{{:x}}}", u32::from(c));
+    }
+    expression
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::support::load::mock;
 use crate::support::run::{Run, json_lines, profile_command, signal};
 
 /// The longest wait for what must happen.
-const BOUND: Duration = Duration::from_secs(120);
+const BOUND: Duration = Duration::from_mins(2);
 
 /// Starts lanes that replay these traces.
 fn start(server: &MockServer, directory: &Path, traces: &[Value], flags: &str) -> Child {

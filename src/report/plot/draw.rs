@@ -193,7 +193,7 @@ fn legend(chart: &Chart, style: &Style<'_>, below: f64) -> (Part, f64) {
                     places: vec![(start, y - 11.0), (end, y - 11.0), (end, y), (start, y)],
                     colour,
                     opacity: if series.shape == Shape::Stack { 1.0 } else { 0.6 },
-                })
+                });
             }
         }
         part.items.push(text(name, (x + SIGN + 6.0, y), TEXT, style.theme.text));
