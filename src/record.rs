@@ -33,6 +33,9 @@ pub struct TurnId {
     pub conversation: usize,
     /// Index of the turn in the conversation.
     pub turn: usize,
+    /// Index of the first turn of the conversation that its phase sends: 0 unless it continues another
+    /// one, or a lane was in the middle of it when the phase began.
+    pub first: usize,
     /// Whether the session ended with this turn: its last turn, or one whose failure ended it.
     pub is_final: bool,
 }
@@ -147,6 +150,12 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// Returns whether a lane sent it to prepare the server, and not as a part of the conversation.
+    #[must_use]
+    pub(crate) fn is_preparation(&self) -> bool {
+        self.lane.is_some() && self.phase == PhaseKind::Warmup
+    }
+
     /// Returns whether the request failed, as far as that is known without reading the body: the
     /// transport reported an error, or the status is not a success.
     #[must_use]

@@ -14,7 +14,8 @@ use crate::units::Nanos;
 /// The place of a request in the work of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentCall {
-    /// Index of the agent's first turn; earlier ones are those of the agent that it continues.
+    /// Index of the agent's first turn; earlier ones are those of the agent that it continues, or
+    /// were left out by the lane that entered the conversation in the middle.
     pub first_turn: usize,
     /// Whether it is the agent's last turn.
     pub is_last: bool,
@@ -29,16 +30,22 @@ pub struct AgentCall {
 }
 
 impl AgentCall {
+    /// Returns the place of a measured request, unless it only prepares the server for others.
+    #[must_use]
+    pub(crate) fn of_work(measured: &MeasuredRecord) -> Option<&Self> {
+        measured.agent.as_ref().filter(|_| !measured.record.is_preparation())
+    }
+
     /// Returns the place of a request of `conversation`; `None` if this is not the work of an agent.
     pub(crate) fn of(conversation: &Conversation, record: &RequestRecord) -> Option<Self> {
-        let (turn, first_turn) = (record.turn.turn, conversation.inherited_turns);
+        let (turn, first_turn) = (record.turn.turn, record.turn.first);
         let asked = conversation.turns.get(turn);
         let messages = asked.and_then(|turn| turn.messages.as_ref());
         let is_whole = turn + 1 == conversation.turns.len();
         // A failure that ends a session starts nothing.
         let starts = |branch: &&Branch| match branch.after {
             Some(after) => after == turn && (is_whole || !record.turn.is_final),
-            None => turn == first_turn,
+            None => turn == conversation.inherited_turns,
         };
         let follows = turn > 0 || conversation.is_child;
         conversation.is_agent().then(|| Self {
@@ -116,7 +123,7 @@ pub struct AgentTotals {
 impl AgentTotals {
     /// Adds a request.
     pub(crate) fn observe(&mut self, measured: &MeasuredRecord) {
-        let Some(call) = &measured.agent else { return };
+        let Some(call) = AgentCall::of_work(measured) else { return };
         self.agents += u64::from(measured.record.turn.turn == call.first_turn);
         self.inference_calls += 1;
         self.tool_calls += call.tools.len() as u64;
@@ -192,8 +199,10 @@ mod tests {
         let expected = AgentCall { children: 1, ..call(true) };
         assert_eq!(AgentCall::of(&root, &turn(0, true)), Some(expected));
         let fork = Conversation { is_child: true, inherited_turns: 1, ..with(2) };
+        let mut second = turn(1, false);
+        second.turn.first = 1;
         let expected = AgentCall { first_turn: 1, ..call(true) };
-        assert_eq!(AgentCall::of(&fork, &turn(1, false)), Some(expected));
+        assert_eq!(AgentCall::of(&fork, &second), Some(expected));
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(super) struct Session<'a> {
     pub(super) run: &'a Arc<TreeRun>,
     pub(super) stream: usize,
     index: usize,
+    /// Index of the first turn that the phase sends.
+    first_turn: usize,
     pub(super) conversation: &'a Conversation,
     server: usize,
     correlation_id: Uuid,
@@ -175,6 +177,7 @@ impl PhaseWorker {
             run,
             stream,
             index,
+            first_turn: run.with(|tree| tree.next(stream)).unwrap_or_default(),
             conversation,
             server: self.shared.workload.targets.server(run.number),
             correlation_id,
@@ -426,6 +429,7 @@ impl PhaseWorker {
             session: session.run.number,
             conversation: session.index,
             turn,
+            first: session.first_turn,
             is_final: false,
         };
         RequestRecord {

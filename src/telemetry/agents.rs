@@ -16,7 +16,7 @@ use super::attributes::OTHER;
 use super::exemplars::{Exemplars, Offers};
 use crate::lock::Lock;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::tag;
+use crate::metrics::{AgentCall, tag};
 use crate::record::{ErrorKind, TraceContext};
 use crate::schedule::PhaseKind;
 use crate::semconv::{Definition, MetricSpec, attribute, metric};
@@ -141,7 +141,7 @@ impl Agents {
 
     /// Adds a finished request; returns its agent if that has ended.
     pub(super) fn observe(&self, measured: &MeasuredRecord) -> Option<Agent> {
-        let place = measured.agent.as_ref()?;
+        let place = AgentCall::of_work(measured)?;
         let conversation = measured.record.correlation_id;
         let mut open = self.open.lock();
         let Open { agents, tools } = &mut *open;

@@ -31,7 +31,7 @@ use super::{Config, Identity};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::tag;
+use crate::metrics::{AgentCall, tag};
 use crate::record::{ErrorKind, TraceContext, TraceFlags, TraceShare};
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::Conventions;
@@ -180,7 +180,7 @@ impl Traces {
             phase: self.lifecycle.link(measured.record.phase_index),
             // The agent is only exported with all of its requests.
             is_below_agent: is_sampled
-                && measured.agent.is_some()
+                && AgentCall::of_work(measured).is_some()
                 && measured.record.trace_id != measured.record.request_id,
             api: self.api,
             conventions: self.conventions,

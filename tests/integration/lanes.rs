@@ -12,6 +12,7 @@ use crate::support::browser::Browser;
 use crate::support::hub::Hub;
 use crate::support::load::mock;
 use crate::support::metrics_endpoint::wait_until;
+use crate::support::otlp_receiver::OtlpReceiver;
 use crate::support::python::run_python;
 use crate::support::run::{Run, aiperf, inferencex_command, profile_command};
 
@@ -130,6 +131,28 @@ fn lanes_are_primed_and_go_on_where_they_entered() {
     let replay = &run.summary()["replay"];
     assert_eq!(replay["lanes"], 4);
     assert_eq!(replay["requests"].as_u64(), Some(measured.len() as u64));
+}
+
+/// The lane enters the trace before its second turn, for which it sends the first one as a primer. It then sends the
+/// other two, and a whole trace.
+#[test]
+fn the_agents_of_lanes_begin_with_the_measurement() {
+    let server = quick();
+    let collector = OtlpReceiver::http();
+    let flags = format!(
+        "--concurrency 1 --random-seed 42 --num-sessions 1 --trajectory-start-min-ratio 0.25 \
+         --trajectory-start-max-ratio 0.75 --otel-url {}",
+        collector.otel_url()
+    );
+    let run = replay(&server, &three(), &flags).succeeded();
+    assert_eq!(places(&sent(&run, "primers")), [(0, 0)]);
+    assert_eq!(places(&sent(&run, "profiling")), [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    let telemetry = &run.summary()["telemetry"];
+    assert_eq!(telemetry["reconciled"], true, "{telemetry}");
+    let received = collector.last();
+    let measured = [("aiperf.benchmark_phase", "profiling")];
+    let calls = received.histogram("gen_ai.invoke_agent.inference_calls", &measured);
+    assert_eq!((calls.count, calls.sum), (2, Some(5.0)));
 }
 
 /// Each response takes 100 ms. The sub-agent begins 10 ms after the first response, and ends after the 40 ms that

@@ -21,7 +21,7 @@ fn request(messages: &[&str], turn: usize, tokens: [u64; 2], answer: &str) -> Me
     let body = stream(START, &events);
     let record = RequestRecord {
         payload: json!({"messages": messages, "max_tokens": 10}).to_string().into(),
-        turn: TurnId { session: 0, conversation: 0, turn, is_final: false },
+        turn: TurnId { session: 0, conversation: 0, turn, first: 0, is_final: false },
         earlier_answers: Vec::new(),
         ..record(START, body)
     };

@@ -21,7 +21,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
     let third = (bytes / 3) as u32;
     let event = |n| SseEvent { arrival, start: n * third, end: (n + 1) * third };
     RequestRecord {
-        turn: TurnId { session: number, conversation: 0, turn: 0, is_final: true },
+        turn: TurnId { session: number, conversation: 0, turn: 0, first: 0, is_final: true },
         phase: PhaseKind::Profiling,
         phase_index: 1,
         worker: 3,
@@ -397,7 +397,13 @@ fn records() -> impl Strategy<Value = RequestRecord> {
     let rest = (option::of(any::<u16>()), any::<u32>(), option::of(error()), any::<bool>());
     (turn, (ids, address), times, answers, body(), trace(), rest).prop_map(
         |(turn, (ids, address), times, earlier_answers, body, trace, rest)| RequestRecord {
-            turn: TurnId { session: turn.0, conversation: turn.1, turn: turn.2, is_final: turn.3 },
+            turn: TurnId {
+                session: turn.0,
+                conversation: turn.1,
+                turn: turn.2,
+                first: turn.2 / 2,
+                is_final: turn.3,
+            },
             phase: if rest.3 { PhaseKind::Warmup } else { PhaseKind::Profiling },
             phase_index: rest.1,
             worker: rest.1 / 2,

@@ -265,6 +265,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
             session: number,
             conversation: (number % 2) as usize,
             turn: 0,
+            first: 0,
             is_final: true,
         },
         phase: if number < WARMUP { PhaseKind::Warmup } else { PhaseKind::Profiling },
