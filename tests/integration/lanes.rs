@@ -45,6 +45,14 @@ fn with_sub_agent() -> Value {
     trace("s", &[request(0.0, 0.5, &[1, 2]), agent, request(5.0, 0.5, &[1, 2, 3])])
 }
 
+/// Requests at 0 and 50 ms, and one of a sub-agent at 20 ms, which ends before the second.
+fn joined() -> Value {
+    let agent = json!({"t": 0.02, "type": "subagent", "agent_id": "a", "subagent_type": "x",
+        "duration_ms": 10, "status": "completed", "requests": [request(0.02, 0.01, &[7])],
+        "models": ["m"], "tool_tokens": 0, "system_tokens": 0});
+    trace("s", &[request(0.0, 0.01, &[1, 2]), agent, request(0.05, 0.01, &[1, 2, 3])])
+}
+
 /// Sends this trace in lanes.
 fn replay(server: &MockServer, trace: &Value, flags: &str) -> Run {
     let directory = tempfile::tempdir().unwrap();
@@ -160,13 +168,9 @@ fn the_agents_of_lanes_begin_with_the_measurement() {
 #[test]
 fn records_have_their_lane_and_what_they_waited_for() {
     let server = mock(Script { ttft: Nanos::from_millis(100.0), ..Script::default() });
-    let agent = json!({"t": 0.02, "type": "subagent", "agent_id": "a", "subagent_type": "x",
-        "duration_ms": 10, "status": "completed", "requests": [request(0.02, 0.01, &[7])],
-        "models": ["m"], "tool_tokens": 0, "system_tokens": 0});
-    let trace = trace("s", &[request(0.0, 0.01, &[1, 2]), agent, request(0.05, 0.01, &[1, 2, 3])]);
     let flags = "--concurrency 1 --request-count 3 --trajectory-start-min-ratio 0 \
                  --trajectory-start-max-ratio 0";
-    let run = replay(&server, &trace, flags).succeeded();
+    let run = replay(&server, &joined(), flags).succeeded();
     let records = run.records();
     let of = |conversation: &str, turn: u64| {
         let is_it = |it: &&Value| it["conversation_id"] == conversation && it["turn_index"] == turn;
@@ -198,13 +202,9 @@ fn lanes_of(page: &str) -> Value {
 #[test]
 fn lanes_are_drawn_the_same_from_the_run_and_from_its_files() {
     let server = mock(Script { ttft: Nanos::from_millis(100.0), ..Script::default() });
-    let agent = json!({"t": 0.02, "type": "subagent", "agent_id": "a", "subagent_type": "x",
-        "duration_ms": 10, "status": "completed", "requests": [request(0.02, 0.01, &[7])],
-        "models": ["m"], "tool_tokens": 0, "system_tokens": 0});
-    let trace = trace("s", &[request(0.0, 0.01, &[1, 2]), agent, request(0.05, 0.01, &[1, 2, 3])]);
     let flags = "--concurrency 1 --request-count 3 --trajectory-start-min-ratio 0 \
                  --trajectory-start-max-ratio 0 --html --auto-plot";
-    let run = replay(&server, &trace, flags).succeeded();
+    let run = replay(&server, &joined(), flags).succeeded();
     let chart = lanes_of(&run.text("report.html"));
     let records = run.records();
     let time = |conversation: &str, turn: u64, name: &str| {

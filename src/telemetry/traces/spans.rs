@@ -177,7 +177,6 @@ impl SpanBuilder<'_> {
             attribute::AIPERF_CONVERSATION_PARENT,
             parent.map(|ancestry| ancestry.parent.to_string().into()),
         );
-        put(attribute::AIPERF_TENANT, record.tenant.as_deref().map(|name| name.to_owned().into()));
         put(attribute::AIPERF_TURN_INDEX, int(record.turn.turn as u64));
         let latency = scalar(tag::REQUEST_LATENCY).filter(|_| observation.error.is_none());
         put(attribute::AIPERF_REQUEST_LATENCY, latency.map(|ns| (ns / 1e9).into()));
