@@ -21,6 +21,7 @@ mod payload;
 pub(crate) mod preview;
 mod prompts;
 mod rankings;
+mod rows;
 mod sampler;
 pub mod seed;
 mod size;
@@ -147,6 +148,8 @@ pub enum FileFormat {
     TraceLab,
     /// JSONL with one session of an agent per line, with its messages.
     Exgentic,
+    /// A table with one request per row, with its prompt.
+    BasetenTrace,
     /// JSONL with one request per line, captured by an Amazon `SageMaker` endpoint.
     SageMakerDataCapture,
     /// OpenTelemetry traces of requests to models.
@@ -171,6 +174,7 @@ named! {
         "weka_trace" => WekaTrace,
         "tracelab" => TraceLab,
         "exgentic" => Exgentic,
+        "baseten_trace" => BasetenTrace,
         "sagemaker_data_capture" => SageMakerDataCapture,
         "otel" => Otel,
         "speed_bench_qualitative" => SpeedBench("qualitative"),
@@ -225,8 +229,15 @@ pub struct TraceSettings {
     pub max_context_tokens: Option<u32>,
     /// Whether delays of agents are the recorded think times where there are any.
     pub uses_think_time: bool,
-    /// Whether requests ask for as many output tokens at least as at most (`min_tokens`).
-    pub force_min_tokens: bool,
+    /// Whether requests ask for as many output tokens at least as at most (`min_tokens`); `None` is
+    /// only those of a `baseten_trace`.
+    pub force_min_tokens: Option<bool>,
+    /// Whether the hashes of a `baseten_trace` are not sent, which tell a router what is in the caches of
+    /// servers.
+    pub omits_kv_hints: bool,
+    /// The column with the sessions of a `baseten_trace`.
+    #[serde(skip)]
+    pub session_column: SessionColumn,
     /// Shortest call of a tool that is taken for the start of a sub-agent, in milliseconds, in a
     /// `tracelab`; `None` is 10 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,6 +254,20 @@ pub struct TraceSettings {
     /// format.
     #[serde(skip)]
     pub prefers_recorded: bool,
+}
+
+/// The column with the sessions of a `baseten_trace`, if it has both.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SessionColumn {
+    /// `provided_session_id`: the one that clients gave.
+    #[default]
+    Provided,
+    /// `poor_man_session_id`: the one that was derived from the prompts.
+    Derived,
+}
+
+named! {
+    SessionColumn { "provided_session_id" => Provided, "poor_man_session_id" => Derived }
 }
 
 /// Which responses later requests of a recorded conversation repeat.

@@ -38,7 +38,8 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::Otel),
         Some(FileFormat::TraceLab),
         Some(FileFormat::Exgentic),
-    ][usize::from(*number) % 17];
+        Some(FileFormat::BasetenTrace),
+    ][usize::from(*number) % 18];
     let traces = TraceSettings { synthesis: synthesis(*number), ..TraceSettings::default() };
     let is_pool = format == Some(FileFormat::RandomPool);
     let batch_size = if is_pool { 1 + usize::from(*number) % 3 } else { 1 };

@@ -6,8 +6,9 @@ use clap::Args;
 
 use super::value::{above_zero, choice, number, positive, share};
 use crate::config::ConfigError;
-use crate::dataset::{Corpus, ReplayOutputs, Synthesis, TraceSettings};
+use crate::dataset::{Corpus, ReplayOutputs, SessionColumn, Synthesis, TraceSettings};
 use crate::environment::Environment;
+use crate::setting::Named;
 
 /// How the requests of a trace are changed before they are sent.
 #[derive(Args)]
@@ -52,9 +53,16 @@ pub(super) struct SynthesisArgs {
           requires = "recorded", help_heading = "Input")]
     replay_outputs: Option<ReplayOutputs>,
     /// Request the output length of a trace as a minimum too (min_tokens), which vLLM and SGLang
-    /// support
+    /// support [default: on for a baseten-trace]
     #[arg(long, requires = "recorded", help_heading = "Conversation Input")]
     force_min_tokens: bool,
+    /// Do not request the output length of a baseten-trace as a minimum
+    #[arg(long, conflicts_with = "force_min_tokens", help_heading = "Conversation Input")]
+    no_force_min_tokens: bool,
+    /// Do not send the hash_ids and the block_size of a baseten-trace, by which routers find servers that
+    /// have a prompt in their cache
+    #[arg(long, help_heading = "Conversation Input")]
+    omit_kv_hints: bool,
 }
 
 impl SynthesisArgs {
@@ -70,6 +78,13 @@ impl SynthesisArgs {
         let min_spawn = "AIPERF_DATASET_TRACELAB_MIN_SPAWN_MS";
         let min_spawn = environment
             .parse(min_spawn, "a number of milliseconds", |text| text.trim().parse().ok())?;
+        let session_column = environment
+            .parse(
+                "AIPERF_DATASET_BASETEN_SESSION_COLUMN",
+                "provided_session_id or poor_man_session_id",
+                |text| SessionColumn::named(text.trim()),
+            )?
+            .unwrap_or_default();
         Ok(TraceSettings {
             prefers_recorded: false,
             block_tokens: block_tokens.map(fitting),
@@ -85,7 +100,12 @@ impl SynthesisArgs {
             session_sample_ratio: self.trace_session_sample_ratio,
             max_context_tokens: self.max_context_length.map(fitting),
             uses_think_time: self.use_think_time_only,
-            force_min_tokens: self.force_min_tokens,
+            force_min_tokens: match (self.force_min_tokens, self.no_force_min_tokens) {
+                (false, false) => None,
+                (is_forced, _) => Some(is_forced),
+            },
+            omits_kv_hints: self.omit_kv_hints,
+            session_column,
             entries: None,
             corpus,
             replay_outputs: self.replay_outputs,

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod bailian;
+mod baseten;
 mod burst_gpt;
 mod dag;
 mod directory;
@@ -10,6 +11,7 @@ mod inputs_json;
 mod jsonl;
 mod lines;
 mod mooncake;
+mod opening;
 mod otel;
 mod packed;
 mod prefix_tree;
@@ -30,17 +32,21 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
+use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use self::lines::{Lines, MAX_LINE_BYTES};
+use self::lines::Lines;
+#[cfg(test)]
+use self::lines::MAX_LINE_BYTES;
+use self::opening::Opening;
 use self::sagemaker::Captures;
 use self::sharegpt::Sent;
 use self::trace::Trace;
 #[cfg(test)]
 use super::Conversation;
 use super::account::Conversations;
-use super::{DatasetError, FileFormat, Seed, TraceSettings, finish};
+use super::{DatasetError, FileFormat, Seed, TraceSettings, finish, rows};
 use crate::platform::files;
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -59,6 +65,27 @@ enum Fault {
     /// The value of a flag does not fit the file or the tokenizer.
     Setting(&'static str, String),
 }
+
+/// Where a row is, from 1.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// A line of a file.
+    Line(u64),
+    /// An entry of a table.
+    Entry(usize),
+}
+
+impl Place {
+    const fn fault(self, why: String) -> Fault {
+        match self {
+            Self::Line(number) => Fault::Line(number, why),
+            Self::Entry(number) => Fault::Entry(number, why),
+        }
+    }
+}
+
+/// A row with its place, or why it cannot be read.
+type Row = Result<(Place, Map<String, Value>), Fault>;
 
 /// Conversations, and a note on what was changed or ignored.
 #[derive(Debug, Default)]
@@ -231,34 +258,12 @@ pub(super) fn read_agents(
     unusable: impl Fn(String) -> DatasetError,
 ) -> Result<Loaded, DatasetError> {
     let read = || {
-        let mut rows = rows.peekable();
-        let is_exgentic = matches!(rows.peek(), Some(Ok(row)) if exgentic::has(row));
-        let rows = (1..).zip(rows);
-        if is_exgentic {
-            check_traces(FileFormat::Exgentic, traces)?;
-            let mut sessions = exgentic::Sessions::new(traces, filters, counter, seed)?;
-            for (number, row) in rows {
-                if sessions.is_full() {
-                    break;
-                }
-                let fault = |why| Fault::Entry(number, why);
-                sessions.add(row.map_err(fault)?, fault)?;
-            }
-            return Ok(sessions.finish());
-        }
-        if let Some((column, _)) = filters.first() {
-            let why = format!("documents of weka_trace do not have columns such as {column}");
-            return Err(Fault::Setting("--dataset-filter", why));
-        }
-        let mut documents = weka::Documents::new(traces, counter, seed)?;
-        for (number, row) in rows {
-            if documents.is_full() {
-                break;
-            }
-            let added = row.and_then(|row| documents.add_row(row));
-            added.map_err(|why| Fault::Entry(number, why))?;
-        }
-        documents.finish()
+        let mut rows = of_table(rows).peekable();
+        let format = match rows.peek() {
+            Some(Ok((_, row))) if exgentic::has(row) => FileFormat::Exgentic,
+            _ => FileFormat::WekaTrace,
+        };
+        read_rows(format, rows, filters, traces, (counter, seed))
     };
     read().map_err(|fault| match fault {
         Fault::Setting(flag, reason) => InvalidSetting::new(flag, reason).into(),
@@ -267,6 +272,76 @@ pub(super) fn read_agents(
         Fault::Read(error) => unusable(error.to_string()),
         Fault::UnknownFormat => unusable("unknown format".to_owned()),
     })
+}
+
+/// Returns the rows of a table with their places.
+fn of_table(
+    rows: impl Iterator<Item = Result<Map<String, Value>, String>>,
+) -> impl Iterator<Item = Row> {
+    (1..).map(Place::Entry).zip(rows).map(|(place, row)| match row {
+        Ok(row) => Ok((place, row)),
+        Err(why) => Err(place.fault(why)),
+    })
+}
+
+/// Returns the lines of a file as rows.
+fn of_lines(input: impl BufRead) -> impl Iterator<Item = Row> {
+    Lines::new(input).map(|line| {
+        let line = line?;
+        let place = Place::Line(line.number);
+        let row = jsonl::from_object(&line.text).map_err(|why| place.fault(why))?;
+        Ok((place, row))
+    })
+}
+
+/// Reads the rows that pass the `filters`, which only `exgentic` has.
+fn read_rows(
+    format: FileFormat,
+    rows: impl Iterator<Item = Row>,
+    filters: &[(String, String)],
+    traces: &TraceSettings,
+    (counter, seed): (&TokenCounter, Seed),
+) -> Result<Loaded, Fault> {
+    check_traces(format, traces)?;
+    let refused = filters.first().filter(|_| format != FileFormat::Exgentic);
+    if let Some((column, _)) = refused {
+        let why = format!("documents of weka_trace do not have columns such as {column}");
+        return Err(Fault::Setting("--dataset-filter", why));
+    }
+    match format {
+        FileFormat::Exgentic => exgentic::read(rows, filters, traces, counter, seed),
+        FileFormat::BasetenTrace => baseten::read(rows, traces, counter, seed),
+        FileFormat::WekaTrace => {
+            let mut documents = weka::Documents::new(traces, counter, seed)?;
+            for row in rows {
+                if documents.is_full() {
+                    break;
+                }
+                let (place, row) = row?;
+                documents.add_row(row).map_err(|why| place.fault(why))?;
+            }
+            documents.finish()
+        }
+        _ => {
+            let why = "a Parquet file has one of the formats baseten-trace, exgentic and weka-trace; \
+                       choose one of them, or convert the file to JSONL";
+            Err(Fault::Setting("--custom-dataset-type", why.to_owned()))
+        }
+    }
+}
+
+/// Reads a Parquet file, whose end says where its parts are.
+fn read_parquet(
+    format: Option<FileFormat>,
+    content: Bytes,
+    traces: &TraceSettings,
+    (counter, seed): (&TokenCounter, Seed),
+) -> Result<Loaded, Fault> {
+    let rows = rows::parquet(content).map_err(|why| Fault::Entry(1, why))?;
+    let mut rows = of_table(rows);
+    let Some(first) = rows.next().transpose()? else { return Ok(Loaded::default()) };
+    let format = format.or_else(|| format_with(&first.1)).ok_or(Fault::UnknownFormat)?;
+    read_rows(format, std::iter::once(Ok(first)).chain(rows), &[], traces, (counter, seed))
 }
 
 /// Rejects trace flags for a dataset of the hub without traces.
@@ -289,6 +364,13 @@ fn read_from(
     seed: Seed,
 ) -> Result<Loaded, Fault> {
     let mut opening = Opening::read(input)?;
+    if opening.bytes.starts_with(PARQUET) {
+        return read_parquet(format, opening.content()?, traces, (counter, seed));
+    }
+    if opening.bytes.starts_with(ARROW) {
+        let why = "Arrow files are not supported; convert it to Parquet, such as with pyarrow";
+        return Err(Fault::Setting("--input-file", why.to_owned()));
+    }
     let format = format.map_or_else(|| detect(&mut opening), |format| Ok(Some(format)))?;
     match format {
         Some(format) => read_as(format, opening.whole(), path, traces, counter, seed),
@@ -319,10 +401,8 @@ fn read_as(
             documents.finish()
         }
         FileFormat::TraceLab => tracelab::read(Lines::new(input), traces, counter, seed),
-        FileFormat::Exgentic => {
-            let mut sessions = exgentic::Sessions::new(traces, &[], counter, seed)?;
-            sessions.read(Lines::new(input))?;
-            Ok(sessions.finish())
+        FileFormat::Exgentic | FileFormat::BasetenTrace => {
+            read_rows(format, of_lines(input), &[], traces, (counter, seed))
         }
         FileFormat::DagJsonl => dag::read(Lines::new(input)),
         FileFormat::Otel => {
@@ -349,7 +429,7 @@ fn read_as(
 /// Rejects trace flags that do not affect files of this format.
 fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {
     use FileFormat::{
-        BailianTrace, BurstGptTrace, Exgentic, MooncakeTrace, Otel, RandomPool,
+        BailianTrace, BasetenTrace, BurstGptTrace, Exgentic, MooncakeTrace, Otel, RandomPool,
         SageMakerDataCapture, TraceLab, WekaTrace,
     };
     let synthesis = &traces.synthesis;
@@ -368,7 +448,7 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
     let of_requests = [
         ("--trace-session-sample-ratio", traces.session_sample_ratio.is_some()),
         ("--max-context-length", traces.max_context_tokens.is_some()),
-        ("--force-min-tokens", traces.force_min_tokens),
+        ("--force-min-tokens", traces.force_min_tokens == Some(true)),
         ("--synthesis-max-isl", traces.max_input_tokens.is_some()),
         ("--synthesis-max-osl", traces.max_output_tokens.is_some()),
         ("--synthesis-speedup-ratio", synthesis.speedup_ratio != 1.0),
@@ -392,7 +472,7 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
             &[&of_blocks[1..]],
             "applies to prompts that share hash IDs, which the trace does not have; remove the flag",
         ),
-        SageMakerDataCapture | Exgentic => (
+        SageMakerDataCapture | Exgentic | BasetenTrace => (
             &[&of_blocks, &of_prompts],
             "applies to generated prompts, but recorded prompts are sent as they are; remove the \
              flag",
@@ -408,86 +488,9 @@ fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault>
     }
 }
 
-/// Some editors write U+FEFF at the start of a file.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// The start of a file, read ahead to detect its format, and the rest.
-struct Opening<'r> {
-    bytes: Vec<u8>,
-    rest: Box<dyn Read + 'r>,
-}
-
-impl<'r> Opening<'r> {
-    /// Reads the first bytes, of the content if the file is compressed, and removes a byte order mark.
-    fn read(file: impl Read + 'r) -> Result<Self, Fault> {
-        let opening = Self::start(Box::new(file))?;
-        let mut opening = if packed::is_packed(&opening.bytes) {
-            let start = opening.bytes.clone();
-            Self::start(packed::unpacked(&start, opening.whole()).map_err(Fault::Read)?)?
-        } else {
-            opening
-        };
-        if opening.bytes.starts_with(BYTE_ORDER_MARK) {
-            opening.bytes.drain(..BYTE_ORDER_MARK.len());
-        }
-        Ok(opening)
-    }
-
-    fn start(rest: Box<dyn Read + 'r>) -> Result<Self, Fault> {
-        let mut opening = Self { bytes: Vec::new(), rest };
-        opening.extend()?;
-        Ok(opening)
-    }
-
-    /// Reads more bytes; returns false at the end of the file.
-    fn extend(&mut self) -> Result<bool, Fault> {
-        let mut piece = self.rest.by_ref().take(1 << 16);
-        Ok(piece.read_to_end(&mut self.bytes).map_err(Fault::Read)? > 0)
-    }
-
-    /// Returns the whole file, from its start.
-    fn whole(self) -> impl BufRead + use<'r> {
-        BufReader::with_capacity(1 << 16, Cursor::new(self.bytes).chain(self.rest))
-    }
-
-    /// Returns the first line that is not blank, without line breaks; empty if there is none.
-    fn first_line(&mut self) -> Result<&[u8], Fault> {
-        let Some(start) = self.first_byte()? else { return Ok(&[]) };
-        Ok(self.line_at(start)?.unwrap_or_default())
-    }
-
-    /// Returns the position of the first byte that is not white space, if there is one.
-    fn first_byte(&mut self) -> Result<Option<usize>, Fault> {
-        let mut scanned = 0;
-        loop {
-            let new = &self.bytes[scanned..];
-            if let Some(found) = new.iter().position(|byte| !byte.is_ascii_whitespace()) {
-                return Ok(Some(scanned + found));
-            }
-            scanned = self.bytes.len();
-            if !self.extend()? {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Returns the line that begins at `start`; `None` if it is longer than a JSONL line may be.
-    fn line_at(&mut self, start: usize) -> Result<Option<&[u8]>, Fault> {
-        let mut scanned = start;
-        loop {
-            if let Some(length) = memchr::memchr(b'\n', &self.bytes[scanned..]) {
-                return Ok(Some(&self.bytes[start..scanned + length]));
-            }
-            scanned = self.bytes.len();
-            if (scanned - start) as u64 > MAX_LINE_BYTES {
-                return Ok(None);
-            }
-            if !self.extend()? {
-                return Ok(Some(&self.bytes[start..]));
-            }
-        }
-    }
-}
+/// The first bytes of Parquet files, and of files of Arrow IPC.
+const PARQUET: &[u8] = b"PAR1";
+const ARROW: &[u8] = b"ARROW1";
 
 /// Detects the format from the first line that is not blank; `None` if all are blank.
 fn detect(opening: &mut Opening<'_>) -> Result<Option<FileFormat>, Fault> {
@@ -537,6 +540,9 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     }
     if sagemaker::has(members) {
         return Some(FileFormat::SageMakerDataCapture);
+    }
+    if baseten::has(members) {
+        return Some(FileFormat::BasetenTrace);
     }
     if exgentic::has(members) {
         return Some(FileFormat::Exgentic);

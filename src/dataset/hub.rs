@@ -3,7 +3,6 @@
 
 mod layout;
 mod public;
-mod rows;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -14,12 +13,12 @@ use serde::Serialize;
 
 use self::public::Files;
 pub use self::public::{PUBLIC, Public};
-use self::rows::Row;
 pub(super) use self::shape::PLACEHOLDER;
 use self::shape::Shape;
 use super::account::{Conversations, LeftOut};
 use super::file;
 use super::media::MediaFiles;
+use super::rows::{self, Row};
 use super::{DatasetError, Seed, TraceSettings};
 use crate::hub::{Hub, HubError, Kind};
 use crate::setting::InvalidSetting;

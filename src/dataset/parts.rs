@@ -214,7 +214,7 @@ impl Loading<'_> {
                 let note = format!(": {} left out", conversations.account().reasons());
                 return Err(DatasetError::Empty { path: name.into(), note });
             }
-            if traces.force_min_tokens {
+            if traces.force_min_tokens == Some(true) {
                 finish::force_min_tokens(&mut conversations);
             }
         }

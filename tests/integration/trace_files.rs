@@ -466,3 +466,64 @@ fn a_synthesized_trace_can_be_sent_and_analyzed() {
     let value = &run.records()[0]["metrics"]["input_sequence_length"]["value"];
     assert_eq!(value.as_f64(), Some(first));
 }
+
+/// Sends the requests of `baseten.parquet`. Returns what their bodies ask for, without the model, and the
+/// records, both in the order of their rows' times.
+fn run_baseten(extra: &[&str]) -> (Vec<Value>, Vec<Value>) {
+    let server = server();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/hub/baseten.parquet");
+    let flags = [&["--input-file", file, "--export-level", "raw"], extra].concat();
+    let run = profile(&server.url(), &flags).succeeded();
+    let mut records = json_lines(&run.path("profile_export_raw.jsonl"));
+    records.sort_by_key(|it| it["payload"]["messages"][0]["content"].as_str().map(str::len));
+    records.sort_by_key(|it| it["metadata"]["conversation_id"] == "s");
+    let bodies = records.iter().map(|record| {
+        let mut body = record["payload"].as_object().unwrap().clone();
+        body.retain(|name, _| !["model", "stream", "stream_options"].contains(&name.as_str()));
+        Value::Object(body)
+    });
+    (bodies.collect(), records)
+}
+
+fn asks(prompt: &str, tokens: u32, more: Value) -> Value {
+    let mut body = json!({"messages": [{"role": "user", "content": prompt}],
+        "max_completion_tokens": tokens});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+#[test]
+fn requests_of_a_table_are_sent_as_they_were_recorded() {
+    let (bodies, records) = run_baseten(&[]);
+    let hints = json!({"min_tokens": 4, "hash_ids": [11, 12], "block_size": 64});
+    // A cancelled request has an output of 0 tokens, and is sent with 1.
+    let expected = [
+        asks("One", 2, json!({"min_tokens": 2})),
+        asks("Two", 4, hints),
+        asks("Two and three", 1, json!({"min_tokens": 1, "block_size": 64})),
+    ];
+    assert_eq!(bodies, expected);
+    let sessions = records.iter().map(|it| &it["metadata"]["conversation_id"]);
+    assert_eq!(sessions.skip(1).collect::<Vec<_>>(), ["s", "s"]);
+    let turns = records.iter().map(|it| &it["metadata"]["turn_index"]);
+    assert_eq!(turns.collect::<Vec<_>>(), [0, 0, 1]);
+}
+
+#[test]
+fn hints_and_minimums_of_a_table_are_left_out_if_it_is_asked_for() {
+    let (bodies, records) =
+        run_baseten(&["--omit-kv-hints", "--no-fixed-schedule", "--concurrency", "1"]);
+    let expected = [
+        asks("One", 2, json!({"min_tokens": 2})),
+        asks("Two", 4, json!({"min_tokens": 4})),
+        asks("Two and three", 1, json!({"min_tokens": 1})),
+    ];
+    assert_eq!(bodies, expected);
+    // Two began at 50 ms and took 50; the turn after it began at 250.
+    let time = |at: usize, name: &str| records[at]["metadata"][name].as_u64().unwrap();
+    assert!(time(2, "request_start_ns") >= time(1, "request_end_ns") + 150_000_000);
+
+    let (bodies, _) = run_baseten(&["--omit-kv-hints", "--no-force-min-tokens"]);
+    let expected = [("One", 2), ("Two", 4), ("Two and three", 1)];
+    assert_eq!(bodies, expected.map(|(prompt, tokens)| asks(prompt, tokens, json!({}))));
+}

@@ -12,7 +12,7 @@ use super::datasets::{self, Dataset};
 use super::mixture::{self, Lengths};
 use super::schema::{
     self,
-    Rule::{self, Flag, Implied, Json, Normal, Off, Only, Pairs, Records, Refused, Time},
+    Rule::{self, Either, Flag, Implied, Json, Normal, Off, Only, Pairs, Records, Refused, Time},
 };
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
 
@@ -362,6 +362,11 @@ impl File {
             Off(flag) => match scalar(&value).as_deref() {
                 Some("true") => {}
                 Some("false") => self.put(flag, path, Value::Bool(true))?,
+                _ => return wrong("true or false"),
+            },
+            Either(on, off) => match scalar(&value).as_deref() {
+                Some("true") => self.put(on, path, Value::Bool(true))?,
+                Some("false") => self.put(off, path, Value::Bool(true))?,
                 _ => return wrong("true or false"),
             },
             Only(accepted) => {

@@ -94,13 +94,8 @@ pub(crate) const REFUSED_SWITCHES: &str = "\
 
 /// Switches accepted without effect: they turn off what is never on here, or turn on what
 /// always is.
-pub const OFF_SWITCHES: &[&str] = &[
-    "--allow-dataset-wrap",
-    "--no-allow-dataset-wrap",
-    "--omit-kv-hints",
-    "--open-loop-replay",
-    "--no-force-min-tokens",
-];
+pub const OFF_SWITCHES: &[&str] =
+    &["--allow-dataset-wrap", "--no-allow-dataset-wrap", "--open-loop-replay"];
 
 /// Flags with the only value that is accepted, and what to do instead of another.
 pub const ONLY_VALUE: &[(&str, &str, &str)] = &[

@@ -33,6 +33,8 @@ pub(super) enum Rule {
     Json(&'static str),
     /// A switch that this flag turns off.
     Off(&'static str),
+    /// A switch that the first flag turns on, and the second off.
+    Either(&'static str, &'static str),
     /// Accepted with one of these values, which is what aiperf does anyway.
     Only(&'static [&'static str]),
     /// Follows from other settings, or is another form of them; any value is accepted.
@@ -41,7 +43,7 @@ pub(super) enum Rule {
     Refused(&'static str),
 }
 
-use Rule::{Flag, Implied, Json, Normal, Off, Only, Pairs, Records, Refused, Time};
+use Rule::{Either, Flag, Implied, Json, Normal, Off, Only, Pairs, Records, Refused, Time};
 
 /// The values of a setting that a sweep can vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,8 +199,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         .is(|run| of::file(run).and_then(|_| of::seconds(of::session_gap_cap(run)?))),
     row("dataset.cache_bust.target", Flag("cache-bust"))
         .is(|run| of::file(run).and_then(|_| of::cache_bust(run))),
-    row("dataset.force_min_tokens", Flag("force-min-tokens")),
-    row("dataset.omit_kv_hints", Implied),
+    row("dataset.force_min_tokens", Either("force-min-tokens", "no-force-min-tokens")),
+    row("dataset.omit_kv_hints", Flag("omit-kv-hints")),
     row("dataset.synthesis.allow_dataset_wrap", Implied),
     row("dataset.use_think_time_only", Flag("use-think-time-only")),
     row("dataset.max_context_length", Flag("max-context-length")),
@@ -446,6 +448,7 @@ pub(crate) fn flags() -> Vec<(String, Vec<&'static str>)> {
             vec![flag]
         }
         Normal(mean, stddev) => [mean].into_iter().chain(stddev).collect(),
+        Either(on, off) => vec![on, off],
         Only(_) | Implied | Refused(_) => Vec::new(),
     };
     let of_phase = |kind: &'static str, rule: fn(&phase::PhaseSetting) -> Option<Rule>| {

@@ -9,7 +9,7 @@
 //! | `otel` | all files with the endings of [`OTEL`], also those in subdirectories, as one |
 
 use std::fs;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -142,8 +142,7 @@ fn add_files(
 
 fn lines(path: &Path) -> Result<Lines<impl io::BufRead>, Fault> {
     let opening = Opening::read(open(path).map_err(Fault::Read)?)?;
-    let input = io::Cursor::new(opening.bytes).chain(opening.rest);
-    Ok(Lines::new(BufReader::with_capacity(1 << 16, input)))
+    Ok(Lines::new(opening.whole()))
 }
 
 fn stem(path: &Path) -> Arc<str> {
@@ -238,8 +237,7 @@ fn recorded(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, DatasetEr
     for path in of_otel(directory)? {
         let input = open(&path).map_err(Fault::Read);
         let opening = input.and_then(Opening::read);
-        let read = opening
-            .and_then(|opening| traces.read(io::Cursor::new(opening.bytes).chain(opening.rest)));
+        let read = opening.and_then(|opening| traces.read(opening.whole()));
         read.map_err(|fault| named(fault, &path))?;
     }
     traces.finish().map_err(|fault| named(fault, directory))

@@ -9,7 +9,6 @@
 mod messages;
 
 use std::collections::HashSet;
-use std::io::BufRead;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -18,10 +17,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use self::messages::Attributes;
-use super::jsonl::from_object;
-use super::lines::Lines;
 use super::trace::{Trace, check_input, utc};
-use super::{Fault, Loaded, mooncake};
+use super::{Fault, Loaded, Place, Row, mooncake};
 use crate::dataset::account::LeftOut;
 use crate::dataset::{Conversation, Recorded, Seed, TraceSettings, Turn};
 use crate::tokenizer::TokenCounter;
@@ -34,7 +31,7 @@ const PROVIDERS: [&str; 4] = ["openai/azure/", "azure/", "aws/", "gcp/"];
 const ERROR: i64 = 2;
 
 #[derive(Deserialize)]
-struct Row {
+struct Session {
     session_id: String,
     spans: Vec<Span>,
 }
@@ -76,14 +73,11 @@ struct Sent {
     turn: Turn,
 }
 
-/// The sessions of a file or dataset.
-pub(super) struct Sessions<'a> {
+/// The sessions that have been read.
+struct Sessions<'a> {
     trace: Trace<'a>,
     /// Columns, and the values that rows to use have.
     filters: &'a [(String, String)],
-    /// Maximum number of conversations.
-    most: usize,
-    is_stopped: bool,
     conversations: Vec<Conversation>,
     ids: HashSet<String>,
     /// Number of requests that were sent before the response to the one before had arrived.
@@ -95,69 +89,60 @@ pub(super) fn has(members: &Map<String, Value>) -> bool {
     ["harness", "session_id", "spans"].iter().all(|name| members.contains_key(*name))
 }
 
-impl<'a> Sessions<'a> {
-    pub(super) fn new(
-        settings: &TraceSettings,
-        filters: &'a [(String, String)],
-        counter: &'a TokenCounter,
-        seed: Seed,
-    ) -> Result<Self, Fault> {
-        Ok(Self {
-            trace: Trace::new(settings, mooncake::BLOCK_TOKENS, counter, seed)?,
-            filters,
-            most: settings.entries.unwrap_or(usize::MAX),
-            is_stopped: false,
-            conversations: Vec::new(),
-            ids: HashSet::new(),
-            overlapping: 0,
-        })
-    }
-
-    /// Reads the lines of a file.
-    pub(super) fn read<R: BufRead>(&mut self, lines: Lines<R>) -> Result<(), Fault> {
-        for line in lines {
-            let line = line?;
-            if self.is_full() {
-                break;
-            }
-            let row = from_object(&line.text).map_err(|why| Fault::Line(line.number, why))?;
-            self.add(row, |why| Fault::Line(line.number, why))?;
+/// Reads the rows that pass the `filters`, up to the maximum number of conversations.
+pub(super) fn read(
+    rows: impl Iterator<Item = Row>,
+    filters: &[(String, String)],
+    settings: &TraceSettings,
+    counter: &TokenCounter,
+    seed: Seed,
+) -> Result<Loaded, Fault> {
+    let mut sessions = Sessions {
+        trace: Trace::new(settings, mooncake::BLOCK_TOKENS, counter, seed)?,
+        filters,
+        conversations: Vec::new(),
+        ids: HashSet::new(),
+        overlapping: 0,
+    };
+    let most = settings.entries.unwrap_or(usize::MAX);
+    let mut is_stopped = false;
+    for row in rows {
+        is_stopped = sessions.conversations.len() >= most;
+        if is_stopped {
+            break;
         }
-        Ok(())
+        let (place, row) = row?;
+        sessions.add(row, place)?;
     }
-
-    /// Returns whether there are as many conversations as are wanted. It is asked before another row is
-    /// read, so that there are more.
-    pub(super) const fn is_full(&mut self) -> bool {
-        self.is_stopped |= self.conversations.len() >= self.most;
-        self.is_stopped
+    let mut loaded = sessions.finish();
+    if is_stopped {
+        loaded.conversations.stop_at_limit();
     }
+    Ok(loaded)
+}
 
+impl Sessions<'_> {
     /// Adds the conversation of a row, unless a filter excludes it or none of its requests is sent.
     ///
     /// # Errors
     ///
-    /// Fails with a `fault` of the row if a request cannot be sent as it was, or if another row has the
+    /// Fails if a request cannot be sent as it was, or if another row has the
     /// same `session_id`.
-    pub(super) fn add(
-        &mut self,
-        row: Map<String, Value>,
-        fault: impl Fn(String) -> Fault,
-    ) -> Result<(), Fault> {
+    fn add(&mut self, row: Map<String, Value>, place: Place) -> Result<(), Fault> {
         let is_kept =
             is_kept(&row, self.filters).map_err(|why| Fault::Setting("--dataset-filter", why))?;
-        let row = serde_json::from_value::<Row>(Value::Object(row));
-        let row = row.map_err(|error| fault(error.to_string()))?;
+        let session = serde_json::from_value::<Session>(Value::Object(row));
+        let session = session.map_err(|error| place.fault(error.to_string()))?;
         if is_kept {
-            return self.add_session(row).map_err(fault);
+            return self.add_session(session).map_err(|why| place.fault(why));
         }
-        let requests = row.spans.iter().filter(|span| span.is_request()).count();
+        let requests = session.spans.iter().filter(|span| span.is_request()).count();
         self.trace.leave_out(LeftOut::Filtered, requests as u64);
         Ok(())
     }
 
-    fn add_session(&mut self, row: Row) -> Result<(), String> {
-        let Row { session_id, spans } = row;
+    fn add_session(&mut self, session: Session) -> Result<(), String> {
+        let Session { session_id, spans } = session;
         let mut requests = Vec::new();
         for (at, span) in spans.into_iter().enumerate().filter(|(_, span)| span.is_request()) {
             let request = self.request(span).map_err(|why| format!("span {at}: {why}"))?;
@@ -238,14 +223,10 @@ impl<'a> Sessions<'a> {
         Ok(Some(Sent { start, end, turn }))
     }
 
-    pub(super) fn finish(mut self) -> Loaded {
+    fn finish(mut self) -> Loaded {
         let words = "sent before the response to the request before had arrived, now after it";
         self.trace.remark(self.overlapping, words);
-        let mut loaded = self.trace.loaded(self.conversations);
-        if self.is_stopped {
-            loaded.conversations.stop_at_limit();
-        }
-        loaded
+        self.trace.loaded(self.conversations)
     }
 }
 

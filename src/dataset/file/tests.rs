@@ -666,6 +666,12 @@ fn accounts_of_traces() -> Vec<Case> {
             49 + n
         )
     });
+    let baseten = [9, 50, 51].map(|tokens| {
+        format!(
+            "{{\"timestamp_start_unix_ms\": 1, \"prompt\": \"a\", \"input_tokens\": {tokens}, \
+             \"output_tokens\": 1}}\n"
+        )
+    });
     let burst = "Timestamp,Request tokens,Response tokens\n1,9,9\n2,9,0\n3,0,9\n4,51,9\n";
     vec![
         limited(
@@ -692,6 +698,7 @@ fn accounts_of_traces() -> Vec<Case> {
             4,
             &[(LeftOut::Failed, 1), (LeftOut::MaxInput, 2)],
         ),
+        limited(FileFormat::BasetenTrace, &baseten.concat(), 3, &[(LeftOut::MaxInput, 1)]),
         limited(
             FileFormat::SageMakerDataCapture,
             &[capture(50), capture(51)].join("\n"),

@@ -3,10 +3,10 @@
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
-use super::rows::Row;
 use super::{HubDataset, Public};
 use crate::dataset::account::{Conversations, LeftOut};
 use crate::dataset::media::MediaFiles;
+use crate::dataset::rows::Row;
 use crate::dataset::{Conversation, Media, MediaKinds, Turn};
 use crate::setting::InvalidSetting;
 

@@ -41,6 +41,41 @@ write(
         {"question": "What is 6 times 7?", "answer": "42"},
     ],
 )
+write(
+    "baseten.parquet",
+    [
+        {
+            "timestamp_start_unix_ms": 1_700_000_000_250,
+            "prompt": "Two and three",
+            "input_tokens": 3,
+            "output_tokens": 0,
+            "total_hashes": [],
+            "block_size": 64,
+            "provided_session_id": "s",
+            "duration_e2e_ms": 40,
+        },
+        {
+            "timestamp_start_unix_ms": 1_700_000_000_050,
+            "prompt": "Two",
+            "input_tokens": 1,
+            "output_tokens": 4,
+            "total_hashes": [11, 12],
+            "block_size": 64,
+            "provided_session_id": "s",
+            "duration_e2e_ms": 50,
+        },
+        {
+            "timestamp_start_unix_ms": 1_700_000_000_000,
+            "prompt": "One",
+            "input_tokens": 1,
+            "output_tokens": 2,
+            "total_hashes": None,
+            "block_size": None,
+            "provided_session_id": None,
+            "duration_e2e_ms": None,
+        },
+    ],
+)
 image = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
 write(
     "mmstar.parquet",

@@ -191,7 +191,6 @@ fn setting(flag: &str) -> &'static str {
 
 /// Flags with a value that is rejected, and a part of what is printed.
 const REFUSED_VALUES: &[(&str, &str)] = &[
-    ("--custom-dataset-type baseten_trace", "possible values: single-turn, multi-turn"),
     ("--image-source assets", "name a directory of pictures"),
     ("--image-source-sampling shuffle-cycle", "pictures of a directory"),
     ("--image-source-sampling sequential-cycle", "pictures of a directory"),

@@ -194,7 +194,16 @@ fn phases_have_types() {
              cacheBust: {target: first_turn_prefix}, openLoopReplay: false, omitKvHints: true, \
              synthesis: {allowDatasetWrap: true}}",
             "--cache-bust=first_turn_prefix --custom-dataset-type=weka_trace --input-file=a \
-             --no-fixed-schedule --trace-idle-gap-cap-seconds=300",
+             --no-fixed-schedule --omit-kv-hints --trace-idle-gap-cap-seconds=300",
+        ),
+        (
+            "  dataset: {type: file, path: a, format: baseten_trace, forceMinTokens: false, \
+             omitKvHints: false}",
+            "--custom-dataset-type=baseten_trace --input-file=a --no-force-min-tokens",
+        ),
+        (
+            "  dataset: {type: file, path: a, format: baseten_trace, forceMinTokens: true}",
+            "--custom-dataset-type=baseten_trace --force-min-tokens --input-file=a",
         ),
     ] {
         assert_eq!(of(phases, "").unwrap().join(" "), expected, "{phases}");

@@ -158,11 +158,10 @@ fn filters_are_columns_and_models() {
     let kept = |column: &str, value: &str| {
         let filters = [(column.to_owned(), value.to_owned())];
         let settings = TraceSettings::default();
-        let mut sessions = Sessions::new(&settings, &filters, &counter, Seed(1)).unwrap();
         let row = row("s", &[span((1, 2), json!({})), span((3, 4), json!({}))]);
-        let added = sessions.add(row.as_object().unwrap().clone(), |why| Fault::Entry(1, why));
-        added.map(|()| {
-            let read = sessions.finish().conversations;
+        let rows = [Ok((Place::Entry(1), row.as_object().unwrap().clone()))].into_iter();
+        read(rows, &filters, &settings, &counter, Seed(1)).map(|read| {
+            let read = read.conversations;
             (read.len(), read.account().left_out(LeftOut::Filtered))
         })
     };

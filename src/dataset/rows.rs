@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use parquet::errors::ParquetError;
-use parquet::file::reader::SerializedFileReader;
+use parquet::file::reader::{ChunkReader, SerializedFileReader};
+use parquet::record::reader::RowIter;
 use parquet::record::{self, Field};
 use serde_json::{Deserializer, Map, Value};
 
@@ -24,9 +25,10 @@ pub(super) fn open(file: File, name: &str) -> Result<Rows, String> {
     Ok(json(BufReader::with_capacity(1 << 16, file)))
 }
 
-fn parquet(file: File) -> Result<Rows, String> {
+/// Opens the rows of a Parquet file.
+pub(super) fn parquet(file: impl ChunkReader + 'static) -> Result<Rows, String> {
     let reader = SerializedFileReader::new(file).map_err(|why| why.to_string())?;
-    let mut rows = reader.into_iter();
+    let mut rows = RowIter::from_file_into(Box::new(reader));
     let mut is_broken = false;
     Ok(Box::new(std::iter::from_fn(move || {
         if is_broken {
@@ -71,9 +73,11 @@ fn value(field: &Field) -> Value {
         Field::ListInternal(list) => list.elements().iter().map(value).collect(),
         Field::MapInternal(map) => {
             let entries = map.entries().iter();
-            let members =
-                entries.map(|(name, field)| (super::shape::text(&value(name)), value(field)));
-            Value::Object(members.collect())
+            let name = |field| match value(field) {
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            Value::Object(entries.map(|(key, field)| (name(key), value(field))).collect())
         }
         Field::Float16(_) | Field::Decimal(_) => field.to_string().into(),
     }
