@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use aiperf::mock_server::Script;
+use aiperf::units::Nanos;
 use serde_json::{Value, json};
 
 use crate::support::load::mock;
@@ -40,7 +41,8 @@ fn a_run_says_what_it_was_made_with() {
 
 #[test]
 fn a_run_says_what_its_machine_did() {
-    let server = mock(Script::default());
+    // The kernel counts CPU time in hundredths of a second.
+    let server = mock(Script { ttft: Nanos::from_millis(50.0), ..Script::default() });
     let run = profile(&server.url(), &["--request-count", "4"]).succeeded();
     let host = run.summary()["run_info"]["host"].clone();
     // As the kernel formats it.

@@ -485,7 +485,7 @@ fn run_baseten(extra: &[&str]) -> (Vec<Value>, Vec<Value>) {
     (bodies.collect(), records)
 }
 
-fn asks(prompt: &str, tokens: u32, more: Value) -> Value {
+fn asks(prompt: &str, tokens: u32, more: &Value) -> Value {
     let mut body = json!({"messages": [{"role": "user", "content": prompt}],
         "max_completion_tokens": tokens});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -498,9 +498,9 @@ fn requests_of_a_table_are_sent_as_they_were_recorded() {
     let hints = json!({"min_tokens": 4, "hash_ids": [11, 12], "block_size": 64});
     // A cancelled request has an output of 0 tokens, and is sent with 1.
     let expected = [
-        asks("One", 2, json!({"min_tokens": 2})),
-        asks("Two", 4, hints),
-        asks("Two and three", 1, json!({"min_tokens": 1, "block_size": 64})),
+        asks("One", 2, &json!({"min_tokens": 2})),
+        asks("Two", 4, &hints),
+        asks("Two and three", 1, &json!({"min_tokens": 1, "block_size": 64})),
     ];
     assert_eq!(bodies, expected);
     let sessions = records.iter().map(|it| &it["metadata"]["conversation_id"]);
@@ -514,9 +514,9 @@ fn hints_and_minimums_of_a_table_are_left_out_if_it_is_asked_for() {
     let (bodies, records) =
         run_baseten(&["--omit-kv-hints", "--no-fixed-schedule", "--concurrency", "1"]);
     let expected = [
-        asks("One", 2, json!({"min_tokens": 2})),
-        asks("Two", 4, json!({"min_tokens": 4})),
-        asks("Two and three", 1, json!({"min_tokens": 1})),
+        asks("One", 2, &json!({"min_tokens": 2})),
+        asks("Two", 4, &json!({"min_tokens": 4})),
+        asks("Two and three", 1, &json!({"min_tokens": 1})),
     ];
     assert_eq!(bodies, expected);
     // Two began at 50 ms and took 50; the turn after it began at 250.
@@ -525,5 +525,5 @@ fn hints_and_minimums_of_a_table_are_left_out_if_it_is_asked_for() {
 
     let (bodies, _) = run_baseten(&["--omit-kv-hints", "--no-force-min-tokens"]);
     let expected = [("One", 2), ("Two", 4), ("Two and three", 1)];
-    assert_eq!(bodies, expected.map(|(prompt, tokens)| asks(prompt, tokens, json!({}))));
+    assert_eq!(bodies, expected.map(|(prompt, tokens)| asks(prompt, tokens, &json!({}))));
 }

@@ -1,13 +1,20 @@
 //! AIPerf's own configuration files: each setting as a flag.
 //!
 //! A file is brought into one form first: names in snake case, one dataset, and the phases `warmup`
-//! and `profiling`, or else a list of phases, each of which may have a dataset of its own. Each value is then looked up by its path among the settings. What is not one of
-//! them is rejected, so that no setting is lost.
+//! and `profiling`, or else a list of phases, each of which may have a dataset of its own. Each value is
+//! then looked up by its path among the settings. What is not one of them is rejected, so that no setting
+//! is lost.
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+mod phases;
+mod sweep;
+mod values;
+
+use self::phases::{Phase, is_list, phases_in_order, share, typed};
+use self::values::{has_template, members, name_of, pairs, records, seconds, snake};
+pub(crate) use self::values::{is_off, scalar};
+
 use serde_norway::{Mapping, Value};
 
-use super::adaptive;
 use super::datasets::{self, Dataset};
 use super::mixture::{self, Lengths};
 use super::schema::{
@@ -15,26 +22,6 @@ use super::schema::{
     Rule::{self, Either, Flag, Implied, Json, Normal, Off, Only, Pairs, Records, Refused, Time},
 };
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
-
-/// Names that stand for those of the profiling phase in the parameters of a sweep.
-const OF_PROFILING: &[&str] = &[
-    "concurrency",
-    "concurrency_ramp",
-    "duration",
-    "grace_period",
-    "prefill_concurrency",
-    "prefill_ramp",
-    "rate",
-    "rate_ramp",
-    "rate_series",
-    "requests",
-    "sessions",
-    "smoothness",
-    "users",
-];
-
-/// The timing of lanes that replay the traces of agents, and the type of a phase with it.
-const AGENTIC: &str = "agentic_replay";
 
 /// A flag of aiperf, or one of AIPerf's that aiperf rejects, and the path and value in the file.
 #[derive(Debug)]
@@ -402,174 +389,6 @@ impl File {
         }
         Ok(())
     }
-
-    fn sweep(&mut self, mut sweep: Mapping) -> Result<(), String> {
-        let kind = sweep.get("type").and_then(Value::as_str).unwrap_or("grid").to_owned();
-        let runs = sweep.remove("runs");
-        let parameters = sweep.remove("parameters");
-        match kind.as_str() {
-            "grid" | "zip" => {}
-            "scenarios" => {
-                sweep.remove("type");
-            }
-            _ => {
-                return Err(
-                    "sweep.type: aiperf supports grid, zip and scenarios of AIPerf's files"
-                        .to_owned(),
-                );
-            }
-        }
-        for (key, value) in sweep {
-            self.add(&format!("sweep.{}", name_of(&key)?), value)?;
-        }
-        self.replaces = true;
-        let parameters = members(parameters, "sweep.parameters")?;
-        if let Some(scenarios) = self.scenarios_of(&parameters)? {
-            self.found.retain(|mapped| mapped.flag != "sweep-type");
-            return self.put("variant", "sweep.parameters", Value::Sequence(scenarios));
-        }
-        for (key, values) in parameters {
-            self.add(&self.parameter(&name_of(&key)?), values)?;
-        }
-        let Some(Value::Sequence(runs)) = runs else { return Ok(()) };
-        let scenarios: Result<Vec<Value>, String> = (0..)
-            .zip(runs)
-            .map(|(index, run)| self.scenario(index, run).map(Value::String))
-            .collect();
-        self.put("variant", "sweep.runs", Value::Sequence(scenarios?))
-    }
-
-    /// Returns the only parameter of a sweep as values of `--variant`, if its flag does not take a
-    /// list.
-    fn scenarios_of(&self, parameters: &Mapping) -> Result<Option<Vec<Value>>, String> {
-        let mut all = parameters.iter();
-        let (Some((key, Value::Sequence(values))), None) = (all.next(), all.next()) else {
-            return Ok(None);
-        };
-        let path = self.parameter(&name_of(key)?);
-        let is_varied = |flag: &str| schema::varied().iter().any(|varied| varied.flag == flag);
-        let flag = match schema::rule(&path) {
-            Some(Flag(flag)) if !is_varied(flag) => flag,
-            _ => return Ok(None),
-        };
-        let scenario = |value: &Value| {
-            let text = scalar(value).ok_or_else(|| format!("{path}: expected a list of values"))?;
-            Ok(Value::String(format!("{text}: {flag}={text}")))
-        };
-        values.iter().map(scenario).collect::<Result<_, String>>().map(Some)
-    }
-
-    /// Returns the path of the setting that a parameter of a sweep names.
-    fn parameter(&self, path: &str) -> String {
-        let path = path.strip_prefix("phases.").unwrap_or(path);
-        let mut parts: Vec<&str> = path.split('.').collect();
-        if parts.first() == Some(&"datasets") && parts.len() > 2 {
-            parts.splice(..2, ["dataset"]);
-        }
-        if parts.len() == 1 && OF_PROFILING.contains(&parts[0]) {
-            parts.insert(0, "profiling");
-        }
-        if parts == ["profiling", "rate"] && self.load == "user_centric" {
-            parts[1] = "user_rate";
-        }
-        parts.join(".")
-    }
-
-    /// Returns a run of `sweep.runs` as a value of `--variant`.
-    fn scenario(&self, index: u64, run: Value) -> Result<String, String> {
-        let mut run = members(Some(run), "sweep.runs")?;
-        let label = match run.remove("name") {
-            Some(label) => scalar(&label).ok_or("sweep.runs: the name must be a text")?,
-            None => format!("scenario_{index}"),
-        };
-        let benchmark = run.remove("benchmark");
-        if let Some((key, _)) = run.into_iter().next() {
-            let key = name_of(&key)?;
-            return Err(format!("aiperf does not support sweep.runs.{key} of AIPerf's files"));
-        }
-        let mut benchmark = members(benchmark, "sweep.runs.benchmark")?;
-        // The phases of a scenario have the type of the file's unless they say another.
-        for phase in phases_in(&mut benchmark) {
-            if !phase.contains_key("type") {
-                phase.insert("type".into(), self.load.clone().into());
-            }
-        }
-        let mut file = Self { lengths: self.lengths.clone(), ..Self::default() };
-        for (key, value) in file.normalize(benchmark)? {
-            file.add(&name_of(&key)?, value)?;
-        }
-        let setting = |mapped: &Mapped| {
-            let value = scalar(&mapped.value).ok_or_else(|| {
-                format!("sweep.runs: {} must be a single value in a scenario", mapped.path)
-            })?;
-            Ok(format!("{}={value}", mapped.flag))
-        };
-        let is_new = |mapped: &&Mapped| {
-            let is_same = |own: &Mapped| own.flag == mapped.flag && own.value == mapped.value;
-            !self.found.iter().any(is_same)
-        };
-        let settings: Result<Vec<String>, String> =
-            file.found.iter().filter(is_new).map(setting).collect();
-        Ok(format!("{label}: {}", settings?.join(", ")))
-    }
-}
-
-/// Returns the mappings of the phases in `benchmark` that override others.
-fn phases_in(benchmark: &mut Mapping) -> Vec<&mut Mapping> {
-    let key = if benchmark.contains_key("phases") { "phases" } else { "profiling" };
-    match benchmark.get_mut(key) {
-        Some(Value::Sequence(phases)) => {
-            let is_profiling = |phase: &&mut Mapping| {
-                phase.get("name").and_then(Value::as_str).is_none_or(|name| name != "warmup")
-            };
-            phases.iter_mut().filter_map(Value::as_mapping_mut).filter(is_profiling).collect()
-        }
-        Some(Value::Mapping(phase)) => vec![phase],
-        _ => Vec::new(),
-    }
-}
-
-/// A phase of a file.
-struct Phase {
-    name: Option<String>,
-    is_warmup: bool,
-    /// Name of the dataset that it draws from.
-    dataset: Option<String>,
-    /// The settings without its name, its kind and its dataset.
-    settings: Mapping,
-}
-
-/// Returns the phases in order.
-fn phases_of(phases: Value) -> Result<Vec<Phase>, String> {
-    let phases = match phases {
-        Value::Sequence(phases) => phases,
-        phase => vec![phase],
-    };
-    let phase = |phase: Value| {
-        let mut settings = members(Some(phase), "phases")?;
-        let mut of = |key: &str| settings.remove(key).as_ref().and_then(scalar);
-        let (name, kind, dataset) = (of("name"), of("kind"), of("dataset"));
-        let is_warmup = kind.as_ref().or(name.as_ref()).is_some_and(|kind| kind == "warmup");
-        Ok(Phase { name, is_warmup, dataset, settings })
-    };
-    phases.into_iter().map(phase).collect()
-}
-
-/// Takes the phases out of `benchmark`; with `any_form`, also a warmup and a measurement that are not listed.
-fn phases_in_order(benchmark: &mut Mapping, any_form: bool) -> Result<Option<Vec<Phase>>, String> {
-    if let Some(phases) = benchmark.remove("phases") {
-        return phases_of(phases).map(Some);
-    }
-    let mut all = Vec::new();
-    for key in ["warmup", "profiling"].into_iter().filter(|_| any_form) {
-        if let Some(mut phase) = benchmark.remove(key) {
-            if let Value::Mapping(settings) = &mut phase {
-                settings.insert("name".into(), key.into());
-            }
-            all.push(phase);
-        }
-    }
-    if all.is_empty() { Ok(None) } else { phases_of(Value::Sequence(all)).map(Some) }
 }
 
 /// Returns the flags of one of several datasets.
@@ -582,12 +401,6 @@ fn of_dataset(dataset: &Dataset) -> Result<Vec<Mapped>, String> {
     Ok(file.found)
 }
 
-/// Returns whether `phases` are more than a warmup and a measurement.
-fn is_list(phases: &[Phase]) -> bool {
-    let kinds: Vec<bool> = phases.iter().map(|phase| phase.is_warmup).collect();
-    kinds.len() > 1 && kinds != [true, false] && kinds != [false, true]
-}
-
 /// Removes standard deviations of zero from lengths that are drawn from ranges, which exclude them.
 fn without_zeros(prompts: &mut Mapping) {
     if !prompts.contains_key("random_range_ratio") {
@@ -598,24 +411,6 @@ fn without_zeros(prompts: &mut Mapping) {
             && length.get("stddev").and_then(Value::as_f64) == Some(0.0)
         {
             length.remove("stddev");
-        }
-    }
-}
-
-/// Removes the settings of a warmup that can only be those of the measurement, if they are.
-fn share(benchmark: &mut Mapping) {
-    let measured = match benchmark.get("profiling") {
-        Some(Value::Mapping(measured)) => measured.clone(),
-        _ => return,
-    };
-    if let Some(Value::Mapping(warmup)) = benchmark.get_mut("warmup") {
-        // Gamma arrivals have the shape of the measurement, or else 1.
-        let shape = measured.get("smoothness").and_then(Value::as_f64).unwrap_or(1.0);
-        if warmup.get("smoothness").and_then(Value::as_f64) == Some(shape) {
-            warmup.remove("smoothness");
-        }
-        if warmup.get("end_failed_sessions") == measured.get("end_failed_sessions") {
-            warmup.remove("end_failed_sessions");
         }
     }
 }
@@ -652,52 +447,6 @@ fn streams(otel: &mut Mapping) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-/// Replaces the type of a phase by the settings that it stands for.
-fn typed(phase: &mut Mapping, load: &str, key: &str) -> Result<(), String> {
-    phase.remove("type");
-    adaptive::settle(phase, load, key)?;
-    let timing = phase.remove("timing_mode").filter(|mode| !mode.is_null());
-    let timing = timing.map(|mode| scalar(&mode).unwrap_or_default());
-    let of_load = match load {
-        "user_centric" => "user_centric_rate",
-        "fixed_schedule" | AGENTIC => load,
-        _ => "request_rate",
-    };
-    match timing.as_deref() {
-        Some(AGENTIC) if load != AGENTIC => {
-            phase.insert("agentic".into(), true.into());
-        }
-        Some(mode) if mode != of_load => {
-            let why = "is not the timing of phases of this type; remove it";
-            return Err(format!("{key}.timing_mode: {mode:?} {why}"));
-        }
-        _ => {}
-    }
-    match load {
-        // A scenario may override a warmup without its type.
-        "concurrency" | "" => {}
-        AGENTIC => {
-            phase.insert("agentic".into(), true.into());
-        }
-        "poisson" | "gamma" | "constant" => {
-            phase.insert("arrivals".into(), load.into());
-        }
-        "user_centric" => {
-            if let Some(rate) = phase.remove("rate") {
-                phase.insert("user_rate".into(), rate);
-            }
-        }
-        "fixed_schedule" => {
-            phase.insert("fixed_schedule".into(), true.into());
-            if !["auto_offset", "start_offset"].iter().any(|it| phase.contains_key(*it)) {
-                phase.insert("auto_offset".into(), true.into());
-            }
-        }
-        _ => return Err(format!("{key}.type: {load:?} is not a type of phase")),
-    }
-    Ok(())
 }
 
 /// Brings a setting that may be a switch or a mapping into a mapping with `enabled`.
@@ -748,150 +497,4 @@ fn models_of(models: Value) -> Result<Models, String> {
     }
     let weights = (!weights.is_empty()).then_some(Value::Sequence(weights));
     Ok(Models { strategy, names: Value::Sequence(names), weights })
-}
-
-/// Returns the members of a mapping; none if it is absent.
-fn members(value: Option<Value>, path: &str) -> Result<Mapping, String> {
-    match value {
-        None | Some(Value::Null) => Ok(Mapping::new()),
-        Some(Value::Mapping(members)) => Ok(members),
-        Some(_) => Err(format!("{path}: expected settings")),
-    }
-}
-
-fn name_of(key: &Value) -> Result<String, String> {
-    match key.as_str() {
-        Some(key) => Ok(key.trim().replace('-', "_")),
-        None => Err("the name of a setting must be a text".to_owned()),
-    }
-}
-
-/// Returns a value that is neither a list nor a mapping as the command line has it.
-pub(crate) fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(is_on) => Some(is_on.to_string()),
-        _ => None,
-    }
-}
-
-/// Brings the names of settings into snake case. What users name themselves stays: headers, bodies,
-/// objectives, and the parameters of sweeps.
-fn snake(value: Value) -> Result<Mapping, String> {
-    fn inside(value: Value) -> Value {
-        const NAMED_BY_USERS: &[&str] = &[
-            "headers",
-            "extra",
-            "filters",
-            "slos",
-            "custom_resource_attributes",
-            "variables",
-            "tags",
-        ];
-        match value {
-            Value::Sequence(items) => Value::Sequence(items.into_iter().map(inside).collect()),
-            Value::Mapping(members) => {
-                let member = |(key, value): (Value, Value)| {
-                    let key = key.as_str().map_or(key.clone(), |key| snake_name(key).into());
-                    let is_named = key.as_str().is_some_and(|key| NAMED_BY_USERS.contains(&key));
-                    (key, if is_named { value } else { inside(value) })
-                };
-                Value::Mapping(members.into_iter().map(member).collect())
-            }
-            other => other,
-        }
-    }
-    members(Some(inside(value)), "the file")
-}
-
-/// Returns `rate_ramp` for `rateRamp`.
-fn snake_name(name: &str) -> String {
-    let mut text = String::with_capacity(name.len() + 4);
-    for c in name.chars() {
-        if c.is_ascii_uppercase() && !text.is_empty() && !text.ends_with(['_', '.']) {
-            text.push('_');
-        }
-        text.push(c.to_ascii_lowercase());
-    }
-    text
-}
-
-/// Returns whether `value` turns off what it is a setting of.
-pub(crate) fn is_off(value: &Value) -> bool {
-    let off = Value::Bool(false);
-    *value == off || value.get("enabled") == Some(&off)
-}
-
-/// Returns whether a text in `value` is a template.
-fn has_template(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains("{{") || text.contains("{%"),
-        Value::Sequence(items) => items.iter().any(has_template),
-        Value::Mapping(members) => members.values().any(has_template),
-        _ => false,
-    }
-}
-
-/// Returns a time, or a list of times, in seconds. The time of a ramp may be its only member.
-fn seconds(value: Value) -> Option<Value> {
-    match value {
-        Value::Mapping(mut ramp) if ramp.len() == 1 => seconds(ramp.remove("duration")?),
-        Value::Sequence(items) => {
-            items.into_iter().map(seconds).collect::<Option<_>>().map(Value::Sequence)
-        }
-        Value::String(text) => {
-            let text = text.trim();
-            let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-            let of = |(unit, factor): &(&str, f64)| {
-                let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
-                Some(Value::String((number * factor).to_string()))
-            };
-            units.iter().find_map(of).or_else(|| Some(Value::String(text.to_owned())))
-        }
-        value => scalar(&value).map(|_| value),
-    }
-}
-
-/// Returns a list of requests as a data URL with a line for each.
-fn records(list: &Value) -> Option<String> {
-    let line = |record: &Value| serde_json::to_string(record).ok();
-    let lines: Option<Vec<String>> = list.as_sequence()?.iter().map(line).collect();
-    let text = lines?.join("\n");
-    Some(format!("data:,{}", utf8_percent_encode(&text, NON_ALPHANUMERIC)))
-}
-
-/// Returns a list of lengths with probabilities as in `--seq-dist`: `128|10,64|5:60;512,128:40`.
-fn pairs(list: &Value) -> Option<String> {
-    let pair = |item: &Value| {
-        let of = |key: &str| item.get(key).and_then(scalar);
-        let length = |key: &str, stddev: &str| {
-            if let Some(length @ Value::Mapping(_)) = item.get(key) {
-                return mixture::component(length, key).ok();
-            }
-            let length = of(key)?;
-            Some(of(stddev).map_or(length.clone(), |stddev| format!("{length}|{stddev}")))
-        };
-        let (isl, osl) = (length("isl", "isl_stddev")?, length("osl", "osl_stddev")?);
-        Some(format!("{isl},{osl}:{}", of("probability")?))
-    };
-    let pairs: Option<Vec<String>> = list.as_sequence()?.iter().map(pair).collect();
-    pairs.map(|pairs| pairs.join(";"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        let text = |time: &str| scalar(&seconds(time.into()).unwrap()).unwrap();
-        for (time, expected) in
-            [("30s", "30"), ("5m", "300"), ("2h", "7200"), ("1.5 h", "5400"), ("7", "7")]
-        {
-            assert_eq!(text(time), expected, "{time}");
-        }
-        assert_eq!(snake_name("prefixLenMultiplier"), "prefix_len_multiplier");
-        assert_eq!(snake_name("datasets.main.prompts.isl"), "datasets.main.prompts.isl");
-    }
 }
