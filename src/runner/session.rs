@@ -253,7 +253,7 @@ impl PhaseWorker {
             self.observe_lane(&session, &record);
             self.shared.queue.push(record);
             if is_repeated {
-                // A conversation that a lane entered in the middle has no responses from before.
+                // A lane that enters a conversation in the middle does not know the responses before.
                 answers.resize(turn, None);
                 answers.push(answer);
                 if is_continued_elsewhere {
