@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_that_are_no_duration_are_zero() {
+    fn seconds_that_are_not_a_duration_are_zero() {
         assert_eq!(Nanos::from_seconds(f64::NAN), Nanos::ZERO);
         assert_eq!(Nanos::from_seconds(-1.0), Nanos::ZERO);
         assert_eq!(Nanos::from_seconds(0.000_000_001), Nanos(1));

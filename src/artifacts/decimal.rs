@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn what_is_not_a_number_is_none() {
         assert_eq!(Form::Moved(6).read("1e99999999999"), None);
         assert_eq!(Form::Moved(6).read("1e2147483647"), None);
         assert_eq!(Form::Float.read("null"), None);

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_are_no_part_of_a_prefix() {
+    fn endings_are_not_part_of_a_prefix() {
         for given in ["foo.json", "foo.jsonl", "foo_raw.jsonl", "foo_timeslices.csv", "foo"] {
             assert_eq!(strip_ending(given), "foo", "{given}");
         }

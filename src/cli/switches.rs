@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_switch_or_no_word_stays() {
+    fn what_is_neither_a_switch_nor_a_word_stays() {
         for flags in [
             "--streaming=on",
             "--streaming=",

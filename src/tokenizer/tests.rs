@@ -145,7 +145,7 @@ fn truncation_and_padding_of_the_file_are_not_obeyed() {
 }
 
 #[test]
-fn files_that_are_no_tokenizer_are_refused() {
+fn files_that_are_not_tokenizers_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let source = Source::Path(directory.path().to_owned());
     let error = TokenCounter::load(&source, Environment::new(&|_| None)).unwrap_err();
@@ -276,7 +276,7 @@ fn redirects_without_end_are_given_up() {
 }
 
 #[test]
-fn a_download_that_is_no_tokenizer_is_not_kept() {
+fn a_download_that_is_not_a_tokenizer_is_not_kept() {
     let head = format!("200 OK\r\nx-repo-commit: {COMMIT}");
     let (address, _requests) = serve(vec![response(&head, b"<html>")]);
     let directory = tempfile::tempdir().unwrap();

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_lines_alone_are_no_events() {
+    fn empty_lines_alone_are_not_events() {
         assert!(split(&[b"\n\n\r\n\r\r\n"]).is_empty());
     }
 

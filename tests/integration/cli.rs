@@ -1357,7 +1357,7 @@ fn other_commands() {
 }
 
 #[test]
-fn help_and_version_are_no_errors() {
+fn help_and_version_are_not_errors() {
     for arguments in [&["--help"][..], &["--version"], &["profile", "--help"]] {
         assert_eq!(parse_in(arguments, &[]).unwrap_err().exit_code(), 0, "{arguments:?}");
     }

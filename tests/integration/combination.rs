@@ -428,7 +428,7 @@ fn damaged_manifests_are_named() {
 }
 
 #[test]
-fn numbers_beyond_reason_are_no_matter() {
+fn numbers_beyond_reason_do_not_matter() {
     let parts = Parts::new();
     let most = u64::MAX;
     for index in 0..3 {

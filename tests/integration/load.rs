@@ -677,7 +677,7 @@ fn headers_are_kept_redacted_and_only_when_asked_for() {
 }
 
 #[test]
-fn what_is_no_http_is_an_error() {
+fn what_is_not_http_is_an_error() {
     let record = streamed(vec![b"SSH-2.0-OpenSSH_9.2\r\n\r\n".to_vec()]);
     assert_eq!(record.error.unwrap().kind, ErrorKind::Other);
 }

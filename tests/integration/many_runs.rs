@@ -828,7 +828,7 @@ fn an_interrupt_ends_a_search_with_the_loads_before_it() {
 }
 
 #[test]
-fn a_server_that_dies_in_a_search_is_no_limit_that_was_found() {
+fn a_server_that_dies_in_a_search_is_not_a_limit_that_was_found() {
     // 72 requests at concurrency 1, 2 and 4; at the next load, the server is gone.
     let dead: Vec<String> = (217..600).map(|number| number.to_string()).collect();
     let server = faulty(&format!("requests={}:close", dead.join(",")));

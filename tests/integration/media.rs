@@ -449,7 +449,7 @@ fn a_look_at_a_job_that_fails_is_the_requests_failure() {
 }
 
 #[test]
-fn a_download_that_is_no_video_is_a_failure() {
+fn a_download_that_is_not_a_video_is_a_failure() {
     let done =
         "HTTP/1.1 200 OK\r\ncontent-length: 35\r\n\r\n{\"id\":\"job/1\",\"status\":\"completed\"}";
     let run = profile(&job_then(done), &[VIDEO, &["--download-video-content"]].concat());

@@ -220,7 +220,7 @@ fn a_comparison_of_servers_has_phases() {
         let expected = [("short", 4.0), ("long", 3.0), ("again", 2.0)];
         let expected = expected.map(|(name, count)| (json!(name), json!(count)));
         assert_eq!(counts.map(|(a, b)| (a.clone(), b.clone())).collect::<Vec<_>>(), expected);
-        // There is no further warmup, and no limit on the time of a phase.
+        // A further warmup is not added, nor a limit on the time of a phase.
         let config = &summary["run_info"]["config"]["schedule"]["phases"];
         assert_eq!(config.as_array().unwrap().len(), 3);
         assert_eq!(config[0]["stop"]["duration"], Value::Null);

@@ -161,7 +161,7 @@ fn runs_that_send_the_same_prompts_say_so_before() {
 
 /// 400 tokens take 40 ms before the first token, and 16 take 1.6 ms.
 #[test]
-fn a_warm_cache_is_no_improvement() {
+fn a_warm_cache_is_not_an_improvement() {
     let place = tempfile::tempdir().unwrap();
     let prompts: Vec<String> = (0..60).map(prompt).collect();
     let file = dataset(place.path(), &prompts);

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_number_is_refused() {
+    fn a_value_that_is_not_a_number_is_refused() {
         let metric = Registry::find("time_to_first_token").unwrap();
         assert!(value(metric, "null").is_err());
         assert!(value(metric, "[1,]").is_err());
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_text_is_refused_wherever_it_is_not() {
+    fn a_line_that_is_not_text_is_refused_wherever_it_is() {
         let line = |name: &[u8]| {
             let head = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"warmup","worker_id":""#;
             [head, name, br#""},"metrics":{},"error":null}"#].concat()

@@ -143,7 +143,7 @@ fn equal_values_are_run_once() {
 }
 
 #[test]
-fn what_is_no_sweep_stays_as_it_is() {
+fn what_is_not_a_sweep_stays_as_it_is() {
     for flags in [
         &["--concurrency", "4"][..],
         &["--concurrency=4", "--url", "a,b"],

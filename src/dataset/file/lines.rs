@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_named_with_their_line() {
+    fn bytes_that_are_not_text_are_named_with_their_line() {
         match lines(b"ok\nab\xff\n", 100).nth(1) {
             Some(Err(Fault::Line(2, reason))) => assert_eq!(reason, "invalid UTF-8 at byte 3"),
             other => panic!("{other:?}"),

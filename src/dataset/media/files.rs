@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_medium_is_refused_by_name() {
+    fn what_is_not_a_medium_is_refused_by_name() {
         let (_folder, mut files) = files();
         let mut refusal = |kind, text: &str| files.open(kind, text).unwrap_err();
         let (image, audio) = (MediaKinds::IMAGE, MediaKinds::AUDIO);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_frames() {
+    fn other_bytes_are_not_frames() {
         assert!(!is_mp3(b""));
         assert!(!is_mp3(b"\xff\xfe text in UTF-16"));
         assert!(!is_mp3(&[frame(b""), b"and then text".to_vec()].concat()));

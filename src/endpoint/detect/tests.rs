@@ -59,7 +59,7 @@ fn vectors_scores_and_images_are_content_without_text() {
 }
 
 #[test]
-fn text_that_is_no_json_is_the_content() {
+fn text_that_is_not_json_is_the_content() {
     let parsed = detect(None).parse(&whole(b"plain words"));
     assert_eq!((parsed.error, &*parsed.output_text), (None, "plain words"));
     assert!(detect(None).parse(&whole(b"{\"choices\": [")).error.is_some());

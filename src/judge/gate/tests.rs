@@ -168,7 +168,7 @@ fn a_latency_may_count_from_the_due_time() {
 }
 
 #[test]
-fn what_is_no_gate_is_explained() {
+fn what_is_not_a_gate_is_explained() {
     for wrong in [
         "",
         "<=",

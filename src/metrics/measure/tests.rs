@@ -263,7 +263,7 @@ fn one_token_in_two_pieces_has_no_inter_token_latency() {
 }
 
 #[test]
-fn reasoning_alone_is_no_first_output() {
+fn reasoning_alone_is_not_a_first_output() {
     let body = stream(START, &[(30, REASONING), (35, STOP), (36, "[DONE]")]);
     let values = measure_chat(Settings::default(), body).observation.values;
     assert_eq!(values.scalar(tag::TIME_TO_FIRST_OUTPUT_TOKEN), None);

@@ -287,7 +287,7 @@ fn what_no_request_has_is_absent() {
 }
 
 #[test]
-fn a_request_of_no_length_is_no_time() {
+fn a_request_without_length_does_not_have_a_time() {
     let none = Sketch { start: 5, content: vec![], end: 5, input: 0, output: 0 };
     assert!(over_time(&observed(&[none]).results()).is_empty());
 }

@@ -455,7 +455,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_frame_is_refused(one in records(), cut in any::<prop::sample::Index>()) {
+    fn what_is_not_a_frame_is_refused(one in records(), cut in any::<prop::sample::Index>()) {
         let bytes = codec::encode(&one, &[]).unwrap();
         let cut = cut.index(bytes.len());
         prop_assert!(codec::decode(&bytes[..cut], &[]).is_err());

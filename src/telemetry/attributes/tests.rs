@@ -85,7 +85,7 @@ fn a_seventeenth_response_model_is_other() {
 }
 
 #[test]
-fn a_page_of_text_is_no_response_model() {
+fn a_page_of_text_is_not_a_response_model() {
     let page = "x".repeat(257);
     assert_eq!(interner(&["m"]).response_model(Some(&page)), Some(ResponseModel::Other));
 }

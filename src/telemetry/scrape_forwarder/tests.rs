@@ -339,7 +339,7 @@ fn addresses_of_all_kinds_tell_servers_apart() {
 }
 
 #[test]
-fn labels_of_the_scope_are_no_attributes() {
+fn labels_of_the_scope_are_not_attributes() {
     let (resource, _) = converted(
         "a{otel_scope_name=\"lib\",otel_scope_version=\"2\",otel_scope_animal=\"bear\",x=\"1\"} 1\n\
          a{x=\"1\"} 2\n\

@@ -39,7 +39,7 @@ fn a_template_is_found_wherever_it_is_kept() {
 }
 
 #[test]
-fn what_is_no_template_is_refused() {
+fn what_is_not_a_template_is_refused() {
     assert!(render(&[]).unwrap_err().contains("contains a chat template"));
     assert!(render(&[(CONFIG, "{}")]).unwrap_err().contains("contains a chat template"));
     assert!(render(&[(CONFIG, "[")]).unwrap_err().contains(CONFIG));

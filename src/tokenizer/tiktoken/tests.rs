@@ -70,7 +70,7 @@ fn pairs_are_merged_in_the_order_of_their_ranks() {
         ("thes", vec![257, 115]),
         // `ab` `ab` `ab`: the first two of equal rank are merged first.
         ("ababab", vec![260, 259]),
-        // The second space belongs to the word, so that there are no two spaces to merge.
+        // The second space belongs to the word, so that two spaces never stand together to merge.
         ("x  the", [&byte("x ")[..], &[258]].concat()),
         ("x   ", [&byte("x")[..], &[264], &byte(" ")].concat()),
         // Chinese characters are pieces of their own.

@@ -55,7 +55,7 @@ fn credentials_are_sent_and_never_shown() {
 }
 
 #[test]
-fn what_is_no_http_proxy_is_refused_by_its_variable() {
+fn what_is_not_an_http_proxy_is_refused_by_its_variable() {
     for value in ["socks5://proxy.example", "https://proxy.example", "ftp://x", "http://", "a b"] {
         let error = proxies(&[("all_proxy", value)]).unwrap_err();
         assert_eq!(error.variable, "all_proxy", "{value}");

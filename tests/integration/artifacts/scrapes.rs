@@ -503,7 +503,7 @@ fn many_rows_are_several_groups_and_come_back() {
 }
 
 #[test]
-fn a_line_that_is_no_scrape_is_named_and_left_out_and_so_is_a_cut_one() {
+fn a_line_that_is_not_a_scrape_is_named_and_left_out_and_so_is_a_cut_one() {
     let served = ServedRun::vllm();
     let scrapes = served.endpoints[0].1.len();
     served.complete();

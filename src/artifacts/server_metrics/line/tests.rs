@@ -135,7 +135,7 @@ fn refusal(line: &str) -> String {
 }
 
 #[test]
-fn what_is_no_scrape_is_refused_with_a_reason() {
+fn what_is_not_a_scrape_is_refused_with_a_reason() {
     let line = |series: &str, kind: &str| {
         format!(
             r#"{{"endpoint_url":"u","timestamp_ns":1,"metrics":{{"a":[{series}]}},"families":{{"a":{{"type":"{kind}"}}}},"new":1}}"#

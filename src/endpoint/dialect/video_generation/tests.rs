@@ -23,7 +23,7 @@ fn next(job: &Value, download: bool) -> Option<NextStep> {
 }
 
 #[test]
-fn another_job_is_no_answer() {
+fn another_job_is_not_an_answer() {
     let asked = next(&job("queued"), false);
     let told = |job: &Value| {
         let body = whole(job.to_string().as_bytes());

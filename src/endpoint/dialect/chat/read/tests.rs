@@ -162,7 +162,7 @@ fn invalid_json_names_the_event_and_spares_the_rest() {
 }
 
 #[test]
-fn bytes_that_are_no_utf8_become_replacement_characters() {
+fn bytes_that_are_not_utf8_become_replacement_characters() {
     let mut body = stream(&[&delta(r#"{"content":"a?b"}"#), DONE]);
     let at = body.bytes.iter().position(|byte| *byte == b'?').unwrap();
     body.bytes[at] = 0xff;
