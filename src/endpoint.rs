@@ -13,13 +13,16 @@ mod fit;
 #[cfg(test)]
 mod fixture;
 mod history;
+mod joined;
 pub(crate) mod multipart;
+pub(crate) mod note;
 mod parsed;
 mod part;
 mod reader;
 mod reports;
 mod requested_tokens;
 pub mod sse;
+mod structure;
 pub(crate) mod text;
 mod tool_calls;
 mod traits;

@@ -23,6 +23,7 @@ pub mod listing;
 pub(crate) mod live;
 pub(crate) mod measure;
 pub mod metric;
+pub mod name_counts;
 pub(crate) mod objective;
 pub(crate) mod otel;
 pub(crate) mod prefix_cache;

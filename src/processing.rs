@@ -19,8 +19,8 @@ use crate::dataset::{Sent, SentCounter};
 use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
 use crate::metrics::breakdown::{Breakdowns, Grouped};
-use crate::metrics::finish_reason::{self, FinishReasons};
 use crate::metrics::health::LoadTimes;
+use crate::metrics::name_counts::{self, NameCounts};
 use crate::metrics::prefix_cache::{CacheLedger, PrefixCache, PromptBlocks};
 use crate::metrics::session::{SessionLedger, SessionTurn, Sessions};
 use crate::metrics::{Accumulator, AgentTotals, ClientHealth, Health, Measurer, Registry};
@@ -114,7 +114,8 @@ pub(crate) struct Processed {
     /// The sessions of the measurement, if conversations have several turns or start others.
     pub(crate) sessions: Option<Sessions>,
     /// Why the outputs of the measurement ended.
-    pub(crate) finish_reasons: FinishReasons,
+    pub(crate) finish_reasons: NameCounts,
+    pub(crate) response_notes: NameCounts,
     /// Client health in the measurement.
     pub(crate) health: Health,
     /// When the requests of the measurement arrived and ended.
@@ -176,7 +177,8 @@ struct Readers {
     breakdowns: Breakdowns,
     prefix_cache: Option<CacheLedger>,
     sessions: Option<SessionLedger>,
-    finish_reasons: FinishReasons,
+    finish_reasons: NameCounts,
+    response_notes: NameCounts,
     health: Health,
     load_times: LoadTimes,
     /// Agents of the warmup, and those of the measurement.
@@ -206,7 +208,8 @@ impl Processing {
             breakdowns,
             prefix_cache,
             sessions,
-            finish_reasons: FinishReasons::default(),
+            finish_reasons: NameCounts::default(),
+            response_notes: NameCounts::default(),
             health: Health::keeping_in(parts.store.clone()),
             load_times: LoadTimes::default(),
             agents: Default::default(),
@@ -293,6 +296,7 @@ impl Processing {
             prefix_cache,
             sessions,
             finish_reasons,
+            response_notes,
             health,
             load_times,
             agents,
@@ -308,6 +312,7 @@ impl Processing {
             prefix_cache,
             sessions: sessions.as_ref().and_then(SessionLedger::sessions),
             finish_reasons,
+            response_notes,
             health,
             load_times,
             agents,
@@ -413,7 +418,8 @@ impl Shared {
         self.parts.followers.record(&measured);
         // Before the lock, which others wait for.
         let prompt = self.compares_prompts.then(|| PromptBlocks::of(&measured));
-        let reason = finish_reason::joined(&measured.response.finish_reasons);
+        let reason = name_counts::joined(&measured.response.finish_reasons);
+        let notes = name_counts::joined(&measured.response.notes);
         let mut readers = self.readers.lock();
         let readers = &mut *readers;
         if let (Some(ledger), Some(prompt)) = (&mut readers.prefix_cache, &prompt) {
@@ -445,6 +451,7 @@ impl Shared {
                 });
                 if observation.error.is_none() {
                     readers.finish_reasons.observe(reason.as_deref());
+                    readers.response_notes.observe(notes.as_deref());
                 }
                 readers.health.observe(&measured);
                 let due = measured.record.due.map(|due| self.parts.clock.wall_ns(due));

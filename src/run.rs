@@ -19,9 +19,9 @@ use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
 use crate::judge::{self, AdaptivePath, Certainty, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes};
-use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
+use crate::metrics::name_counts::NameCounts;
 use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::session::Sessions;
 use crate::metrics::steady::Unsteady;
@@ -281,7 +281,10 @@ pub struct RunReport {
     /// The sessions of the profiling phase, if conversations have several turns or start others.
     pub sessions: Option<Sessions>,
     /// Why the outputs of the profiling phase ended.
-    pub finish_reasons: FinishReasons,
+    pub finish_reasons: NameCounts,
+    /// What was unusual about the responses of the profiling phase: names of
+    /// [`note`](crate::endpoint::note).
+    pub response_notes: NameCounts,
     /// What the profiling phase says of each gate with a confidence.
     pub certainties: Vec<Option<Certainty>>,
     /// The steady state of the profiling phase, or why there is none.

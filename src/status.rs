@@ -17,10 +17,10 @@ use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
 use crate::judge::{self, Judged};
 use crate::lock::Lock;
-use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::live::Live;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
+use crate::metrics::name_counts::NameCounts;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::{ClientHealth, tag};
 use crate::run::RunDescription;
@@ -193,7 +193,7 @@ impl CurrentRun {
             server: None,
             verdict: health.verdict,
             load_verdict: load,
-            finish_reasons: &FinishReasons::default(),
+            finish_reasons: &NameCounts::default(),
             bounds: health.bounds(),
             certainty: None,
         };

@@ -504,6 +504,7 @@ impl Run {
             steady_state: measured.steady_state.clone(),
             sessions: processed.sessions.clone(),
             finish_reasons: processed.finish_reasons.clone(),
+            response_notes: processed.response_notes.clone(),
             breakdowns: processed.breakdowns.results(),
             slices,
             warmup_results: processed.warmup.results_if_any(),

@@ -93,6 +93,10 @@ pub(super) struct Summary<'a> {
     /// whose choices ended for several reasons counts for each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     finish_reasons: BTreeMap<&'a str, u64>,
+    /// The number of successful requests whose response was unusual in how it says its content and its
+    /// counts, by what was unusual; a response can be so in several ways.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    response_notes: BTreeMap<&'a str, u64>,
     /// What the percentiles that were asked for need (`--percentiles`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     percentiles: Vec<PercentileNote>,
@@ -182,6 +186,7 @@ impl<'a> Summary<'a> {
             phases: phases.map(|(index, phase)| Phase::of(index, phase, report)).collect(),
             adaptive: adaptive::of(report),
             finish_reasons: report.finish_reasons.iter().collect(),
+            response_notes: report.response_notes.iter().collect(),
             percentiles: report.percentiles(),
             prefix_cache: outcome.prefix_cache.as_ref(),
             steady_state: Steady::of(

@@ -18,9 +18,9 @@ use super::object::Object;
 use super::record_file::RecordFile;
 use super::sink::LineSink;
 use super::trace::Trace;
-use crate::metrics::finish_reason;
 use crate::metrics::health::{ArrivalErrors, ClientErrors};
 use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
+use crate::metrics::name_counts;
 use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::record::Ancestry;
@@ -296,6 +296,10 @@ pub(super) struct Metadata<'a> {
     /// are separated by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     finish_reason: Option<String>,
+    /// What is unusual about how the response says its content and its counts, such as `usage_decreased`
+    /// or `text_in:delta.thinking[].text`; several are separated by commas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_notes: Option<String>,
     /// Number of earlier responses of the session that the request lacks because their turns failed.
     #[serde(skip_serializing_if = "is_zero")]
     missing_answers: u32,
@@ -360,6 +364,7 @@ impl Metadata<'_> {
             request_sent_ns,
             requested_output_tokens,
             finish_reason,
+            response_notes,
             missing_answers,
             retry_count,
             send_delay_ns,
@@ -410,6 +415,9 @@ impl Metadata<'_> {
         object.number_if_any("requested_output_tokens", *requested_output_tokens);
         if let Some(reason) = finish_reason {
             object.text("finish_reason", reason)?;
+        }
+        if let Some(notes) = response_notes {
+            object.text("response_notes", notes)?;
         }
         object.number_unless_zero("missing_answers", *missing_answers);
         object.number_unless_zero("retry_count", *retry_count);
@@ -531,7 +539,8 @@ pub(super) fn metadata<'a>(
         request_due_ns: record.due.map(wall),
         request_sent_ns: record.sent.map(wall),
         requested_output_tokens: measured.observation.requested_output_tokens,
-        finish_reason: finish_reason::joined(&measured.response.finish_reasons),
+        finish_reason: name_counts::joined(&measured.response.finish_reasons),
+        response_notes: name_counts::joined(&measured.response.notes),
         missing_answers: measured.observation.missing_answers,
         retry_count: record.retry_count,
         send_delay_ns: errors.send_delay,
@@ -621,6 +630,7 @@ mod tests {
                 request_sent_ns: some[3],
                 requested_output_tokens: some[0],
                 finish_reason: flags[2].then(|| text.clone()),
+                response_notes: flags[3].then(|| text.clone()),
                 missing_answers: small[2] % 2,
                 retry_count: small[3] % 3,
                 send_delay_ns: numbers[0],

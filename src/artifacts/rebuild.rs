@@ -31,11 +31,11 @@ use crate::dataset::{Sent, SentCounter};
 use crate::judge::{AdaptivePath, Gate, certainties};
 use crate::metrics::breakdown::{Breakdowns, Grouped, Levels, TenantBreakdown, Variety};
 use crate::metrics::deployment;
-use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{
     ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
 };
 use crate::metrics::metric::{Observation, Percent};
+use crate::metrics::name_counts::NameCounts;
 use crate::metrics::session::{self, SessionLedger, SessionTurn, TurnPlace};
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::record::Ancestry;
@@ -409,6 +409,8 @@ struct Line {
     place: Option<Place>,
     /// Why its output ended, if the server reported that.
     finish_reason: Option<String>,
+    /// What was unusual about its response.
+    response_notes: Option<String>,
     /// Absent if the line does not have them.
     client_errors: Option<ClientErrors>,
 }
@@ -448,7 +450,8 @@ struct Gathered {
     load_times: LoadTimes,
     /// The sessions of the profiling phase; absent unless each request has its place.
     sessions: Option<SessionLedger>,
-    finish_reasons: FinishReasons,
+    finish_reasons: NameCounts,
+    response_notes: NameCounts,
     /// Whether all successful requests have their errors.
     has_errors: bool,
     /// The requests of the dataset, by identifier of the conversation and turn.
@@ -476,7 +479,8 @@ impl Gathered {
             slots: SlotTimes::default(),
             load_times: LoadTimes::default(),
             sessions: Some(SessionLedger::new(store.clone(), run.settings.fixed_schedule)),
-            finish_reasons: FinishReasons::default(),
+            finish_reasons: NameCounts::default(),
+            response_notes: NameCounts::default(),
             has_errors: true,
             sent: SentCounter::default(),
             accounted_phases: run.setup.accounted_phases(),
@@ -525,6 +529,7 @@ impl Gathered {
                 self.take_session(line);
                 if observation.error.is_none() {
                     self.finish_reasons.observe(line.finish_reason.as_deref());
+                    self.response_notes.observe(line.response_notes.as_deref());
                 }
                 self.take_errors(line);
             }
@@ -625,6 +630,7 @@ impl Gathered {
             results,
             sessions,
             finish_reasons: self.finish_reasons.clone(),
+            response_notes: self.response_notes.clone(),
             breakdowns: self.breakdowns.results(),
             slices,
             warmup_results: self.warmup.results_if_any(),

@@ -7,6 +7,7 @@ use super::format::{count, four_digits};
 use super::panel;
 use super::style::Style;
 use crate::metrics::breakdown::GroupResult;
+use crate::metrics::finish_reason;
 use crate::metrics::tag;
 use crate::redact::printable;
 use crate::run::RunReport;
@@ -133,7 +134,7 @@ fn by_turn(groups: &[GroupResult]) -> Option<String> {
 
 /// Returns the share of requests with each finish reason, if one of them is unusual.
 fn finish_reasons(report: &RunReport) -> Option<String> {
-    let told = report.finish_reasons.telling()?;
+    let told = finish_reason::telling(&report.finish_reasons)?;
     let requests: f64 = report.average(tag::REQUEST_COUNT).filter(|count| *count > 0.0)?;
     let shares = told.iter().map(|(reason, count)| {
         format!("{} {:.1}%", printable(reason), 100.0 * *count as f64 / requests)

@@ -5,11 +5,11 @@ use super::layout::Cell;
 use super::warning::{Given, Warning};
 use super::*;
 use crate::endpoint::EndpointType;
-use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::{
     Bound, ClientHealth, ErrorBounds, MetricBounds, RateBounds, Reason, Verdict,
 };
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
+use crate::metrics::name_counts::NameCounts;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{LoadReport, Registry};
@@ -61,7 +61,8 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         levels: Vec::new(),
         slices: None,
         sessions: None,
-        finish_reasons: FinishReasons::default(),
+        finish_reasons: NameCounts::default(),
+        response_notes: NameCounts::default(),
         breakdowns: crate::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),

@@ -1,10 +1,14 @@
 //! Warnings about a result, with advice.
 
 mod advice;
+mod counts;
 mod examples;
 mod found;
+mod responses;
 mod tokens;
 
+use self::counts::CountDifference;
+use self::responses::Groups;
 use super::format::count;
 use super::server_spans;
 use crate::metrics::health::LoadHealth;
@@ -91,11 +95,27 @@ pub(crate) enum Warning {
         of: u64,
         /// Tolerated difference, in percent.
         threshold_percent: f64,
+        /// How the mean counts differ.
+        differences: Vec<CountDifference>,
     },
-    /// Streaming was requested, but each response came as a single event.
+    /// Streaming was requested, but responses came all at once.
     NotStreamed {
-        /// Number of successful requests.
+        /// Number of requests whose response came all at once.
         requests: u64,
+        /// Number of successful requests.
+        of: u64,
+    },
+    /// Content events arrived in groups.
+    EventsTogether {
+        /// How they did.
+        groups: Groups,
+    },
+    /// Responses say their content or their counts in an unusual way.
+    UnusualResponses {
+        /// What is unusual, and the number of requests: names of [`note`](crate::endpoint::note).
+        notes: Vec<(String, u64)>,
+        /// Number of successful requests.
+        of: u64,
     },
     /// The server's token counts are to be used, but it does not report them.
     UsageMissing {
@@ -195,6 +215,8 @@ impl Warning {
             Self::IncompleteHistory { .. } => "Incomplete History",
             Self::UsageDiscrepancy { .. } => "Token Count Discrepancy",
             Self::NotStreamed { .. } => "Responses Not Streamed",
+            Self::EventsTogether { .. } => "Events Arrive in Groups",
+            Self::UnusualResponses { .. } => "Unusual Responses",
             Self::UsageMissing { .. } => "Usage Missing",
             Self::OutputLengthMismatch { .. } => "Output Sequence Length Mismatch",
             Self::BundledTokens { .. } => "Several Tokens per Event",
@@ -226,6 +248,8 @@ impl Warning {
             Self::IncompleteHistory { .. } => "incomplete-history",
             Self::UsageDiscrepancy { .. } => "token-count-discrepancy",
             Self::NotStreamed { .. } => "not-streamed",
+            Self::EventsTogether { .. } => "events-together",
+            Self::UnusualResponses { .. } => "unusual-responses",
             Self::UsageMissing { .. } => "usage-missing",
             Self::OutputLengthMismatch { .. } => "osl-mismatch",
             Self::BundledTokens { .. } => "bundled-tokens",
@@ -279,11 +303,18 @@ impl Warning {
             Self::IncompleteHistory { requests, of } => {
                 format!("{} lack an earlier response", share(*requests, *of))
             }
-            Self::UsageDiscrepancy { requests, of, threshold_percent } => {
+            Self::UsageDiscrepancy { requests, of, threshold_percent, .. } => {
                 format!("in {} counts differ by over {threshold_percent}%", share(*requests, *of))
             }
-            Self::NotStreamed { requests } => {
-                format!("each of {} responses came as a single event", count(*requests))
+            Self::NotStreamed { requests, of } if requests == of => {
+                format!("each of {} responses came all at once", count(*requests))
+            }
+            Self::NotStreamed { requests, of } => {
+                format!("the responses of {} came all at once", share(*requests, *of))
+            }
+            Self::EventsTogether { groups } => groups.summary(),
+            Self::UnusualResponses { notes, .. } => {
+                notes.first().map(|(note, _)| responses::about_note(note)).unwrap_or_default()
             }
             Self::UsageMissing { requests, of } => {
                 format!("{} had no token counts in the response", share(*requests, *of))
@@ -370,17 +401,12 @@ impl Warning {
                  failed or was cancelled; their prompts are shorter than intended.",
                 share(*requests, *of)
             )],
-            Self::UsageDiscrepancy { requests, of, threshold_percent } => vec![format!(
-                "In {} the token counts that the server reports (`usage`) differ from the client's \
-                 by more than {threshold_percent}%.",
-                share(*requests, *of)
-            )],
-            Self::NotStreamed { requests } => vec![format!(
-                "--streaming was set, but each of {} responses came as a single event: there is no \
-                 inter-token latency, time to second token or inter-chunk latency, and the time to \
-                 first token is that of the whole response.",
-                count(*requests)
-            )],
+            Self::UsageDiscrepancy { requests, of, threshold_percent, differences } => {
+                counts::findings(*requests, *of, *threshold_percent, differences)
+            }
+            Self::NotStreamed { requests, of } => responses::not_streamed_findings(*requests, *of),
+            Self::EventsTogether { groups } => groups.findings(),
+            Self::UnusualResponses { notes, of } => responses::unusual_findings(notes, *of),
             Self::UsageMissing { requests, of } => vec![format!(
                 "{} had no token counts (`usage`) in the response, which --use-server-token-count \
                  relies on; their input and output lengths and inter-token latency are missing.",

@@ -9,6 +9,7 @@ use super::dialect::{gemini, huggingface_generate, messages, responses};
 use super::envelope::enveloped;
 use super::field::FieldPath;
 use super::reader::{self, Answer, Reader};
+use super::structure::Kind;
 use super::{Config, ParsedResponse};
 use crate::record::ResponseBody;
 
@@ -191,9 +192,7 @@ impl Reader for Plain<'_> {
         answer.usage(envelope.usage);
         answer.model(envelope.model);
         answer.reports.members(&envelope.reports);
-        if value.get("error").is_some_and(|error| !error.is_null()) {
-            answer.report_json(value["error"].to_string().as_bytes());
-        }
+        answer.report_raw(envelope.error);
         Ok(())
     }
 }
@@ -219,7 +218,7 @@ impl Plain<'_> {
             let vectors = first["object"] == "embedding";
             let lists = ["embeddings", "embedding", "rankings", "results"];
             if vectors || lists.iter().any(|name| is_list(&value[name])) {
-                answer.found.output = true;
+                answer.find(Kind::Output);
                 return;
             }
             let names = ["text", "content", "response", "output", "result"];
@@ -237,7 +236,7 @@ impl Plain<'_> {
 fn content(value: &Value, answer: &mut Answer) {
     match text(value) {
         Some(text) => answer.output(&text),
-        None => answer.found.output |= is_list(value),
+        None => answer.find_if(is_list(value)),
     }
 }
 

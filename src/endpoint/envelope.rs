@@ -27,7 +27,7 @@ macro_rules! enveloped {
         }
     ) => {
         $(#[$attribute])*
-        #[derive(::serde::Deserialize)]
+        #[derive(Default, ::serde::Deserialize)]
         struct $name<$a> {
             $($(#[$member_attribute])* $member: $type,)*
             #[serde(borrow, default)]
@@ -36,6 +36,8 @@ macro_rules! enveloped {
             usage: Option<&$a ::serde_json::value::RawValue>,
             #[serde(borrow, default)]
             error: Option<&$a ::serde_json::value::RawValue>,
+            #[serde(borrow, default)]
+            errors: Option<&$a ::serde_json::value::RawValue>,
             #[serde(borrow, default)]
             message: $crate::endpoint::text::Text<$a>,
             #[serde(borrow, default)]
@@ -63,7 +65,7 @@ macro_rules! enveloped {
                 $crate::endpoint::envelope::Envelope {
                     model: &self.model,
                     usage: self.usage,
-                    error: self.error,
+                    error: self.error.or(self.errors),
                     message: &self.message,
                     // In the order of `server_family::MEMBERS`.
                     reports: [

@@ -96,8 +96,11 @@ const fn kind_of(code: u16) -> ErrorKind {
 /// Returns the error that the server reports inside a 2xx response: a text, or an object with
 /// `message`, `type` and `code`.
 pub(super) fn reported(error: &Value) -> RequestError {
-    let member = |name| error.get(name).filter(|value: &&Value| !value.is_null());
-    let message = match error.as_str().or_else(|| member("message").and_then(Value::as_str)) {
+    // Some servers send a list of errors.
+    let error = error.get(0).unwrap_or(error);
+    let member = |name: &str| error.get(name).filter(|value: &&Value| !value.is_null());
+    let said = ["message", "msg", "detail", "error"].iter().find_map(|name| member(name)?.as_str());
+    let message = match error.as_str().or(said) {
         Some(text) => bounded(text.as_bytes()),
         None => bounded(error.to_string().as_bytes()),
     };
@@ -153,17 +156,64 @@ pub(super) fn cut_stream(events: usize) -> RequestError {
     RequestError::new(ErrorKind::Other, "CutStream", message)
 }
 
+/// Finish reasons of outputs that the server broke off because something failed.
+const FAILED: &[&str] = &[
+    "error",
+    "failed",
+    "failure",
+    "abort",
+    "aborted",
+    "cancelled",
+    "canceled",
+    "server_error",
+    "internal_error",
+    "engine_error",
+    "network_error",
+    "timeout",
+    // DeepSeek
+    "insufficient_system_resource",
+];
+
+/// Returns whether a finish reason says that the response failed. One that says that the output was
+/// filtered does not, as long as there is some; it is then a reason like any other.
+pub(super) fn is_failed(reason: &str) -> bool {
+    FAILED.iter().any(|failed| reason.eq_ignore_ascii_case(failed))
+}
+
+/// Returns the error for finish reasons, if one of them says that the response failed.
+pub(super) fn of_finish_reasons(reasons: &[String]) -> Option<RequestError> {
+    let reason = reasons.iter().find(|reason| is_failed(reason))?;
+    let message = format!("the server broke the response off with the finish reason {reason:?}");
+    let name = if is_name(reason) { reason } else { "ServerError" };
+    Some(RequestError::new(ErrorKind::Other, name, message))
+}
+
+/// Returns whether a value in the place of an error is not one.
+pub(super) fn is_nothing(error: &Value) -> bool {
+    match error {
+        Value::Null => true,
+        Value::Bool(is_error) => !is_error,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
 /// Returns the error for a complete response without content. The server may have counted tokens
-/// without text, but then there is still no first token to time.
-pub(super) fn empty_response(completion_tokens: Option<u64>) -> RequestError {
-    let message = match completion_tokens {
-        None => "the response does not have any content".to_owned(),
-        Some(count) => {
-            format!(
-                "the response does not have any content, but the server reports {count} completion tokens"
-            )
-        }
-    };
+/// without text, but then there is still no first token to time. Its finish reasons may say why there is
+/// none, such as `content_filter`.
+pub(super) fn empty_response(
+    completion_tokens: Option<u64>,
+    finish_reasons: &[String],
+) -> RequestError {
+    let mut message = "the response does not have any content".to_owned();
+    if let Some(count) = completion_tokens {
+        message += &format!(", but the server reports {count} completion tokens");
+    }
+    if !finish_reasons.is_empty() {
+        message += &format!("; finish reason {}", finish_reasons.join(", "));
+    }
     RequestError::new(ErrorKind::Other, "EmptyResponse", message)
 }
 

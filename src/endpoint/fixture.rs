@@ -47,7 +47,7 @@ pub(super) fn whole(text: &[u8]) -> ResponseBody {
 
 /// Content that arrives at the given time.
 pub(super) fn piece(arrival: u64, is_output: bool) -> ContentPiece {
-    ContentPiece { arrival: Nanos(arrival).into(), is_output }
+    ContentPiece { arrival: Nanos(arrival).into(), is_output, choice: 0 }
 }
 
 pub(super) fn turn(texts: &[&str], max_tokens: Option<u32>) -> Turn {

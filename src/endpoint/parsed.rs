@@ -1,5 +1,7 @@
 //! A parsed response of any dialect.
 
+use std::borrow::Cow;
+
 use super::{ToolCalls, Usage};
 use crate::record::{Arrival, RequestError};
 use crate::server_family::ServerTiming;
@@ -19,7 +21,7 @@ pub struct ParsedResponse {
     pub output_choices: Vec<usize>,
     /// Where in `reasoning_text` the second and further choices begin.
     pub reasoning_choices: Vec<usize>,
-    /// The usage the server reported: the last non-null value of each field.
+    /// The usage that the server reported: the largest value of each field.
     pub usage: Option<Usage>,
     /// The completion tokens that the server had reported with the first content event or before
     /// it; absent if it does not report them during the stream.
@@ -36,8 +38,10 @@ pub struct ParsedResponse {
     pub peak_memory_megabytes: Option<f64>,
     /// What the server reports about its own times of the request.
     pub server: Option<Box<ServerTiming>>,
-    /// Why the response is a failure although its status was 2xx: an `error` event, invalid JSON,
-    /// no content at all, or a stream that was cut short.
+    /// What is unusual about it: names of [`note`](super::note).
+    pub notes: Vec<Cow<'static, str>>,
+    /// Why the response is a failure although its status was 2xx: an error that it contains, a finish
+    /// reason that is a failure, invalid JSON, no content at all, or a stream that was cut short.
     pub error: Option<RequestError>,
 }
 
@@ -57,4 +61,7 @@ pub struct ContentPiece {
     pub arrival: Arrival,
     /// Whether it contains output other than reasoning.
     pub is_output: bool,
+    /// Index of the choice that it belongs to. An event with content of several choices is a piece of
+    /// each.
+    pub choice: u16,
 }

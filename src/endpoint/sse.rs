@@ -48,6 +48,8 @@ fn read_line<'a>(line: &'a [u8], fields: &mut SseFields<'a>) {
             }
         },
         b"event" => fields.event = Some(value),
+        // Not a field of the standard: older servers of llama.cpp report errors in it.
+        b"error" => (fields.event, fields.data) = (Some(name), Some(Cow::Borrowed(value))),
         b"" if !line.is_empty() => fields.comment = Some(value),
         _ => {}
     }

@@ -50,6 +50,10 @@ impl Calls {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
     /// Adds a call with these arguments.
     pub(super) fn whole(&mut self, arguments: &str) {
         self.calls.push(Call { arguments: arguments.to_owned(), ..Call::default() });

@@ -18,6 +18,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::note;
 use super::text::{Number, Text, ignore_scalars};
 
 /// Token counts that the server reports, in a format common to all vendors.
@@ -52,28 +53,138 @@ pub struct Usage {
     /// Whether `prompt_tokens` excludes tokens read from and written to the cache, as in
     /// Anthropic's format; see [`Usage::whole_prompt`].
     pub leaves_out_cache: bool,
+    /// Whether the format, which is Gemini's, counts reasoning apart from the output by definition;
+    /// `completion_tokens` has both.
+    pub counts_reasoning_apart: bool,
 }
 
 impl Usage {
-    /// Merges every count of `usage`; the last non-null value of a field applies. A value that is
-    /// not an object is ignored.
-    pub fn merge(&mut self, usage: &RawValue) {
-        let seed = Reader { usage: self, within: Within::Usage };
+    /// Merges every count of `usage`, an object of a response or of an event. A count of a response
+    /// does not decrease: the largest value of a field applies. A value that is not an object is
+    /// ignored.
+    ///
+    /// Returns whether a count was smaller than before.
+    pub fn merge(&mut self, usage: &RawValue) -> bool {
+        let mut read = Counts::default();
+        let seed = Reader { counts: &mut read, within: Within::Usage };
         // The text is valid JSON already, and the reader accepts any type.
         let _ = seed.deserialize(&mut serde_json::Deserializer::from_str(usage.get()));
+        self.merge_counts(read)
+    }
+
+    fn merge_counts(&mut self, read: Counts) -> bool {
+        let Counts { mut usage, candidates, thoughts, cache, shape } = read;
+        usage.prompt_cache_read_tokens = usage.prompt_cache_read_tokens.or(cache.read);
+        usage.prompt_cache_write_tokens = usage.prompt_cache_write_tokens.or(cache.write);
+        usage.reasoning_tokens = thoughts.or(usage.reasoning_tokens);
+        usage.leaves_out_cache = shape.leaves_out_cache(self.leaves_out_cache);
+        if let Some(candidates) = candidates {
+            // Only Gemini counts reasoning separately from the response, and may have reported it
+            // earlier.
+            let thoughts = usage.reasoning_tokens.max(self.reasoning_tokens).unwrap_or(0);
+            usage.completion_tokens = Some(candidates + thoughts);
+            usage.counts_reasoning_apart = true;
+        }
+        if usage.moves_to_cache(self) {
+            self.prompt_tokens = usage.prompt_tokens;
+        }
+        self.leaves_out_cache = usage.leaves_out_cache;
+        self.counts_reasoning_apart |= usage.counts_reasoning_apart;
+        self.prompt_audio_seconds = match (self.prompt_audio_seconds, usage.prompt_audio_seconds) {
+            (Some(before), Some(now)) => Some(before.max(now)),
+            (before, now) => before.or(now),
+        };
+        let mut decreased = false;
+        for (count, now) in self.counts().into_iter().zip(usage.counts()) {
+            decreased |= now.is_some() && *now < *count;
+            *count = (*count).max(*now);
+        }
+        decreased
+    }
+
+    /// Returns whether fewer prompt tokens are reported than `before` because those of the cache are
+    /// reported apart from them.
+    fn moves_to_cache(&self, before: &Self) -> bool {
+        let (Some(now), Some(earlier)) = (self.prompt_tokens, before.prompt_tokens) else {
+            return false;
+        };
+        let is_apart = self.leaves_out_cache && before.cache_tokens() == 0;
+        is_apart && now < earlier && now.saturating_add(self.cache_tokens()) >= earlier
+    }
+
+    /// Returns the tokens of the prompt that were read from or written to the cache.
+    fn cache_tokens(&self) -> u64 {
+        let of_cache = [self.prompt_cache_read_tokens, self.prompt_cache_write_tokens];
+        of_cache.into_iter().flatten().fold(0, u64::saturating_add)
+    }
+
+    /// Returns all fields that are numbers of tokens.
+    fn counts(&mut self) -> [&mut Option<u64>; 12] {
+        [
+            &mut self.prompt_tokens,
+            &mut self.completion_tokens,
+            &mut self.total_tokens,
+            &mut self.reasoning_tokens,
+            &mut self.prompt_cache_read_tokens,
+            &mut self.prompt_cache_write_tokens,
+            &mut self.prompt_cache_miss_tokens,
+            &mut self.prompt_audio_tokens,
+            &mut self.completion_audio_tokens,
+            &mut self.tool_use_prompt_tokens,
+            &mut self.accepted_prediction_tokens,
+            &mut self.rejected_prediction_tokens,
+        ]
     }
 
     /// Returns the usage with all tokens of the prompt in `prompt_tokens`, including those read
     /// from and written to the cache.
     #[must_use]
     pub(crate) fn whole_prompt(mut self) -> Self {
-        if self.leaves_out_cache
-            && let Some(prompt) = &mut self.prompt_tokens
-        {
-            let of_cache = [self.prompt_cache_read_tokens, self.prompt_cache_write_tokens];
-            *prompt = of_cache.into_iter().flatten().fold(*prompt, u64::saturating_add);
+        if self.leaves_out_cache {
+            let of_cache = self.cache_tokens();
+            self.prompt_tokens = self.prompt_tokens.map(|prompt| prompt.saturating_add(of_cache));
         }
         Self { leaves_out_cache: false, ..self }
+    }
+
+    /// Returns the usage with reasoning in `completion_tokens`, and what is unusual about its counts.
+    /// `shown` has the lengths of the texts of output and reasoning that the response contains.
+    ///
+    /// Some vendors count reasoning beside the completion. The numbers show which: the total is the
+    /// prompt and the completion, or these two and the reasoning. If it is neither, or there is no
+    /// total, the lengths of the texts decide.
+    #[must_use]
+    pub(crate) fn whole_completion(mut self, shown: [usize; 2]) -> (Self, Option<&'static str>) {
+        if self.counts_reasoning_apart {
+            return (Self { counts_reasoning_apart: false, ..self }, None);
+        }
+        let Some(completion) = self.completion_tokens else { return (self, None) };
+        let reasoning = self.reasoning_tokens.unwrap_or(0);
+        let beside = completion.saturating_add(reasoning);
+        // Whether a total is the sum of these and the prompt, with or without the cache's tokens.
+        let is_total = |tokens: u64| {
+            let of_cache = if self.leaves_out_cache { self.cache_tokens() } else { 0 };
+            let (prompt, total) = (self.prompt_tokens?, self.total_tokens?);
+            let sum = prompt.saturating_add(tokens);
+            Some(total == sum || total == sum.saturating_add(of_cache))
+        };
+        // The total of audio has tokens for the seconds of the prompt.
+        let is_audio = self.prompt_audio_seconds.is_some();
+        let (is_beside, is_told) = match (is_total(completion), is_total(beside)) {
+            _ if is_audio => (is_beside_by_text(completion, reasoning, shown), true),
+            (Some(true), _) if reasoning <= completion => (false, true),
+            (_, Some(true)) if reasoning > 0 => (true, true),
+            (inside, _) => (is_beside_by_text(completion, reasoning, shown), inside.is_none()),
+        };
+        if is_beside {
+            self.completion_tokens = Some(beside);
+        }
+        let note = match (is_told, is_beside) {
+            (false, _) => Some(note::USAGE_CONTRADICTS_ITSELF),
+            (true, true) => Some(note::REASONING_BESIDE_COMPLETION),
+            (true, false) => None,
+        };
+        (self, note)
     }
 
     /// Returns whether nothing was reported.
@@ -81,6 +192,33 @@ impl Usage {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+/// Returns whether the lengths of the texts speak for reasoning beside the completion. More reasoning
+/// than completion can only be beside it.
+fn is_beside_by_text(completion: u64, reasoning: u64, [output, thought]: [usize; 2]) -> bool {
+    if reasoning > completion {
+        return true;
+    }
+    if reasoning == 0 || thought == 0 {
+        return false;
+    }
+    let share = thought as f64 / (output + thought) as f64;
+    let [inside, beside] =
+        [completion, completion + reasoning].map(|all| reasoning as f64 / all as f64);
+    (beside - share).abs() < (inside - share).abs()
+}
+
+/// The counts of one object.
+#[derive(Default)]
+struct Counts {
+    usage: Usage,
+    candidates: Option<u64>,
+    thoughts: Option<u64>,
+    /// Some servers report the cache in two formats: that of the details, which is in `usage`, takes
+    /// precedence over this one.
+    cache: Cache,
+    shape: Shape,
 }
 
 /// The object being parsed; the names of details occur in several.
@@ -92,7 +230,7 @@ enum Within {
 }
 
 struct Reader<'u> {
-    usage: &'u mut Usage,
+    counts: &'u mut Counts,
     within: Within,
 }
 
@@ -112,54 +250,27 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let mut candidates = None;
-        let mut thoughts = None;
-        // Some servers report the cache in two formats: that of the details takes precedence,
-        // regardless of the order.
-        let mut cache = Cache::default();
-        let mut shape = Shape::default();
-        let before = (matches!(self.within, Within::Usage)).then(|| Cache::take(self.usage));
+        let Self { counts, within } = self;
         while let Some(name) = members.next_key::<Text<'de>>()? {
-            let usage = &mut *self.usage;
-            shape.see(&name.0);
+            counts.shape.see(&name.0);
             if let Some(within) = inner(&name.0) {
-                members.next_value_seed(Reader { usage, within })?;
+                members.next_value_seed(Reader { counts, within })?;
                 continue;
             }
             let number = members.next_value::<Number>()?;
-            match (&*name.0, self.within) {
-                ("candidatesTokenCount", Within::Usage) => candidates = number.whole(),
-                ("thoughtsTokenCount", Within::Usage) => thoughts = number.whole(),
-                (name, Within::Usage) if cache.field(name).is_some() => {
-                    if let (Some(field), Some(count)) = (cache.field(name), number.whole()) {
-                        *field = Some(count);
-                    }
-                }
+            let field = match (&*name.0, within) {
+                ("candidatesTokenCount", Within::Usage) => Some(&mut counts.candidates),
+                ("thoughtsTokenCount", Within::Usage) => Some(&mut counts.thoughts),
                 ("prompt_audio_seconds", Within::Usage) => {
-                    usage.prompt_audio_seconds = number.0.or(usage.prompt_audio_seconds);
+                    counts.usage.prompt_audio_seconds = number.0;
+                    None
                 }
-                (name, within) => {
-                    if let (Some(field), Some(count)) = (field(usage, within, name), number.whole())
-                    {
-                        *field = Some(count);
-                    }
-                }
+                (name, Within::Usage) if Cache::has(name) => counts.cache.field(name),
+                (name, within) => field(&mut counts.usage, within, name),
+            };
+            if let (Some(field), Some(count)) = (field, number.whole()) {
+                *field = Some(count);
             }
-        }
-        if let Some(before) = before {
-            self.usage.leaves_out_cache = shape.leaves_out_cache(self.usage.leaves_out_cache);
-            let nested = Cache::take(self.usage);
-            let read = nested.read.or(cache.read).or(before.read);
-            let write = nested.write.or(cache.write).or(before.write);
-            (self.usage.prompt_cache_read_tokens, self.usage.prompt_cache_write_tokens) =
-                (read, write);
-        }
-        self.usage.reasoning_tokens = thoughts.or(self.usage.reasoning_tokens);
-        if let Some(candidates) = candidates {
-            // Only Gemini counts reasoning separately from the response, and may have reported it
-            // earlier.
-            let thoughts = self.usage.reasoning_tokens.unwrap_or(0);
-            self.usage.completion_tokens = Some(candidates + thoughts);
         }
         Ok(())
     }
@@ -213,12 +324,9 @@ struct Cache {
 }
 
 impl Cache {
-    /// Moves the counts known so far out of `usage`.
-    const fn take(usage: &mut Usage) -> Self {
-        Self {
-            read: usage.prompt_cache_read_tokens.take(),
-            write: usage.prompt_cache_write_tokens.take(),
-        }
+    /// Returns whether a member outside of the details has tokens of the cache.
+    fn has(name: &str) -> bool {
+        Self::default().field(name).is_some()
     }
 
     /// Returns the field for a member outside of the details.
@@ -386,9 +494,70 @@ mod tests {
             reasoning_tokens: Some(5),
             prompt_cache_read_tokens: Some(4),
             tool_use_prompt_tokens: Some(3),
+            counts_reasoning_apart: true,
             ..Usage::default()
         };
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_later_zero_does_not_replace_a_count() {
+        let mut found = usage(r#"{"input_tokens":123,"output_tokens":1}"#);
+        let delta = r#"{"input_tokens":0,"output_tokens":15,"cache_read_input_tokens":0}"#;
+        assert!(found.merge(serde_json::from_str(delta).unwrap()), "a count decreased");
+        assert_eq!((found.prompt_tokens, found.completion_tokens), (Some(123), Some(15)));
+        let mut found = usage(r#"{"prompt_tokens_details":{"cached_tokens":900}}"#);
+        merge(&mut found, r#"{"prompt_tokens_details":{"cached_tokens":0}}"#);
+        assert_eq!(found.prompt_cache_read_tokens, Some(900));
+        let mut found =
+            usage(r#"{"promptTokenCount":9,"candidatesTokenCount":4,"thoughtsTokenCount":3}"#);
+        merge(&mut found, r#"{"promptTokenCount":9,"candidatesTokenCount":0}"#);
+        assert_eq!((found.completion_tokens, found.reasoning_tokens), (Some(7), Some(3)));
+    }
+
+    /// 100 of the 123 tokens were read from the cache, which only the last event says.
+    #[test]
+    fn tokens_that_are_moved_to_the_cache_count_once() {
+        let mut found = usage(r#"{"input_tokens":123,"output_tokens":1}"#);
+        let delta = r#"{"input_tokens":23,"cache_read_input_tokens":100,"output_tokens":15}"#;
+        merge(&mut found, delta);
+        assert_eq!(found.whole_prompt().prompt_tokens, Some(123));
+    }
+
+    /// The sums of xAI (reasoning beside the completion), of OpenAI (inside), and of a gateway that adds
+    /// up neither.
+    #[test]
+    fn sums_tell_where_reasoning_is_counted() {
+        let of = |json: &str, shown: [usize; 2]| {
+            let (usage, note) = usage(json).whole_completion(shown);
+            (usage.completion_tokens.unwrap(), note)
+        };
+        let counts = |completion: u64, reasoning: u64, total: u64| {
+            format!(
+                r#"{{"prompt_tokens":10,"completion_tokens":{completion},"total_tokens":{total},
+                    "completion_tokens_details":{{"reasoning_tokens":{reasoning}}}}}"#
+            )
+        };
+        let beside = Some(note::REASONING_BESIDE_COMPLETION);
+        assert_eq!(of(&counts(20, 30, 60), [40, 60]), (50, beside));
+        assert_eq!(of(&counts(50, 30, 60), [40, 60]), (50, None));
+        let odd = Some(note::USAGE_CONTRADICTS_ITSELF);
+        // The reasoning is three fifths of the text: of 50 tokens, not of 20 or of 80.
+        assert_eq!(of(&counts(20, 30, 99), [40, 60]), (50, odd));
+        assert_eq!(of(&counts(50, 30, 99), [40, 60]), (50, odd));
+        assert_eq!(of(&counts(20, 15, 99), [400, 300]), (35, odd));
+        // 20 is more than can be inside.
+        assert_eq!(of(&counts(10, 20, 20), [40, 0]), (30, odd));
+        let untold = r#"{"completion_tokens":20,"reasoning_tokens":5}"#;
+        assert_eq!(of(untold, [40, 0]), (20, None));
+        let cached =
+            r#"{"input_tokens":3,"cache_read_input_tokens":7,"output_tokens":5,"total_tokens":15}"#;
+        assert_eq!(of(cached, [9, 0]), (5, None));
+        let odd_without = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":9}"#;
+        assert_eq!(of(odd_without, [9, 0]), (5, odd));
+        let of_gemini = r#"{"promptTokenCount":10,"candidatesTokenCount":20,"thoughtsTokenCount":5,
+            "totalTokenCount":38,"toolUsePromptTokenCount":3}"#;
+        assert_eq!(of(of_gemini, [9, 9]), (25, None));
     }
 
     #[test]

@@ -7,11 +7,11 @@ use serde::Serialize;
 use super::certainty::Certainty;
 use super::gate::{Condition, Gate, Series, Subject};
 use crate::metrics::breakdown::PhaseResult;
-use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::ClientBounds;
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::limit::{Operator, Quantity, Suffix, unit};
 use crate::metrics::metric::{Metric, MetricFlags, MetricResult};
+use crate::metrics::name_counts::NameCounts;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Registry, Verdict};
@@ -35,7 +35,7 @@ pub(crate) struct Facts<'a> {
     /// The verdict on the load.
     pub(crate) load_verdict: Option<LoadVerdict>,
     /// Why the outputs of the profiling phase ended.
-    pub(crate) finish_reasons: &'a FinishReasons,
+    pub(crate) finish_reasons: &'a NameCounts,
     /// How far the client may have shifted statistics of the profiling phase.
     pub(crate) bounds: ClientBounds,
     /// What the values say of the gate, if it limits a percentile with a confidence.
@@ -322,7 +322,7 @@ impl Gate {
         reason: &str,
         operator: Operator,
         limit: Quantity,
-        reasons: &FinishReasons,
+        reasons: &NameCounts,
     ) -> Judged {
         let is_share = limit.suffix == Some(Suffix::Percent);
         let unit = if is_share { Unit::Percent } else { Unit::Requests }.label();

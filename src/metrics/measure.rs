@@ -2,6 +2,7 @@
 //! metrics. Pure except for the token counter.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,7 @@ use super::metric::{Facts, MeasuredRecord, Observation, RecordValues};
 use super::registry::Registry;
 use crate::dataset::{Conversation, Dataset, Media, MediaKinds, Turn, tokens_sent};
 use crate::endpoint::{
-    ChatMessages, Endpoint, ParsedResponse, chat_messages, choices, http_error,
+    ChatMessages, ContentPiece, Endpoint, ParsedResponse, chat_messages, choices, http_error,
     requested_output_tokens,
 };
 use crate::record::{ErrorKind, RequestError, RequestRecord};
@@ -134,6 +135,7 @@ impl Measurer {
         let values = self.registry.compute(&Facts {
             record,
             response: &response,
+            pieces: &by_choice(&response.content),
             error: error.as_ref(),
             input_tokens: tokens.input,
             output_tokens: tokens.output,
@@ -320,6 +322,16 @@ fn lone_input(conversation: &Conversation, turn: usize) -> Option<u64> {
 fn audio_seconds<'a>(media: impl Iterator<Item = &'a Media>) -> Option<f64> {
     let seconds: Option<Vec<f64>> = media.map(|media| media.seconds).collect();
     seconds.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
+}
+
+/// Returns the pieces of each choice together, in their order.
+fn by_choice(content: &[ContentPiece]) -> Cow<'_, [ContentPiece]> {
+    if content.is_sorted_by_key(|piece| piece.choice) {
+        return Cow::Borrowed(content);
+    }
+    let mut pieces = content.to_vec();
+    pieces.sort_by_key(|piece| piece.choice);
+    Cow::Owned(pieces)
 }
 
 fn failure(record: &RequestRecord, response: &ParsedResponse) -> Option<RequestError> {

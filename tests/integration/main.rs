@@ -40,6 +40,7 @@ mod events;
 mod exemplars;
 mod explain;
 mod gates;
+mod gateways;
 mod gen_ai_conventions;
 mod gpu_telemetry;
 mod highlights;

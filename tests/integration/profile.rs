@@ -898,7 +898,7 @@ fn what_a_server_leaves_out_is_said() {
     let run = profile(&url, &["--request-count", "3", "--no-server-metrics"]).succeeded();
     let said = run.stdout();
     assert!(said.contains("! not-streamed: "), "{said}");
-    assert!(said.contains("each of 3 responses came as a single event"), "{said}");
+    assert!(said.contains("each of 3 responses came all at once"), "{said}");
     assert!(!said.contains("usage-missing"), "{said}");
     let flags = ["--request-count", "3", "--no-server-metrics", "--use-server-token-count"];
     let said = profile(&url, &flags).succeeded().stdout();

@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::{Column, Field, OfRow, OfRun, Source, Values};
-use crate::metrics::finish_reason;
 use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::name_counts;
 use crate::record::RequestError;
 use crate::run::RunDescription;
 use crate::schedule::Hold;
@@ -125,8 +125,12 @@ pub(super) fn metadata_columns() -> Vec<Column> {
             Field::int_or_absent(row.measured.observation.requested_output_tokens)
         }),
         text("finish_reason", |row| {
-            let reason = finish_reason::joined(&row.measured.response.finish_reasons);
+            let reason = name_counts::joined(&row.measured.response.finish_reasons);
             reason.map_or(Field::Absent, |reason| Field::Text(reason.into()))
+        }),
+        text("response_notes", |row| {
+            let notes = name_counts::joined(&row.measured.response.notes);
+            notes.map_or(Field::Absent, |notes| Field::Text(notes.into()))
         }),
         int("retry_count", |row| Field::Int(row.measured.record.retry_count.into())),
         text("server_worker_id", |row| row.server(|server| server.worker.as_deref())),

@@ -125,6 +125,8 @@ struct Metadata<'a> {
     requested_output_tokens: Option<u64>,
     #[serde(borrow, default)]
     finish_reason: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    response_notes: Option<Cow<'a, str>>,
     #[serde(default)]
     missing_answers: u32,
     #[serde(default)]
@@ -310,6 +312,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         turn: conversation.map(Cow::into_owned).zip(metadata.turn_index),
         place,
         finish_reason: metadata.finish_reason.map(Cow::into_owned),
+        response_notes: metadata.response_notes.map(Cow::into_owned),
         client_errors,
         phase_index: metadata.phase_index,
         observation,

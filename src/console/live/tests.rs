@@ -1,10 +1,10 @@
 use super::draw::{Chart, Choice, Page, draw};
 use super::*;
 use crate::judge::{Facts, Gate, Judged};
-use crate::metrics::finish_reason::FinishReasons;
 use crate::metrics::health::ClientBounds;
 use crate::metrics::live::{LiveError, LiveRate, LiveStatistics, LiveTime, Percentiles};
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
+use crate::metrics::name_counts::NameCounts;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ClientHealth, Registry};
@@ -100,7 +100,7 @@ fn gates(all: &[(&str, f64)]) -> Vec<Judged> {
             server: None,
             verdict: None,
             load_verdict: None,
-            finish_reasons: &FinishReasons::default(),
+            finish_reasons: &NameCounts::default(),
             bounds: ClientBounds::default(),
             certainty: None,
         })

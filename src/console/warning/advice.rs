@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Warning;
+use super::counts::{Cause, CountDifference, Side};
 use crate::console::server_spans;
 use crate::metrics::health::LoadVerdict;
 use crate::redact::printable;
@@ -17,6 +18,8 @@ pub(crate) struct Given {
     ignores_eos: bool,
     /// Whether requests have a minimum of output tokens.
     has_min_tokens: bool,
+    /// Whether prompts are counted with the model's chat template.
+    applies_chat_template: bool,
     /// Whether the server's token counts are used.
     uses_server_count: bool,
     /// Whether the number of requests in flight is limited.
@@ -41,6 +44,8 @@ impl Given {
         Self {
             ignores_eos: is_set("ignore_eos"),
             has_min_tokens: is_set("min_tokens"),
+            applies_chat_template: report.run.config.pointer("/apply_chat_template")
+                == Some(&Value::Bool(true)),
             uses_server_count: settings.use_server_token_count,
             has_concurrency: report.outcome.load.requested_concurrency.is_some(),
             waits_for_model: setup.waits_for_model,
@@ -85,8 +90,16 @@ impl Given {
     }
 
     /// How to make the client count as the server does.
-    fn token_counts(&self) -> Vec<String> {
-        let mut advice = vec![
+    fn token_counts(&self, differences: &[CountDifference]) -> Vec<String> {
+        let has = |cause| differences.iter().any(|one| one.cause == Some(cause));
+        let of_input = differences.iter().any(|one| one.side == Side::Input);
+        let mut advice = Vec::new();
+        if of_input && !self.applies_chat_template && !has(Cause::Tokenizer) {
+            let what =
+                "To count prompts with the model's chat template, use --apply-chat-template.";
+            advice.push(what.to_owned());
+        }
+        advice.extend([
             "See usage_*_diff_pct of each request in profile_export.jsonl.".to_owned(),
             match &self.tokenizer {
                 Some(name) => {
@@ -98,7 +111,7 @@ impl Given {
                         .to_owned()
                 }
             },
-        ];
+        ]);
         if !self.uses_server_count {
             advice.push("Or use the server's counts with --use-server-token-count.".to_owned());
         }
@@ -157,7 +170,7 @@ impl Warning {
             Self::ConnectionsFailed { .. } => given.connections(),
             Self::RateNotReached { .. } => given.rate(),
             Self::CacheNotCold { .. } => given.cold_cache(),
-            Self::UsageDiscrepancy { .. } => given.token_counts(),
+            Self::UsageDiscrepancy { differences, .. } => given.token_counts(differences),
             Self::OutputLengthMismatch { .. } => given.output_lengths(),
             Self::BundledTokens { .. } => given.first_tokens(),
             _ => Vec::new(),
@@ -206,6 +219,14 @@ impl Warning {
                 "Check that the server supports streaming at this path, and that no proxy buffers \
                  its responses.",
                 "Or remove --streaming.",
+            ],
+            Self::EventsTogether { .. } => &[
+                "Measure the server without the gateway, or configure the gateway not to buffer.",
+                "Look at time_to_first_token and inter_chunk_latency as those of the gateway.",
+            ],
+            Self::UnusualResponses { .. } => &[
+                "See response_notes of each request in profile_export.jsonl, and compare a response \
+                 (--export-level raw) with the lengths and counts that are reported.",
             ],
             Self::BundledTokens { .. } => &[
                 "Compare inter_token_latency only between servers that send as many tokens at once.",

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::counts::{Cause, CountDifference, Side};
+use super::responses::Groups;
 use super::{Given, Warning};
 use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::prefix_cache::Excess;
@@ -68,9 +70,29 @@ impl Warning {
                 excess: Excess { cached: 0.96, expected: 0.0, expected_most: 0.04 },
             },
             Self::IncompleteHistory { requests: 3, of: 100 },
-            Self::NotStreamed { requests: 100 },
+            Self::NotStreamed { requests: 100, of: 100 },
+            Self::EventsTogether {
+                groups: Groups {
+                    percent: 93.75,
+                    size: 16.0,
+                    every_ms: 160.0,
+                    wait_ms: 150.0,
+                    itl_percent: 23.8,
+                },
+            },
+            Self::UnusualResponses { notes: vec![("usage_decreased".to_owned(), 100)], of: 100 },
             Self::UsageMissing { requests: 100, of: 100 },
-            Self::UsageDiscrepancy { requests: 25, of: 100, threshold_percent: 10.0 },
+            Self::UsageDiscrepancy {
+                requests: 25,
+                of: 100,
+                threshold_percent: 10.0,
+                differences: vec![CountDifference {
+                    side: Side::Input,
+                    server: 584.0,
+                    client: 550.0,
+                    cause: Some(Cause::Template),
+                }],
+            },
             Self::OutputLengthMismatch {
                 requests: 25,
                 of: 100,

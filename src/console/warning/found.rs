@@ -1,6 +1,6 @@
 //! What is unusual in the results of a run.
 
-use super::{Warning, tokens};
+use super::{Warning, counts, responses, tokens};
 use crate::console::{server_metrics, server_spans};
 use crate::metrics::tag::{self, MetricTag};
 use crate::run::{ErrorCount, RunReport};
@@ -28,9 +28,11 @@ impl Warning {
             depends_on_length(report),
             cache_not_cold(report),
             incomplete_history(report),
-            not_streamed(report),
+            responses::not_streamed(report),
+            responses::events_together(report),
+            responses::unusual(report),
             usage_missing(report),
-            usage_discrepancy(report),
+            counts::usage_discrepancy(report),
             tokens::output_length_mismatch(report),
             tokens::bundled(report),
         ]
@@ -60,14 +62,6 @@ fn connections_limited(report: &RunReport) -> Option<Warning> {
     let longest_ms = waits.stats.distribution?.max;
     let mean_ms = waits.stats.avg;
     (longest_ms > 0.0).then_some(Warning::ConnectionsLimited { mean_ms, longest_ms })
-}
-
-fn not_streamed(report: &RunReport) -> Option<Warning> {
-    let is_long = report.average(tag::OUTPUT_SEQUENCE_LENGTH).is_some_and(|tokens| tokens > 1.5);
-    let requests = counted(report, tag::REQUEST_COUNT);
-    let in_one_piece = report.average(tag::TIME_TO_FIRST_TOKEN).is_some()
-        && report.average(tag::INTER_CHUNK_LATENCY).is_none();
-    (is_long && in_one_piece && requests > 0).then_some(Warning::NotStreamed { requests })
 }
 
 fn usage_missing(report: &RunReport) -> Option<Warning> {
@@ -146,15 +140,6 @@ fn rate_not_reached(report: &RunReport) -> Option<Warning> {
     let by_chance = RATE_SLACK_DEVIATIONS / (requests as f64).sqrt();
     let slack = by_chance.max(RATE_SLACK_PERCENT / 100.0);
     (reached < requested * (1.0 - slack)).then_some(Warning::RateNotReached { requested, reached })
-}
-
-fn usage_discrepancy(report: &RunReport) -> Option<Warning> {
-    let requests = counted(report, tag::USAGE_DISCREPANCY_COUNT);
-    (requests > 0).then(|| Warning::UsageDiscrepancy {
-        requests,
-        of: counted(report, tag::REQUEST_COUNT),
-        threshold_percent: report.run.settings.usage_diff_threshold_percent,
-    })
 }
 
 fn cache_not_cold(report: &RunReport) -> Option<Warning> {

@@ -1,7 +1,7 @@
 //! Warnings about the tokens of outputs: their number, and how many come at once.
 
 use super::found::counted;
-use super::{Warning, share};
+use super::{Warning, responses, share};
 use crate::metrics::tag;
 use crate::run::RunReport;
 
@@ -15,7 +15,8 @@ const NOTABLE_PERCENT: f64 = 1.0;
 /// Returns the warning that the first event may have several tokens, unless the server was asked how
 /// many it has.
 pub(super) fn bundled(report: &RunReport) -> Option<Warning> {
-    if report.run.settings.per_chunk_usage {
+    // The bound would not hold if events arrive in groups, for which there is another one.
+    if report.run.settings.per_chunk_usage || responses::events_together(report).is_some() {
         return None;
     }
     let spread = |tag| {

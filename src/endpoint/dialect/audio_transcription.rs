@@ -148,14 +148,14 @@ impl Reader for Transcript {
         let ends = event.kind.0 == "transcript.text.done";
         answer.output(&event.delta.0);
         // The last event repeats the whole text, and other events repeat parts of it.
-        if event.kind.0.is_empty() || ends && answer.response.output_text.is_empty() {
+        if event.kind.0.is_empty() || ends && !answer.has_output() {
             answer.output(&event.text.0);
         }
         for choice in &event.choices {
             if let Some(delta) = &choice.delta {
                 answer.output(&delta.content.0);
             }
-            answer.finish_reason(&choice.finish_reason);
+            answer.finish_reason(&choice.finish_reason.0);
         }
         answer.envelope(event.envelope(), json, answer.has_content());
         self.is_done |= ends;
@@ -163,7 +163,7 @@ impl Reader for Transcript {
     }
 
     fn is_complete(&self, answer: &Answer) -> bool {
-        self.is_done || !answer.response.finish_reasons.is_empty()
+        self.is_done || answer.has_finish_reason()
     }
 }
 

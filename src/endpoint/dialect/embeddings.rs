@@ -50,8 +50,8 @@ enveloped! {
 impl Reader for Listed {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
         let reply: Reply<'_> = serde_json::from_slice(json)?;
-        answer.found.output = reply.data.as_ref().is_some_and(|list| !list.is_empty());
-        answer.envelope(reply.envelope(), json, answer.found.output);
+        answer.find_if(reply.data.as_ref().is_some_and(|list| !list.is_empty()));
+        answer.envelope(reply.envelope(), json, answer.has_content());
         Ok(())
     }
 }

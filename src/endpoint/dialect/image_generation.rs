@@ -72,9 +72,10 @@ impl Reader for Images {
         let is_there = |base64: &Text<'_>, url: &Text<'_>| {
             base64.non_empty().is_some() || url.non_empty().is_some()
         };
-        answer.found.output |= is_there(&event.b64_json, &event.url)
+        let has_image = is_there(&event.b64_json, &event.url)
             || event.data.iter().any(|image| is_there(&image.b64_json, &image.url));
-        answer.envelope(event.envelope(), json, answer.found.output);
+        answer.find_if(has_image);
+        answer.envelope(event.envelope(), json, has_image);
         self.is_complete |= event.kind.0.ends_with(".completed");
         Ok(())
     }

@@ -177,20 +177,16 @@ impl Reader for Scores {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
         if json.trim_ascii_start().starts_with(b"[") {
             let scores: Vec<IgnoredAny> = serde_json::from_slice(json)?;
-            answer.found.output |= !scores.is_empty();
+            answer.find_if(!scores.is_empty());
             return Ok(());
         }
         let reply: Reply<'_> = serde_json::from_slice(json)?;
         let scores = reply.rankings.as_ref().or(reply.results.as_ref());
         let has_scores = scores.is_some_and(|scores| !scores.is_empty());
-        answer.found.output |= has_scores;
+        answer.find_if(has_scores);
         // Text Embeddings Inference has the error's type next to it; the first reported error is
         // kept.
-        if let Some(error) = reply.error.filter(|error| error.get().starts_with('"')) {
-            let message: Text<'_> = serde_json::from_str(error.get())?;
-            let error = json!({"message": &*message.0, "type": &*reply.error_type.0});
-            answer.report_json(error.to_string().as_bytes());
-        }
+        answer.report_typed(reply.error, &reply.error_type);
         answer.envelope(reply.envelope(), json, has_scores);
         if reply.usage.is_none() {
             answer.usage(reply.meta.as_ref().and_then(|meta| meta.tokens));

@@ -51,7 +51,7 @@ impl Reader for Contents {
         let event: Event<'_> = serde_json::from_slice(json)?;
         answer.output(&event.content.0);
         answer.usage(event.usage);
-        answer.error(event.envelope(), json, answer.found.output);
+        answer.error(event.envelope(), json, answer.has_content());
         Ok(())
     }
 

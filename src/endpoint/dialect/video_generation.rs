@@ -108,7 +108,7 @@ impl Endpoint for VideoGeneration {
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {
         let mut response = ParsedResponse::default();
         let Some(event) = body.events.first() else {
-            response.error = Some(error::empty_response(None));
+            response.error = Some(error::empty_response(None, &[]));
             return response;
         };
         let raw = body.raw(event);
@@ -171,7 +171,7 @@ impl Job<'_> {
                 Some(self.failed(error::reported(&value)))
             }
             (None, State::Complete) => {
-                response.content.push(ContentPiece { arrival, is_output: true });
+                response.content.push(ContentPiece { arrival, is_output: true, choice: 0 });
                 None
             }
             (None, State::Failed) => {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::super::EndpointType;
 use super::super::fixture::{endpoint, stream};
 use crate::record::{ResponseBody, SseEvent};
+use crate::setting::Named as _;
 use crate::units::Nanos;
 
 /// Events with and without content, of each dialect with streams.
@@ -109,4 +110,138 @@ fn read_split(bytes: &[u8], is_event_stream: bool, cut: u32) -> Result<(), TestC
         let _ = dialect.has_content(bytes);
     }
     Ok(())
+}
+
+/// Returns what a stream of `events` is in the dialect called `name`.
+fn parsed(name: &str, events: &[&str]) -> crate::endpoint::ParsedResponse {
+    endpoint(EndpointType::named(name).unwrap()).parse(&stream(events))
+}
+
+#[test]
+fn failures_of_every_dialect_have_the_words_of_the_server() {
+    for (dialect, content, failure, words) in [
+        (
+            "chat",
+            r#"data: {"choices":[{"delta":{"content":"a"}}]}"#,
+            r#"data: {"choices":[],"errors":[{"message":"no worker"}]}"#,
+            "no worker",
+        ),
+        (
+            "completions",
+            r#"data: {"choices":[{"text":"a"}]}"#,
+            r#"data: {"choices":[{"text":"","finish_reason":"error"}]}"#,
+            "finish reason \"error\"",
+        ),
+        (
+            "messages",
+            r#"data: {"type":"content_block_delta","delta":{"text":"a"}}"#,
+            "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"Overloaded\"}}",
+            "Overloaded",
+        ),
+        (
+            "messages",
+            r#"data: {"type":"content_block_delta","delta":{"text":"a"}}"#,
+            r#"data: {"type":"message_delta","delta":{"stop_reason":"error"}}"#,
+            "finish reason \"error\"",
+        ),
+        (
+            "responses",
+            r#"data: {"type":"response.output_text.delta","delta":"a"}"#,
+            r#"data: {"type":"response.failed","response":{"error":{"message":"no KV"}}}"#,
+            "no KV",
+        ),
+        (
+            "responses",
+            r#"data: {"type":"response.output_text.delta","delta":"a"}"#,
+            r#"data: {"type":"response.cancelled","response":{"status":"cancelled"}}"#,
+            "finish reason \"cancelled\"",
+        ),
+        (
+            "gemini",
+            r#"data: {"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#,
+            r#"data: {"promptFeedback":{"blockReason":"SAFETY"}}"#,
+            "the prompt was blocked: SAFETY",
+        ),
+        (
+            "huggingface_generate",
+            r#"data:{"token":{"text":"a"}}"#,
+            r#"data:{"error":{"message":"no shard"},"error_type":"overloaded"}"#,
+            "no shard",
+        ),
+    ] {
+        let dialect_and_event = format!("{dialect}: {failure}");
+        assert!(parsed(dialect, &[content, failure]).error.is_some(), "{dialect_and_event}");
+        let error = parsed(dialect, &[content, failure, "data: [DONE]"]).error.unwrap();
+        assert!(error.message.contains(words), "{dialect_and_event}: {}", error.message);
+    }
+}
+
+#[test]
+fn an_output_that_the_limit_ended_is_complete_and_a_filtered_one_is_if_there_is_any() {
+    let text = r#"data: {"type":"response.output_text.delta","delta":"a"}"#;
+    let ended = |reason: &str| {
+        format!(
+            r#"data: {{"type":"response.incomplete","response":{{"status":"incomplete","incomplete_details":{{"reason":"{reason}"}}}}}}"#
+        )
+    };
+    assert_eq!(parsed("responses", &[text, &ended("max_output_tokens")]).error, None);
+    assert_eq!(parsed("responses", &[text, &ended("content_filter")]).error, None);
+    let error = parsed("responses", &[&ended("content_filter")]).error.unwrap();
+    assert!(error.message.ends_with("finish reason content_filter"), "{}", error.message);
+    let safety = r#"data: {"candidates":[{"finishReason":"SAFETY"}]}"#;
+    assert_eq!(parsed("gemini", &[safety]).error.unwrap().name, "EmptyResponse");
+}
+
+#[test]
+fn texts_in_unknown_places_of_every_dialect_are_content() {
+    let (output, reasoning) = (("a", ""), ("", "a"));
+    for (dialect, event, texts) in [
+        (
+            "messages",
+            r#"data: {"type":"content_block_delta","delta":{"type":"summary_delta","summary":"a"}}"#,
+            reasoning,
+        ),
+        (
+            "messages",
+            r#"data: {"type":"content_block_start","content_block":{"type":"mcp_tool_result","content":[{"type":"text","text":"a"}]}}"#,
+            ("", ""),
+        ),
+        (
+            "gemini",
+            r#"data: {"candidates":[{"content":{"parts":[{"thoughtSummary":"a"}]}}]}"#,
+            reasoning,
+        ),
+        (
+            "responses",
+            r#"data: {"type":"response.output_audio_transcript.delta","delta":"a"}"#,
+            output,
+        ),
+        ("responses", r#"data: {"type":"response.output_audio.delta","delta":"UklG"}"#, ("", "")),
+        (
+            "responses",
+            r#"data: {"type":"response.output_text.delta","delta":{"text":"a"}}"#,
+            output,
+        ),
+        ("completions", r#"data: {"choices":[{"text":["a"]}]}"#, output),
+        ("chat", r#"data: {"choices":[{"reasoning_text":"a","delta":{}}]}"#, reasoning),
+    ] {
+        let found = parsed(dialect, &[event]);
+        assert_eq!((&*found.output_text, &*found.reasoning_text), texts, "{event}");
+        let has_content = texts != ("", "");
+        assert_eq!(found.content.len(), usize::from(has_content), "{event}");
+    }
+}
+
+/// The choices of Gemini's candidates, which are the same stream.
+#[test]
+fn candidates_are_choices() {
+    let candidate = |index: u8, text: &str| {
+        format!(
+            r#"data: {{"candidates":[{{"index":{index},"content":{{"parts":[{{"text":"{text}"}}]}}}}]}}"#
+        )
+    };
+    let events = [candidate(0, "a"), candidate(1, "c"), candidate(0, "b")];
+    let found = parsed("gemini", &[&events[0], &events[1], &events[2]]);
+    assert_eq!((&*found.output_text, &*found.output_choices), ("ab\nc", &[3][..]));
+    assert_eq!(found.content.iter().map(|piece| piece.choice).collect::<Vec<_>>(), [0, 1, 0]);
 }

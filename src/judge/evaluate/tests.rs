@@ -24,7 +24,7 @@ fn latency() -> MetricResult {
     )
 }
 
-static NO_REASONS: FinishReasons = FinishReasons::NONE;
+static NO_REASONS: NameCounts = NameCounts::NONE;
 
 /// A run without results.
 const NOTHING: Facts<'static> = Facts {
@@ -348,7 +348,7 @@ fn numbers_are_short_but_exact_enough() {
 
 #[test]
 fn finish_reasons_are_limited_by_number_and_by_share() {
-    let mut reasons = FinishReasons::default();
+    let mut reasons = NameCounts::default();
     for joined in ["stop", "stop", "stop", "content_filter"] {
         reasons.observe(Some(joined));
     }

@@ -137,6 +137,7 @@ fn every_aggregate_and_derived_result_of_three_requests() {
         // The first prompt: 30 tokens reported, 25 counted.
         (tag::USAGE_DISCREPANCY_COUNT, 1.0),
         (tag::OSL_MISMATCH_COUNT, 2.0),
+        (tag::BUFFERED_RESPONSE_COUNT, 0.0),
         (tag::GOOD_REQUEST_COUNT, 1.0),
         (tag::GOOD_REQUEST_FRACTION, 1.0 / 3.0),
         (tag::GOODPUT, 1.0 / 0.18),
@@ -364,13 +365,14 @@ fn increments_of_counts_and_sums() {
     assert_eq!(
         of(0),
         [
+            (tag::BUFFERED_RESPONSE_COUNT, 0.0),
             (tag::GOOD_REQUEST_COUNT, 0.0),
             (tag::OSL_MISMATCH_COUNT, 1.0),
             (tag::REQUEST_COUNT, 1.0),
             (tag::USAGE_DISCREPANCY_COUNT, 1.0),
         ]
     );
-    assert_eq!(of(1)[0], (tag::GOOD_REQUEST_COUNT, 1.0));
+    assert_eq!(of(1)[1], (tag::GOOD_REQUEST_COUNT, 1.0));
     assert_eq!(
         of(2),
         [

@@ -31,7 +31,7 @@ pub(super) static ROWS: &[Metric] = &[
         "Effective Time to First Token (CO-aware)",
         Unit::Nanoseconds,
         |facts, _| {
-            facts.response.content.first().map(|piece| since(wanted(facts), piece.arrival.at))
+            facts.mean_of_choices(|pieces| Some(since(wanted(facts), pieces.first()?.arrival.at)))
         },
     )
     .short("Eff TTFT")

@@ -1,8 +1,9 @@
 //! Arrival times of the content events of a streamed response.
 
 use super::{SECOND, ratio};
+use crate::endpoint::ContentPiece;
 use crate::metrics::ConsoleGroup::Default;
-use crate::metrics::metric::{Metric, MetricFlags as Flag};
+use crate::metrics::metric::{Facts, Kind, Metric, MetricFlags as Flag};
 use crate::metrics::tag;
 use crate::units::Unit;
 
@@ -11,12 +12,35 @@ pub(super) const ABOUT: &str = "Arrival times of the content events of a streame
                                 content; events with only a role, usage or `[DONE]` are not. Only \
                                 with `--streaming` and endpoint types that produce tokens.";
 
+/// Longest time between content events that arrive together: an engine needs longer for a token.
+const TOGETHER_NS: f64 = 50_000.0;
+
+/// Returns the times between the consecutive content events of each choice, in nanoseconds.
+fn gaps<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = f64> + 'a {
+    let of_choice = |pieces: &'a [ContentPiece]| {
+        pieces.windows(2).map(|two| two[1].arrival.at.since(two[0].arrival.at).0 as f64)
+    };
+    facts.choices().flat_map(of_choice)
+}
+
+/// Returns the sum of the times between the first and the last content event of each choice, in
+/// nanoseconds; `None` if no choice has two.
+fn decode_by_choice(facts: &Facts<'_>) -> Option<f64> {
+    let several = || facts.choices().filter(|pieces| pieces.len() >= 2);
+    several().next()?;
+    let of_choice = |pieces: &[ContentPiece]| {
+        let [first, .., last] = pieces else { return 0.0 };
+        last.arrival.at.since(first.arrival.at).0 as f64
+    };
+    Some(several().map(of_choice).sum())
+}
+
 pub(super) static ROWS: &[Metric] = &[
     Metric::record(
         tag::TIME_TO_FIRST_TOKEN,
         "Time to First Token",
         Unit::Nanoseconds,
-        |facts, _| facts.until_content(0),
+        |facts, _| facts.until_first_content(),
     )
     .short("TTFT")
     .shown_in(Unit::Milliseconds)
@@ -24,13 +48,19 @@ pub(super) static ROWS: &[Metric] = &[
     .at(Default, 100)
     .says(
         "Time from sending the request to the first content event.",
-        "content[0].arrival − request.start. Absent without content.",
+        "content[0].arrival − request.start; with several choices, the mean over them. Absent without \
+         content.",
     ),
     Metric::record(
         tag::TIME_TO_SECOND_TOKEN,
         "Time to Second Token",
         Unit::Nanoseconds,
-        |facts, _| Some(facts.until_content(1)? - facts.until_content(0)?),
+        |facts, _| {
+            facts.mean_of_choices(|pieces| {
+                let [first, second, ..] = pieces else { return None };
+                Some(second.arrival.at.since(first.arrival.at).0 as f64)
+            })
+        },
     )
     .short("TTST")
     .shown_in(Unit::Milliseconds)
@@ -45,8 +75,10 @@ pub(super) static ROWS: &[Metric] = &[
         "Time to First Output Token",
         Unit::Nanoseconds,
         |facts, _| {
-            let output = facts.response.content.iter().find(|piece| piece.is_output)?;
-            Some(facts.since_start(output.arrival.at))
+            facts.mean_of_choices(|pieces| {
+                let output = pieces.iter().find(|piece| piece.is_output)?;
+                Some(facts.since_start(output.arrival.at))
+            })
         },
     )
     .short("TTFO")
@@ -73,7 +105,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::FULL_DECODE_DURATION,
         "Full Decode Duration",
         Unit::Nanoseconds,
-        |facts, _| Some(facts.since_start(facts.record.end) - facts.until_content(0)?),
+        |facts, _| Some(facts.since_start(facts.record.end) - facts.until_first_content()?),
     )
     .shown_in(Unit::Milliseconds)
     .flagged(Flag::STREAMING_TOKENS_ONLY)
@@ -89,13 +121,12 @@ pub(super) static ROWS: &[Metric] = &[
         |facts, values| {
             let tokens =
                 values.scalar(tag::OUTPUT_SEQUENCE_LENGTH).filter(|tokens| *tokens >= 2.0)?;
-            let streamed = facts.response.content.len() >= 2;
-            let decode =
-                values.scalar(tag::REQUEST_LATENCY)? - values.scalar(tag::TIME_TO_FIRST_TOKEN)?;
+            let decode = decode_by_choice(facts)?;
+            let choices = facts.choices().count() as f64;
             // A count that lags, or that is the whole response, says nothing.
             let first = facts.first_content_tokens.map(|first| first as f64);
-            let first = first.filter(|first| (1.0..tokens).contains(first)).unwrap_or(1.0);
-            streamed.then(|| decode / (tokens - first))
+            let first = first.filter(|first| (choices..tokens).contains(first)).unwrap_or(choices);
+            (tokens > first).then(|| decode / (tokens - first))
         },
     )
     .float()
@@ -108,20 +139,17 @@ pub(super) static ROWS: &[Metric] = &[
         "Mean time between tokens after the first.",
         "(request_latency − time_to_first_token) / (output_sequence_length − 1). Absent with \
          fewer than two content events or two tokens. With `--per-chunk-usage`, the tokens that the \
-         server reports with the first content event take the place of the 1.",
+         server reports with the first content event take the place of the 1. With n choices, the sum \
+         of the times between the first and the last content event of each, divided by \
+         (output_sequence_length − n).",
     ),
     Metric::record_list(
         tag::INTER_CHUNK_LATENCY,
         "Inter Chunk Latency",
         Unit::Nanoseconds,
         |facts| {
-            let pieces = &facts.response.content;
-            (pieces.len() >= 2).then(|| {
-                pieces
-                    .windows(2)
-                    .map(|two| two[1].arrival.at.since(two[0].arrival.at).0 as f64)
-                    .collect()
-            })
+            let gaps: Vec<f64> = gaps(facts).collect();
+            (!gaps.is_empty()).then_some(gaps)
         },
     )
     .short("ICL")
@@ -130,8 +158,66 @@ pub(super) static ROWS: &[Metric] = &[
     .off_console()
     .says(
         "Times between consecutive content events: a list for each request.",
-        "content[i].arrival − content[i − 1].arrival for i ≥ 1; statistics are over all of them. \
-         Absent with fewer than two content events.",
+        "content[i].arrival − content[i − 1].arrival for i ≥ 1, of the same choice; statistics are over \
+         all of them. Absent with fewer than two content events.",
+    ),
+    Metric::record(tag::CHUNK_COUNT, "Chunk Count", Unit::Count, |facts, _| {
+        Some(facts.pieces.len() as f64).filter(|count| *count > 0.0)
+    })
+    .short("Chunks")
+    .flagged(Flag::STREAMING_TOKENS_ONLY)
+    .off_console()
+    .says("Content events of a response.", "count(content). Absent without content."),
+    Metric::record(
+        tag::COALESCED_CHUNK_COUNT,
+        "Coalesced Chunk Count",
+        Unit::Count,
+        |facts, _| {
+            let is_together = |gap: &f64| *gap <= TOGETHER_NS;
+            let count = gaps(facts).filter(is_together).count();
+            (!facts.pieces.is_empty()).then_some(count as f64)
+        },
+    )
+    .short("Coalesced Chunks")
+    .flagged(Flag::STREAMING_TOKENS_ONLY)
+    .off_console()
+    .says(
+        "Content events of a response that arrived together with the one before.",
+        "count(content[i].arrival − content[i − 1].arrival ≤ 50 µs), of the same choice. Absent without \
+         content.",
+    ),
+    Metric::share_of(
+        tag::COALESCED_CHUNK_SHARE,
+        "Coalesced Chunk Share",
+        &[tag::COALESCED_CHUNK_COUNT, tag::CHUNK_COUNT],
+    )
+    .short("Coalesced Chunks %")
+    .flagged(Flag::STREAMING_TOKENS_ONLY)
+    .off_console()
+    .says(
+        "Share of the content events that arrived together with the one before.",
+        "100 * sum(coalesced_chunk_count) / sum(chunk_count); `sum` and `count` are these two sums.",
+    ),
+    Metric::aggregate(
+        tag::BUFFERED_RESPONSE_COUNT,
+        "Buffered Response Count",
+        Unit::Requests,
+        Kind::Tally(|observation, _| {
+            let values = &observation.values;
+            let tokens = values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;
+            let chunks = values.scalar(tag::CHUNK_COUNT)?;
+            let together = values.scalar(tag::COALESCED_CHUNK_COUNT)?;
+            Some(tokens >= 2.0 && together + 1.0 >= chunks)
+        }),
+    )
+    .short("Buffered Responses")
+    .flagged(Flag::STREAMING_TOKENS_ONLY.union(Flag::NO_INDIVIDUAL_RECORDS))
+    .off_console()
+    .requires(&[tag::OUTPUT_SEQUENCE_LENGTH, tag::CHUNK_COUNT, tag::COALESCED_CHUNK_COUNT])
+    .says(
+        "Requests whose output of several tokens arrived all at once.",
+        "count(records with output_sequence_length ≥ 2 and coalesced_chunk_count = chunk_count − 1). \
+         Absent without content.",
     ),
     Metric::record(
         tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER,
@@ -152,10 +238,12 @@ pub(super) static ROWS: &[Metric] = &[
         tag::FULL_RESPONSE_INTER_TOKEN_LATENCY,
         "Full Response Inter Token Latency",
         Unit::Nanoseconds,
-        |_, values| {
+        |facts, values| {
             let tokens =
                 values.scalar(tag::OUTPUT_SEQUENCE_LENGTH).filter(|tokens| *tokens >= 2.0)?;
-            Some(values.scalar(tag::FULL_DECODE_DURATION)? / (tokens - 1.0))
+            let choices = facts.choices().count() as f64;
+            let decode = values.scalar(tag::FULL_DECODE_DURATION)? * choices;
+            (tokens > choices).then(|| decode / (tokens - choices))
         },
     )
     .float()
@@ -166,7 +254,8 @@ pub(super) static ROWS: &[Metric] = &[
     .requires(&[tag::OUTPUT_SEQUENCE_LENGTH, tag::FULL_DECODE_DURATION])
     .says(
         "Mean time between tokens after the first, until the end of the response.",
-        "full_decode_duration / (output_sequence_length − 1). Absent with fewer than two tokens.",
+        "full_decode_duration / (output_sequence_length − 1); with n choices, n · full_decode_duration \
+         / (output_sequence_length − n). Absent with fewer than two tokens.",
     ),
     Metric::record(
         tag::FULL_RESPONSE_OUTPUT_TOKEN_THROUGHPUT_PER_USER,

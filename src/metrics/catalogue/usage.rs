@@ -8,7 +8,7 @@ use crate::server_family::CachedTokens;
 use crate::units::Unit;
 
 pub(super) const ABOUT: &str = "Token counts as the server reports them in `usage`, and their \
-    totals over successful requests. In a stream the last value of each field counts. Absent where \
+    totals over successful requests. In a stream the largest value of each field counts. Absent where \
     the server does not report the field.";
 
 pub(super) static ROWS: &[Metric] = &[

@@ -98,6 +98,8 @@ fn every_value_of_a_streamed_request() {
             (tag::FULL_RESPONSE_INTER_TOKEN_LATENCY, &[46.0 / 6.0]),
             (tag::FULL_RESPONSE_OUTPUT_TOKEN_THROUGHPUT_PER_USER, &[6000.0 / 46.0]),
             (tag::INTER_CHUNK_LATENCY, &[20.0, 20.0, 0.0]),
+            (tag::CHUNK_COUNT, &[4.0]),
+            (tag::COALESCED_CHUNK_COUNT, &[1.0]),
             (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, &[150.0]),
             (tag::PREFILL_THROUGHPUT_PER_USER, &[2500.0 / 3.0]),
             (tag::E2E_OUTPUT_TOKEN_THROUGHPUT, &[100.0]),
@@ -569,4 +571,39 @@ fn videos_took_what_the_server_says() {
     let values =
         of_media(EndpointType::VIDEO_GENERATION, [vec![], vec![]], whole(START, 13_000, job));
     assert_eq!(values, [(tag::VIDEO_INFERENCE_TIME, 12_500.0), (tag::VIDEO_PEAK_MEMORY, 20_480.0)]);
+}
+
+/// Two choices whose words arrive in turn: each has three, 20 ms apart, the first ones at 30 and 40 ms.
+#[test]
+fn times_between_tokens_are_those_of_each_choice() {
+    let word = |index, text| {
+        format!(r#"{{"choices":[{{"index":{index},"delta":{{"content":" {text}"}}}}]}}"#)
+    };
+    let events = [
+        (30, word(0, "a")),
+        (40, word(1, "d")),
+        (50, word(0, "b")),
+        (60, word(1, "e")),
+        (70, word(0, "c")),
+        (80, word(1, "f")),
+        (81, "[DONE]".to_owned()),
+    ];
+    let events: Vec<(u64, &str)> = events.iter().map(|(at, text)| (*at, &**text)).collect();
+    let measured = measure_chat(Settings::default(), stream(START, &events));
+    let shown = shown(&measured);
+    for (tag, expected) in [
+        (tag::TIME_TO_FIRST_TOKEN, &[35.0][..]),
+        (tag::EFFECTIVE_TIME_TO_FIRST_TOKEN, &[35.0]),
+        (tag::TIME_TO_SECOND_TOKEN, &[20.0]),
+        (tag::INTER_CHUNK_LATENCY, &[20.0, 20.0, 20.0, 20.0]),
+        // 40 ms of each choice, for the four words after the first ones.
+        (tag::INTER_TOKEN_LATENCY, &[20.0]),
+        (tag::OUTPUT_SEQUENCE_LENGTH, &[6.0]),
+        (tag::REQUEST_LATENCY, &[80.0]),
+        (tag::CHUNK_COUNT, &[6.0]),
+        (tag::COALESCED_CHUNK_COUNT, &[0.0]),
+    ] {
+        let found = shown.iter().find(|(have, _)| *have == tag).map(|(_, values)| &**values);
+        assert_eq!(found, Some(expected), "{tag}");
+    }
 }

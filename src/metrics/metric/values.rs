@@ -1,7 +1,7 @@
 //! The input of record metrics, and the values of a request.
 
 use crate::dataset::KnownBlocks;
-use crate::endpoint::{ParsedResponse, Usage};
+use crate::endpoint::{ContentPiece, ParsedResponse, Usage};
 use crate::metrics::agent::AgentCall;
 use crate::metrics::tag::{MetricTag, TagSet};
 use crate::record::{RequestError, RequestRecord};
@@ -22,6 +22,8 @@ pub enum Value {
 pub struct Facts<'a> {
     pub(crate) record: &'a RequestRecord,
     pub(crate) response: &'a ParsedResponse,
+    /// Its pieces of content, those of each choice together.
+    pub(crate) pieces: &'a [ContentPiece],
     /// The error of the transport or the response, if the request failed.
     pub(crate) error: Option<&'a RequestError>,
     /// Tokens of the whole prompt: context, earlier turns and responses, and this turn.
@@ -42,10 +44,29 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Returns the nanoseconds from the request's start to the arrival of the `n`th content event.
+    /// Returns the pieces of content of each choice that has any.
+    pub(crate) fn choices(&self) -> impl Iterator<Item = &[ContentPiece]> {
+        self.pieces.chunk_by(|one, next| one.choice == next.choice)
+    }
+
+    /// Returns a time of the request: the mean of `time` in nanoseconds over its choices, of which most
+    /// requests have one, without those that do not have it.
     #[must_use]
-    pub(crate) fn until_content(&self, n: usize) -> Option<f64> {
-        self.response.content.get(n).map(|piece| self.since_start(piece.arrival.at))
+    pub(crate) fn mean_of_choices(
+        &self,
+        time: impl Fn(&[ContentPiece]) -> Option<f64>,
+    ) -> Option<f64> {
+        let (sum, count) = self
+            .choices()
+            .filter_map(time)
+            .fold((0.0, 0.0), |(sum, count), time| (sum + time, count + 1.0));
+        (count > 0.0).then(|| sum / count)
+    }
+
+    /// Returns the nanoseconds from the request's start to its first content event.
+    #[must_use]
+    pub(crate) fn until_first_content(&self) -> Option<f64> {
+        self.mean_of_choices(|pieces| Some(self.since_start(pieces.first()?.arrival.at)))
     }
 
     /// Returns the nanoseconds from the request's start to `at`.

@@ -8,8 +8,8 @@ use aiperf::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel, 
 use aiperf::console;
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::finish_reason::{self, FinishReasons};
 use aiperf::metrics::metric::{MeasuredRecord, Settings};
+use aiperf::metrics::name_counts::{self, NameCounts};
 use aiperf::metrics::steady::Unsteady;
 use aiperf::metrics::{
     Accumulator, ClientHealth, CountTokens, Health, LoadReport, Measurer, Registry,
@@ -114,11 +114,11 @@ impl TestRun {
             let accumulator = if is_profiling(measured) { &mut profiling } else { &mut warmup };
             accumulator.observe(&measured.observation);
         }
-        let mut finish_reasons = FinishReasons::default();
+        let mut finish_reasons = NameCounts::default();
         for measured in self.measured.iter().filter(|it| is_profiling(it)) {
             if measured.observation.error.is_none() {
                 let reasons = &measured.response.finish_reasons;
-                finish_reasons.observe(finish_reason::joined(reasons).as_deref());
+                finish_reasons.observe(name_counts::joined(reasons).as_deref());
             }
         }
         let of_profiling = || self.measured.iter().filter(|measured| is_profiling(measured));
@@ -170,6 +170,7 @@ impl TestRun {
             slices: None,
             sessions: None,
             finish_reasons,
+            response_notes: NameCounts::default(),
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),
             errors: rebuild::error_counts(&profiling),

@@ -11,7 +11,9 @@ use serde_json::value::RawValue;
 use self::pattern::Pattern;
 
 use crate::endpoint::envelope::enveloped;
-use crate::endpoint::reader::{Answer, Reader, null_is_empty};
+use crate::endpoint::note;
+use crate::endpoint::reader::{Answer, ContentKinds, Reader, null_is_empty};
+use crate::endpoint::structure::{Content, Kind, open_object};
 use crate::endpoint::text::{Number, Text};
 
 enveloped! {
@@ -24,37 +26,32 @@ enveloped! {
     }
 }
 
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(default)]
-    index: Number,
-    #[serde(borrow, default)]
-    delta: Option<Message<'a>>,
-    #[serde(borrow, default)]
-    message: Option<Message<'a>>,
-    #[serde(borrow, default)]
-    text: Text<'a>,
-    #[serde(borrow, default)]
-    finish_reason: Text<'a>,
-    // SGLang reports its times here.
-    #[serde(borrow, default)]
-    meta_info: Option<&'a RawValue>,
+open_object! {
+    struct Choice<'a> {
+        "index" => index: Number,
+        "delta" => delta: Option<Message<'a>>,
+        "message" => message: Option<Message<'a>>,
+        "text" => text: Content<'a>,
+        // A text, or an object in SGLang.
+        "finish_reason" => finish_reason: Option<&'a RawValue>,
+        // SGLang reports its times here.
+        "meta_info" => meta_info: Option<&'a RawValue>,
+        // Kimi reports it here.
+        "usage" => usage: Option<&'a RawValue>,
+        "error" => error: Option<&'a RawValue>,
+    }
 }
 
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow, default)]
-    content: Text<'a>,
-    #[serde(borrow, default)]
-    refusal: Text<'a>,
-    #[serde(borrow, default)]
-    reasoning_content: Text<'a>,
-    #[serde(borrow, default)]
-    reasoning: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
-    tool_calls: Vec<ToolCall<'a>>,
-    #[serde(borrow, default)]
-    function_call: Option<Function<'a>>,
+open_object! {
+    struct Message<'a> {
+        "content" => content: Content<'a>,
+        "refusal" => refusal: Content<'a>,
+        "reasoning_content" => reasoning_content: Content<'a>,
+        "reasoning" => reasoning: Content<'a>,
+        "tool_calls" => tool_calls: Option<Vec<ToolCall<'a>>>,
+        "function_call" => function_call: Option<Function<'a>>,
+        "error" => error: Option<&'a RawValue>,
+    }
 }
 
 #[derive(Deserialize)]
@@ -75,35 +72,20 @@ struct Function<'a> {
     arguments: Text<'a>,
 }
 
-/// The texts parsed so far.
+/// The parser, with what it knows of the events so far.
 #[derive(Default)]
 pub(in crate::endpoint) struct Choices {
-    texts: Vec<ChoiceText>,
+    /// The last event that only added text.
     pattern: Pattern,
+    /// Whether any event had a delta with content.
+    has_deltas: bool,
 }
-
-/// The text of one choice; with `n=2` the choices arrive interleaved.
-#[derive(Default)]
-struct ChoiceText {
-    output: String,
-    reasoning: String,
-    finish_reason: Option<String>,
-}
-
-/// Maximum number of separate choices; the texts of further ones are added to the last.
-const CHOICE_LIMIT: usize = 1024;
 
 impl Reader for Choices {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
         if let Some(text) = self.pattern.text(json) {
-            let (choice, is_reasoning) = (self.pattern.choice, self.pattern.is_reasoning);
-            let (ChoiceText { output, reasoning, .. }, found) =
-                (self.text_of(choice), &mut answer.found);
-            if is_reasoning {
-                add(text, reasoning, &mut found.reasoning);
-            } else {
-                add(text, output, &mut found.output);
-            }
+            answer.choose(Some(self.pattern.choice));
+            answer.text(self.pattern.kind, text);
             return Ok(());
         }
         let chunk: Chunk<'_> = serde_json::from_slice(json)?;
@@ -114,92 +96,119 @@ impl Reader for Choices {
         answer.envelope(chunk.envelope(), json, !chunk.choices.is_empty());
         answer.usage(chunk.usage_metadata);
         for choice in &chunk.choices {
-            if let Some(meta_info) = choice.meta_info {
-                answer.reports.member("meta_info", meta_info);
-            }
             self.choice(choice, answer);
         }
         Ok(())
     }
-
-    /// Returns whether every choice with text has a finish reason.
-    fn is_complete(&self, _answer: &Answer) -> bool {
-        let is_silent = |c: &ChoiceText| c.output.is_empty() && c.reasoning.is_empty();
-        self.texts.iter().any(|choice| choice.finish_reason.is_some())
-            && self.texts.iter().all(|choice| choice.finish_reason.is_some() || is_silent(choice))
-    }
-
-    fn end(&mut self, answer: &mut Answer) {
-        for choice in self.texts.drain(..) {
-            let response = &mut answer.response;
-            append(&mut response.output_text, choice.output, &mut response.output_choices);
-            append(&mut response.reasoning_text, choice.reasoning, &mut response.reasoning_choices);
-            response.finish_reasons.extend(choice.finish_reason);
-        }
-    }
 }
 
 impl Choices {
-    /// Returns the text of the choice with this index.
-    fn text_of(&mut self, choice: u64) -> &mut ChoiceText {
-        let index = (choice as usize).min(CHOICE_LIMIT - 1);
-        if self.texts.len() <= index {
-            self.texts.resize_with(index + 1, ChoiceText::default);
-        }
-        &mut self.texts[index]
-    }
-
     fn choice(&mut self, choice: &Choice<'_>, answer: &mut Answer) {
-        let place = choice.index.whole().unwrap_or(0);
-        let Answer { found, calls, .. } = answer;
-        let kept = self.text_of(place);
-        let ChoiceText { output: kept_output, reasoning: kept_reasoning, .. } = kept;
-        let mut output = |text: &Text<'_>| add(&text.0, kept_output, &mut found.output);
-        output(&choice.text);
-        for message in [&choice.delta, &choice.message].into_iter().flatten() {
-            output(&message.content);
-            output(&message.refusal);
-            for (at, call) in (0..).zip(&message.tool_calls) {
-                if let Some(Function { name, arguments }) = &call.function {
-                    let at = call.index.whole().unwrap_or(at);
-                    calls.part((place, at), &call.id.0, &arguments.0);
-                    output(name);
-                    output(arguments);
-                }
-            }
-            if let Some(Function { name, arguments }) = &message.function_call {
-                calls.part((place, u64::MAX), "", &arguments.0);
-                output(name);
-                output(arguments);
-            }
-            // Some servers send the same text under both names.
-            let reasoning = message.reasoning_content.non_empty();
-            if let Some(text) = reasoning.or_else(|| message.reasoning.non_empty()) {
-                add(text, kept_reasoning, &mut found.reasoning);
+        let place = choice.index.whole();
+        answer.choose(place);
+        if let Some(meta_info) = choice.meta_info {
+            answer.reports.member("meta_info", meta_info);
+        }
+        answer.usage(choice.usage);
+        answer.report_raw(choice.error);
+        let has_delta = choice.delta.as_ref().is_some_and(|delta| {
+            delta.read(place, answer);
+            delta.has_content()
+        });
+        if let Some(message) = &choice.message {
+            if has_delta && message.has_content() {
+                answer.note(note::TEXT_REPEATED);
+            } else if self.has_deltas {
+                message.read_whole(place, answer);
+            } else {
+                message.read(place, answer);
             }
         }
-        if let Some(reason) = choice.finish_reason.non_empty()
-            && kept.finish_reason.as_deref() != Some(reason)
+        self.has_deltas |= has_delta;
+        let mut messages = [&choice.delta, &choice.message].into_iter().flatten();
+        if choice.text.text.is_empty() || !messages.any(|one| one.content.text == choice.text.text)
         {
-            kept.finish_reason = Some(reason.to_owned());
+            answer.content(Kind::Output, "text", &choice.text);
+        } else {
+            answer.note(note::TEXT_MIRRORED);
         }
+        answer.extra(answer.found_now(), &choice.extra);
+        answer.finish_reason_in(choice.finish_reason);
     }
 }
 
-/// Adds text of an event to that before, and notes in `found` if there is some.
-fn add(text: &str, before: &mut String, found: &mut bool) {
-    *found |= !text.is_empty();
-    before.push_str(text);
-}
+impl Message<'_> {
+    fn read(&self, place: Option<u64>, answer: &mut Answer) {
+        let (name, reasoning) = self.reasoning();
+        answer.content(Kind::Reasoning, name, reasoning);
+        if self.is_mirrored() {
+            answer.note(note::TEXT_MIRRORED);
+        } else {
+            answer.content(Kind::Output, "content", &self.content);
+        }
+        answer.content(Kind::Output, "refusal", &self.refusal);
+        self.read_calls(place.unwrap_or(0), answer);
+        answer.report_raw(self.error);
+        answer.extra(self.kinds(), &self.extra);
+    }
 
-/// Appends the text of a choice, and records where it begins. Does not copy if `text` is empty.
-fn append(text: &mut String, more: String, starts: &mut Vec<usize>) {
-    if text.is_empty() {
-        *text = more;
-    } else if !more.is_empty() {
-        text.push('\n');
-        starts.push(text.len());
-        text.push_str(&more);
+    /// Reads the message that a stream of deltas ends with.
+    fn read_whole(&self, place: Option<u64>, answer: &mut Answer) {
+        answer.whole(Kind::Reasoning, &self.reasoning().1.text);
+        answer.whole(Kind::Output, &self.content.text);
+        answer.whole(Kind::Output, &self.refusal.text);
+        if answer.calls.is_empty() {
+            self.read_calls(place.unwrap_or(0), answer);
+        }
+        answer.report_raw(self.error);
+    }
+
+    /// Returns the reasoning and the name of its member. Some servers send it under both names.
+    fn reasoning(&self) -> (&'static str, &Content<'_>) {
+        if self.reasoning_content.is_empty() {
+            ("reasoning", &self.reasoning)
+        } else {
+            ("reasoning_content", &self.reasoning_content)
+        }
+    }
+
+    /// Returns whether the content is the reasoning, which some servers send in both places.
+    fn is_mirrored(&self) -> bool {
+        !self.content.text.is_empty() && self.content.text == self.reasoning().1.text
+    }
+
+    fn read_calls(&self, place: u64, answer: &mut Answer) {
+        for (at, call) in (0..).zip(self.tool_calls.iter().flatten()) {
+            if let Some(Function { name, arguments }) = &call.function {
+                let at = call.index.whole().unwrap_or(at);
+                answer.calls.part((place, at), &call.id.0, &arguments.0);
+                answer.call(&name.0);
+                answer.call(&arguments.0);
+            }
+        }
+        if let Some(Function { name, arguments }) = &self.function_call {
+            answer.calls.part((place, u64::MAX), "", &arguments.0);
+            answer.call(&name.0);
+            answer.call(&arguments.0);
+        }
+    }
+
+    /// Returns which kinds of content its known members have.
+    fn kinds(&self) -> ContentKinds {
+        let calls = self.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
+        ContentKinds {
+            output: !self.content.is_empty()
+                || !self.refusal.is_empty()
+                || calls
+                || self.function_call.is_some(),
+            reasoning: !self.reasoning().1.is_empty()
+                || self.content.extra.iter().any(|piece| piece.kind == Kind::Reasoning),
+        }
+    }
+
+    fn has_content(&self) -> bool {
+        let ContentKinds { output, reasoning } = self.kinds();
+        output || reasoning || !self.extra.is_empty()
     }
 }
 

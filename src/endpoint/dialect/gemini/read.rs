@@ -1,10 +1,12 @@
 //! Parses responses of `generateContent`, streamed or not: both consist of the same objects.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
-use crate::endpoint::text::Text;
+use crate::endpoint::structure::{Content, Kind, open_object};
+use crate::endpoint::text::{Number, Text};
 
 /// A parser without state: the objects are independent.
 #[derive(Default)]
@@ -28,32 +30,31 @@ struct Chunk<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Candidate<'a> {
+    index: Number,
     #[serde(borrow)]
-    content: Option<Content<'a>>,
+    content: Option<Parts<'a>>,
     #[serde(borrow)]
     finish_reason: Text<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Content<'a> {
+struct Parts<'a> {
     #[serde(borrow, deserialize_with = "null_is_empty")]
     parts: Vec<Part<'a>>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Part<'a> {
-    #[serde(borrow)]
-    text: Text<'a>,
-    /// Whether the text is reasoning.
-    thought: Option<bool>,
-    #[serde(borrow)]
-    function_call: Option<Call<'a>>,
-    #[serde(borrow)]
-    executable_code: Option<Code<'a>>,
-    #[serde(borrow)]
-    inline_data: Option<&'a RawValue>,
+open_object! {
+    struct Part<'a> {
+        "text" => text: Content<'a>,
+        // Whether the text is reasoning.
+        "thought" => thought: Option<bool>,
+        "functionCall" => function_call: Option<Call<'a>>,
+        "executableCode" => executable_code: Option<Code<'a>>,
+        "inlineData" => inline_data: Option<&'a RawValue>,
+        // What the code printed was not generated.
+        "codeExecutionResult" => code_result: IgnoredAny,
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -85,19 +86,18 @@ struct Feedback<'a> {
 impl Reader for Chunks {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
         let chunk: Chunk<'_> = serde_json::from_slice(json)?;
-        if let Some(error) = chunk.error {
-            answer.report_json(error.get().as_bytes());
-        }
+        answer.report_raw(chunk.error);
         if let Some(feedback) = &chunk.prompt_feedback {
             feedback.report(answer);
         }
         answer.usage(chunk.usage_metadata);
         answer.model(&chunk.model_version);
         for candidate in &chunk.candidates {
+            answer.choose(candidate.index.whole());
             for part in candidate.content.iter().flat_map(|content| &content.parts) {
                 part.read(answer);
             }
-            answer.finish_reason(&candidate.finish_reason);
+            answer.finish_reason(&candidate.finish_reason.0);
         }
         Ok(())
     }
@@ -118,20 +118,19 @@ impl Feedback<'_> {
 
 impl Part<'_> {
     fn read(&self, answer: &mut Answer) {
-        if self.thought == Some(true) {
-            answer.reasoning(&self.text.0);
-        } else {
-            answer.output(&self.text.0);
-        }
+        let is_reasoning = self.thought == Some(true);
+        let kind = if is_reasoning { Kind::Reasoning } else { Kind::Output };
+        answer.content(kind, "text", &self.text);
         if let Some(call) = &self.function_call {
             answer.calls.whole(call.args.map_or("{}", RawValue::get));
-            answer.output(&call.name.0);
-            answer.output(call.args.map_or("", RawValue::get));
+            answer.call(&call.name.0);
+            answer.call(call.args.map_or("", RawValue::get));
         }
         if let Some(code) = &self.executable_code {
-            answer.output(&code.code.0);
+            answer.call(&code.code.0);
         }
         // An image or audio: content, but not text.
-        answer.found.output |= self.inline_data.is_some();
+        answer.find_if(self.inline_data.is_some());
+        answer.extra(answer.found_now(), &self.extra);
     }
 }

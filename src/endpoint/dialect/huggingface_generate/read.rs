@@ -1,7 +1,7 @@
 //! Parses responses of Text Generation Inference, streamed or not.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::endpoint::reader::{Answer, Reader};
 use crate::endpoint::text::{Number, Text};
@@ -24,7 +24,7 @@ struct Event<'a> {
     #[serde(borrow)]
     details: Option<Details<'a>>,
     #[serde(borrow)]
-    error: Text<'a>,
+    error: Option<&'a RawValue>,
     #[serde(borrow)]
     error_type: Text<'a>,
 }
@@ -67,10 +67,7 @@ impl Reader for Tokens {
 
 impl Tokens {
     fn event(&mut self, event: &Event<'_>, answer: &mut Answer) {
-        if let Some(message) = event.error.non_empty() {
-            let error = json!({"message": message, "type": &*event.error_type.0});
-            answer.report_json(error.to_string().as_bytes());
-        }
+        answer.report_typed(event.error, &event.error_type);
         match (&event.token, &event.generated_text) {
             (Some(token), _) if token.special == Some(true) => {}
             (Some(token), _) => answer.output(&token.text.0),
@@ -80,10 +77,8 @@ impl Tokens {
         }
         self.is_complete |= event.generated_text.is_some();
         if let Some(details) = &event.details {
-            answer.finish_reason(&details.finish_reason);
-            let usage = &mut answer.usage;
-            usage.completion_tokens = details.generated_tokens.whole().or(usage.completion_tokens);
-            usage.prompt_tokens = details.input_length.whole().or(usage.prompt_tokens);
+            answer.finish_reason(&details.finish_reason.0);
+            answer.counts(details.input_length.whole(), details.generated_tokens.whole());
         }
     }
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
+use crate::endpoint::structure::{Content, Kind, open_object};
 use crate::endpoint::text::Text;
 
 /// Whether the stream is complete.
@@ -47,34 +48,25 @@ struct Start<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// A content block: text, thinking, or tool use.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Block<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow)]
-    text: Text<'a>,
-    #[serde(borrow)]
-    thinking: Text<'a>,
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
+open_object! {
+    /// A content block: text, thinking, or tool use.
+    struct Block<'a> {
+        "type" => kind: Text<'a>,
+        "text" => text: Content<'a>,
+        "thinking" => thinking: Content<'a>,
+        "name" => name: Text<'a>,
+        "input" => input: Option<&'a RawValue>,
+    }
 }
 
-/// A change to a block (its signature is not content) or to the message.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Delta<'a> {
-    #[serde(borrow)]
-    text: Text<'a>,
-    #[serde(borrow)]
-    thinking: Text<'a>,
-    #[serde(borrow)]
-    partial_json: Text<'a>,
-    #[serde(borrow)]
-    stop_reason: Text<'a>,
+open_object! {
+    /// A change to a block (its signature is not content) or to the message.
+    struct Delta<'a> {
+        "text" => text: Content<'a>,
+        "thinking" => thinking: Content<'a>,
+        "partial_json" => partial_json: Text<'a>,
+        "stop_reason" => stop_reason: Text<'a>,
+    }
 }
 
 impl Reader for Events {
@@ -86,8 +78,8 @@ impl Reader for Events {
             answer.model(&start.model);
             answer.usage(start.usage);
         }
-        if let Some(error) = event.error {
-            answer.report_json(error.get().as_bytes());
+        if event.error.is_some() {
+            answer.report_raw(event.error);
         } else if start.is_none() && event.message.is_some() {
             answer.report_json(json);
         }
@@ -96,28 +88,29 @@ impl Reader for Events {
             // Only for a whole message: in a stream, the input follows in deltas.
             if let Some(input) = block.input {
                 answer.calls.more(input.get());
-                answer.output(input.get());
+                answer.call(input.get());
             }
         }
         if let Some(block) = &event.content_block {
             block.read(answer);
         }
         if let Some(delta) = &event.delta {
-            answer.output(&delta.text.0);
+            answer.content(Kind::Output, "text", &delta.text);
+            answer.content(Kind::Reasoning, "thinking", &delta.thinking);
             answer.calls.more(&delta.partial_json.0);
-            answer.output(&delta.partial_json.0);
-            answer.reasoning(&delta.thinking.0);
-            answer.finish_reason(&delta.stop_reason);
+            answer.call(&delta.partial_json.0);
+            answer.extra(answer.found_now(), &delta.extra);
+            answer.finish_reason(&delta.stop_reason.0);
         }
         answer.model(&event.model);
-        answer.finish_reason(&event.stop_reason);
+        answer.finish_reason(&event.stop_reason.0);
         answer.usage(event.usage);
         self.stopped |= event.kind.0 == "message_stop";
         Ok(())
     }
 
     fn is_complete(&self, answer: &Answer) -> bool {
-        self.stopped || !answer.response.finish_reasons.is_empty()
+        self.stopped || answer.has_finish_reason()
     }
 
     /// Marks `input_tokens` as excluding tokens read from and written to the cache; they are added,
@@ -133,8 +126,12 @@ impl Block<'_> {
         if self.kind.0 == "tool_use" {
             answer.calls.whole("");
         }
-        answer.output(&self.text.0);
-        answer.output(&self.name.0);
-        answer.reasoning(&self.thinking.0);
+        answer.content(Kind::Output, "text", &self.text);
+        answer.content(Kind::Reasoning, "thinking", &self.thinking);
+        answer.call(&self.name.0);
+        // What a tool returned was not generated.
+        if !self.kind.0.ends_with("_result") {
+            answer.extra(answer.found_now(), &self.extra);
+        }
     }
 }

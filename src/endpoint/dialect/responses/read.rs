@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::endpoint::envelope::enveloped;
-use crate::endpoint::reader::{Answer, Reader, null_is_empty};
+use crate::endpoint::reader::{Answer, ContentKinds, Reader, null_is_empty};
+use crate::endpoint::structure::{self, Content, Kind, open_object};
 use crate::endpoint::text::{Number, Text};
 
 /// The parts for which deltas have arrived.
@@ -33,7 +34,7 @@ struct Event<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     #[serde(borrow)]
-    delta: Text<'a>,
+    delta: Content<'a>,
     #[serde(borrow)]
     item_id: Text<'a>,
     output_index: Number,
@@ -84,31 +85,23 @@ struct Incomplete<'a> {
     reason: Text<'a>,
 }
 
-/// An item of the output.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Item<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow, deserialize_with = "null_is_empty")]
-    content: Vec<Part<'a>>,
-    #[serde(borrow)]
-    summary: Text<'a>,
-    #[serde(borrow)]
-    name: Text<'a>,
-    #[serde(borrow)]
-    arguments: Text<'a>,
-    #[serde(borrow)]
-    input: Text<'a>,
+open_object! {
+    /// An item of the output.
+    struct Item<'a> {
+        "type" => kind: Text<'a>,
+        "content" => content: Option<Vec<Part<'a>>>,
+        "summary" => summary: Text<'a>,
+        "name" => name: Text<'a>,
+        "arguments" => arguments: Text<'a>,
+        "input" => input: Text<'a>,
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Part<'a> {
-    #[serde(borrow)]
-    text: Text<'a>,
-    #[serde(borrow)]
-    refusal: Text<'a>,
+open_object! {
+    struct Part<'a> {
+        "text" => text: Content<'a>,
+        "refusal" => refusal: Content<'a>,
+    }
 }
 
 impl Reader for Events {
@@ -119,18 +112,27 @@ impl Reader for Events {
             return Self::whole(&event, json, answer);
         }
         match kind {
-            "response.output_text.delta"
-            | "response.refusal.delta"
-            | "response.function_call_arguments.delta"
+            "response.output_text.delta" | "response.refusal.delta" => {
+                self.delta(&event, false);
+                answer.content(Kind::Output, "delta", &event.delta);
+            }
+            "response.function_call_arguments.delta"
             | "response.mcp_call_arguments.delta"
             | "response.custom_tool_call_input.delta"
             | "response.code_interpreter_call_code.delta" => {
                 self.delta(&event, false);
-                answer.output(&event.delta.0);
+                answer.call(&event.delta.text);
             }
             "response.reasoning_text.delta" | "response.reasoning_summary_text.delta" => {
                 self.delta(&event, true);
-                answer.reasoning(&event.delta.0);
+                answer.content(Kind::Reasoning, "delta", &event.delta);
+            }
+            other if other.ends_with(".delta") => {
+                if let Some(kind) = structure::kind_of_event(other) {
+                    self.delta(&event, kind == Kind::Reasoning);
+                    answer.content(kind, "delta", &event.delta);
+                    answer.note_place(other, "");
+                }
             }
             "response.output_text.done"
             | "response.refusal.done"
@@ -142,8 +144,10 @@ impl Reader for Events {
             {
                 // An event has only one of these.
                 let Event { text, refusal, arguments, input, code, .. } = &event;
-                for text in [text, refusal, arguments, input, code] {
-                    answer.output(&text.0);
+                answer.output(&text.0);
+                answer.output(&refusal.0);
+                for text in [arguments, input, code] {
+                    answer.call(&text.0);
                 }
             }
             "response.reasoning_text.done" | "response.reasoning_summary_text.done"
@@ -153,7 +157,7 @@ impl Reader for Events {
             }
             "response.output_item.added" => {
                 if let Some(item) = event.item {
-                    answer.output(&serde_json::from_str::<Item<'_>>(item.get())?.name.0);
+                    answer.call(&serde_json::from_str::<Item<'_>>(item.get())?.name.0);
                 }
             }
             "response.output_item.done" => {
@@ -161,19 +165,16 @@ impl Reader for Events {
                     serde_json::from_str::<Item<'_>>(item.get())?.count_call(answer);
                 }
             }
-            "error" => match event.error {
-                Some(error) => answer.report_json(error.get().as_bytes()),
-                None => answer.report_json(json),
-            },
+            "error" => answer.report_json(event.error.map_or(json, |error| error.get().as_bytes())),
             // The events for the three outcomes of a response, and for its start.
             _ => {
                 if let Some(timings) = event.timings {
                     answer.reports.member("timings", timings);
                 }
-                if let Some(response) = event.response {
-                    let response: Response<'_> = serde_json::from_str(response.get())?;
-                    response.read(kind == "response.failed", answer);
-                }
+                answer.report_raw(event.error);
+                let response = event.response.map(|response| serde_json::from_str(response.get()));
+                let response: Response<'_> = response.transpose()?.unwrap_or_default();
+                response.read(kind, answer);
             }
         }
         Ok(())
@@ -183,7 +184,7 @@ impl Reader for Events {
 impl Events {
     fn whole(event: &Event<'_>, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
         let response: Response<'_> = serde_json::from_slice(json)?;
-        response.read(false, answer);
+        response.read("", answer);
         if !answer.has_content() && event.message.non_empty().is_some() {
             answer.report_json(json);
         }
@@ -193,7 +194,7 @@ impl Events {
     /// Records that a delta of this part has arrived.
     fn delta(&mut self, event: &Event<'_>, is_reasoning: bool) {
         let is_same = |part: &PartId| part.is_of(event, is_reasoning);
-        if !event.delta.0.is_empty() && !self.parts.last().is_some_and(is_same) {
+        if !event.delta.is_empty() && !self.parts.last().is_some_and(is_same) {
             self.parts.push(PartId {
                 is_reasoning,
                 item: event.item_id.0.to_string(),
@@ -226,23 +227,22 @@ impl Event<'_> {
 }
 
 impl Response<'_> {
-    fn read(&self, failed: bool, answer: &mut Answer) {
+    /// Reads the response in an event of this type.
+    fn read(&self, event: &str, answer: &mut Answer) {
         let envelope = self.envelope();
         answer.model(envelope.model);
         answer.usage(envelope.usage);
         answer.reports.members(&envelope.reports);
-        if let Some(error) = envelope.error {
-            answer.report_json(error.get().as_bytes());
-        } else if failed || self.status.0 == "failed" {
-            answer.report_json(br#"{"message":"the response failed","type":"failed"}"#);
-        }
-        let reason = self.incomplete_details.as_ref().map(|details| &details.reason);
-        match reason.filter(|reason| reason.non_empty().is_some()) {
-            Some(reason) => answer.finish_reason(reason),
-            None if matches!(&*self.status.0, "completed" | "incomplete" | "failed") => {
-                answer.finish_reason(&self.status);
-            }
-            None => {}
+        answer.report_raw(envelope.error);
+        let reason = self.incomplete_details.as_ref().map_or("", |details| &details.reason.0);
+        let status = match event.strip_prefix("response.") {
+            Some(outcome @ ("failed" | "incomplete" | "cancelled")) => outcome,
+            _ => &*self.status.0,
+        };
+        match status {
+            _ if !reason.is_empty() => answer.finish_reason(reason),
+            "completed" | "incomplete" | "failed" | "cancelled" => answer.finish_reason(status),
+            _ => {}
         }
         if answer.has_content() {
             return;
@@ -266,21 +266,23 @@ impl Item<'_> {
     }
 
     fn read(&self, answer: &mut Answer) {
-        if self.kind.0 == "reasoning" {
-            if self.content.iter().all(|part| part.text.0.is_empty()) {
-                answer.reasoning(&self.summary.0);
-            }
-            for part in &self.content {
-                answer.reasoning(&part.text.0);
-            }
-            return;
+        let is_reasoning = self.kind.0 == "reasoning";
+        let parts = self.content.as_deref().unwrap_or_default();
+        if is_reasoning && parts.iter().all(|part| part.text.is_empty()) {
+            answer.reasoning(&self.summary.0);
         }
-        for part in &self.content {
-            answer.output(&part.text.0);
-            answer.output(&part.refusal.0);
+        for part in parts {
+            let kind = if is_reasoning { Kind::Reasoning } else { Kind::Output };
+            answer.content(kind, "content[].text", &part.text);
+            answer.content(Kind::Output, "content[].refusal", &part.refusal);
+            answer.extra(ContentKinds::default(), &part.extra);
         }
         for text in [&self.name, &self.arguments, &self.input] {
-            answer.output(&text.0);
+            answer.call(&text.0);
+        }
+        // What a tool returned was not generated.
+        if matches!(&*self.kind.0, "message" | "reasoning" | "") {
+            answer.extra(answer.found_now(), &self.extra);
         }
     }
 }

@@ -58,7 +58,8 @@ fn streaming(ttft: f64, itl: f64) -> RecordValues {
 
 /// A successful request, all of whose events are content.
 fn measured(record: &RequestRecord, values: &RecordValues) -> MeasuredRecord {
-    let piece = |event: &SseEvent| ContentPiece { arrival: event.arrival, is_output: true };
+    let piece =
+        |event: &SseEvent| ContentPiece { arrival: event.arrival, is_output: true, choice: 0 };
     let content = record.body.events.iter().map(piece).collect();
     let observation = Observation {
         phase: record.phase,

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::{Choice, Chunk};
-use crate::endpoint::text::Text;
+use super::{Choice, Chunk, Message};
+use crate::endpoint::structure::{Content, Kind};
 
 /// An event that only added text to a choice.
 #[derive(Default)]
@@ -17,7 +17,8 @@ pub(super) struct Pattern {
     after: Vec<u8>,
     /// The index of the choice.
     pub(super) choice: u64,
-    pub(super) is_reasoning: bool,
+    /// The kind of the text.
+    pub(super) kind: Kind,
 }
 
 impl Pattern {
@@ -35,7 +36,7 @@ impl Pattern {
     /// Takes the pattern of a parsed event, if it only added text to a choice. Otherwise, the
     /// pattern before is kept.
     pub(super) fn learn(&mut self, chunk: &Chunk<'_>, json: &[u8]) {
-        let Some((choice, text, is_reasoning)) = only_text(chunk) else { return };
+        let Some((choice, text, kind)) = only_text(chunk) else { return };
         let Some(from) = text.as_ptr().addr().checked_sub(json.as_ptr().addr()) else { return };
         let to = from + text.len();
         if let (Some(before @ [.., b'"']), Some(after @ [b'"', ..])) =
@@ -43,45 +44,40 @@ impl Pattern {
         {
             before.clone_into(&mut self.before);
             after.clone_into(&mut self.after);
-            (self.choice, self.is_reasoning) = (choice, is_reasoning);
+            (self.choice, self.kind) = (choice, kind);
         }
     }
 }
 
-/// Returns the index of the choice that a chunk adds text to, the text and whether it is reasoning;
-/// `None` if it does or says anything else that depends on how often it is said, or if the text has
-/// escapes.
-fn only_text<'c>(chunk: &'c Chunk<'_>) -> Option<(u64, &'c str, bool)> {
+/// Returns the index of the choice that a chunk adds text to, the text and its kind; `None` if it does
+/// or says anything else that depends on how often it is said, or if the text has escapes.
+fn only_text<'c>(chunk: &'c Chunk<'_>) -> Option<(u64, &'c str, Kind)> {
     let [choice] = &*chunk.choices else { return None };
     let is_silent = chunk.usage.is_none()
         && chunk.usage_metadata.is_none()
-        && chunk.error.is_none()
+        && chunk.envelope().error.is_none()
         && chunk.message.0.is_empty()
         && chunk.envelope().reports.iter().all(Option::is_none);
-    let Choice { index, delta, message, text, finish_reason, meta_info } = choice;
-    if !is_silent || meta_info.is_some() || !finish_reason.0.is_empty() {
+    let Choice { index, delta, message, text, finish_reason, meta_info, usage, error, extra } =
+        choice;
+    let is_plain = finish_reason.is_none() && usage.is_none() && error.is_none();
+    if !is_silent || !is_plain || meta_info.is_some() || !extra.is_empty() {
         return None;
     }
-    let mut found = (!text.0.is_empty()).then_some((text, false));
+    let mut texts = vec![(text, Kind::Output)];
     for message in [delta, message].into_iter().flatten() {
-        if !message.tool_calls.is_empty() || message.function_call.is_some() {
+        let Message { content, refusal, reasoning_content, reasoning, .. } = message;
+        if message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
+            || message.function_call.is_some()
+            || message.error.is_some()
+            || !message.extra.is_empty()
+        {
             return None;
         }
-        let texts = [
-            (&message.content, false),
-            (&message.refusal, false),
-            (&message.reasoning_content, true),
-            (&message.reasoning, true),
-        ];
-        for (text, is_reasoning) in texts {
-            if !text.0.is_empty() && found.replace((text, is_reasoning)).is_some() {
-                return None;
-            }
-        }
+        texts.extend([(content, Kind::Output), (refusal, Kind::Output)]);
+        texts.extend([(reasoning_content, Kind::Reasoning), (reasoning, Kind::Reasoning)]);
     }
-    let (text, is_reasoning) = found?;
-    match text {
-        Text(Cow::Borrowed(text)) => Some((index.whole().unwrap_or(0), text, is_reasoning)),
-        Text(Cow::Owned(_)) => None,
-    }
+    texts.retain(|(text, _)| !text.is_empty());
+    let [(Content { text: Cow::Borrowed(text), .. }, kind)] = *texts else { return None };
+    Some((index.whole().unwrap_or(0), text, kind))
 }

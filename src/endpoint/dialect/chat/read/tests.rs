@@ -244,3 +244,153 @@ const TEMPLATES: &[&str] = &[
     r#"{"choices":[{"index":0,"delta":{"role":TEXT,"content":"a"}}]}"#,
     r#"{"choices":[{"index":0,"delta":{"content":"b"}}],"model":TEXT}"#,
 ];
+
+/// The error of five words and then this event.
+fn error_after_words(event: &str) -> crate::record::RequestError {
+    let word = delta(r#"{"content":"word "}"#);
+    let events = [&*word, &word, &word, &word, &word, event, DONE];
+    let parsed = parse(&stream(&events));
+    assert_eq!(parsed.output_text, "word ".repeat(5), "what came before is kept");
+    parsed.error.unwrap_or_else(|| panic!("{event}"))
+}
+
+#[test]
+fn an_error_in_a_choice_fails_the_response() {
+    let error = error_after_words(
+        r#"data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","error":{"code":502,"message":"provider disconnected"}}]}"#,
+    );
+    assert_eq!((error.code, &*error.message), (Some(502), "provider disconnected"));
+    assert_eq!(error.kind, ErrorKind::Http5xx);
+    let in_delta = r#"data: {"choices":[{"delta":{"error":{"message":"gone"}}}]}"#;
+    assert_eq!(error_after_words(in_delta).message, "gone");
+    let listed = r#"data: {"choices":[],"error":[{"message":"gone","code":"503"}]}"#;
+    assert_eq!(error_after_words(listed).code, Some(503));
+    let body = br#"{"choices":[{"message":{"content":"a"},"error":{"message":"gone"}}]}"#;
+    assert_eq!(parse(&whole(body)).error.unwrap().message, "gone");
+    // llama.cpp's older servers have a field of their own for it.
+    assert_eq!(
+        error_after_words("error: {\"code\":500,\"message\":\"no slot\"}").message,
+        "no slot"
+    );
+}
+
+#[test]
+fn a_finish_reason_can_be_a_failure() {
+    for reason in ["error", "failed", "abort", "Cancelled", "insufficient_system_resource"] {
+        let event = format!(
+            r#"data: {{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}]}}"#
+        );
+        let message = error_after_words(&event).message;
+        assert!(message.contains(reason), "{message}");
+    }
+    let of_sglang = r#"data: {"choices":[{"index":0,"delta":{},"finish_reason":{"type":"abort","message":"out of memory","code":503}}]}"#;
+    let error = error_after_words(of_sglang);
+    assert_eq!((&*error.name, &*error.message), ("abort", "out of memory"));
+    let error_of = |event: &str| parse(&stream(&[&delta(r#"{"content":"a"}"#), event, DONE])).error;
+    let filtered = r#"data: {"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#;
+    assert_eq!(error_of(filtered), None, "there is an output");
+    let message = parse(&stream(&[filtered, DONE])).error.unwrap().message;
+    assert!(message.ends_with("finish reason content_filter"), "{message}");
+    for no_error in ["null", "{}", "\"\"", "false", "[]", "0"] {
+        let event = format!(r#"data: {{"choices":[{{"error":{no_error}}}],"error":{no_error}}}"#);
+        assert_eq!(error_of(&event), None, "{no_error}");
+    }
+}
+
+/// Mistral's parts and `OpenRouter`'s details.
+#[test]
+fn texts_in_unknown_places_are_content() {
+    let mistral = |text: &str| {
+        delta(&format!(
+            r#"{{"content":[{{"type":"thinking","thinking":[{{"type":"text","text":"{text}"}}]}}]}}"#
+        ))
+    };
+    let events = [mistral(" a"), mistral(" b"), delta(r#"{"content":" c"}"#), DONE.into()];
+    let parsed = parse(&stream(&events));
+    assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), (" a b", " c"));
+    assert_eq!(parsed.content, [piece(1, false), piece(2, false), piece(3, true)]);
+    assert_eq!(parsed.notes, ["text_in:content[].thinking[].text"]);
+    assert!(has_content(events[0].as_bytes()));
+
+    let details = r#"{"reasoning_details":[{"type":"reasoning.text","text":" a","index":0}]}"#;
+    let parsed = parse(&stream(&[&delta(details), DONE]));
+    assert_eq!((&*parsed.reasoning_text, parsed.content.len()), (" a", 1));
+    assert_eq!(parsed.notes, ["text_in:reasoning_details[].text"]);
+    // It mirrors the member that is known.
+    let both = details.replace("{\"reasoning_details", "{\"reasoning\":\" a\",\"reasoning_details");
+    let parsed = parse(&stream(&[&delta(&both), DONE]));
+    assert_eq!((&*parsed.reasoning_text, parsed.notes.len()), (" a", 0));
+    let parsed = parse(&whole(
+        br#"{"choices":[{"message":{"content":null,"audio":{"data":"QQ==","transcript":"hi"}}}]}"#,
+    ));
+    assert_eq!((&*parsed.output_text, parsed.error), ("hi", None));
+    let parsed = parse(&stream(&[r#"data: {"choices":[{"delta":"plain"}]}"#, DONE]));
+    assert_eq!((&*parsed.output_text, parsed.content.len()), ("plain", 1));
+}
+
+#[test]
+fn a_text_that_is_sent_again_counts_once() {
+    let words = ["The", "The quick", "The quick brown", "The quick brown fox"];
+    let mut events: Vec<String> =
+        words.iter().map(|text| delta(&format!(r#"{{"content":"{text}"}}"#))).collect();
+    events.push(DONE.to_owned());
+    let parsed = parse(&stream(&events));
+    assert_eq!((&*parsed.output_text, parsed.content.len()), ("The quick brown fox", 4));
+    assert_eq!(parsed.notes, ["text_repeated"]);
+
+    let message =
+        r#"data: {"choices":[{"index":0,"delta":{"content":"b"},"message":{"content":"ab"}}]}"#;
+    let parsed = parse(&stream(&[&delta(r#"{"content":"a"}"#), message, DONE]));
+    assert_eq!((&*parsed.output_text, &*parsed.notes), ("ab", &["text_repeated".into()][..]));
+    let last =
+        r#"data: {"choices":[{"index":0,"message":{"content":"ab"},"finish_reason":"stop"}]}"#;
+    let deltas = [delta(r#"{"content":"a"}"#), delta(r#"{"content":"b"}"#), last.into()];
+    let parsed = parse(&stream(&deltas));
+    assert_eq!((&*parsed.output_text, parsed.content.len()), ("ab", 2));
+
+    let mirrored = delta(r#"{"reasoning_content":"hm","content":"hm"}"#);
+    let parsed = parse(&stream(&[&mirrored, &delta(r#"{"content":"yes"}"#), DONE]));
+    assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("hm", "yes"));
+    assert_eq!(parsed.content, [piece(1, false), piece(2, true)]);
+    assert_eq!(parsed.notes, ["text_mirrored"]);
+    let parsed = parse(&whole(
+        br#"{"choices":[{"message":{"content":"<think>let me think</think>yes",
+            "reasoning_content":"let me think"}}]}"#,
+    ));
+    assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("let me think", "yes"));
+}
+
+#[test]
+fn counts_do_not_decrease_and_are_found_in_choices() {
+    let usage = |usage: &str| format!(r#"data: {{"choices":[],"usage":{usage}}}"#);
+    let parsed = parse(&stream(&[
+        &delta(r#"{"content":"a"}"#),
+        &usage(
+            r#"{"prompt_tokens":900,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":900}}"#,
+        ),
+        &usage(
+            r#"{"prompt_tokens":0,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":0}}"#,
+        ),
+        DONE,
+    ]));
+    let found = parsed.usage.unwrap();
+    assert_eq!((found.prompt_tokens, found.completion_tokens), (Some(900), Some(7)));
+    assert_eq!(found.prompt_cache_read_tokens, Some(900));
+    assert_eq!(parsed.notes, ["usage_decreased"]);
+    let of_kimi = r#"data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":8,"completion_tokens":1}}]}"#;
+    let parsed = parse(&stream(&[&delta(r#"{"content":"a"}"#), of_kimi]));
+    assert_eq!(parsed.usage.unwrap().prompt_tokens, Some(8));
+}
+
+#[test]
+fn the_pieces_of_a_stream_know_their_choice() {
+    let chunk = |choices: &[usize]| {
+        let choice = |index| format!(r#"{{"index":{index},"delta":{{"content":"a"}}}}"#);
+        let all: Vec<String> = choices.iter().map(choice).collect();
+        format!(r#"data: {{"choices":[{}]}}"#, all.join(","))
+    };
+    let parsed =
+        parse(&stream(&[chunk(&[0]), chunk(&[1]), chunk(&[0]), chunk(&[1, 0]), DONE.into()]));
+    let pieces = parsed.content.iter().map(|piece| (piece.arrival.at.0, piece.choice));
+    assert_eq!(pieces.collect::<Vec<_>>(), [(1, 0), (2, 1), (3, 0), (4, 1), (4, 0)]);
+}
