@@ -37,7 +37,8 @@ pub(super) fn of(
     let name = format!("GPU {} of {}", gpu.gpu.gpu_index, printable(exporter));
     let facts = Facts { gpu, fields, phase };
     let all = [facts.errors(), facts.slowdown(), facts.violation(), facts.clock()];
-    let found = all.into_iter().flatten().chain(facts.counter()).chain(facts.impossible());
+    let energy = facts.counter().or_else(|| facts.contradiction());
+    let found = all.into_iter().flatten().chain(energy).chain(facts.impossible());
     found
         .map(|(finding, advice)| Reason {
             verdict: Verdict::Suspect,
@@ -145,6 +146,17 @@ impl Facts<'_> {
             );
             (finding, EXPORTER)
         })
+    }
+
+    /// The counter of energy and the power are two measurements of the same.
+    fn contradiction(&self) -> Option<Doubt> {
+        let [counted, by_power] = self.phase.contradiction(self.gpu, self.fields)?;
+        let finding = format!(
+            "used {:.0} J by its counter of energy, but {:.0} J by its power; all that is computed from \
+             its energy is in doubt",
+            counted.joules, by_power.joules
+        );
+        Some((finding, EXPORTER))
     }
 
     /// Samples that no GPU can have are left out, by field.

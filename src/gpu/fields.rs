@@ -99,6 +99,17 @@ impl Field {
         }
     }
 
+    /// Returns whether the instances of a partitioned GPU have parts of its value: memory, and the
+    /// activity of its units. All other values are those of the whole GPU, which exporters repeat for
+    /// each instance.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.sources.iter().any(|source| {
+            let is_memory = source.contains("_FB_") && !source.ends_with("_PERCENT");
+            let is_activity = source.starts_with("DCGM_FI_PROF_") && source.ends_with("_ACTIVE");
+            is_memory || is_activity || &**source == "gpu_used_vram"
+        })
+    }
+
     /// Returns the values that are physically possible, by the unit.
     fn limits(&self) -> RangeInclusive<f64> {
         match &*self.unit {

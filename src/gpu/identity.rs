@@ -59,3 +59,15 @@ impl Gpu {
         self.gpu_index == other.gpu_index && self.gpu_uuid == other.gpu_uuid
     }
 }
+
+/// Labels with the instance of a partitioned GPU, of dcgm-exporter and of AMD's exporter.
+const INSTANCE: [&str; 2] = ["GPU_I_ID", "gpu_partition_id"];
+
+/// Returns the instance of a partitioned GPU that a series is about.
+pub(super) fn instance<'a>(
+    mut labels: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Option<&'a str> {
+    let is_it = |name: &str| INSTANCE.iter().any(|label| name.eq_ignore_ascii_case(label));
+    let (_, instance) = labels.find(|(name, _)| is_it(name))?;
+    (!instance.is_empty()).then_some(instance)
+}

@@ -19,6 +19,9 @@ use crate::server_metrics::scrape::FetchTimes;
 use crate::server_metrics::store::{EndpointStore, Store};
 use crate::statistics::percentile::{exact_sum, percentile};
 
+/// Error of the power and of the energy that sensors measure, as a share: NVIDIA states 5 % for each.
+const SENSOR_ERROR: f64 = 0.1;
+
 /// The telemetry of GPUs in the profiling phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpuReport {
@@ -173,14 +176,47 @@ impl<'a> Phase<'a> {
             self.metric(field, &gpu.values((index, field), self.times.len())?)
         });
         let power = samples_of(gpu, fields, self.times, &POWER, 1.0);
-        let counted = self.counted_energy(gpu, fields).filter(|energy| self.is_possible(energy));
         GpuEntry {
             gpu: gpu.gpu.clone(),
             vendor: gpu.vendor,
             metrics: metrics.collect(),
-            energy: counted.or_else(|| energy::by_power(&power, self.window)),
+            energy: self.energy(gpu, fields),
             idle_watts: self.idle_watts(&power),
         }
+    }
+
+    /// Returns the energy by the counter of the GPU, or else by its power. If the two contradict each
+    /// other, the range has both.
+    fn energy(&self, gpu: &GpuSeries<'_>, fields: &Fields) -> Option<Energy> {
+        let counted = self.counted_energy(gpu, fields).filter(|energy| self.is_possible(energy));
+        let by_power = || self.energy_by_power(gpu, fields);
+        match (counted, self.contradiction(gpu, fields)) {
+            (Some(counted), Some([_, other])) => Some(Energy {
+                min_joules: counted.min_joules.min(other.min_joules),
+                max_joules: counted.max_joules.max(other.max_joules),
+                ..counted
+            }),
+            (counted, _) => counted.or_else(by_power),
+        }
+    }
+
+    fn energy_by_power(&self, gpu: &GpuSeries<'_>, fields: &Fields) -> Option<Energy> {
+        energy::by_power(&samples_of(gpu, fields, self.times, &POWER, 1.0), self.window)
+    }
+
+    /// Returns the energy by the counter and by the power, if their ranges are further from each other
+    /// than sensors are inexact.
+    pub(super) fn contradiction(
+        &self,
+        gpu: &GpuSeries<'_>,
+        fields: &Fields,
+    ) -> Option<[Energy; 2]> {
+        let counted = self.counted_energy(gpu, fields).filter(|energy| self.is_possible(energy))?;
+        let by_power = self.energy_by_power(gpu, fields)?;
+        let gap = (counted.min_joules - by_power.max_joules)
+            .max(by_power.min_joules - counted.max_joules);
+        let largest = counted.joules.max(by_power.joules);
+        (gap > SENSOR_ERROR * largest).then_some([counted, by_power])
     }
 
     /// Returns the energy by the counter of the GPU, if it has one.

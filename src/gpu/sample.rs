@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fields::Fields;
-use super::identity::Gpu;
+use super::identity::{self, Gpu};
 use crate::metrics::gpu::Vendor;
 use crate::server_metrics::snapshot::{Snapshot, Value};
 
@@ -21,9 +21,11 @@ pub(crate) struct GpuSample {
 /// the exposition.
 #[must_use]
 pub(crate) fn samples(snapshot: &Snapshot<'_>, fields: &Fields) -> Vec<GpuSample> {
-    // The values by the index of their field, with the place of the name among those of the field.
-    type ByField = BTreeMap<usize, (usize, f64)>;
-    let mut found: Vec<(Gpu, Vendor, ByField)> = Vec::new();
+    // The place of the name among those of the field, and the value of each instance of the GPU.
+    type Values<'a> = (usize, BTreeMap<Option<&'a str>, f64>);
+    // By the index of the field.
+    type ByField<'a> = BTreeMap<usize, Values<'a>>;
+    let mut found: Vec<(Gpu, Vendor, ByField<'_>)> = Vec::new();
     for family in &snapshot.families {
         for (index, place) in fields.named(&family.name) {
             let Some(field) = fields.get(*index).filter(|field| field.is_shown) else { continue };
@@ -37,17 +39,26 @@ pub(crate) fn samples(snapshot: &Snapshot<'_>, fields: &Fields) -> Vec<GpuSample
                     found.push((gpu, field.vendor, ByField::new()));
                     found.len() - 1
                 });
-                let values = &mut found[at].2;
-                if values.get(index).is_none_or(|(known, _)| place < known) {
-                    values.insert(*index, (*place, value));
+                let (known, values) =
+                    found[at].2.entry(*index).or_insert_with(|| (*place, BTreeMap::new()));
+                if place < known {
+                    (*known, *values) = (*place, BTreeMap::new());
+                }
+                if place == known {
+                    let instance = identity::instance(labels).filter(|_| field.is_divided());
+                    values.entry(instance).or_insert(value);
                 }
             }
         }
     }
-    let sample = |(gpu, vendor, values): (Gpu, Vendor, ByField)| {
+    let sample = |(gpu, vendor, values): (Gpu, Vendor, ByField<'_>)| {
+        let value = |values: &BTreeMap<Option<&str>, f64>| {
+            values.get(&None).copied().unwrap_or_else(|| values.values().sum())
+        };
         let values = values.into_iter();
-        let named = values
-            .filter_map(|(index, (_, value))| Some((Arc::clone(&fields.get(index)?.tag), value)));
+        let named = values.filter_map(|(index, (_, values))| {
+            Some((Arc::clone(&fields.get(index)?.tag), value(&values)))
+        });
         GpuSample { gpu, vendor, values: named.collect() }
     };
     found.into_iter().map(sample).collect()

@@ -1,7 +1,7 @@
 //! The stored samples of each GPU.
 
 use super::fields::{Field, Fields, Reading};
-use super::identity::Gpu;
+use super::identity::{self, Gpu};
 use crate::metrics::gpu::Vendor;
 use crate::server_metrics::store::{Column, EndpointStore, Labels, Values};
 
@@ -13,10 +13,21 @@ const MAX_GPUS: usize = 4096;
 pub(super) struct GpuSeries<'a> {
     pub(super) gpu: Gpu,
     pub(super) vendor: Vendor,
-    /// Values with the index of their field and the place of their name among those of the field,
-    /// in this order. There are several for a field if labels change, or if the exporter repeats
-    /// a value for each instance of a partitioned GPU.
-    columns: Vec<(usize, usize, &'a Column)>,
+    /// Its series, in the order of fields and of the names of a field. There are several for a field if
+    /// labels change, or if the GPU is partitioned.
+    columns: Vec<Series<'a>>,
+}
+
+/// The values of a field.
+#[derive(Debug)]
+struct Series<'a> {
+    /// Index of the field.
+    field: usize,
+    /// Place of the name among those of the field.
+    place: usize,
+    /// The instance of a partitioned GPU.
+    instance: Option<&'a str>,
+    column: &'a Column,
 }
 
 impl<'a> GpuSeries<'a> {
@@ -37,13 +48,15 @@ impl<'a> GpuSeries<'a> {
                         gpus.push(Self { gpu, vendor: field.vendor, columns: Vec::new() });
                         gpus.len() - 1
                     });
-                    gpus[at].columns.push((*index, *place, column));
+                    let instance = identity::instance(pairs(&series.labels));
+                    let (field, place) = (*index, *place);
+                    gpus[at].columns.push(Series { field, place, instance, column });
                 }
             }
         }
         for gpu in &mut gpus {
             // Series of the same name stay in their order.
-            gpu.columns.sort_by_key(|(field, place, _)| (*field, *place));
+            gpu.columns.sort_by_key(|series| (series.field, series.place));
         }
         gpus.sort_by(|a, b| {
             (a.gpu.gpu_index, &a.gpu.gpu_uuid).cmp(&(b.gpu.gpu_index, &b.gpu.gpu_uuid))
@@ -58,11 +71,32 @@ impl<'a> GpuSeries<'a> {
         (index, field): (usize, &Field),
         scrapes: usize,
     ) -> Option<Vec<f64>> {
-        let mut values = vec![f64::NAN; scrapes];
-        for (scrape, reading) in self.readings((index, field), scrapes) {
-            if let Some(value) = reading.value().filter(|_| values[scrape].is_nan()) {
-                values[scrape] = value;
+        let mut of_instances: Vec<(Option<&str>, Vec<f64>)> = Vec::new();
+        for series in self.columns.iter().filter(|series| series.field == index) {
+            // What is not divided is repeated for each instance.
+            let instance = series.instance.filter(|_| field.is_divided());
+            let known = of_instances.iter().position(|(have, _)| *have == instance);
+            let at = known.unwrap_or_else(|| {
+                of_instances.push((instance, vec![f64::NAN; scrapes]));
+                of_instances.len() - 1
+            });
+            let values = &mut of_instances[at].1;
+            for (scrape, sample) in series.column.iter(0..scrapes) {
+                if let Some(value) = field.read(sample).value().filter(|_| values[scrape].is_nan())
+                {
+                    values[scrape] = value;
+                }
             }
+        }
+        // An exporter may report the whole GPU besides its instances.
+        let whole = of_instances.iter().position(|(instance, _)| instance.is_none());
+        let mut values = vec![f64::NAN; scrapes];
+        for scrape in 0..scrapes {
+            let of_whole =
+                whole.map(|at| of_instances[at].1[scrape]).filter(|value| !value.is_nan());
+            let parts = of_instances.iter().map(|(_, values)| values[scrape]);
+            let sum = parts.filter(|value| !value.is_nan()).reduce(|sum, value| sum + value);
+            values[scrape] = of_whole.or(sum).unwrap_or(f64::NAN);
         }
         values.iter().any(|value| !value.is_nan()).then_some(values)
     }
@@ -74,8 +108,8 @@ impl<'a> GpuSeries<'a> {
         (index, field): (usize, &Field),
         scrapes: usize,
     ) -> impl Iterator<Item = (usize, Reading)> {
-        let of_field = self.columns.iter().filter(move |(of, ..)| *of == index);
-        let samples = of_field.flat_map(move |(.., column)| column.iter(0..scrapes));
+        let of_field = self.columns.iter().filter(move |series| series.field == index);
+        let samples = of_field.flat_map(move |series| series.column.iter(0..scrapes));
         samples.map(|(scrape, sample)| (scrape, field.read(sample)))
     }
 }

@@ -244,6 +244,52 @@ fn statistics_cover_the_measurement() {
     assert!(report.doubts.is_empty(), "{:?}", report.doubts);
 }
 
+/// Two instances of a GPU: 1000 and 3000 MiB, a quarter and a half of its units; 300 W is the power of the
+/// whole GPU, which is repeated.
+#[test]
+fn what_instances_divide_is_added_up_and_what_they_repeat_counts_once() {
+    let of_instance = |id: u8, memory: u32, active: f64| {
+        let labels =
+            format!("gpu=\"0\",UUID=\"GPU-1\",GPU_I_PROFILE=\"1g.10gb\",GPU_I_ID=\"{id}\"");
+        [
+            ("DCGM_FI_DEV_POWER_USAGE", 300.0),
+            ("DCGM_FI_DEV_FB_USED", f64::from(memory)),
+            ("DCGM_FI_PROF_SM_ACTIVE", active),
+        ]
+        .map(|(name, value)| (name, format!("{name}{{{labels}}} {value}\n")))
+    };
+    let [one, two] = [of_instance(1, 1000, 0.25), of_instance(2, 3000, 0.5)];
+    let family = |(name, one): &(&str, String), two: &(&str, String)| {
+        format!("# TYPE {name} gauge\n{one}{}", two.1)
+    };
+    let body: String = one.iter().zip(&two).map(|(one, two)| family(one, two)).collect();
+    let report = report(&[body.clone(), body.clone(), body.clone(), body.clone()]);
+    let gpu = &report.exporters[0].gpus[0];
+    let of = |tag: &str| gpu.metrics.iter().find(|metric| &*metric.tag == tag).unwrap().avg;
+    close(of("nvidia_power_usage"), 300.0);
+    close(of("nvidia_memory_used"), 4000.0 * 1.048_576e-3);
+    close(of("nvidia_sm_utilization"), 75.0);
+    let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
+    let samples = samples(&Snapshot::of(&exposition), &Fields::default());
+    let of = |tag: &str| samples[0].values.iter().find(|(have, _)| **have == *tag).unwrap().1;
+    close(of("nvidia_power_usage"), 300.0);
+    close(of("nvidia_memory_used"), 4000.0 * 1.048_576e-3);
+    close(of("nvidia_sm_utilization"), 75.0);
+}
+
+/// 300 W for 2 s are 600 J; the counter has 30 J a second.
+#[test]
+fn a_counter_that_contradicts_the_power_is_a_doubt() {
+    let bodies: Vec<String> =
+        (0..5).map(|second| body(300.0, f64::from(second) * 3e4, "")).collect();
+    let report = report(&bodies);
+    let energy = report.exporters[0].gpus[0].energy.unwrap();
+    assert!((energy.joules - 60.0).abs() < 1e-3 && energy.max_joules >= 600.0, "{energy:?}");
+    let doubts: Vec<_> = report.doubts.into_iter().map(|reason| reason.finding).collect();
+    let expected = "GPU 0 of node1:9400 used 60 J by its counter of energy, but 600 J by its power";
+    assert!(doubts.len() == 1 && doubts[0].starts_with(expected), "{doubts:?}");
+}
+
 #[test]
 fn amd_exporters_are_read() {
     let at = |joules: f64| {

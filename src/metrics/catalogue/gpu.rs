@@ -103,11 +103,14 @@ const fn rows(tags: &Tags) -> [Metric; 17] {
              samples permit.",
         ),
         row(tags, tags.energy_above_idle, "GPU Energy Above Idle", Unit::Joules, 32, |facts| {
-            Some(facts.joules()? - facts.fleet.idle_watts? * facts.fleet.seconds)
+            let above = facts.joules()? - facts.fleet.idle_watts? * facts.fleet.seconds;
+            // Less than idle by more than its error: one of the two is wrong.
+            (above >= -facts.fleet.energy?.error()).then_some(above)
         })
         .says(
             "Energy beyond what the GPUs would have used without requests.",
-            "Total energy − idle power × duration of the profiling phase.",
+            "Total energy − idle power × duration of the profiling phase. Absent if it is negative by \
+             more than the error of the energy.",
         ),
         row(tags, tags.average_power, "Average GPU Power", Unit::Watts, 20, |facts| {
             facts.average_watts()
