@@ -30,6 +30,8 @@ pub struct ParsedResponse {
     pub tool_calls: ToolCalls,
     /// The finish reasons, in the order of the choices; choices without one are left out.
     pub finish_reasons: Vec<String>,
+    /// When the event with the first finish reason arrived.
+    pub finished: Option<Arrival>,
     /// The model that the server reports.
     pub model: Option<String>,
     /// Duration of the generation of a video in seconds, as reported by the server.

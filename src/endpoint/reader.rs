@@ -419,6 +419,9 @@ impl Answer {
         self.found.clear();
         self.choice = 0;
         reader.read(json, self)?;
+        if self.response.finished.is_none() && self.has_finish_reason() {
+            self.response.finished = Some(arrival);
+        }
         if self.found.is_empty() {
             return Ok(());
         }

@@ -171,10 +171,11 @@ impl Usage {
         // The total of audio has tokens for the seconds of the prompt.
         let is_audio = self.prompt_audio_seconds.is_some();
         let (is_beside, is_told) = match (is_total(completion), is_total(beside)) {
-            _ if is_audio => (is_beside_by_text(completion, reasoning, shown), true),
             (Some(true), _) if reasoning <= completion => (false, true),
             (_, Some(true)) if reasoning > 0 => (true, true),
-            (inside, _) => (is_beside_by_text(completion, reasoning, shown), inside.is_none()),
+            (inside, _) => {
+                (is_beside_by_text(completion, reasoning, shown), inside.is_none() || is_audio)
+            }
         };
         if is_beside {
             self.completion_tokens = Some(beside);

@@ -26,6 +26,15 @@ const USUAL: [&str; 14] = [
     "eos",
 ];
 
+/// The reasons of outputs that a limit ended.
+const LIMITS: [&str; 5] =
+    ["length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "model_length"];
+
+/// Returns whether a limit ended the output, and not the model with a token that has no text.
+pub(crate) fn is_limit(reason: &str) -> bool {
+    LIMITS.contains(&reason)
+}
+
 /// Returns the reasons with the most requests first, if any of them is unusual, or if only some
 /// requests have one.
 pub(crate) fn telling(reasons: &NameCounts) -> Option<Vec<(&str, u64)>> {

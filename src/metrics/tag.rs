@@ -248,6 +248,7 @@ tags! {
     SERVER_KV_TRANSFER_AND_DECODE_TIME = "server_kv_transfer_and_decode_time",
     SERVER_TIME_TO_FIRST_TOKEN = "server_time_to_first_token",
     SERVER_LATENCY = "server_latency",
+    END_TOKEN_TIME = "end_token_time",
     SERVER_UNATTRIBUTED_TIME_TO_FIRST_TOKEN = "server_unattributed_time_to_first_token",
     SERVER_UNATTRIBUTED_TIME = "server_unattributed_time",
     SPEC_DECODE_ACCEPTANCE_LENGTH = "spec_decode_acceptance_length",

@@ -85,6 +85,9 @@ pub(crate) enum Stage {
     PrefillAndDecode,
     /// Transfer of the KV cache and decode together.
     KvTransferAndDecode,
+    /// The token that ends the output, which is in the server's decode, but after the last text and so
+    /// not in the latency: less than 0.
+    EndToken,
     /// The server has the request, and does not report in which stage.
     Server,
     /// The rest: the network, and whatever the server does before it takes its first time.
@@ -105,6 +108,7 @@ impl Stage {
             Self::Decode => "decode",
             Self::PrefillAndDecode => "prefill_and_decode",
             Self::KvTransferAndDecode => "kv_transfer_and_decode",
+            Self::EndToken => "end_token",
             Self::Server => "server",
             Self::Unattributed => "unattributed",
         }
@@ -113,7 +117,17 @@ impl Stage {
     /// Returns the stage of the server whose time the metric `tag` is.
     pub(super) fn of_server(tag: MetricTag) -> Option<Self> {
         let (stage, _) = STAGES.into_iter().find(|(_, own)| *own == tag)?;
-        (!matches!(stage, Self::Connection | Self::Sending)).then_some(stage)
+        (!matches!(stage, Self::Connection | Self::Sending | Self::EndToken)).then_some(stage)
+    }
+
+    /// Returns what `time`, the value of its metric, contributes to the latency.
+    pub(crate) fn part_of_latency(self, time: f64) -> f64 {
+        if self == Self::EndToken { -time } else { time }
+    }
+
+    /// Returns whether it includes decode.
+    pub(crate) const fn is_decode(self) -> bool {
+        matches!(self, Self::Decode | Self::PrefillAndDecode | Self::KvTransferAndDecode)
     }
 
     /// Returns its name for people, as within a sentence.
@@ -135,6 +149,7 @@ impl Stage {
             Self::Decode => "Decode",
             Self::PrefillAndDecode => "Prefill + decode",
             Self::KvTransferAndDecode => "KV transfer + decode",
+            Self::EndToken => "End token, after the latency",
             Self::Server => "Server, undivided",
             Self::Unattributed => "Unattributed",
         }
@@ -142,7 +157,7 @@ impl Stage {
 }
 
 /// The metrics of requests that are stages, in order of time.
-const STAGES: [(Stage, MetricTag); 10] = [
+const STAGES: [(Stage, MetricTag); 11] = [
     (Stage::Connection, tag::HTTP_REQ_CONNECTION_OVERHEAD),
     (Stage::Sending, tag::HTTP_REQ_SENDING),
     (Stage::FrontEnd, tag::SERVER_FRONT_END_TIME),
@@ -153,6 +168,7 @@ const STAGES: [(Stage, MetricTag); 10] = [
     (Stage::Decode, tag::SERVER_DECODE_TIME),
     (Stage::PrefillAndDecode, tag::SERVER_PREFILL_AND_DECODE_TIME),
     (Stage::KvTransferAndDecode, tag::SERVER_KV_TRANSFER_AND_DECODE_TIME),
+    (Stage::EndToken, tag::END_TOKEN_TIME),
 ];
 
 /// The latencies that stages divide.
@@ -170,7 +186,7 @@ pub(crate) fn parts(latency: MetricTag) -> impl Iterator<Item = (Stage, MetricTa
 /// The latencies that stages divide, the number of [`STAGES`] in each, and the rest.
 const LATENCIES: [(MetricTag, usize, MetricTag); 2] = [
     (tag::TIME_TO_FIRST_TOKEN, 7, tag::SERVER_UNATTRIBUTED_TIME_TO_FIRST_TOKEN),
-    (tag::REQUEST_LATENCY, 10, tag::SERVER_UNATTRIBUTED_TIME),
+    (tag::REQUEST_LATENCY, 11, tag::SERVER_UNATTRIBUTED_TIME),
 ];
 
 impl Division {
@@ -187,7 +203,19 @@ impl Division {
         let sending_ms = mean(tag::HTTP_REQ_SENDING).map_or(0.0, |(_, mean_ms)| mean_ms);
         let divided = |metric: MetricTag| {
             let (_, mean_ms) = mean(metric).filter(|(count, _)| *count == request_count)?;
-            let known = parts(metric).filter_map(|(stage, tag)| Some((stage, mean(tag)?)));
+            let known: Vec<_> =
+                parts(metric).filter_map(|(stage, tag)| Some((stage, mean(tag)?))).collect();
+            let decodes = known.iter().any(|(stage, _)| stage.is_decode());
+            let known = known.into_iter().filter_map(|(stage, (count, mean_ms))| {
+                let time = stage.part_of_latency(mean_ms);
+                // Of those that a limit did not end.
+                let of_all = time * count as f64 / request_count as f64;
+                match stage {
+                    Stage::EndToken if !decodes || of_all == 0.0 => None,
+                    Stage::EndToken => Some((stage, (request_count, of_all))),
+                    _ => Some((stage, (count, time))),
+                }
+            });
             let parts = known.map(|(stage, (count, mean_ms))| {
                 let is_rest = stage == Stage::Unattributed;
                 let bound_ms = if is_rest { arrival_error_ms + sending_ms } else { 1e-6 };
@@ -206,8 +234,7 @@ impl Division {
     pub(crate) fn is_reported(results: &[MetricResult]) -> bool {
         let is_of_server =
             |(_, tag): &(Stage, MetricTag)| results.iter().any(|result| result.metric.tag == *tag);
-        // The first two are the client's.
-        STAGES.iter().skip(2).any(is_of_server)
+        STAGES.iter().filter(|(_, tag)| Stage::of_server(*tag).is_some()).any(is_of_server)
     }
 
     /// Returns the number of parts of all latencies.

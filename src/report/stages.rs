@@ -83,8 +83,13 @@ impl Stages {
                 };
                 let of_row = stages.iter().zip(&values);
                 let mut parts: BTreeMap<Stage, f64> = of_row
-                    .filter_map(|((stage, _), values)| Some((*stage, values[row]?)))
+                    .filter_map(|((stage, _), values)| {
+                        Some((*stage, stage.part_of_latency(values[row]?)))
+                    })
                     .collect();
+                if !parts.keys().any(|stage| stage.is_decode()) {
+                    parts.remove(&Stage::EndToken);
+                }
                 // The client's own times are known of every request.
                 if !parts.contains_key(&Stage::Unattributed) {
                     parts.clear();

@@ -118,11 +118,11 @@ impl Means {
     }
 }
 
-/// Divides a mean of the client. A front end and an engine report their own totals, of which the
+/// Divides a mean of the client, of which the time of the connection and of the end token are known. A front end and an engine report their own totals, of which the
 /// `stages` are parts; `arrival_error_ms` is the client's mean error of the end of a latency.
 fn parts(
     mean_ms: f64,
-    connection: Option<Part>,
+    [connection, end_token]: [Option<Part>; 2],
     [front_end, engine]: [Option<Part>; 2],
     stages: &[Option<Part>],
     arrival_error_ms: f64,
@@ -140,8 +140,16 @@ fn parts(
     };
     let undivided = engine.or(outer).filter(|_| !has_all);
     let undivided = undivided.map(|total| total.without(&known, Stage::Server));
-    let mut parts: Vec<Part> =
-        connection.into_iter().chain(outside).chain(known).chain(undivided).collect();
+    // The server's times end with the end token, if it reports them up to the end.
+    let decodes = outer.is_some() || known.iter().any(|part| part.stage.is_decode());
+    let end_token = end_token.filter(|_| decodes);
+    let mut parts: Vec<Part> = connection
+        .into_iter()
+        .chain(outside)
+        .chain(known)
+        .chain(end_token)
+        .chain(undivided)
+        .collect();
     let whole = Part { stage: Stage::Unattributed, mean_ms, bound_ms: arrival_error_ms };
     parts.push(whole.without(&parts, Stage::Unattributed));
     parts
@@ -321,8 +329,18 @@ impl<'a> Sides<'a> {
         let arrival = self.health.and_then(|health| health.arrival_error_ms.as_ref());
         let arrival_ms = arrival.map_or(0.0, |error| error.avg);
         let mean_ms = result.stats.avg;
-        let parts = parts(mean_ms, self.connection(), totals, stages, arrival_ms);
+        let end_token = self.end_token().filter(|_| result.metric.tag == tag::REQUEST_LATENCY);
+        let parts = parts(mean_ms, [self.connection(), end_token], totals, stages, arrival_ms);
         Divided { metric: result.metric.tag, mean_ms, parts }
+    }
+
+    /// Returns the time of the end tokens, which is in the server's times but not in the latency.
+    fn end_token(&self) -> Option<Part> {
+        let (times, result) = self.client(tag::END_TOKEN_TIME)?;
+        let (latencies, _) = self.client(tag::REQUEST_LATENCY)?;
+        let of_all = result.stats.avg * times.count as f64 / latencies.count as f64;
+        let mean_ms = Stage::EndToken.part_of_latency(of_all);
+        (of_all > 0.0).then_some(Part { stage: Stage::EndToken, mean_ms, bound_ms: 1e-6 })
     }
 
     /// Returns the time until a connection was available, by the client's clock of nanoseconds.

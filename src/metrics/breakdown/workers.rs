@@ -207,7 +207,8 @@ fn largest_stage(group: &GroupResult) -> Option<Stage> {
     };
     // Only the client's own times are known without a report.
     sum(tag::SERVER_UNATTRIBUTED_TIME)?;
-    let stages = parts(tag::REQUEST_LATENCY).filter_map(|(stage, tag)| Some((stage, sum(tag)?)));
+    let stages = parts(tag::REQUEST_LATENCY)
+        .filter_map(|(stage, tag)| Some((stage, stage.part_of_latency(sum(tag)?))));
     stages.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(stage, _)| stage)
 }
 

@@ -1,6 +1,7 @@
 //! The times of stages of single requests, as their server reports them.
 
 use crate::metrics::ConsoleGroup::Server;
+use crate::metrics::finish_reason;
 use crate::metrics::metric::{Facts, Metric, MetricFlags as Flag, RecordValues};
 use crate::metrics::tag::{self, MetricTag};
 use crate::server_family::{ServerTiming, Stages};
@@ -99,17 +100,44 @@ pub(super) static ROWS: &[Metric] = &[
          the first token: the network, and what the server does not report. Negative if the \
          server's times do not add up.",
     ),
+    Metric::record(tag::END_TOKEN_TIME, "End Token Time", Unit::Nanoseconds, |facts, _| {
+        let response = facts.response;
+        let reasons = &response.finish_reasons;
+        let is_limited = reasons.iter().any(|reason| finish_reason::is_limit(reason));
+        let finished = response.finished.filter(|_| !is_limited)?;
+        let last = response.content.last()?;
+        Some(finished.at.since(last.arrival.at).0 as f64)
+    })
+    .float()
+    .shown_in(Unit::Milliseconds)
+    .flagged(Flag::STREAMING_TOKENS_ONLY)
+    .off_console()
+    .says(
+        "Time after the last content event in which the server computed the token that ended the \
+         output, which does not have any text.",
+        "finish_reason.arrival − content[last].arrival. Absent without a finish reason, and if a limit \
+         ended the output.",
+    ),
     stage(tag::SERVER_UNATTRIBUTED_TIME, "Unattributed Latency", 4110, |facts, values| {
-        let total = values.scalar(tag::REQUEST_LATENCY)?;
-        unattributed(total, &server(facts)?.stages.all(), values)
+        let stages = &server(facts)?.stages;
+        // The server's decode ends with the end token, the latency with the last text.
+        let decodes = stages.decode.or(stages.prefill_and_decode).or(stages.kv_transfer_and_decode);
+        let end_token = decodes.and_then(|_| values.scalar(tag::END_TOKEN_TIME)).unwrap_or(0.0);
+        let total = values.scalar(tag::REQUEST_LATENCY)? + end_token;
+        unattributed(total, &stages.all(), values)
     })
     .short("Unattributed")
-    .requires(&[tag::REQUEST_LATENCY, tag::HTTP_REQ_CONNECTION_OVERHEAD, tag::HTTP_REQ_SENDING])
+    .requires(&[
+        tag::REQUEST_LATENCY,
+        tag::HTTP_REQ_CONNECTION_OVERHEAD,
+        tag::HTTP_REQ_SENDING,
+        tag::END_TOKEN_TIME,
+    ])
     .says(
         "What neither the client nor the server attributes to a stage.",
-        "request_latency − http_req_connection_overhead − http_req_sending − all stages: the \
-         network, and what the server does not report. Negative if the server's times do not add \
-         up.",
+        "request_latency + end_token_time − http_req_connection_overhead − http_req_sending − all \
+         stages: the network, and what the server does not report. Without decode among the stages, \
+         end_token_time is not added. Negative if the server's times do not add up.",
     ),
 ];
 

@@ -90,6 +90,8 @@ fn every_value_of_a_streamed_request() {
             (tag::TIME_TO_SECOND_TOKEN, &[20.0]),
             (tag::TIME_TO_FIRST_OUTPUT_TOKEN, &[50.0]),
             (tag::REQUEST_LATENCY, &[70.0]),
+            // The finish reason is 2 ms after the last text.
+            (tag::END_TOKEN_TIME, &[2.0]),
             (tag::DECODE_DURATION, &[40.0]),
             // 40 ms over 6 tokens after the first.
             (tag::INTER_TOKEN_LATENCY, &[20.0 / 3.0]),
@@ -605,5 +607,33 @@ fn times_between_tokens_are_those_of_each_choice() {
     ] {
         let found = shown.iter().find(|(have, _)| *have == tag).map(|(_, values)| &**values);
         assert_eq!(found, Some(expected), "{tag}");
+    }
+}
+
+/// Two words at 30 and 60 ms. vLLM computes the next token in 30 ms, too: if that is the end token, its
+/// decode is 60 ms; if the limit is two tokens, 30 ms. Its other stages take 25 ms, which leaves 5 ms.
+#[test]
+fn the_end_token_is_not_missing_from_the_time_of_the_server() {
+    let settings = || Settings { server_timing: true, ..Settings::default() };
+    let time = |measured: &MeasuredRecord, tag| {
+        let shown = shown(measured);
+        shown.into_iter().find(|(have, _)| *have == tag).map(|(_, values)| values[0])
+    };
+    for (reason, at, decode, end_token) in [
+        ("stop", 90, 60.0, Some(30.0)),
+        ("length", 60, 30.0, None),
+        ("tool_calls", 90, 60.0, Some(30.0)),
+    ] {
+        let stop = format!(
+            r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}],"metrics":
+                {{"queue_time_ms":5.0,"time_to_first_token_ms":20.0,"generation_time_ms":{decode}}}}}"#
+        );
+        let words = [content("one"), content(" two")];
+        let events = [(30, &*words[0]), (60, &*words[1]), (at, &*stop), (95, "[DONE]")];
+        let measured = measure_chat(settings(), stream(START, &events));
+        assert_eq!(time(&measured, tag::REQUEST_LATENCY), Some(60.0), "{reason}");
+        assert_eq!(time(&measured, tag::SERVER_DECODE_TIME), Some(decode), "{reason}");
+        assert_eq!(time(&measured, tag::END_TOKEN_TIME), end_token, "{reason}");
+        assert_eq!(time(&measured, tag::SERVER_UNATTRIBUTED_TIME), Some(5.0), "{reason}");
     }
 }

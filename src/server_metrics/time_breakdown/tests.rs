@@ -17,7 +17,7 @@ fn assert_parts(found: &[Part], expected: &[Part]) {
 fn what_is_not_in_a_stage_is_in_the_front_end_or_unattributed() {
     let found = parts(
         50.0,
-        Some(part(Stage::Connection, 3.0, 0.25)),
+        [Some(part(Stage::Connection, 3.0, 0.25)), None],
         // The stages are 25 ms of the server's 40 ms, and the server's 40 ms of the client's 50 ms.
         [None, Some(part(Stage::Server, 40.0, 0.5))],
         &[Some(part(Stage::Queue, 5.0, 1.0)), Some(part(Stage::Prefill, 20.0, 2.0))],
@@ -37,8 +37,19 @@ fn what_is_not_in_a_stage_is_in_the_front_end_or_unattributed() {
 #[test]
 fn without_the_servers_total_the_rest_is_unattributed() {
     let stages = [Some(part(Stage::Prefill, 20.0, 2.0))];
-    let found = parts(50.0, None, [None, None], &stages, 0.0);
+    let found = parts(50.0, [None, None], [None, None], &stages, 0.0);
     let expected = [part(Stage::Prefill, 20.0, 2.0), part(Stage::Unattributed, 30.0, 2.0)];
+    assert_parts(&found, &expected);
+}
+
+/// The server's decode of 30 ms has an end token of 4 ms, after the 50 ms of the client.
+#[test]
+fn the_end_token_is_not_in_the_latency() {
+    let stages = [Some(part(Stage::Queue, 10.0, 0.5)), Some(part(Stage::Decode, 30.0, 0.5))];
+    let end_token = Some(part(Stage::EndToken, -4.0, 0.0));
+    let found = parts(50.0, [None, end_token], [None, None], &stages, 0.0);
+    let rest = part(Stage::Unattributed, 14.0, 1.0);
+    let expected = [stages[0].unwrap(), stages[1].unwrap(), end_token.unwrap(), rest];
     assert_parts(&found, &expected);
 }
 
@@ -46,7 +57,7 @@ fn without_the_servers_total_the_rest_is_unattributed() {
 fn what_an_engine_does_not_divide_is_not_its_front_end() {
     let stages = [Some(part(Stage::Queue, 5.0, 1.0)), None];
     let engine = Some(part(Stage::Server, 30.0, 0.5));
-    let found = parts(50.0, None, [None, engine], &stages, 0.0);
+    let found = parts(50.0, [None, None], [None, engine], &stages, 0.0);
     let expected = [
         part(Stage::Queue, 5.0, 1.0),
         part(Stage::Server, 25.0, 1.5),
@@ -58,7 +69,7 @@ fn what_an_engine_does_not_divide_is_not_its_front_end() {
 #[test]
 fn a_frontend_is_what_its_total_exceeds_the_engines_by() {
     let totals = [Some(part(Stage::Server, 40.0, 0.25)), Some(part(Stage::Server, 30.0, 0.5))];
-    let found = parts(50.0, None, totals, &[None, None], 0.0);
+    let found = parts(50.0, [None, None], totals, &[None, None], 0.0);
     let expected = [
         part(Stage::FrontEnd, 10.0, 0.75),
         part(Stage::Server, 30.0, 0.5),
@@ -67,7 +78,7 @@ fn a_frontend_is_what_its_total_exceeds_the_engines_by() {
     assert_parts(&found, &expected);
     // With all stages, what the engine does beside them belongs to the front end, too.
     let stages = [Some(part(Stage::Queue, 5.0, 0.0)), Some(part(Stage::Prefill, 20.0, 0.0))];
-    let found = parts(50.0, None, totals, &stages, 0.0);
+    let found = parts(50.0, [None, None], totals, &stages, 0.0);
     let expected = [
         part(Stage::FrontEnd, 15.0, 0.25),
         part(Stage::Queue, 5.0, 0.0),
@@ -76,7 +87,7 @@ fn a_frontend_is_what_its_total_exceeds_the_engines_by() {
     ];
     assert_parts(&found, &expected);
     // A frontend alone does not show what it does itself.
-    let found = parts(50.0, None, [totals[0], None], &[None, None], 0.0);
+    let found = parts(50.0, [None, None], [totals[0], None], &[None, None], 0.0);
     let expected = [part(Stage::Server, 40.0, 0.25), part(Stage::Unattributed, 10.0, 0.25)];
     assert_parts(&found, &expected);
 }
@@ -85,7 +96,7 @@ fn a_frontend_is_what_its_total_exceeds_the_engines_by() {
 fn times_that_contradict_each_other_are_negative_parts() {
     let engine = Some(part(Stage::Server, 12.0, 0.0));
     let stages = [Some(part(Stage::Queue, 13.0, 0.0))];
-    let found = parts(10.0, None, [None, engine], &stages, 0.5);
+    let found = parts(10.0, [None, None], [None, engine], &stages, 0.5);
     let expected = [
         part(Stage::FrontEnd, -1.0, 0.0),
         part(Stage::Queue, 13.0, 0.0),
