@@ -59,7 +59,7 @@ fn cached(report: &RunReport) -> Option<String> {
 }
 
 /// Returns the share of prompt tokens that the server read from its cache, in percent.
-fn cached_share(report: &RunReport) -> Option<f64> {
+pub(super) fn cached_share(report: &RunReport) -> Option<f64> {
     let counted = || Some(100.0 * report.outcome.prefix_cache.as_ref()?.cached_ratio()?);
     report.average(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT).or_else(counted)
 }

@@ -55,6 +55,8 @@ pub(super) const fn advice(receiver: &ReceiverReport) -> &'static [&'static str]
         &[
             "Start the server with this receiver as its OTLP endpoint, see telemetry.receiver in \
              the JSON summary; use a fixed port, such as --otel-receiver 4317.",
+            "If the server started before the receiver, its exporter waits longer after each failed \
+             attempt, up to minutes: start the server while the receiver is there, or run again.",
             "Check that the server sends spans at all, and that a proxy passes on traceparent.",
         ]
     } else if receiver.spans_late > 0 {

@@ -80,6 +80,15 @@ pub(crate) enum Warning {
         /// What it found, and what the prompts explain.
         excess: Excess,
     },
+    /// Requests were sent again although that was not asked for.
+    PromptsRepeat {
+        /// Number of requests that had been sent before.
+        repeated: u64,
+        /// Number of all requests.
+        of: u64,
+        /// Share of the prompt tokens that the server read from its cache, in percent, if it is known.
+        cached_percent: Option<f64>,
+    },
     /// Turns were sent although an earlier turn had failed.
     IncompleteHistory {
         /// Number of requests that lack an earlier response of their session.
@@ -136,6 +145,8 @@ pub(crate) enum Warning {
         threshold_percent: f64,
         /// Maximum tolerated difference, in tokens.
         threshold_tokens: f64,
+        /// Whether the server ended nearly all outputs at their limit.
+        at_limit: bool,
     },
     /// Events with content have several tokens, so that the first one may have.
     BundledTokens {
@@ -212,6 +223,7 @@ impl Warning {
             Self::RateNotReached { .. } => "Request Rate Not Reached",
             Self::DependsOnLength { .. } => "Latencies Depend on the Length of the Run",
             Self::CacheNotCold { .. } => "Prefix Cache Was Not Cold",
+            Self::PromptsRepeat { .. } => "Prompts Repeat",
             Self::IncompleteHistory { .. } => "Incomplete History",
             Self::UsageDiscrepancy { .. } => "Token Count Discrepancy",
             Self::NotStreamed { .. } => "Responses Not Streamed",
@@ -245,6 +257,7 @@ impl Warning {
             Self::RateNotReached { .. } => "rate-not-reached",
             Self::DependsOnLength { .. } => "depends-on-length",
             Self::CacheNotCold { .. } => "cache-not-cold",
+            Self::PromptsRepeat { .. } => "prompts-repeat",
             Self::IncompleteHistory { .. } => "incomplete-history",
             Self::UsageDiscrepancy { .. } => "token-count-discrepancy",
             Self::NotStreamed { .. } => "not-streamed",
@@ -299,6 +312,9 @@ impl Warning {
                 format!(
                     "{cached:.1}% of the prompt tokens were cached, but prompts repeat {expected:.1}%"
                 )
+            }
+            Self::PromptsRepeat { repeated, of, .. } => {
+                format!("{} were sent before", share(*repeated, *of))
             }
             Self::IncompleteHistory { requests, of } => {
                 format!("{} lack an earlier response", share(*requests, *of))
@@ -413,6 +429,9 @@ impl Warning {
                 share(*requests, *of)
             )],
             Self::CacheNotCold { .. } => self.cache_findings(),
+            Self::PromptsRepeat { repeated, of, cached_percent } => {
+                responses::repeated_findings(*repeated, *of, *cached_percent)
+            }
             Self::OutputLengthMismatch { .. } => self.length_findings(),
             Self::BundledTokens { tokens, percent } => tokens::bundled_findings(*tokens, *percent),
             Self::CollectorNotReached { endpoint, failed } => vec![format!(

@@ -32,6 +32,27 @@ pub(super) struct PromptCutter<'a> {
     places: Vec<usize>,
     rng: ChaCha8Rng,
     cut: HashSet<Arc<str>>,
+    lengths: Lengths,
+}
+
+/// How many of the texts have the length that was wanted.
+#[derive(Debug, Default)]
+struct Lengths {
+    texts: u64,
+    inexact: u64,
+    /// The wanted and the actual length of the text that differs most.
+    worst: (u64, u64),
+}
+
+impl Lengths {
+    fn add(&mut self, wanted: u64, tokens: u64) {
+        self.texts += 1;
+        self.inexact += u64::from(tokens != wanted);
+        let (worst_wanted, worst) = self.worst;
+        if tokens.abs_diff(wanted) > worst.abs_diff(worst_wanted) {
+            self.worst = (wanted, tokens);
+        }
+    }
 }
 
 impl<'a> PromptCutter<'a> {
@@ -43,6 +64,27 @@ impl<'a> PromptCutter<'a> {
             places: Vec::new(),
             rng: seed.stream("dataset.prompts"),
             cut: HashSet::new(),
+            lengths: Lengths::default(),
+        }
+    }
+
+    /// Returns that texts do not have the lengths that were wanted, if any does not: the tokenizer does
+    /// not read all of its tokens back as they were.
+    fn deviations(&self) -> Option<String> {
+        let Lengths { texts, inexact, worst: (wanted, tokens) } = self.lengths;
+        (inexact > 0).then(|| {
+            format!(
+                "{inexact} of {texts} generated texts do not have the length that was drawn, since the \
+                 tokenizer does not count its own tokens as it wrote them; the one that differs most \
+                 has {tokens} tokens instead of {wanted}"
+            )
+        })
+    }
+
+    /// Warns of texts that do not have their length.
+    pub(super) fn warn(&self) {
+        if let Some(deviations) = self.deviations() {
+            tracing::warn!("{deviations}");
         }
     }
 
@@ -72,11 +114,15 @@ impl<'a> PromptCutter<'a> {
                 continue;
             };
             if prompt.tokens == target && self.cut.insert(Arc::clone(&prompt.text)) {
-                return Ok(prompt);
+                best = Some(prompt);
+                break;
             }
             if best.as_ref().is_none_or(|best| deviation(&prompt) < deviation(best)) {
                 best = Some(prompt);
             }
+        }
+        if let Some(prompt) = &best {
+            self.lengths.add(target, prompt.tokens);
         }
         let why = "the tokenizer cannot decode its tokens, so prompts cannot be generated; use \
                    another tokenizer, or --input-file";
@@ -159,6 +205,30 @@ mod tests {
     fn prompts_have_exactly_the_length_asked_for() {
         assert_exact(&TokenCounter::builtin());
         assert_exact(&golden_counter());
+    }
+
+    /// Each of its tokens is written as `[UNK]`, which it reads as three: one token is impossible.
+    #[test]
+    fn lengths_that_a_lossy_tokenizer_cannot_reach_are_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let lossy = serde_json::json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+            "normalizer": null, "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null,
+            "decoder": null,
+            "model": {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"},
+        });
+        std::fs::write(directory.path().join("tokenizer.json"), lossy.to_string()).unwrap();
+        let source = Source::Path(directory.path().to_owned());
+        let counter = TokenCounter::load(&source, Environment::new(&|_| None)).unwrap();
+        let mut cutter = PromptCutter::new(Corpus::Prose, &counter, Seed(3));
+        assert_eq!(counter.count(&cutter.cut(1).unwrap()), 3);
+        let said = cutter.deviations().unwrap();
+        assert!(said.starts_with("1 of 1 generated texts"), "{said}");
+        assert!(said.ends_with("has 3 tokens instead of 1"), "{said}");
+        let exact = TokenCounter::builtin();
+        let mut cutter = PromptCutter::new(Corpus::Prose, &exact, Seed(3));
+        cutter.cut(64).unwrap();
+        assert_eq!(cutter.deviations(), None);
     }
 
     #[test]

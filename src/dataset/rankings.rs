@@ -30,7 +30,9 @@ pub(super) fn generate(
         let turn = Turn { texts, input_tokens: Some(tokens), ..Turn::default() };
         Ok(Conversation { turns: vec![turn], ..Conversation::default() })
     };
-    (0..*entries).map(|_| ranking()).collect()
+    let rankings = (0..*entries).map(|_| ranking()).collect();
+    cutter.warn();
+    rankings
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub(super) fn generate(
     let mut generator = Generator::new(config, output_tokens, counter, seed)?;
     let conversations = (0..config.entries).map(|_| generator.conversation());
     let mut conversations = conversations.collect::<Result<Vec<_>, _>>()?;
+    generator.cutter.warn();
     media::encode(&mut conversations, config, seed)?;
     Ok(conversations)
 }

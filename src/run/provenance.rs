@@ -120,7 +120,7 @@ pub(crate) struct Tokenizer {
 pub(crate) struct Server {
     /// URL of the requests, without credentials.
     pub(crate) url: ShownUrl,
-    /// Name of the software, from the names of its metrics or else from its `server` header.
+    /// Name of the software, from the names of its metrics or else from its headers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) name: Option<String>,
     /// Its version, if a metric or the header contains it.
@@ -200,10 +200,21 @@ impl Host {
     }
 }
 
+/// Web servers that frameworks of LLM servers use, whose name says nothing of the server.
+const LIBRARIES: [&str; 4] = ["uvicorn", "gunicorn", "hypercorn", "granian"];
+
 impl Server {
-    /// Returns the server at `url`, whose responses had this `server` header.
+    /// Returns the server at `url`, whose responses had these headers.
     #[must_use]
-    pub(crate) fn answering(url: &ShownUrl, header: Option<&str>) -> Self {
+    pub(crate) fn answering(url: &ShownUrl, headers: &[(String, String)]) -> Self {
+        let find = |name: &str| {
+            let mut named = headers.iter().filter(|(have, _)| have.eq_ignore_ascii_case(name));
+            named.next().map(|(_, value)| value.as_str())
+        };
+        // A gateway passes on, or sets, the `server` header of what it was built with.
+        let of_gateway = find("x-litellm-version").map(|version| format!("litellm/{version}"));
+        let is_library = |header: &&str| !LIBRARIES.iter().any(|name| header.starts_with(name));
+        let header = of_gateway.as_deref().or_else(|| find("server").filter(is_library));
         // `name/version (comment) …`, RFC 9110, 10.2.4.
         let product = header.and_then(|header| header.split_whitespace().next());
         let (name, version) = product.map_or((None, None), |product| {
@@ -248,8 +259,8 @@ pub(crate) struct Responders(Vec<Responder>);
 #[derive(Debug)]
 struct Responder {
     url: ShownUrl,
-    /// Its `server` header.
-    header: Option<String>,
+    /// The server as its headers name it.
+    server: Server,
     /// The ends of its connection.
     ends: Option<Ends>,
 }
@@ -262,11 +273,10 @@ impl Responders {
         }
         let trace = &record.trace;
         let headers = &trace.response_headers;
-        let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
         let ends = trace.local_addr.zip(trace.remote_addr);
         self.0.push(Responder {
             url: record.url.clone(),
-            header: header.map(|(_, value)| value.clone()),
+            server: Server::answering(&record.url, headers),
             ends: ends.map(|(local, remote)| Ends { local: local.ip(), remote: remote.ip() }),
         });
     }
@@ -280,9 +290,7 @@ impl Responders {
     /// Returns the servers, with what their `metrics` reveal.
     #[must_use]
     pub(crate) fn servers(&self, metrics: Option<&ServerMetrics>) -> Vec<Server> {
-        let answering =
-            |it: &Responder| Server::answering(&it.url, it.header.as_deref()).known_by(metrics);
-        self.0.iter().map(answering).collect()
+        self.0.iter().map(|it| it.server.clone().known_by(metrics)).collect()
     }
 }
 
@@ -298,15 +306,20 @@ mod tests {
 
     #[test]
     fn a_server_header_names_product_and_version() {
-        let of = |header| {
-            let server = Server::answering(&"http://h:1/v1".into(), header);
+        let of = |headers: &[(&str, &str)]| {
+            let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let headers: Vec<_> = headers.iter().map(owned).collect();
+            let server = Server::answering(&"http://h:1/v1".into(), &headers);
             (server.name, server.version)
         };
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(of(Some("llama.cpp")), (text("llama.cpp"), None));
-        assert_eq!(of(Some("nginx/1.27.0 (Debian)")), (text("nginx"), text("1.27.0")));
-        assert_eq!(of(Some("  ")), (None, None));
-        assert_eq!(of(None), (None, None));
+        assert_eq!(of(&[("Server", "llama.cpp")]), (text("llama.cpp"), None));
+        assert_eq!(of(&[("server", "nginx/1.27.0 (Debian)")]), (text("nginx"), text("1.27.0")));
+        assert_eq!(of(&[("server", "  ")]), (None, None));
+        assert_eq!(of(&[]), (None, None));
+        assert_eq!(of(&[("server", "uvicorn")]), (None, None));
+        let lite_llm = [("server", "uvicorn"), ("x-litellm-version", "1.80.5")];
+        assert_eq!(of(&lite_llm), (text("litellm"), text("1.80.5")));
     }
 
     #[test]

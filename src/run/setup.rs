@@ -93,6 +93,13 @@ impl Setup {
         if are_read.contains(&true) { are_read } else { vec![true; are_read.len()] }
     }
 
+    /// Returns whether any part of the dataset has as many conversations as was asked for, so that
+    /// repetitions of its requests were, too.
+    #[must_use]
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.parts().iter().any(|part| part.get("has_given_entries").is_some())
+    }
+
     /// Returns the parts of the dataset; none if they are not known.
     pub(crate) fn parts(&self) -> &[Value] {
         self.dataset.get("parts").and_then(Value::as_array).map_or(&[], Vec::as_slice)

@@ -328,3 +328,22 @@ fn lengths_that_contradict_each_other_are_rejected() {
         assert!(error.contains(why), "{flags:?}: {error}");
     }
 }
+
+/// Three prompts for twelve requests: nine are the same as an earlier one. Generated prompts repeat without a
+/// warning if their number was given.
+#[test]
+fn prompts_that_repeat_unasked_are_said() {
+    let server = MockServer::start(Config::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("prompts.jsonl");
+    std::fs::write(&file, "{\"text\":\"one\"}\n{\"text\":\"two\"}\n{\"text\":\"three\"}\n")
+        .unwrap();
+    let count = ["--request-count", "12", "--input-file", file.to_str().unwrap()];
+    let said = profile(&server.url(), &count).succeeded().stdout();
+    assert!(said.contains("! prompts-repeat: 9 of 12 requests (75.0%) were sent before"), "{said}");
+    let given = ["--request-count", "12", "--num-dataset-entries", "3"];
+    let said = profile(&server.url(), &given).succeeded().stdout();
+    assert!(!said.contains("prompts-repeat"), "{said}");
+    let fresh = profile(&server.url(), &["--request-count", "12"]).succeeded().stdout();
+    assert!(!fresh.contains("prompts-repeat"), "{fresh}");
+}

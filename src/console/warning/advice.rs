@@ -134,7 +134,7 @@ impl Given {
     }
 
     /// How to get outputs of the requested length.
-    fn output_lengths(&self) -> Vec<String> {
+    fn output_lengths(&self, at_limit: bool) -> Vec<String> {
         let eos = if self.ignores_eos {
             "The requests have ignore_eos; check that the server supports it, and that no limit of \
              the context or of the output is lower than the requested length."
@@ -146,8 +146,8 @@ impl Given {
             "To set a minimum length, use --extra-inputs min_tokens:<N> (vLLM, TensorRT-LLM).";
         let count = "If the tokenizer may not be the model's own, use --use-server-token-count.";
         [
-            Some(eos),
-            (!self.has_min_tokens).then_some(min),
+            (!at_limit).then_some(eos),
+            (!at_limit && !self.has_min_tokens).then_some(min),
             (!self.uses_server_count).then_some(count),
             Some("See osl_mismatch_diff_pct of each request in profile_export.jsonl."),
             Some(
@@ -171,7 +171,7 @@ impl Warning {
             Self::RateNotReached { .. } => given.rate(),
             Self::CacheNotCold { .. } => given.cold_cache(),
             Self::UsageDiscrepancy { differences, .. } => given.token_counts(differences),
-            Self::OutputLengthMismatch { .. } => given.output_lengths(),
+            Self::OutputLengthMismatch { at_limit, .. } => given.output_lengths(*at_limit),
             Self::BundledTokens { .. } => given.first_tokens(),
             _ => Vec::new(),
         };
@@ -211,6 +211,11 @@ impl Warning {
             Self::DependsOnLength { .. } => {
                 &["Warm the server up with --warmup-request-count, and check what else it does."]
             }
+            Self::PromptsRepeat { .. } => &[
+                "Send fewer requests, or use a dataset with more of them (--num-dataset-entries for \
+                 generated prompts, for which it also says that repetitions are wanted).",
+                "To keep the server from answering from its prefix cache, use --cache-bust.",
+            ],
             Self::IncompleteHistory { .. } => &[
                 "See missing_answers of each request in profile_export.jsonl.",
                 "To end a session at its first failed turn, use --end-failed-sessions.",

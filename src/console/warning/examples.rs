@@ -69,6 +69,7 @@ impl Warning {
             Self::CacheNotCold {
                 excess: Excess { cached: 0.96, expected: 0.0, expected_most: 0.04 },
             },
+            Self::PromptsRepeat { repeated: 900, of: 1000, cached_percent: Some(88.0) },
             Self::IncompleteHistory { requests: 3, of: 100 },
             Self::NotStreamed { requests: 100, of: 100 },
             Self::EventsTogether {
@@ -99,6 +100,7 @@ impl Warning {
                 average_percent: Some(-12.5),
                 threshold_percent: 5.0,
                 threshold_tokens: 50.0,
+                at_limit: false,
             },
             Self::BundledTokens { tokens: 4.0, percent: 2.4 },
             Self::ServerTimesExceed { by_ms: 2.5 },

@@ -27,6 +27,7 @@ impl Warning {
             rate_not_reached(report),
             depends_on_length(report),
             cache_not_cold(report),
+            responses::prompts_repeat(report),
             incomplete_history(report),
             responses::not_streamed(report),
             responses::events_together(report),

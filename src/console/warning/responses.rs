@@ -3,6 +3,7 @@
 use super::found::counted;
 use super::{Warning, first, share};
 use crate::console::format::count;
+use crate::console::highlights;
 use crate::endpoint::note;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
@@ -14,6 +15,9 @@ const NOTABLE_PERCENT: f64 = 25.0;
 const NOTABLE_GAP_MS: f64 = 1.0;
 /// The least time for a token in milliseconds, if the response of a server came all at once.
 const NOTABLE_TOKEN_MS: f64 = 0.5;
+
+/// The least share of requests that repeat an earlier one.
+const REPEATED: f64 = 0.1;
 
 /// How content events arrive in groups.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,6 +110,29 @@ pub(super) fn events_together(report: &RunReport) -> Option<Warning> {
         itl_percent: (100.0 * (tokens_of_group - 1.0) / (mean_tokens - 1.0).max(1.0)).min(100.0),
     };
     (requests > 0.0).then_some(Warning::EventsTogether { groups })
+}
+
+/// Returns the warning that requests were sent again although that was not asked for. Lanes begin traces
+/// again by design.
+pub(super) fn prompts_repeat(report: &RunReport) -> Option<Warning> {
+    let sent = report.outcome.sent?;
+    let is_wanted = report.run.setup.may_repeat() || report.outcome.replay.is_some();
+    let (repeated, of) = (sent.repeated, sent.total());
+    let is_notable = !is_wanted && repeated as f64 >= REPEATED * of as f64 && repeated > 0;
+    let cached_percent = highlights::cached_share(report);
+    is_notable.then_some(Warning::PromptsRepeat { repeated, of, cached_percent })
+}
+
+pub(super) fn repeated_findings(repeated: u64, of: u64, cached: Option<f64>) -> Vec<String> {
+    let mut text = format!(
+        "{} were the same as an earlier one, since the dataset has fewer: a server with a prefix cache \
+         answers those sooner than it answers users.",
+        share(repeated, of)
+    );
+    if let Some(percent) = cached {
+        text += &format!(" It read {percent:.1}% of the prompt tokens from its cache.");
+    }
+    vec![text]
 }
 
 /// Returns the warning about unusual responses, the most frequent ones first.

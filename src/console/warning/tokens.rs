@@ -2,7 +2,7 @@
 
 use super::found::counted;
 use super::{Warning, responses, share};
-use crate::metrics::tag;
+use crate::metrics::{finish_reason, tag};
 use crate::run::RunReport;
 
 /// A mean number of tokens of an event from which several come at once; tool calls and special tokens
@@ -54,7 +54,19 @@ pub(super) fn output_length_mismatch(report: &RunReport) -> Option<Warning> {
         average_percent: report.average(tag::OSL_MISMATCH_DIFF_PCT),
         threshold_percent: report.run.settings.osl_mismatch_threshold_percent,
         threshold_tokens: report.run.settings.osl_mismatch_threshold_tokens,
+        at_limit: is_at_limit(report),
     })
+}
+
+/// Share of the outputs that their limit must have ended, for them to have the requested length by the
+/// server's count.
+const AT_LIMIT: f64 = 0.9;
+
+fn is_at_limit(report: &RunReport) -> bool {
+    let reasons = &report.finish_reasons;
+    let limited = reasons.iter().filter(|(reason, _)| finish_reason::is_limit(reason));
+    let limited: u64 = limited.map(|(_, requests)| requests).sum();
+    limited > 0 && limited as f64 >= AT_LIMIT * reasons.requests() as f64
 }
 
 impl Warning {
@@ -66,6 +78,7 @@ impl Warning {
             average_percent,
             threshold_percent,
             threshold_tokens,
+            at_limit,
         } = self
         else {
             return Vec::new();
@@ -81,6 +94,13 @@ impl Warning {
             ),
         ];
         findings.extend(average_percent.map(|average| format!("Average mismatch: {average:.1}%")));
+        if *at_limit {
+            findings.push(
+                "The server ended the outputs at their limit, so that they have the requested length by \
+                 its count: the tokenizer counts them differently."
+                    .to_owned(),
+            );
+        }
         findings.push(
             "Latencies and throughput are those of these outputs. inter_token_latency counts the tokens \
              that came, not those requested."
