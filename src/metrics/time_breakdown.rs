@@ -211,7 +211,7 @@ impl Division {
                 // Of those that a limit did not end.
                 let of_all = time * count as f64 / request_count as f64;
                 match stage {
-                    Stage::EndToken if !decodes || of_all == 0.0 => None,
+                    Stage::EndToken if !decodes => None,
                     Stage::EndToken => Some((stage, (request_count, of_all))),
                     _ => Some((stage, (count, time))),
                 }

@@ -340,7 +340,7 @@ impl<'a> Sides<'a> {
         let (latencies, _) = self.client(tag::REQUEST_LATENCY)?;
         let of_all = result.stats.avg * times.count as f64 / latencies.count as f64;
         let mean_ms = Stage::EndToken.part_of_latency(of_all);
-        (of_all > 0.0).then_some(Part { stage: Stage::EndToken, mean_ms, bound_ms: 1e-6 })
+        Some(Part { stage: Stage::EndToken, mean_ms, bound_ms: 1e-6 })
     }
 
     /// Returns the time until a connection was available, by the client's clock of nanoseconds.

@@ -115,10 +115,13 @@ impl TestRun {
             accumulator.observe(&measured.observation);
         }
         let mut finish_reasons = NameCounts::default();
+        let mut response_notes = NameCounts::default();
         for measured in self.measured.iter().filter(|it| is_profiling(it)) {
             if measured.observation.error.is_none() {
                 let reasons = &measured.response.finish_reasons;
                 finish_reasons.observe(name_counts::joined(reasons).as_deref());
+                let notes = &measured.response.notes;
+                response_notes.observe(name_counts::joined(notes).as_deref());
             }
         }
         let of_profiling = || self.measured.iter().filter(|measured| is_profiling(measured));
@@ -170,7 +173,7 @@ impl TestRun {
             slices: None,
             sessions: None,
             finish_reasons,
-            response_notes: NameCounts::default(),
+            response_notes,
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),
             errors: rebuild::error_counts(&profiling),
