@@ -14,7 +14,8 @@ pub(crate) enum Outcome {
     Failed,
     /// It succeeded, but a gate did not hold, or a run is worse than another.
     Missed,
-    /// It succeeded, but there is too little data to compare runs, or to tell the limit of a load.
+    /// It succeeded, but there is too little data to compare runs, or to show that any load meets the
+    /// conditions of a search.
     Unknown,
     /// The user interrupted it; the results so far have been written.
     Interrupted,

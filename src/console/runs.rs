@@ -19,7 +19,7 @@ use crate::multi_run::curve::{self, Evaluation, Fit, GOOD_FIT};
 use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::limit::{Limit, Standing};
 use crate::multi_run::sweep::{Cell, Choice, Parameter, Results, plain};
-use crate::multi_run::{Filter, Range, RunResult, Trials, space};
+use crate::multi_run::{Filter, Load, Range, RunResult, Trials, space};
 use crate::redact::printable;
 use crate::setting::Named as _;
 use crate::statistics::Estimate;
@@ -611,11 +611,16 @@ fn limit(limit: &Limit, confidence: f64) -> String {
             low.amount(),
             high.amount()
         ),
-        (Some(low), None) => format!(
-            "The limit is at least {}; how much higher it is cannot be told with {percent}% \
-             confidence{best}.",
-            low.amount()
-        ),
+        (Some(low), None) => {
+            let low = low.amount();
+            let above = limit.above.map(Load::amount).filter(|above| *above > low);
+            let between = above.map(|above| format!("between {low} and {above}, but "));
+            format!(
+                "The limit is at least {low}; {}how much higher it is cannot be told with {percent}% \
+                 confidence{best}.",
+                between.unwrap_or_default()
+            )
+        }
         (None, Some(high)) => format!(
             "The limit is below {}; how much lower it is cannot be told with {percent}% \
              confidence{best}.",

@@ -65,7 +65,7 @@ impl Level {
 }
 
 /// What is known of the limit.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Limit {
     /// The highest load that is shown to meet all conditions.
     pub(crate) low: Option<Load>,
@@ -73,6 +73,8 @@ pub(crate) struct Limit {
     pub(crate) high: Option<Load>,
     /// The highest load that seems to meet all.
     pub(crate) best: Option<Load>,
+    /// The lowest load tried above it, which seems to miss one.
+    pub(crate) above: Option<Load>,
 }
 
 /// Whether a load meets all conditions.
@@ -145,7 +147,9 @@ impl Limit {
         let low = lowest_of_all(shown.iter().map(|curve| curve.met(tail)), &counted);
         let missed = shown.iter().filter_map(|curve| curve.missed(tail)).min();
         let high = missed.and_then(|at| counted.get(at)).map(|level| level.load);
-        Self { low, high, best }
+        let is_above = |load: &Load| best.is_none_or(|best| load.amount() > best.amount());
+        let above = sorted.iter().map(|level| level.load).find(is_above);
+        Self { low, high, best, above }
     }
 
     /// Returns what is known of `load`.

@@ -179,7 +179,7 @@ impl History {
             filters: filters.to_vec(),
             confidence: super::Config::default().confidence_level,
             points: Vec::new(),
-            limit: Limit { low: None, high: None, best: None },
+            limit: Limit::default(),
             failure: None,
         };
         for (variation, trials) in cells {
@@ -235,11 +235,11 @@ impl History {
         self.next().err().unwrap_or(End::Cancelled)
     }
 
-    /// Returns whether the limit, or that it is beyond the range, is known.
+    /// Returns whether there is an answer: a load that is shown to meet the conditions, which the limit is
+    /// not below, or that the limit is beyond the range.
     #[must_use]
     pub(crate) fn is_told(&self) -> bool {
-        let has_both = self.limit.low.is_some() && self.limit.high.is_some();
-        has_both || matches!(self.end(), End::AllFeasible | End::NoneFeasible)
+        self.limit.low.is_some() || matches!(self.end(), End::AllFeasible | End::NoneFeasible)
     }
 
     /// Returns the loads at the limit that could not be believed in any run because of the client.

@@ -40,7 +40,7 @@ fn searched(config: Config, points: Vec<Point>) -> History {
         filters: vec![good],
         confidence: 0.95,
         points,
-        limit: Limit { low: None, high: None, best: None },
+        limit: Limit::default(),
         failure: None,
     };
     history.judge();
