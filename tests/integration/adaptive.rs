@@ -276,3 +276,33 @@ fn loads_that_nothing_can_raise_are_rejected() {
         assert!(run.stderr().contains(why), "{extra:?}: {}", run.stderr());
     }
 }
+
+#[test]
+fn the_first_level_has_the_requests_that_end_at_once() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    let flags = [
+        "--adaptive-scale",
+        "--adaptive-scale-sla",
+        "time_to_first_token:avg<=10s",
+        "--adaptive-assessment-period",
+        "0.5",
+        "--adaptive-sustain-duration",
+        "0.5",
+        "--adaptive-min-completed-requests",
+        "3",
+        "--concurrency",
+        "1",
+    ];
+    let run = profile(&server.url(), &flags).succeeded();
+    let summary = run.summary();
+    let window = &summary["adaptive"][0]["path"][0];
+    let time = window["start_ns"].as_u64().unwrap()..window["end_ns"].as_u64().unwrap();
+    let requests = requests(&run);
+    // The window begins with the phase, so that none started before it.
+    assert!(requests.iter().all(|(start, ..)| *start >= time.start), "{window}");
+    let own = requests.iter().filter(|(start, ..)| time.contains(start)).count();
+    assert_eq!(window["metrics"]["request_count"]["avg"], own as f64);
+    let again = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(run.summary()["adaptive"], summary["adaptive"]);
+}

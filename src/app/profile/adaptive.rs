@@ -149,7 +149,7 @@ impl Course {
         let now = Clock::now();
         let is_late = |since: Nanos| now.since(since) >= self.adaptive.window;
         match self.waits {
-            Wait::Start => self.begin(0, phase.start, levels, clock),
+            Wait::Start => self.start(phase, levels, clock),
             Wait::Settled(mark, since) if self.dial.in_flight(0..mark) == 0 || is_late(since) => {
                 let (mark, start) = self.dial.mark();
                 self.begin(mark, start, levels, clock);
@@ -182,9 +182,39 @@ impl Course {
         }
     }
 
+    /// Begins the first window at the start of the phase; or moves it there, if requests of the phase ended
+    /// before it was known.
+    fn start(&mut self, phase: &PhaseStats, levels: &mut Levels, clock: Clock) {
+        if let Some(first) = self.windows.last_mut() {
+            first.start_ns = clock.wall_ns(phase.start);
+            levels.start(first.start_ns);
+        } else {
+            self.open(clock.wall_ns(phase.start), levels);
+        }
+        self.waits = Wait::Window(0, phase.start);
+    }
+
+    /// Has the first window begin at this time at the latest, in nanoseconds since the epoch: requests of it
+    /// may end before the progress of the phase is known.
+    fn expect(&mut self, start_ns: u64, levels: &mut Levels) {
+        match self.windows.last_mut() {
+            None => self.open(start_ns, levels),
+            Some(first) if start_ns < first.start_ns => {
+                first.start_ns = start_ns;
+                levels.start(start_ns);
+            }
+            Some(_) => {}
+        }
+    }
+
     /// Begins a window with this mark, at this time.
     fn begin(&mut self, mark: u64, at: Nanos, levels: &mut Levels, clock: Clock) {
-        let start_ns = clock.wall_ns(at);
+        self.open(clock.wall_ns(at), levels);
+        self.waits = Wait::Window(mark, at);
+    }
+
+    /// Adds a window that starts at this time, in nanoseconds since the epoch.
+    fn open(&mut self, start_ns: u64, levels: &mut Levels) {
         if self.windows.is_empty() {
             self.first_window = levels.len();
         }
@@ -198,7 +228,6 @@ impl Course {
             verdict: WindowVerdict::Unfinished,
             conditions: Vec::new(),
         });
-        self.waits = Wait::Window(mark, at);
     }
 
     /// Ends the window at this time, in nanoseconds since the epoch.
@@ -242,7 +271,7 @@ impl Course {
         if self.end.is_some() {
             return;
         }
-        if let Wait::Window(..) = self.waits {
+        if matches!(self.waits, Wait::Start | Wait::Window(..)) && !self.windows.is_empty() {
             self.close(clock.wall_ns(Clock::now()), levels);
         }
         self.end = Some(AdaptiveEnd::PhaseEnded);
@@ -277,6 +306,9 @@ impl Follower for Watch {
         };
         course.processed += 1;
         let observation = &record.observation;
+        if matches!(course.waits, Wait::Start) {
+            course.expect(observation.start_wall_ns, levels);
+        }
         let Some(number) = levels.observe(index, observation) else { return };
         let window = course.windows.get_mut(number - course.first_window);
         // What ends after the verdict was counted as unanswered.
@@ -300,6 +332,9 @@ impl Follower for Watch {
                 continue;
             };
             if phase.requests_end.is_some() {
+                if matches!(course.waits, Wait::Start) {
+                    course.start(phase, levels, self.clock);
+                }
                 course.cut(levels, self.clock);
             } else {
                 course.look(phase, levels, self.clock);

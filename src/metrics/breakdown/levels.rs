@@ -36,6 +36,13 @@ impl Levels {
         self.windows.push(Level { phase, time, values });
     }
 
+    /// Moves the start of the last window to this time, before which none of its requests started.
+    pub(crate) fn start(&mut self, at: u64) {
+        if let Some(last) = self.windows.last_mut() {
+            last.time.start = at;
+        }
+    }
+
     /// Ends the last window at this time; requests that started later do not belong to it.
     pub(crate) fn end(&mut self, at: u64) {
         if let Some(last) = self.windows.last_mut() {
