@@ -44,12 +44,8 @@ def exactness(values: np.ndarray) -> tuple[float, float]:
     return long_run / n, degrees
 
 
-def whole(degrees: float) -> int:
-    return int(np.clip(degrees, 1, 1000))
-
-
 def critical(level: float, degrees: float) -> float:
-    return float(stats.t.isf((1 - level) / 2, whole(degrees)))
+    return float(stats.t.isf((1 - level) / 2, np.clip(degrees, 1, 1000)))
 
 
 def percentile_ends(values: np.ndarray, percent: float, count: float, t: float) -> np.ndarray:

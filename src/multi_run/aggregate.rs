@@ -70,8 +70,7 @@ impl Across {
         let n = runs as f64;
         // The mean of equal values must be exactly that value despite rounding.
         let mean = (exact_sum(values.iter().copied()) / n).clamp(min, max);
-        let degrees = u32::try_from(runs - 1).unwrap_or(u32::MAX);
-        let spread = student_t::critical(level, degrees).map(|t_critical| {
+        let spread = student_t::critical(level, n - 1.0).map(|t_critical| {
             let squares = exact_sum(values.iter().map(|value| (value - mean).powi(2)));
             let std = (squares / (n - 1.0)).sqrt();
             let se = std / n.sqrt();

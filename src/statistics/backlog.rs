@@ -105,7 +105,7 @@ impl Backlog {
 /// alarm: Student's, since the variance of differences of neighbours has two thirds of the degrees of
 /// freedom of an ordinary one.
 fn critical() -> f64 {
-    student_t::critical(1.0 - FALSE_ALARM, BATCHES as u32 * 2 / 3).unwrap_or(f64::INFINITY)
+    student_t::critical(1.0 - FALSE_ALARM, BATCHES as f64 * 2.0 / 3.0).unwrap_or(f64::INFINITY)
 }
 
 /// Returns the variance of a batch by the differences of neighbours, which a trend hardly affects (von

@@ -33,7 +33,7 @@ pub(crate) fn drift(means: &[f64]) -> Option<Estimate> {
         // What a regression takes from the correlation of independent values.
         let correlation = (correlation + 2.0 / count).max(0.0);
         if correlation <= MOST_CORRELATED / count.sqrt() || is_monotone(&means) {
-            let critical = student_t::critical(LEVEL, means.len() as u32 - 2)?;
+            let critical = student_t::critical(LEVEL, count - 2.0)?;
             let spread = (count * count - 1.0) * count / 12.0;
             let inflation = (1.0 + correlation) / (1.0 - correlation.min(0.9));
             let deviation = (squares * inflation / (count - 2.0) / spread).sqrt();

@@ -12,8 +12,8 @@ use super::percentile::{exact_sum, percentile_of, percentiles_in};
 use super::student_t;
 use crate::column::Column;
 
-/// The most degrees of freedom that are told from infinitely many.
-const MANY_DEGREES: f64 = 1000.0;
+/// The fewest degrees of freedom that an estimate has, and the most that are told from infinitely many.
+const DEGREES: (f64, f64) = (1.0, 1000.0);
 
 /// A statistic, and what its interval follows from.
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ impl Measured {
 
     /// Returns the ends of its interval at the confidence `level`; `None` if it is unbounded.
     pub(crate) fn ends(&self, level: f64) -> Option<[f64; 2]> {
-        let t = student_t::critical(level, whole(self.degrees))?;
+        let t = critical(level, self.degrees)?;
         let [below, above] = self.reach(t, Scale::Difference)?;
         Some([self.value - below, self.value + above])
     }
@@ -165,9 +165,10 @@ impl Measured {
     }
 }
 
-/// Returns degrees of freedom as a whole number.
-const fn whole(degrees: f64) -> u32 {
-    degrees.clamp(1.0, MANY_DEGREES) as u32
+/// Returns the standard errors that an interval at the confidence `level` reaches, whose standard error has
+/// so many degrees of freedom.
+fn critical(level: f64, degrees: f64) -> Option<f64> {
+    student_t::critical(level, degrees.clamp(DEGREES.0, DEGREES.1))
 }
 
 /// Returns the interval of a share that is `share` of `count` independent values, at `t` standard errors
@@ -202,7 +203,7 @@ pub(crate) fn difference(
         Some(Exactness { variance, degrees: of.degrees })
     };
     let degrees = exactness(base)?.plus(exactness(new)?).degrees;
-    let t = student_t::critical(level, whole(degrees))?;
+    let t = critical(level, degrees)?;
     let ([base_below, base_above], [new_below, new_above]) =
         (base.reach(t, scale)?, new.reach(t, scale)?);
     let middle = shift(base, new, scale);

@@ -231,9 +231,9 @@ fn three_runs_on_each_side_are_compared_by_their_means() {
     assert_eq!(compared.method, Method::Welch);
     let [low, high] = row(&compared, "request_latency", "avg").interval.unwrap();
     // By hand: means 12 and 22; variances of the means 4/3 and 7/3, relative to the squares of the means
-    // 1/108 and 7/1452, together 0.014080; 0.014080² / ((1/108)²/2 + (7/1452)²/2) = 3.64 degrees, rounded
-    // down to 3: t = 3.182446. The logarithm of the ratio is known to t √0.014080.
-    let half = 3.182_446_305_284_263 * (1.0_f64 / 108.0 + 7.0 / 1452.0).sqrt();
+    // 1/108 and 7/1452, together 0.014080; 0.014080² / ((1/108)²/2 + (7/1452)²/2) = 3.6385 degrees:
+    // scipy.stats.t.ppf(0.975, 3.6385) = 2.888703. The logarithm of the ratio is known to t √0.014080.
+    let half = 2.888_702_724_189_979 * (1.0_f64 / 108.0 + 7.0 / 1452.0).sqrt();
     let ends = [22.0 * (-half).exp() - 12.0, 22.0 * half.exp() - 12.0];
     assert!((low - ends[0]).abs() < 1e-9 && (high - ends[1]).abs() < 1e-9, "{low} {high}");
     let two = side(of([1.0, 2.0, 3.0]).trials.split_off(1));

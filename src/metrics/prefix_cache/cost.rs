@@ -1,10 +1,12 @@
 //! What a computed token of a prompt costs: the slope of the time to first token over the computed tokens.
 
+use crate::statistics::student_t;
+
 /// Minimum number of requests for a slope.
 const MIN_REQUESTS: u64 = 30;
 
-/// The 97.5th percentile of the normal distribution, for intervals of 95%.
-const Z: f64 = 1.959_963_984_540_054;
+/// Confidence level of the interval.
+const LEVEL: f64 = 0.95;
 
 /// The sums of a straight line by least squares, updated with the means so that nothing cancels out (B. P.
 /// Welford, *Note on a method for calculating corrected sums of squares and products*, Technometrics 4,
@@ -44,8 +46,10 @@ impl Line {
             return None;
         }
         let value = self.xy / self.xx;
-        let residual = (self.yy - value * self.xy).max(0.0) / (self.count - 2) as f64;
-        let half_width = Z * (residual / self.xx).sqrt();
+        // A line takes two of the degrees of freedom.
+        let degrees = (self.count - 2) as f64;
+        let residual = (self.yy - value * self.xy).max(0.0) / degrees;
+        let half_width = student_t::critical(LEVEL, degrees)? * (residual / self.xx).sqrt();
         (value > half_width).then_some(Slope { value, half_width })
     }
 }
@@ -69,7 +73,8 @@ mod tests {
         assert!((slope.value - (3.0 - 15.0 / 2247.5)).abs() < 1e-12, "{slope:?}");
         let residual = (30.0 - 225.0 / 2247.5) / 28.0;
         let error = (residual / 2247.5_f64).sqrt();
-        assert!((slope.half_width - 1.959_964 * error).abs() < 1e-7, "{slope:?}");
+        // scipy.stats.t.ppf(0.975, 28)
+        assert!((slope.half_width - 2.048_407_1 * error).abs() < 1e-7, "{slope:?}");
     }
 
     #[test]

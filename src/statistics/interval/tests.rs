@@ -60,8 +60,8 @@ fn independent_values_have_welchs_interval() {
         .map(|values| Measured::of_independent(&values).unwrap());
     let found = difference(&base, &new, Scale::Difference, 0.95).unwrap();
     // By hand: means 12 and 22; variances 4 and 7, of the means 4/3 and 7/3, together 11/3;
-    // (11/3)² / ((4/3)²/2 + (7/3)²/2) = 3.72 degrees, rounded down to 3: t = 3.182446.
-    let half = 3.182_446_305_284_263 * (11.0_f64 / 3.0).sqrt();
+    // (11/3)² / ((4/3)²/2 + (7/3)²/2) = 3.7231 degrees: scipy.stats.t.ppf(0.975, 3.7231) = 2.859817.
+    let half = 2.859_817_048_025_411_3 * (11.0_f64 / 3.0).sqrt();
     assert_near(&found, &[10.0 - half, 10.0 + half]);
 }
 
@@ -169,7 +169,7 @@ fn covered(
             found[1] += 1;
             continue;
         }
-        let t = student_t::critical(0.95, whole(measured.degrees)).unwrap();
+        let t = critical(0.95, measured.degrees).unwrap();
         let [below, above] = measured.reach(t, Scale::Difference).unwrap();
         let contains = measured.value - below <= truth && truth <= measured.value + above;
         found[0] += u64::from(contains);

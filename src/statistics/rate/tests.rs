@@ -28,7 +28,7 @@ fn study(server: &Server, arrivals: Arrivals, count: usize, runs: u64) -> Study 
     let found: Vec<[f64; 2]> = (0..runs)
         .map(|seed| {
             let rate = rate_of(&server.run(arrivals, count, seed), |_| 1.0);
-            let degrees = rate.exactness.degrees.clamp(1.0, 1000.0) as u32;
+            let degrees = rate.exactness.degrees.clamp(1.0, 1000.0);
             let t = student_t::critical(0.95, degrees).unwrap();
             [rate.weight / rate.seconds, t * rate.exactness.variance.sqrt() / rate.weight]
         })
