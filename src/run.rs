@@ -18,7 +18,7 @@ use crate::dataset::{Account, Sent};
 use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
 use crate::judge::{self, AdaptivePath, Certainty, EarlyEnd, Gate, Judged};
-use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes};
+use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes, TenantSetup};
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
 use crate::metrics::name_counts::NameCounts;
@@ -27,7 +27,9 @@ use crate::metrics::session::Sessions;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
+use crate::metrics::{
+    Accumulator, ClientHealth, LoadReport, MetricTag, MetricsError, Registry, Slices, SteadyState,
+};
 use crate::multi_run::evidence::Evidence;
 use crate::multi_run::{self, Failure, Member, RunResult};
 use crate::record::{ErrorKind, RequestError};
@@ -136,6 +138,17 @@ impl RunDescription {
     pub(crate) fn add_percentiles(&mut self, percentiles: &[Percent]) {
         let of_gates = self.gates.iter().filter_map(Gate::percentile);
         self.settings.add_percentiles(of_gates.chain(percentiles.iter().copied()));
+    }
+
+    /// Creates the registry of the metrics that its records have.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the metric of an objective is not among them.
+    pub(crate) fn registry(&self) -> Result<Registry, MetricsError> {
+        let tenants = self.setup.tenants.iter().map(TenantSetup::objectives);
+        let registry = Registry::new(self.settings.clone(), self.endpoint, self.streaming)?;
+        Ok(registry.with_tenants(tenants))
     }
 
     /// Returns the description of a run of which only the endpoint type is known.

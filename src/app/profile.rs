@@ -264,7 +264,9 @@ impl Run {
         let parts = || config.dataset.parts.iter().enumerate();
         let samplers = parts().map(|(index, part)| part.sampler(dataset.roots(index), seed));
         let samplers = samplers.collect();
-        let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
+        let tenants = config.tenants.iter().map(|it| (&*it.traffic.name, it.objectives.as_slice()));
+        let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?
+            .with_tenants(tenants);
         let api_key = config.server.api_key.as_ref().map(|key| key.expose().as_str());
         let headers = &config.server.headers;
         let with_headers = |headers: &[(String, String)]| {

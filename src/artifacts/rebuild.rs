@@ -253,7 +253,7 @@ pub(crate) fn rebuild_with(
         run.set_gates(wanted.gates);
     }
     run.add_percentiles(wanted.percentiles);
-    let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
+    let registry = Arc::new(run.registry()?);
     let store = Store::of_run(directory.to_owned());
     let mut gathered = Gathered::new(&registry, &run, &store);
     gathered.add_levels(end.as_ref().map_or(&[], |end| end.outcome.adaptive.as_slice()));

@@ -153,6 +153,13 @@ pub struct TenantSetup {
     objectives: Vec<Objective>,
 }
 
+impl TenantSetup {
+    /// Returns its name, and its own objectives.
+    pub(crate) fn objectives(&self) -> (&str, &[Objective]) {
+        (&self.entitled.name, &self.objectives)
+    }
+}
+
 /// The breakdowns of a run. Those by model, URL and turn exist only if the run has several.
 #[derive(Debug, Default)]
 pub(crate) struct Breakdowns {

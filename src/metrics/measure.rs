@@ -148,7 +148,8 @@ impl Measurer {
             images: self.media(record, MediaKinds::IMAGE).count() as u64,
             audio_seconds: audio_seconds(self.media(record, MediaKinds::AUDIO)),
         });
-        let observation = self.observation(record, error, requested_output_tokens, values);
+        let mut observation = self.observation(record, error, requested_output_tokens, values);
+        self.registry.judge_of_tenant(record.tenant.as_deref(), &mut observation);
         (response, observation)
     }
 

@@ -1,11 +1,13 @@
 //! The metrics that a run computes, in the order of their tags, so that each comes after those it
 //! depends on.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::catalogue;
 use super::error::MetricsError;
-use super::metric::{Facts, Kind, Metric, MetricFlags, Observation, RecordValues, Settings, Value};
+use super::metric::{
+    Facts, Kind, Metric, MetricFlags, Objective, Observation, RecordValues, Settings, Value,
+};
 use super::tag::{self, MetricTag, TagMap};
 use crate::dataset::MediaKinds;
 use crate::endpoint::EndpointTraits;
@@ -26,6 +28,8 @@ pub struct Registry {
     presentation: Vec<usize>,
     positions: TagMap<usize>,
     plan: Plan,
+    /// The settings of tenants that have objectives of their own.
+    tenants: Vec<(Arc<str>, Settings)>,
 }
 
 /// The rows that have something to do for each request, in order of computation.
@@ -110,7 +114,21 @@ impl Registry {
         let presentation =
             catalogue.iter().filter_map(|metric| positions.get(metric.tag).copied()).collect();
         let plan = Plan::of(&rows, settings.developer_mode);
-        Ok(Self { settings, rows, presentation, positions, plan })
+        Ok(Self { settings, rows, presentation, positions, plan, tenants: Vec::new() })
+    }
+
+    /// Judges the requests of each of these tenants by its own objectives; an empty list stands for those of
+    /// the run.
+    #[must_use]
+    pub(crate) fn with_tenants<'a>(
+        self,
+        tenants: impl Iterator<Item = (&'a str, &'a [Objective])>,
+    ) -> Self {
+        let own = tenants.filter(|(_, objectives)| !objectives.is_empty());
+        let own = own.map(|(name, objectives)| {
+            (name.into(), Settings { objectives: objectives.to_vec(), ..self.settings.clone() })
+        });
+        Self { tenants: own.collect(), ..self }
     }
 
     /// Returns a registry of those of its metrics that have one of `tags`. A metric that requires
@@ -123,6 +141,7 @@ impl Registry {
             presentation: Vec::new(),
             positions: TagMap::default(),
             plan: Plan::default(),
+            tenants: self.tenants.clone(),
         };
         for metric in self.rows.iter().filter(|metric| tags.contains(&metric.tag)) {
             limited.positions.insert(metric.tag, limited.rows.len());
@@ -207,12 +226,24 @@ impl Registry {
 
     /// Judges a request by the objectives of this registry, instead of those by which it was judged.
     pub(crate) fn judge(&self, observation: &mut Observation) {
+        self.judge_by(&self.settings, observation);
+    }
+
+    /// Judges a request by the objectives of its `tenant`, if that has its own.
+    pub(crate) fn judge_of_tenant(&self, tenant: Option<&str>, observation: &mut Observation) {
+        let own = self.tenants.iter().find(|(name, _)| tenant == Some(name));
+        if let Some((_, settings)) = own {
+            self.judge_by(settings, observation);
+        }
+    }
+
+    fn judge_by(&self, settings: &Settings, observation: &mut Observation) {
         let Observation { values, error, .. } = observation;
         values.remove(tag::GOOD_REQUEST_COUNT);
         let judged = self.rows.iter().find(|row| row.tag == tag::GOOD_REQUEST_COUNT);
         if let (Some(row), None) = (judged, error)
             && let Kind::Count(counts) = row.kind
-            && counts(values, &self.settings)
+            && counts(values, settings)
         {
             values.set(row.tag, Value::Scalar(1.0));
         }

@@ -51,7 +51,8 @@ const TWO: &str = "tenants:
 #[test]
 fn tenants_share_an_open_loop() {
     let flags = ["--request-count", "30", "--export-level", "raw", "--html"];
-    let run = shared(TWO, &flags);
+    // By the objective of the run, all would be good.
+    let run = shared(TWO, &[&flags[..], &["--goodput", "request_latency:60000"]].concat());
     let found = records(&run);
     let names: Vec<&str> =
         found.iter().map(|record| record["metadata"]["tenant"].as_str().unwrap()).collect();
@@ -71,6 +72,7 @@ fn tenants_share_an_open_loop() {
         [of("a", "good_request_fraction"), of("b", "good_request_fraction")],
         [json!(1.0), json!(0.0)]
     );
+    assert_eq!(good(&run), [20.0, 20.0]);
     // 80 and 40 output tokens for equal shares: (160 + 80)² / (2·(160² + 80²)) = 0.9.
     let tenants = &summary["tenants"];
     assert!((tenants["jain_index"].as_f64().unwrap() - 0.9).abs() < 1e-12, "{tenants}");
@@ -97,6 +99,15 @@ fn tenants_share_an_open_loop() {
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
     let rebuilt = json_of(&run, "profile_export_aiperf.json");
     assert_eq!((&rebuilt["tenants"], &rebuilt["by_tenant"]), (tenants, &summary["by_tenant"]));
+    assert_eq!(good(&run), [20.0, 20.0]);
+}
+
+/// Returns the number of good requests by the summary, and by the records.
+fn good(run: &Run) -> [f64; 2] {
+    let of_record = |record: &Value| record["metrics"]["good_request_count"]["value"].as_f64();
+    let summary = json_of(run, "profile_export_aiperf.json");
+    let counted = summary["good_request_count"]["avg"].as_f64().unwrap();
+    [counted, records(run).iter().filter_map(of_record).sum()]
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::judge::Gate;
 use crate::metrics::breakdown::PhaseTimes;
 use crate::metrics::metric::Percent;
 use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::metrics::{ClientHealth, LoadReport, Registry};
+use crate::metrics::{ClientHealth, LoadReport};
 use crate::run::{ClockSpread, Combination, Part, RunDescription, RunOutcome, RunReport};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{BranchStats, ReplayStats, Shard};
@@ -59,7 +59,7 @@ pub fn combine(
     let [first, ..] = sources.as_slice() else { return Err(ReportError::NoPlace) };
     let layout = parts::place(&sources, place, overwrite)?;
     let mut run = first.run.clone();
-    let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
+    let registry = Arc::new(run.registry()?);
     let prefix = first.prefix.clone();
     (run.shard, run.agreement) = (None, None);
     let mut notes = Vec::new();

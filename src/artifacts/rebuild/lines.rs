@@ -294,7 +294,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     }
     let requested_output_tokens = record.metadata.requested_output_tokens;
     recount(registry, &mut values, requested_output_tokens, error.is_some());
-    let observation = Observation {
+    let mut observation = Observation {
         phase: record.metadata.benchmark_phase,
         start_wall_ns: record.metadata.request_start_ns,
         end_wall_ns: record.metadata.request_end_ns,
@@ -304,6 +304,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         values,
     };
     let metadata = record.metadata;
+    registry.judge_of_tenant(metadata.tenant.as_deref(), &mut observation);
     let client_errors = metadata.client_errors();
     let place = metadata.place();
     let conversation = Some(metadata.conversation_id).filter(|id| !id.is_empty());
