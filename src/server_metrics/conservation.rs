@@ -120,41 +120,53 @@ pub(crate) fn compare(store: &Store, client: &ClientCounts) -> Vec<Comparison> {
     counts(store).into_iter().filter_map(|count| count.beside(store, client)).collect()
 }
 
-/// Returns whose requests the server counted after the final scrape of the measurement: others', if it
-/// then counted more than the client's, as far as both count requests. Tokens decide if the server
-/// does not count requests, since both may count them differently.
+/// Returns, for each endpoint, whose requests it counted after the final scrape of the measurement: others', if
+/// the servers with the same count then counted more than the client's, as far as both count requests.
+/// Tokens decide if the server does not count requests, since both may count them differently.
+///
+/// Servers behind others count a request once in each of its stages, so that only what one of them alone
+/// counts is compared, unless those in front of them have not counted what the client sent: these are then
+/// not between the client and them. An endpoint without a count shares the verdict on the others.
 #[must_use]
-pub(crate) fn late(store: &Store, windows: &Windows, client: &ClientCounts) -> LateCounts {
-    let until = |endpoint: &EndpointStore| {
-        let last = endpoint.span(windows, PhaseKind::Profiling).and_then(|span| span.last());
-        last.map_or(0, |last| last + 1)
+pub(crate) fn late(store: &Store, windows: &Windows, client: &ClientCounts) -> Vec<LateCounts> {
+    let outermost = counts(store);
+    let has_all = |count: &&Count| {
+        let all = count.of_server(store, &anywhere, whole).map_or(0.0, |(all, _)| all);
+        client.counted(count).is_some_and(|counted| all >= counted as f64)
     };
-    let counts = counts(store);
-    let side = |count: &Count| {
-        let counted = client.counted(count)?;
-        let (all, cached) = count.of_server(store, whole)?;
-        let (before, _) = count.of_server(store, until)?;
-        let (_, most) = count.range(counted, client, cached);
-        Some(if all > before && all > most { LateCounts::Others } else { LateCounts::Own })
-    };
-    let sides = |is_wanted: &dyn Fn(&Count) -> bool| {
-        let wanted = counts.iter().copied().filter(|count| is_wanted(count));
-        wanted.filter_map(side).reduce(
-            |one, other| {
-                if one == LateCounts::Others { one } else { other }
-            },
-        )
-    };
-    sides(&|count| count.quantity == Requests)
-        .or_else(|| sides(&|count| count.quantity != Requests))
-        .unwrap_or_default()
+    let are_in_front = outermost.iter().any(has_all);
+    let found = store.endpoints().iter().map(|endpoint| {
+        let side = |count: &'static Count| {
+            let is_summed = !are_in_front || outermost.iter().any(|it| std::ptr::eq(*it, count));
+            count.late_at(endpoint, store, windows, client, is_summed)
+        };
+        let sides = |of_requests: bool| {
+            let counts = server_family::ALL.iter().flat_map(|family| family.counts);
+            let wanted = counts.filter(|count| (count.quantity == Requests) == of_requests);
+            worst(wanted.filter_map(side))
+        };
+        sides(true).or_else(|| sides(false))
+    });
+    let found: Vec<Option<LateCounts>> = found.collect();
+    let of_all = worst(found.iter().flatten().copied()).unwrap_or_default();
+    found.into_iter().map(|one| one.unwrap_or(of_all)).collect()
+}
+
+/// Returns others' if any is, otherwise the first.
+fn worst(all: impl Iterator<Item = LateCounts>) -> Option<LateCounts> {
+    all.reduce(|one, other| if one == LateCounts::Others { one } else { other })
 }
 
 /// Returns the counts of the servers in `store` that received the requests from the client.
 fn counts(store: &Store) -> Vec<&'static Count> {
-    let has = |count: &Count| rise(store, whole, count.metric, |_| Some("")).is_some();
+    let has = |count: &Count| rise(store, &anywhere, whole, count.metric, |_| Some("")).is_some();
     let families = Families::found(|family| family.counts.iter().any(has));
     families.outermost().iter().flat_map(|family| family.counts).collect()
+}
+
+/// Chooses all endpoints.
+const fn anywhere(_: &EndpointStore) -> bool {
+    true
 }
 
 /// Returns the number of scrapes of an endpoint.
@@ -165,7 +177,7 @@ fn whole(endpoint: &EndpointStore) -> usize {
 impl Count {
     fn beside(&self, store: &Store, client: &ClientCounts) -> Option<Comparison> {
         let counted = client.counted(self)?;
-        let (server, has_cached) = self.of_server(store, whole)?;
+        let (server, has_cached) = self.of_server(store, &anywhere, whole)?;
         let (least, most) = self.range(counted, client, has_cached);
         Some(Comparison {
             quantity: self.quantity,
@@ -176,15 +188,42 @@ impl Count {
         })
     }
 
-    /// Returns the server's count in the first scrapes of each endpoint, as many as `until` returns, and
-    /// whether it includes cached tokens.
+    /// Returns whose requests `endpoint` counted after the final scrape of the measurement; `None` if it does
+    /// not have the count. If the count `is_summed`, it is that of all endpoints together.
+    fn late_at(
+        &self,
+        endpoint: &EndpointStore,
+        store: &Store,
+        windows: &Windows,
+        client: &ClientCounts,
+        is_summed: bool,
+    ) -> Option<LateCounts> {
+        let until = |endpoint: &EndpointStore| {
+            let last = endpoint.span(windows, PhaseKind::Profiling).and_then(|span| span.last());
+            last.map_or(0, |last| last + 1)
+        };
+        let is_it = |other: &EndpointStore| std::ptr::eq(other, endpoint);
+        let counted = client.counted(self)?;
+        let (all, _) = self.of_server(store, &is_it, whole)?;
+        let (before, _) = self.of_server(store, &is_it, until)?;
+        let among: &dyn Fn(&EndpointStore) -> bool = if is_summed { &anywhere } else { &is_it };
+        let (together, cached) = self.of_server(store, among, whole)?;
+        let (_, most) = self.range(counted, client, cached);
+        let are_others = all > before && together > most;
+        Some(if are_others { LateCounts::Others } else { LateCounts::Own })
+    }
+
+    /// Returns the count of the servers `among` all in the first scrapes of each endpoint, as many as `until`
+    /// returns, and whether it includes cached tokens.
     fn of_server(
         &self,
         store: &Store,
+        among: &dyn Fn(&EndpointStore) -> bool,
         until: impl Fn(&EndpointStore) -> usize,
     ) -> Option<(f64, bool)> {
-        let server = rise(store, &until, self.metric, |labels| self.group(labels))?;
-        let cached = self.cached.and_then(|metric| rise(store, &until, metric, |_| Some("")));
+        let server = rise(store, among, &until, self.metric, |labels| self.group(labels))?;
+        let cached =
+            self.cached.and_then(|metric| rise(store, among, &until, metric, |_| Some("")));
         Some((server + cached.unwrap_or(0.0), cached.is_some()))
     }
 
@@ -222,18 +261,20 @@ fn label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels.iter().find(|(label, _)| **label == *name).map(|(_, value)| &**value)
 }
 
-/// Returns the increase of the metric at all endpoints, if one has it, in the first scrapes of each, as
+/// Returns the increase of the metric at the endpoints `among` all, if one has it, in the first scrapes of each, as
 /// many as `until` returns: the largest sum among the groups to which `group` assigns its series. Series
 /// without a group are left out.
 fn rise(
     store: &Store,
+    among: &dyn Fn(&EndpointStore) -> bool,
     until: impl Fn(&EndpointStore) -> usize,
     metric: &str,
     group: impl for<'a> Fn(&'a Labels) -> Option<&'a str>,
 ) -> Option<f64> {
     let mut groups: Vec<(String, f64)> = Vec::new();
     let mut is_there = false;
-    for endpoint in store.endpoints().iter().filter(|endpoint| endpoint.scrapes().len() > 1) {
+    let scraped = store.endpoints().iter().filter(|endpoint| endpoint.scrapes().len() > 1);
+    for endpoint in scraped.filter(|endpoint| among(endpoint)) {
         let named = endpoint.families.iter().filter(|family| {
             *family.name == *metric && matches!(family.kind, Kind::Counter | Kind::Histogram)
         });

@@ -113,7 +113,8 @@ impl Span {
 
     /// Returns the late increase of `column`, a cumulative value: it increased, and stopped increasing
     /// before the last scrape. If the client's requests account for the late counts, that it rested at
-    /// all is enough, since scraping ends soon after the last of them. A value that increases from each
+    /// all is enough, since scraping ends soon after the last of them; if they are others', the increase of a value
+    /// that rested and increases again until the last scrape is only stated. A value that increases from each
     /// scrape to the next although no requests are sent counts something else, and one that decreases
     /// was reset.
     #[must_use]
@@ -132,9 +133,12 @@ impl Span {
             before = before.max(value);
         }
         let rise = before - first;
-        let is_over = if self.late_counts == LateCounts::Own { has_rested } else { has_stopped };
-        if !is_over || rise <= 0.0 {
+        if !has_rested || rise <= 0.0 {
             return nothing;
+        }
+        if !has_stopped && self.late_counts != LateCounts::Own {
+            let are_others = self.late_counts == LateCounts::Others;
+            return LateRise { doubtful: are_others.then_some(rise), ..nothing };
         }
         let (scrapes, is_doubtful) = match self.late_counts {
             LateCounts::Own => (start..end, false),

@@ -108,16 +108,11 @@ impl Store {
         &self.endpoints
     }
 
-    /// Records whose requests were counted after the final scrapes of the measurement.
-    pub(crate) fn attribute_late(&mut self, counts: LateCounts) {
-        for endpoint in &mut self.endpoints {
+    /// Records whose requests each endpoint counted after the final scrape of the measurement.
+    pub(crate) fn attribute_late(&mut self, counts: impl IntoIterator<Item = LateCounts>) {
+        for (endpoint, counts) in self.endpoints.iter_mut().zip(counts) {
             endpoint.late_counts = counts;
         }
-    }
-
-    /// Returns whose requests were counted after the final scrapes of the measurement.
-    pub(crate) fn late_counts(&self) -> LateCounts {
-        self.endpoints.first().map(|endpoint| endpoint.late_counts).unwrap_or_default()
     }
 
     /// Stores a scrape of the endpoint with the index `endpoint`.
@@ -283,6 +278,11 @@ impl EndpointStore {
     #[must_use]
     pub fn span(&self, windows: &Windows, kind: PhaseKind) -> Option<Span> {
         Some(self.span_within(windows.around(kind)?))
+    }
+
+    /// Returns whose requests it counted after the final scrape of the measurement.
+    pub(crate) const fn late_counts(&self) -> LateCounts {
+        self.late_counts
     }
 
     /// Returns the scrapes of a phase.

@@ -183,8 +183,8 @@ fn statistics(
     report
 }
 
-fn late_counts(known: &Known<'_>) -> LateCounts {
-    known.outcome.map(|outcome| outcome.late_counts).unwrap_or_default()
+fn late_counts(known: &Known<'_>) -> Vec<LateCounts> {
+    known.outcome.map(|outcome| outcome.late_counts().collect()).unwrap_or_default()
 }
 
 fn conservation(known: &Known<'_>) -> Vec<crate::server_metrics::conservation::Comparison> {

@@ -29,8 +29,9 @@ pub(in crate::artifacts) struct ServerMetricsOutcome {
     pub(in crate::artifacts) endpoints: Vec<EndpointOutcome>,
     #[serde(default)]
     pub(in crate::artifacts) conservation: Vec<Comparison>,
-    #[serde(default)]
-    pub(in crate::artifacts) late_counts: LateCounts,
+    /// Of all endpoints, in files that do not have it for each.
+    #[serde(default, skip_serializing)]
+    late_counts: LateCounts,
     /// Time of the last scrape's response, for the endpoint where it was earliest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(in crate::artifacts) last_scrape_ns: Option<u64>,
@@ -42,6 +43,8 @@ pub(in crate::artifacts) struct EndpointOutcome {
     pub(in crate::artifacts) url: ShownUrl,
     pub(in crate::artifacts) fetches: u64,
     pub(in crate::artifacts) failed_fetches: u64,
+    #[serde(default)]
+    late_counts: Option<LateCounts>,
 }
 
 impl ServerMetricsSection {
@@ -74,6 +77,7 @@ impl ServerMetricsOutcome {
             url: endpoint.url.clone(),
             fetches: endpoint.scrapes().len() as u64,
             failed_fetches: endpoint.failures(),
+            late_counts: Some(endpoint.late_counts()),
         });
         let last = |endpoint: &EndpointStore| Some(endpoint.scrapes().last()?.first_byte_ns);
         Self {
@@ -81,7 +85,12 @@ impl ServerMetricsOutcome {
             windows: metrics.report.summary.windows,
             endpoints: endpoints.collect(),
             conservation: metrics.conservation.clone(),
-            late_counts: metrics.store.late_counts(),
+            late_counts: LateCounts::default(),
         }
+    }
+
+    /// Returns, for each endpoint, whose requests it counted after the final scrape of the measurement.
+    pub(in crate::artifacts) fn late_counts(&self) -> impl Iterator<Item = LateCounts> {
+        self.endpoints.iter().map(|endpoint| endpoint.late_counts.unwrap_or(self.late_counts))
     }
 }

@@ -257,7 +257,8 @@ fn attributed(
     let windows = Windows { warmup: None, profiling: Some(profiling) };
     let client = ClientCounts { succeeded, cancelled, ..ClientCounts::default() };
     let late = late(&store, &windows, &client);
-    store.attribute_late(late);
+    store.attribute_late(late.clone());
+    let late = late[0];
     let report = report::build(&store, windows, None);
     let stats = |name: &str| {
         let metric = report.metrics.iter().find(|metric| &*metric.name == name).unwrap();
@@ -292,8 +293,53 @@ fn what_cannot_be_compared_is_doubtful() {
     let store = counted(&values);
     let other = Store::new([ShownUrl::new("http://b/metrics")]);
     let (windows, client) = (Windows::default(), ClientCounts::default());
-    assert_eq!(late(&other, &windows, &client), LateCounts::Unknown);
-    assert_eq!(store.late_counts(), LateCounts::Unknown);
+    assert_eq!(late(&other, &windows, &client), [LateCounts::Unknown]);
+    assert_eq!(store.endpoints()[0].late_counts(), LateCounts::Unknown);
+}
+
+/// Adds scrapes of an endpoint at each of the seconds 1, 2, …, in which the counter has these values.
+fn scrape(store: &mut Store, endpoint: usize, counter: &str, values: &[u64]) {
+    for (second, value) in (1..).zip(values) {
+        let name = counter.split('{').next().unwrap().trim_end_matches("_total");
+        let body = format!("# TYPE {name} counter\n{counter} {value}\n");
+        let at = second * 1_000_000_000;
+        let times = FetchTimes { request_sent_ns: at, first_byte_ns: at, last_byte_ns: at };
+        let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
+        store.push(endpoint, times, &Snapshot::of(&exposition));
+    }
+}
+
+const OF_VLLM: &str = "vllm:request_success_total{finished_reason=\"stop\"}";
+const OF_DYNAMO: &str = "dynamo_frontend_requests_total{status=\"success\"}";
+
+#[test]
+fn each_endpoint_has_its_own_verdict_on_late_counts() {
+    let windows = Windows {
+        warmup: None,
+        profiling: Some(Window { start_ns: 1_500_000_000, end_ns: 3_500_000_000 }),
+    };
+    let client = ClientCounts { succeeded: 38, ..ClientCounts::default() };
+    let urls = || ["http://a/metrics", "http://b/metrics"].map(ShownUrl::new);
+    // An engine that others use too, beside a frontend that has nothing to do.
+    let mut store = Store::new(urls());
+    scrape(&mut store, 0, OF_VLLM, &[0, 20, 30, 38, 38, 41, 45]);
+    scrape(&mut store, 1, OF_DYNAMO, &[0; 7]);
+    let found = late(&store, &windows, &client);
+    assert_eq!(found, [LateCounts::Others, LateCounts::Own]);
+    store.attribute_late(found);
+    let report = report::build(&store, windows, None);
+    let of = |name: &str| report.metrics.iter().find(|metric| &*metric.name == name).unwrap();
+    let stats = &of("vllm:request_success").series[0].stats;
+    // The count still increases in the last scrape: it is not the client's, and that is stated.
+    assert_eq!((stats.named("total"), stats.late_increase()), (Some(38.0), Some(7.0)));
+    // Two engines behind the frontend, each of which counts every request: for prefill and for decode.
+    let mut store =
+        Store::new(["http://a/metrics", "http://b/metrics", "http://c/metrics"].map(ShownUrl::new));
+    for engine in [0, 1] {
+        scrape(&mut store, engine, OF_VLLM, &[0, 20, 30, 36, 38, 38, 38]);
+    }
+    scrape(&mut store, 2, OF_DYNAMO, &[0, 20, 30, 38, 38, 38, 38]);
+    assert_eq!(late(&store, &windows, &client), [LateCounts::Own; 3]);
 }
 
 /// vLLM 0.32.0 counted 120 requests and 8,880 prompt tokens for 60 requests with `n: 2`, whose usage
