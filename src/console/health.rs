@@ -35,9 +35,9 @@ pub(super) fn verdicts(report: &RunReport, style: Style) -> String {
 
 /// The verdict on the load; of one that is not known, only what it needs.
 fn in_short(health: &LoadHealth) -> String {
-    match (health.verdict, health.needed_seconds, health.needed_requests) {
-        (LoadVerdict::TooShort, Some(seconds), Some(requests)) => {
-            format!("{} (needs {seconds:.0} s or {requests} requests)", health.verdict.words())
+    match (health.verdict, health.need()) {
+        (LoadVerdict::TooShort, Some(need)) => {
+            format!("{} (needs {need})", health.verdict.words())
         }
         _ => health.to_string(),
     }

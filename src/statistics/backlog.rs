@@ -60,6 +60,13 @@ impl Backlog {
         })
     }
 
+    /// Creates it for few requests: so many `arrived` in so many `seconds`, of whose distances and of those of
+    /// whose ends the squared coefficients of variation add up to `variation`. By renewal theory, the variance
+    /// of the number in a time is the number times that of the distances.
+    pub(crate) fn of_few(arrived: f64, seconds: f64, variation: f64) -> Self {
+        Self { seconds, arrived, left: arrived, deviation: (arrived * variation).sqrt() }
+    }
+
     /// Returns how many requests more there were at the end.
     fn growth(&self) -> f64 {
         self.arrived - self.left

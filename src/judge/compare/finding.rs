@@ -12,7 +12,7 @@ use crate::statistics::normal;
 const MOST_TIMES: f64 = 1000.0;
 
 /// The probability with which the advised amount of data tells.
-const POWER: f64 = 0.8;
+const POWER: f64 = 0.9;
 
 /// The result for one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -121,7 +121,7 @@ impl Estimate {
         }
     }
 
-    /// Returns how much data would tell with a probability of 80% at the confidence `level`, if the
+    /// Returns how much data would tell with a probability of 90% at the confidence `level`, if the
     /// difference is `distance` away from what its interval must not contain: a width shrinks with
     /// the root of the amount.
     fn needed(&self, [low, high]: [f64; 2], distance: f64, level: f64) -> Option<Needed> {

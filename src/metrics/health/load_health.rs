@@ -28,6 +28,23 @@ const KNOWN_FACTOR: f64 = 1.5;
 /// Number of parts of the time for the drift of latencies, and for the hinge of the queue.
 const PARTS: usize = 64;
 
+/// The share of the time, from its beginning, that is not judged.
+const BEGINNING: f64 = 0.1;
+
+/// Fewest requests from which it can be estimated how many are needed.
+const FEWEST_FOR_NEED: u64 = 16;
+
+/// Requests of which a batch has so few that their distances say more than their numbers.
+const FEW: u64 = 4 * BATCHES as u64;
+
+/// Requests from which equally distant ones show that the queue does not grow, however they fall in the
+/// batches: these add a variance of up to 1/4 each to arrivals and ends, four requests in all.
+const ENOUGH: f64 = 96.0;
+
+/// How many times as many requests are needed as an estimate says, whose variance may be too low: that of a
+/// queue, and that of the drift of latencies, which is from few parts.
+const MARGINS: (f64, f64) = (1.5, 3.0);
+
 /// Whether the server kept up with the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -112,9 +129,11 @@ impl Interval {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LoadHealth {
     pub(crate) verdict: LoadVerdict,
-    /// Requests per second that were due, or sent without due times, once the queue had time to fill.
+    /// Requests per second that were due, or sent without due times, once the queue had time to fill; in a run
+    /// that is too short for that, from the first to the last request. 0 with fewer than two.
     pub(crate) offered_rate: f64,
-    /// Requests per second that ended in that time, without those that were rejected for overload.
+    /// Requests per second that ended in that time, without those that were rejected for overload; in a run
+    /// that is too short, from the first to the last end.
     pub(crate) served_rate: f64,
     /// Requests per second by which the queue grew: those that were due and had not ended, and those
     /// that were rejected for overload. With the interval of 99%; absent in a closed loop without
@@ -129,8 +148,8 @@ pub struct LoadHealth {
     /// verdict is `saturated`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since_seconds: Option<f64>,
-    /// Seconds for which requests must be sent to tell; absent unless the verdict is
-    /// `too_short_to_tell`.
+    /// Seconds for which requests must be sent to tell, which nine of ten runs of that length do; absent
+    /// unless the verdict is `too_short_to_tell`, and if that is not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) needed_seconds: Option<f64>,
     /// About as many requests as are sent in that time.
@@ -160,6 +179,7 @@ impl LoadHealth {
         let from = from.min(until);
         let window = Window {
             bins: &bins[from..until],
+            rest: &bins[until..],
             seconds: Nanos(bin_ns).as_seconds(),
             is_open: matches!(load, Some(HeldLoad::Arrivals { .. })),
         };
@@ -176,7 +196,10 @@ impl fmt::Display for LoadHealth {
     /// `saturated (offered 122.0/s, served 81.0/s, the queue grew by 41.0/s from 0.4 s on)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { verdict, offered_rate, served_rate, .. } = self;
-        let mut facts = vec![format!("offered {offered_rate:.1}/s, served {served_rate:.1}/s")];
+        let mut facts = Vec::new();
+        if *offered_rate > 0.0 {
+            facts.push(format!("offered {offered_rate:.1}/s, served {served_rate:.1}/s"));
+        }
         match verdict {
             LoadVerdict::Saturated => {
                 let slope = self.queue_slope.map_or(0.0, |slope| slope.value);
@@ -187,14 +210,44 @@ impl fmt::Display for LoadHealth {
                 let drift = self.latency_drift_percent.map_or(0.0, |drift| drift.value);
                 facts.push(format!("latencies changed by {drift:+.0}%"));
             }
-            LoadVerdict::TooShort => facts.extend(self.needed_seconds.map(|seconds| {
-                let requests = self.needed_requests.unwrap_or(0);
-                format!("about {seconds:.0} s or {requests} requests are needed")
-            })),
+            LoadVerdict::TooShort => {
+                facts.extend(self.need().map(|need| format!("about {need} are needed")));
+            }
             LoadVerdict::Sustained => {}
+        }
+        if facts.is_empty() {
+            return f.write_str(verdict.words());
         }
         write!(f, "{} ({})", verdict.words(), facts.join(", "))
     }
+}
+
+impl LoadHealth {
+    /// Returns what a run needs at least to tell, as far as that is known: `23 s or 460 requests`.
+    pub(crate) fn need(&self) -> Option<String> {
+        let seconds = self.needed_seconds.filter(|seconds| *seconds > 0.0)?;
+        let decimals = (1.0 - seconds.log10().floor()).clamp(0.0, 9.0) as usize;
+        let requests = self.needed_requests.filter(|requests| *requests > 0);
+        let requests = requests.map(|requests| format!(" or {requests} requests"));
+        Some(format!("{seconds:.decimals$} s{}", requests.unwrap_or_default()))
+    }
+}
+
+/// Returns the events per second from the first to the last of `bins` that has any, each of so many
+/// `seconds`; `None` unless they are in different bins. Of n events, n - 1 follow the first.
+fn rate_of<'a>(
+    bins: impl IntoIterator<Item = &'a Bin>,
+    seconds: f64,
+    events: fn(&Bin) -> u64,
+) -> Option<f64> {
+    let counts = bins.into_iter().map(events).enumerate().filter(|(_, count)| *count > 0);
+    let (mut first, mut last, mut sum) = (None, 0, 0);
+    for (at, count) in counts {
+        first.get_or_insert(at);
+        (last, sum) = (at, sum + count);
+    }
+    let length = (last - first?) as f64 * seconds;
+    (length > 0.0).then(|| (sum - 1) as f64 / length)
 }
 
 /// Returns the first bin at whose end as many requests are in flight as `asked`, less the few that are
@@ -209,9 +262,26 @@ fn reached(bins: &[Bin], asked: u64) -> usize {
     found.unwrap_or(0)
 }
 
+/// Returns the squared coefficient of variation of the distances between events; 0 of fewer than three.
+fn variation<'a>(bins: impl IntoIterator<Item = &'a Bin>, events: fn(&Bin) -> u64) -> f64 {
+    let (mut before, mut count, mut sum, mut squares) = (None, 0.0, 0.0, 0.0);
+    for (at, bin) in bins.into_iter().enumerate().filter(|(_, bin)| events(bin) > 0) {
+        let distance = before.map(|before| (at - before) as f64);
+        // Further events in the bin are at the same time.
+        count += (events(bin) - 1) as f64 + f64::from(u8::from(distance.is_some()));
+        sum += distance.unwrap_or(0.0);
+        squares += distance.map_or(0.0, |distance: f64| distance.powi(2));
+        before = Some(at);
+    }
+    let mean: f64 = sum / count;
+    if count >= 2.0 && mean > 0.0 { (squares / count / mean.powi(2) - 1.0).max(0.0) } else { 0.0 }
+}
+
 /// The bins from the ramp to the last request that arrived.
 struct Window<'a> {
     bins: &'a [Bin],
+    /// Those after it, in which the last requests ended.
+    rest: &'a [Bin],
     /// The length of a bin.
     seconds: f64,
     is_open: bool,
@@ -221,22 +291,33 @@ impl Window<'_> {
     fn judge(&self) -> LoadHealth {
         let settled = self.settled();
         let of_window = Bin::sum(settled);
-        let length = settled.len() as f64 * self.seconds;
-        let rate = |count: u64| if length > 0.0 { count as f64 / length } else { 0.0 };
+        let [offered, served] = if of_window.arrived >= FEWEST {
+            let length = settled.len() as f64 * self.seconds;
+            [of_window.arrived, of_window.ended - of_window.rejected].map(|it| it as f64 / length)
+        } else {
+            let all = self.bins.iter().chain(self.rest);
+            let served = rate_of(all, self.seconds, |bin| bin.ended - bin.rejected);
+            [self.rate(), served].map(|rate| rate.unwrap_or(0.0))
+        };
         let latency = self.drift(settled);
         let backlog = self.backlog(settled);
         let (verdict, needed) = self.verdict(latency, backlog, settled);
         LoadHealth {
             verdict,
-            offered_rate: rate(of_window.arrived),
-            served_rate: rate(of_window.ended - of_window.rejected),
+            offered_rate: offered,
+            served_rate: served,
             queue_slope: backlog.map(|backlog| Interval::of(backlog.slope(), |slope| slope)),
             latency_drift_percent: latency
                 .map(|drift| Interval::of(drift, |log| 100.0 * log.exp_m1())),
             since_seconds: None,
             needed_seconds: needed,
-            needed_requests: needed.map(|needed| (needed * rate(of_window.arrived)).ceil() as u64),
+            needed_requests: needed.zip(self.rate()).map(|(it, rate)| (it * rate).ceil() as u64),
         }
+    }
+
+    /// Returns the requests per second that arrived.
+    fn rate(&self) -> Option<f64> {
+        rate_of(self.bins, self.seconds, |bin| bin.arrived)
     }
 
     /// Returns the verdict, and the seconds that are needed if the run is too short.
@@ -246,37 +327,67 @@ impl Window<'_> {
         backlog: Option<Backlog>,
         settled: &[Bin],
     ) -> (LoadVerdict, Option<f64>) {
-        let length = self.bins.len() as f64 * self.seconds;
-        let too_short = |needed: f64| (LoadVerdict::TooShort, Some(needed));
+        let too_short = || (LoadVerdict::TooShort, self.needed(settled, latency));
         let requests = Bin::sum(settled).arrived;
         if backlog.is_some_and(|backlog| backlog.is_growing()) {
             return (LoadVerdict::Saturated, None);
         }
         if requests < FEWEST || settled.len() < BATCHES {
-            let times = (FEWEST as f64 / requests.max(1) as f64).max(2.0);
-            return too_short(length * times);
+            return too_short();
         }
-        if let Some(backlog) = backlog.filter(|backlog| self.is_open && !backlog.is_level()) {
-            let before = (self.bins.len() - settled.len()) as f64 * self.seconds;
-            return too_short(before + backlog.seconds_needed());
+        if self.is_open && backlog.is_some_and(|backlog| !backlog.is_level()) {
+            return too_short();
         }
         if latency.is_some_and(|drift| drift.value.abs() - drift.half_width > STEADY_FACTOR.ln()) {
             return (LoadVerdict::NotStationary, None);
         }
-        match latency {
-            Some(drift) if drift.half_width > KNOWN_FACTOR.ln() && !self.is_open => {
-                too_short(length * (drift.half_width / KNOWN_FACTOR.ln()).powi(2))
-            }
-            None if !self.is_open => too_short(2.0 * length),
-            _ => (LoadVerdict::Sustained, None),
-        }
+        let is_known = latency.is_some_and(|drift| drift.half_width <= KNOWN_FACTOR.ln());
+        if self.is_open || is_known { (LoadVerdict::Sustained, None) } else { too_short() }
+    }
+
+    /// Returns the seconds for which requests must be sent, after which nine of ten runs tell; `None` if that
+    /// is not known yet.
+    fn needed(&self, settled: &[Bin], latency: Option<Estimate>) -> Option<f64> {
+        let enough = ENOUGH / self.rate()?;
+        let after = if self.is_open {
+            MARGINS.0 * self.needed_of_queue(settled)?
+        } else {
+            let widths = latency?.half_width / KNOWN_FACTOR.ln();
+            MARGINS.1 * settled.len() as f64 * self.seconds * widths.powi(2)
+        };
+        let after = enough.max(after);
+        Some((self.filling() + after).max(after / (1.0 - BEGINNING)))
+    }
+
+    /// Returns the seconds in which it would be seen whether the queue grows; `None` if too few requests
+    /// arrived to know.
+    fn needed_of_queue(&self, settled: &[Bin]) -> Option<f64> {
+        let arrived = Bin::sum(self.bins).arrived;
+        let found = if Bin::sum(settled).arrived >= FEW && settled.len() >= BATCHES {
+            self.counts(settled)
+        } else {
+            // The whole time, although the queue still filled.
+            let variation = variation(self.bins, |bin| bin.arrived)
+                + variation(self.bins.iter().chain(self.rest), |bin| bin.ended);
+            let seconds = arrived as f64 / self.rate()?;
+            let few = Backlog::of_few(arrived as f64, seconds, variation);
+            (arrived >= FEWEST_FOR_NEED).then_some(few)
+        };
+        found.map(|backlog| backlog.seconds_needed())
+    }
+
+    /// Returns the seconds after which a queue has filled.
+    fn filling(&self) -> f64 {
+        let beginning = &self.bins[..(self.bins.len() as f64 * BEGINNING) as usize];
+        let has_any = beginning.iter().any(|bin| bin.sent > 0);
+        FILLING * mean_latency(if has_any { beginning } else { self.bins })
     }
 
     /// Returns the bins after a tenth of the time, and after the queue had time to fill.
     fn settled(&self) -> &[Bin] {
-        let tenth = self.bins.len() / 10;
-        let filling = FILLING * mean_latency(&self.bins[..tenth]) / self.seconds;
-        &self.bins[(filling as usize).max(tenth).min(self.bins.len())..]
+        let beginning = (self.bins.len() as f64 * BEGINNING) as usize;
+        let filling = (self.filling() / self.seconds) as usize;
+        &self.bins[filling.max(beginning).min(self.bins.len())..]
     }
 
     /// Returns the change of the logarithms of the latencies, in parts of at least the mean latency.
@@ -300,12 +411,18 @@ impl Window<'_> {
     /// Returns how the queue changed; `None` in a closed loop without rejections, whose queue cannot
     /// grow, and without enough bins.
     fn backlog(&self, settled: &[Bin]) -> Option<Backlog> {
-        let length = settled.len() / BATCHES;
-        if length == 0 || !self.is_open && settled.iter().all(|bin| bin.rejected == 0) {
+        let grows = self.is_open || settled.iter().any(|bin| bin.rejected > 0);
+        grows.then(|| self.counts(settled)).flatten()
+    }
+
+    /// Counts the requests that arrived and left in the batches of `bins`; `None` without enough bins.
+    fn counts(&self, bins: &[Bin]) -> Option<Backlog> {
+        let length = bins.len() / BATCHES;
+        if length == 0 {
             return None;
         }
         let (mut arrived, mut left) = ([0.0; BATCHES], [0.0; BATCHES]);
-        let batches = batches(settled, length, BATCHES);
+        let batches = batches(bins, length, BATCHES);
         for ((arrived, left), batch) in arrived.iter_mut().zip(&mut left).zip(batches) {
             *arrived = batch.arrived as f64;
             *left = (batch.ended - batch.rejected) as f64;

@@ -244,3 +244,82 @@ fn how_often_verdicts_are_right() {
         }
     }
 }
+
+/// What is stated as needed is enough in nine of ten runs of that length, with other seeds.
+#[test]
+fn what_a_run_needs_is_enough() {
+    let few = Server::new(16, 1.0, Service::Constant);
+    let random = Server::new(16, 1.0, Service::Exponential);
+    let alike = Server::new(16, 1.0, Service::Lognormal(0.3));
+    let runs = runs(200).max(10);
+    for (name, server, arrivals) in [
+        ("4/s, constant, constant", &few, Arrivals::Constant(4.0)),
+        ("4/s, constant, exponential", &random, Arrivals::Constant(4.0)),
+        ("8/s, Poisson, constant", &few, Arrivals::Poisson(8.0)),
+        ("14/s, Poisson, exponential", &random, Arrivals::Poisson(14.0)),
+        ("8/s, bursts of 4, exponential", &random, Arrivals::Bursts { rate: 8.0, size: 4 }),
+        ("closed, lognormal 0.3", &alike, Arrivals::Closed(16)),
+        ("closed, exponential", &random, Arrivals::Closed(16)),
+    ] {
+        for count in [20, 60, 200, 600] {
+            let (mut stated, mut enough, mut most) = (0, 0, 0);
+            for seed in 0..runs {
+                let health = of_run(server, arrivals, count, seed);
+                let Some(needed) = health.needed_requests else { continue };
+                assert_eq!(health.verdict, LoadVerdict::TooShort);
+                stated += 1;
+                most = most.max(needed);
+                let again = of_run(server, arrivals, needed as usize, seed + 10_000);
+                enough += u64::from(again.verdict != LoadVerdict::TooShort);
+            }
+            println!("| {name} | {count} | {stated} of {runs} | {enough} | {most} |");
+            let wrong = (stated - enough) as usize;
+            assert!(wrong <= most_of(stated, 0.1), "{name}, {count}: {enough} of {stated}");
+        }
+    }
+}
+
+/// Four requests per second of one second each: the queue has filled after three seconds, and 96 requests
+/// are enough after that.
+#[test]
+fn what_is_needed_is_not_far_more_than_enough() {
+    let server = Server::new(16, 1.0, Service::Constant);
+    for count in [20, 30] {
+        let health = of_run(&server, Arrivals::Constant(4.0), count, 0);
+        assert_eq!(health.verdict, LoadVerdict::TooShort, "{health:?}");
+        let needed = health.needed_seconds.unwrap();
+        assert!((11.0..=30.0).contains(&needed), "{count}: {health}");
+        let text = health.to_string();
+        assert!(
+            text.starts_with("too short to tell (offered 4.0/s, served 4.0/s, about "),
+            "{text}"
+        );
+    }
+    let long = of_run(&server, Arrivals::Constant(4.0), 120, 0);
+    assert_eq!(long.verdict, LoadVerdict::Sustained, "{long:?}");
+}
+
+#[test]
+fn nothing_is_said_to_be_zero() {
+    for seconds in [0.001, 0.3, 20.0] {
+        for service in [Service::Constant, Service::Exponential] {
+            let server = Server::new(16, seconds, service);
+            for arrivals in [
+                Arrivals::Constant(4.0),
+                Arrivals::Constant(5000.0),
+                Arrivals::Poisson(40.0),
+                Arrivals::Closed(8),
+            ] {
+                for count in 1..60 {
+                    let health = of_run(&server, arrivals, count, 1);
+                    let text = health.to_string();
+                    let is_zero = |what: &str| text.contains(what);
+                    assert!(!is_zero("offered 0.0") && !is_zero("about 0 s"), "{count}: {text}");
+                    assert!(!is_zero(" or 0 requests"), "{count}: {text}");
+                    assert_ne!(health.needed_requests, Some(0));
+                    assert!(health.needed_seconds.is_none_or(|it| it > 0.0));
+                }
+            }
+        }
+    }
+}
