@@ -38,7 +38,7 @@ UNITS = (
     (r"(.*_latency|(effective_)?time_to_.*|(full_)?decode_duration|video_inference_time)", "ms"),
     (r"(.*_throughput|.*_throughput_per_user)", "tokens/sec/user"),
     (r".*_pct", "%"),
-    (r"(usage_.*_tokens|.*_token_count|.*_sequence_length|error_isl|requested_osl)", "tokens"),
+    (r"(usage_.*_tokens|.*_token_count|.*_sequence_length|error_[io]sl|requested_osl)", "tokens"),
     (r"(audio_duration|usage_prompt_audio_seconds)", "sec"),
     (r"num_images", "images"),
     (r"(invalid_)?tool_call_count", "count"),
@@ -363,6 +363,9 @@ class Checker:
             failed = {}
             if not self.counts_by_server:
                 failed["error_isl"] = self.input_tokens(raw, record, "error_isl")
+            if "error_osl" in record["metrics"]:
+                arrived = self.lengths(raw, record, read_answer(raw, self.endpoint))
+                failed["error_osl"] = arrived.get("output_sequence_length")
             if "trace_data" in record:
                 failed |= reached(record["trace_data"])
             return failed

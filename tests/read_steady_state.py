@@ -7,7 +7,7 @@ loop, the time with the configured concurrency counts from a mean latency after 
 least half of it. In an open loop, the time between the ramp and the last request counts from when
 as many requests are in flight as in the median of the rest. Statistics are numpy's, of the requests
 that started in that time; in counts and rates, each request counts by the share of its time that
-lies in it. All metrics are compared, except those of curves other than the concurrency.
+lies in it, and one that was cancelled with the tokens that had arrived. All metrics are compared, except those of curves other than the concurrency.
 Prints each difference and exits with 1 if there are any, or with
 2 if the files cannot be read.
 """
@@ -33,6 +33,8 @@ RATES = {
     "input_token_throughput": ("total_isl",),
     "total_token_throughput": ("total_isl", "total_osl"),
 }
+# What a request that was cancelled after its first content adds instead.
+WITHOUT_END = {"total_isl": "error_isl", "total_osl": "error_osl"}
 # Bounds of the whole run, which a window does not have.
 WITHOUT = {"min_request_timestamp", "max_response_timestamp", "benchmark_duration"}
 
@@ -152,16 +154,22 @@ def check_rates(metrics, records, window):
     seconds = (window[1] - window[0]) / 1e9
     shares = [(record, share_of(record, window)) for record in records]
 
-    def total(tag):
+    def total(tag, chosen=lambda record: True):
         return sum(
             share * record["metrics"][tag]["value"]
             for record, share in shares
-            if tag in record["metrics"]
+            if tag in record["metrics"] and chosen(record)
         )
+
+    def has_no_end(record):
+        error = record.get("error") or {}
+        return error.get("error_type") == "cancelled" and "error_osl" in record["metrics"]
 
     failed = sum(share for record, share in shares if record.get("error"))
     ended = sum(share for _, share in shares)
     totals = {tag: total(of) for tag, of in SUMS.items()}
+    for tag, of in WITHOUT_END.items():
+        totals[tag] += total(of, has_no_end)
     totals["request_count"] = ended - failed
     totals["error_request_count"] = failed
     totals["completed_request_count"] = ended

@@ -272,7 +272,7 @@ impl Accumulator {
     fn append_values(&mut self, observation: &Observation) -> Shape {
         let rows = self.registry.rows();
         let failed = observation.error.is_some();
-        let mut shape = Shape::new(failed);
+        let mut shape = Shape::new(observation.error.as_ref());
         for (tag, value) in observation.values.iter() {
             let Some(at) = self.registry.position(tag) else { continue };
             if !rows[at].is_counted_of(failed) {

@@ -217,6 +217,7 @@ tags! {
     USAGE_REASONING_TOKENS_DIFF_PCT = "usage_reasoning_tokens_diff_pct",
     REQUESTED_OSL = "requested_osl",
     ERROR_ISL = "error_isl",
+    ERROR_OSL = "error_osl",
     REQUEST_LATENCY = "request_latency",
     EFFECTIVE_TIME_TO_FIRST_TOKEN = "effective_time_to_first_token",
     EFFECTIVE_LATENCY = "effective_latency",

@@ -12,6 +12,7 @@ use crate::metrics::steady::share_in;
 use crate::metrics::tag::{self, MetricTag, TagSet};
 use crate::metrics::timeline::OverTime;
 use crate::parallel;
+use crate::record::{ErrorKind, RequestError};
 use crate::statistics::Distribution;
 use crate::statistics::percentile::{exact_sum, percentile_of, with_failures};
 use crate::units::Nanos;
@@ -50,17 +51,25 @@ impl Shapes {
     }
 }
 
-/// A set of metrics, and whether the request failed.
+/// A set of metrics, and how the request failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     tags: TagSet,
     failed: bool,
+    /// Whether it failed because the client did not wait for its end.
+    cancelled: bool,
 }
 
 impl Shape {
-    /// Creates the shape of a request without values.
-    pub(super) fn new(failed: bool) -> Self {
-        Self { failed, ..Self::default() }
+    /// Creates the shape of a request without values, which failed with this error, if it did.
+    pub(super) fn new(error: Option<&RequestError>) -> Self {
+        let cancelled = error.is_some_and(|error| error.kind == ErrorKind::Cancelled);
+        Self { tags: TagSet::default(), failed: error.is_some(), cancelled }
+    }
+
+    /// Returns whether it was cancelled after the server had begun its response.
+    const fn has_no_end(self) -> bool {
+        self.cancelled && self.contains(tag::ERROR_OSL)
     }
 
     pub(super) const fn insert(&mut self, tag: MetricTag) {
@@ -74,6 +83,11 @@ impl Shape {
 
 /// Number of values from which threads share the computation; fewer take some milliseconds.
 const MANY_VALUES: usize = 1 << 20;
+
+/// Sums over requests that have a part for those that have no end: in a window, these took as much of the
+/// server's time as others, and what arrived of them was generated in it.
+const WITHOUT_END: [(MetricTag, MetricTag); 2] =
+    [(tag::INPUT_SEQUENCE_LENGTH, tag::ERROR_ISL), (tag::OUTPUT_SEQUENCE_LENGTH, tag::ERROR_OSL)];
 
 /// How a request belongs to a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,7 +255,8 @@ impl<'a> Scope<'a> {
         Some(of.display_unit.convert(value, row.unit))
     }
 
-    /// Returns the sum of a record metric in its own unit; `None` if no request has it.
+    /// Returns the sum of a record metric in its own unit; `None` if no request has it. In a window, it
+    /// includes what had arrived of requests [without an end](WITHOUT_END).
     fn sum_of(self, tag: MetricTag) -> Option<f64> {
         let registry = &self.accumulator.registry;
         let metric = registry.rows()[registry.position(tag)?];
@@ -249,10 +264,28 @@ impl<'a> Scope<'a> {
         let (sum, is_empty) = if self.window.is_none() {
             (exact_sum(column.iter()), column.is_empty())
         } else {
-            let values = || self.values(tag, column, By::Share).filter(|(_, share)| *share > 0.0);
-            (exact_sum(values().map(|(value, share)| value * share)), values().next().is_none())
+            let without_end = WITHOUT_END.iter().find(|(of, _)| *of == tag);
+            let without_end = without_end.and_then(|(_, tag)| self.without_end(*tag));
+            let shares = || {
+                let ended = self.values(tag, column, By::Share);
+                let in_window = ended.filter(|(_, share)| *share > 0.0);
+                in_window.map(|(value, share)| value * share).chain(without_end)
+            };
+            (exact_sum(shares()), shares().next().is_none())
         };
         (!is_empty).then(|| metric.display_unit.convert(sum, metric.unit))
+    }
+
+    /// Returns the sum of the shares of a record metric of failed requests, in its display unit, of those
+    /// that were cancelled after their first content; `None` without any in the window.
+    fn without_end(self, tag: MetricTag) -> Option<f64> {
+        let mut values = self.accumulator.column(tag)?.iter();
+        let shares = self.requests(By::Share).filter_map(|(shape, _, share)| {
+            let value = if shape.contains(tag) { values.next()? } else { return None };
+            (shape.has_no_end() && share > 0.0).then_some(value * share)
+        });
+        let shares: Vec<f64> = shares.collect();
+        (!shares.is_empty()).then(|| exact_sum(shares.iter().copied()))
     }
 
     /// Returns the sum of a record metric as a share of that of another one; `None` if that is 0.

@@ -23,6 +23,21 @@ pub(super) static ROWS: &[Metric] = &[
         "Input tokens of a failed request.",
         "Like input_sequence_length, but of failed requests.",
     ),
+    Metric::record(tag::ERROR_OSL, "Error Output Sequence Length", Unit::Tokens, |facts, _| {
+        let counted = [facts.output_tokens, facts.reasoning_tokens];
+        let counted = counted.into_iter().flatten().reduce(|sum, tokens| sum + tokens);
+        let events = facts.response.content.len();
+        (events > 0).then(|| counted.map_or(events as f64, |tokens| tokens as f64))
+    })
+    .short("Error OSL")
+    .flagged(Flag::ERROR_ONLY.union(Flag::PRODUCES_TOKENS_ONLY))
+    .off_console()
+    .says(
+        "Output tokens of a failed request, including reasoning, that had arrived when it failed or was \
+         cancelled.",
+        "Like output_sequence_length, but of failed requests. A content event counts as one token if \
+         neither the client nor the server counts them. Absent without content.",
+    ),
     Metric::sum_of(
         tag::TOTAL_ERROR_ISL,
         "Total Error Input Sequence Length",

@@ -321,7 +321,7 @@ fn embeddings_have_latency_and_input() {
 }
 
 #[test]
-fn a_failed_request_has_its_input_alone() {
+fn a_failed_request_has_its_input_and_what_arrived() {
     let settings = objectives(&[(tag::REQUEST_LATENCY, 1e9)]);
     let registry = registry(EndpointType::CHAT, settings, true);
     let mut refused = record(START, whole(START, 5, r#"{"error": "boom"}"#));
@@ -335,7 +335,8 @@ fn a_failed_request_has_its_input_alone() {
     let mut cancelled = record(START, answer(OPENAI_USAGE));
     cancelled.error = Some(RequestError::new(ErrorKind::Cancelled, "Cancelled", "by the run"));
     let measured = measurer(EndpointType::CHAT, registry, dataset()).measure(cancelled);
-    assert_values(&measured, &[(tag::ERROR_ISL, &[25.0])]);
+    // What had arrived: three words of reasoning, and "Hello wide world !".
+    assert_values(&measured, &[(tag::ERROR_ISL, &[25.0]), (tag::ERROR_OSL, &[7.0])]);
     assert_eq!(measured.observation.error.unwrap().kind, ErrorKind::Cancelled);
     assert_eq!(measured.response.output_text, "Hello wide world !");
 }
@@ -345,7 +346,7 @@ fn an_error_inside_a_good_status_is_a_failure() {
     let body = stream(START, &[(30, &content("Hello")), (40, r#"{"error":{"message":"gone"}}"#)]);
     let measured = measure_chat(Settings::default(), body);
     assert_eq!(measured.observation.error.as_ref().unwrap().message, "gone");
-    assert_values(&measured, &[(tag::ERROR_ISL, &[25.0])]);
+    assert_values(&measured, &[(tag::ERROR_ISL, &[25.0]), (tag::ERROR_OSL, &[1.0])]);
 }
 
 #[test]

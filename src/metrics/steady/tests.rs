@@ -117,6 +117,61 @@ fn one_user_with_requests_of_the_same_length_has_the_rates_of_the_phase() {
     assert_eq!((bounds(&found), found.request_count), ((0, 100), 1));
 }
 
+/// A request that is cancelled after `latency` ms, when `tokens` tokens had arrived.
+fn cancelled(start: u64, latency: u64, tokens: u32) -> Observation {
+    let mut request = request(start, latency, 0);
+    request.error = Some(RequestError::cancelled("the run"));
+    request.values.set(tag::ERROR_ISL, Value::Scalar(100.0));
+    if tokens > 0 {
+        request.values.set(tag::ERROR_OSL, Value::Scalar(tokens.into()));
+    }
+    request
+}
+
+#[test]
+fn requests_without_an_end_count_with_what_arrived() {
+    // A token each 25 ms: requests of four, of which each second is cancelled after half of its time.
+    let mut accumulator = observed(1.0, &[]);
+    for at in 0..5 {
+        let mut whole = request(at * 150, 100, 4);
+        whole.values.set(tag::INPUT_SEQUENCE_LENGTH, Value::Scalar(100.0));
+        accumulator.observe(&whole);
+        accumulator.observe(&cancelled(at * 150 + 100, 50, 2));
+    }
+    let load = Some(HeldLoad::Concurrency(1));
+    let found = accumulator.steady_state(load, ORIGIN).unwrap();
+    let is = |found: &SteadyState, tag, expected: f64| {
+        let (value, _) = stats(found, tag).unwrap();
+        assert!((value - expected).abs() < 1e-9 * expected, "{tag}: {value}");
+    };
+    // 75 ms are the mean latency, so that a quarter of the first request lies in it.
+    assert_eq!(bounds(&found), (75, 750));
+    is(&found, tag::OUTPUT_TOKEN_THROUGHPUT, 40.0);
+    is(&found, tag::TOTAL_ISL, 925.0);
+    is(&found, tag::REQUEST_COUNT, 4.25);
+    // Statistics of requests are those of requests that ended.
+    assert_eq!(stats(&found, tag::OUTPUT_SEQUENCE_LENGTH), Some((4.0, Some(4))));
+
+    // In an open loop, the window ends with the last start: at 400 ms, when half of what arrived of the
+    // request that is cancelled at 600 ms had.
+    let mut accumulator = observed(1.0, &[(0, 200, 8), (400, 200, 8)]);
+    accumulator.observe(&cancelled(200, 400, 16));
+    // The server had not begun its response.
+    accumulator.observe(&cancelled(200, 200, 0));
+    let load = Some(HeldLoad::Arrivals { ramp_ns: Nanos::ZERO });
+    let found = accumulator.steady_state(load, ORIGIN).unwrap();
+    let seconds = found.duration().as_seconds();
+    let (from, until) = bounds(&found);
+    assert_eq!(until, 400);
+    let first = 8.0 * (200 - from.min(200)) as f64 / 200.0;
+    is(&found, tag::TOTAL_OSL, first + 8.0);
+    is(&found, tag::OUTPUT_TOKEN_THROUGHPUT, (first + 8.0) / seconds);
+    // Of the whole phase, what has no end does not count, as in AIPerf.
+    let whole = accumulator.results();
+    let total = whole.iter().find(|result| result.metric.tag == tag::TOTAL_OSL).unwrap();
+    assert_eq!(total.stats.avg, 16.0);
+}
+
 #[test]
 fn moments_between_requests_do_not_end_it_but_a_low_mean_does() {
     // One user who waits 10 ms after each request of 90 ms: 90.9% of the time from start to end.
