@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::setting::{self, Named as _, named};
 
 pub use adaptive::AdaptivePath;
-pub use certainty::Certainty;
-pub(crate) use certainty::certainties;
+pub use certainty::Basis;
+pub(crate) use certainty::bases;
 pub(crate) use compare::Comparison;
 pub(crate) use evaluate::{Facts, Judged, JudgedRun, Reading, judge};
 pub use gate::{Gate, GateError, RelativeGate};

@@ -39,8 +39,8 @@ pub(crate) mod timeline;
 #[cfg(test)]
 pub(crate) mod fixture;
 
-pub use accumulate::Accumulator;
-pub(crate) use accumulate::{PhaseTotals, RowTotals};
+pub use accumulate::{Accumulator, LongRun};
+pub(crate) use accumulate::{Extent, PhaseTotals, RowTotals};
 pub use agent::{AgentCall, AgentTotals};
 pub use error::MetricsError;
 pub(crate) use health::Verdict;

@@ -32,7 +32,7 @@ use crate::metrics::health::LoadVerdict;
 use crate::metrics::health::RateBounds;
 use crate::metrics::metric::{LatencyFrom, MetricResult, Percent, Statistic};
 use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::metrics::{Accumulator, MetricTag, Verdict};
+use crate::metrics::{Accumulator, LongRun, MetricTag, Verdict};
 use crate::setting::InvalidSetting;
 use crate::statistics::Estimate;
 use crate::units::Nanos;
@@ -315,6 +315,8 @@ pub(crate) struct RunResult {
     pub(crate) time_breakdown: Option<TimeBreakdown>,
     /// The measured values; absent if they are not needed.
     pub(crate) values: Option<Accumulator>,
+    /// What its rates are in the long run.
+    pub(crate) long_run: LongRun,
     /// Its throughput with an interval, or why there is none.
     pub(crate) throughput: Result<Estimate, String>,
     /// What it says about each condition of a search or a sweep; `None` if it lacks the metric.
@@ -384,6 +386,7 @@ impl RunResult {
             steady_results: Vec::new(),
             time_breakdown: None,
             values: None,
+            long_run: LongRun::default(),
             throughput: Err("the run failed".to_owned()),
             evidence: Vec::new(),
             rate_bounds: None,
@@ -406,11 +409,12 @@ impl RunResult {
         self.value(tag, Statistic::Avg)
     }
 
-    /// Returns a statistic of the metric `tag`, if it is finite.
+    /// Returns a statistic of the metric `tag`, if it is finite; of a rate, that in the long run.
     #[must_use]
-    fn value(&self, tag: MetricTag, statistic: Statistic) -> Option<f64> {
+    pub(crate) fn value(&self, tag: MetricTag, statistic: Statistic) -> Option<f64> {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
-        statistic.of(&result.stats).filter(|value| value.is_finite())
+        let value = statistic.of(&result.stats).filter(|value| value.is_finite())?;
+        Some(self.long_run.value(result.metric, value))
     }
 }
 

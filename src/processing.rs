@@ -18,7 +18,7 @@ use crate::column::Store;
 use crate::dataset::{Sent, SentCounter};
 use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
-use crate::metrics::breakdown::{Breakdowns, Grouped};
+use crate::metrics::breakdown::{Breakdowns, Grouped, asked_rate};
 use crate::metrics::health::LoadTimes;
 use crate::metrics::name_counts::{self, NameCounts};
 use crate::metrics::prefix_cache::{CacheLedger, PrefixCache, PromptBlocks};
@@ -132,13 +132,15 @@ pub(crate) struct Processed {
 
 impl Processed {
     /// Returns the values of the phase with this name among `phases`, or without one those of the
-    /// measurement.
+    /// measurement, and the requests per second that it was to send, if that is a certain number.
     pub(crate) fn values(
         &self,
         phase: Option<&str>,
         phases: &[PhaseConfig],
-    ) -> Option<&Accumulator> {
-        phase.map_or(Some(&self.profiling), |name| self.breakdowns.phase(phases, name))
+    ) -> Option<(&Accumulator, Option<f64>)> {
+        let of_phase = |name| self.breakdowns.phase(phases, name);
+        let values = phase.map_or(Some(&self.profiling), of_phase)?;
+        Some((values, asked_rate(phases, phase)))
     }
 
     /// Returns what prompts repeat beside what the servers read from their caches.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::dataset::{Account, Sent};
 use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::gpu::report::GpuReport;
-use crate::judge::{self, AdaptivePath, Certainty, EarlyEnd, Gate, Judged};
+use crate::judge::{self, AdaptivePath, Basis, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes, TenantSetup};
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
 use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
@@ -28,7 +28,8 @@ use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{
-    Accumulator, ClientHealth, LoadReport, MetricTag, MetricsError, Registry, Slices, SteadyState,
+    Accumulator, ClientHealth, LoadReport, LongRun, MetricTag, MetricsError, Registry, Slices,
+    SteadyState,
 };
 use crate::multi_run::evidence::Evidence;
 use crate::multi_run::{self, Failure, Member, RunResult};
@@ -298,8 +299,10 @@ pub struct RunReport {
     /// What was unusual about the responses of the profiling phase: names of
     /// [`note`](crate::endpoint::note).
     pub response_notes: NameCounts,
-    /// What the profiling phase says of each gate with a confidence.
-    pub certainties: Vec<Option<Certainty>>,
+    /// What the profiling phase, or another one, says of each gate.
+    pub bases: Vec<Basis>,
+    /// What the rates of the profiling phase are in the long run.
+    pub long_run: LongRun,
     /// The steady state of the profiling phase, or why there is none.
     pub steady_state: Result<SteadyState, Unsteady>,
     /// The results of each phase, if several are measured.
@@ -426,9 +429,9 @@ impl RunReport {
             load_verdict: self.load_verdict(),
             finish_reasons: &self.finish_reasons,
             bounds: health.map(ClientHealth::bounds).unwrap_or_default(),
-            certainty: None,
+            basis: Basis::default(),
         };
-        judge::judge(&self.run.gates, &facts, &self.certainties)
+        judge::judge(&self.run.gates, &facts, &self.bases)
     }
 
     /// Returns what the percentiles that were asked for need.
@@ -509,6 +512,7 @@ impl RunReport {
             results: self.results,
             steady_results: self.steady_state.map_or_else(|_| Vec::new(), |steady| steady.results),
             time_breakdown: self.outcome.time_breakdown,
+            long_run: self.long_run,
             throughput: judge::throughput(&values, level, bounds.rates),
             evidence,
             rate_bounds: bounds.rates,

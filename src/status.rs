@@ -15,7 +15,7 @@ use crate::follow::{Began, Delivered, Ended, Follower, Progress};
 use crate::gpu;
 use crate::gpu::sample::GpuSample;
 use crate::interrupt::Interrupt;
-use crate::judge::{self, Judged};
+use crate::judge::{self, Basis, Judged};
 use crate::lock::Lock;
 use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::live::Live;
@@ -195,7 +195,7 @@ impl CurrentRun {
             load_verdict: load,
             finish_reasons: &NameCounts::default(),
             bounds: health.bounds(),
-            certainty: None,
+            basis: Basis::default(),
         };
         let judged = run.gates.iter().map(|gate| gate.judge(&facts));
         let good = results.iter().find(|it| it.metric.tag == tag::GOOD_REQUEST_FRACTION);

@@ -261,9 +261,10 @@ pub(super) fn trial(report: RunReport, requests: Requests) -> Trial {
         Some(TimeBreakdown::Found(division)) => Some(division),
         Some(TimeBreakdown::None { .. }) | None => None,
     };
+    let requested_rate = outcome.load.requested_rate;
     let bounds = outcome.client_health.map(|health| health.bounds()).unwrap_or_default();
     let prefix_cache = outcome.prefix_cache;
-    Trial { results, steady_state, time_breakdown, prefix_cache, bounds, requests }
+    Trial { results, steady_state, time_breakdown, prefix_cache, bounds, requested_rate, requests }
 }
 
 /// Returns the facts about a run in which others may differ.

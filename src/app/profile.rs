@@ -33,8 +33,9 @@ use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Part, Seed, 
 use crate::endpoint::{self, Endpoint};
 use crate::follow::Followers;
 use crate::interrupt::Interrupt;
-use crate::judge::certainties;
+use crate::judge::bases;
 use crate::metrics::Registry;
+use crate::metrics::breakdown::asked_rate;
 use crate::metrics::health::SelfCheck;
 use crate::otlp_receiver;
 use crate::record::TraceShare;
@@ -497,10 +498,9 @@ impl Run {
                 start_wall_ns,
                 &processed.profiling,
             ),
+            long_run: processed.profiling.long_run(asked_rate(listed, None)),
             results: measured.results.clone(),
-            certainties: certainties(&self.description.gates, |phase| {
-                processed.values(phase, listed)
-            }),
+            bases: bases(&self.description.gates, |phase| processed.values(phase, listed)),
             by_phase: measured.by_phase.clone(),
             levels: measured.adaptive.1.clone(),
             steady_state: measured.steady_state.clone(),

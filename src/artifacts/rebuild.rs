@@ -28,8 +28,10 @@ use super::server_metrics::ServerMetricsFiles;
 use super::sessions;
 use crate::column::{Column, Sorted, Store, fixed_struct};
 use crate::dataset::{Sent, SentCounter};
-use crate::judge::{AdaptivePath, Gate, certainties};
-use crate::metrics::breakdown::{Breakdowns, Grouped, Levels, TenantBreakdown, Variety};
+use crate::judge::{AdaptivePath, Gate, bases};
+use crate::metrics::breakdown::{
+    Breakdowns, Grouped, Levels, TenantBreakdown, Variety, asked_rate,
+};
 use crate::metrics::deployment;
 use crate::metrics::health::{
     ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
@@ -613,9 +615,12 @@ impl Gathered {
         let (deployment, concurrency) = (&run.setup.deployment, outcome.load.requested_concurrency);
         results.extend(deployment::results(deployment, fleets, &results, concurrency));
         RunReport {
-            certainties: certainties(&run.gates, |phase| match phase {
-                None => Some(&self.profiling),
-                Some(name) => self.breakdowns.phase(&run.setup.phases, name),
+            long_run: self.profiling.long_run(asked_rate(&run.setup.phases, None)),
+            bases: bases(&run.gates, |phase| {
+                let phases = &run.setup.phases;
+                let of_phase = |name| self.breakdowns.phase(phases, name);
+                let values = phase.map_or(Some(&self.profiling), of_phase)?;
+                Some((values, asked_rate(phases, phase)))
             }),
             by_phase: self.breakdowns.phases(
                 &run.setup.phases,

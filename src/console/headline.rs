@@ -65,6 +65,9 @@ pub(super) const NOTABLE_PERCENT: f64 = 0.05;
 const STATISTICS: [(&str, u8); 6] =
     [("avg", 4), ("p50", 0), ("p90", 2), ("p95", 1), ("p99", 0), ("max", 5)];
 
+/// How far a rate in the long run is below that by the time until the last response, as a share, to be shown.
+const NOTABLE_SHARE: f64 = 0.01;
+
 /// The columns of error bounds. A terminal of less than 100 columns usually does without the first.
 const BOUNDS: [&str; 2] = ["p50 95% CI", "p99 95% CI"];
 
@@ -190,7 +193,7 @@ fn interval(bound: Bound) -> String {
     }
 }
 
-/// Returns what is shown beside a total: its value in the steady state, and how much higher it is at most
+/// Returns what is shown beside a total: its value in the long run and in the steady state, and how much higher it is at most
 /// without the client's delays.
 fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -> String {
     let rates =
@@ -203,7 +206,12 @@ fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -
         let half = half.map(|half| format!(" ± {}", two_digits(half))).unwrap_or_default();
         Some(format!("steady state {}{half}", four_digits(value)))
     });
-    steady.into_iter().chain(client).collect::<Vec<_>>().join("; ")
+    let long_run = report.results.iter().find(|result| result.metric.tag == tag).and_then(|it| {
+        let value = report.long_run.value(it.metric, it.stats.avg);
+        let is_other = it.stats.avg - value > NOTABLE_SHARE * value;
+        is_other.then(|| format!("in the long run {}", four_digits(value)))
+    });
+    long_run.into_iter().chain(steady).chain(client).collect::<Vec<_>>().join("; ")
 }
 
 /// Renders what is unusual about the steady state; empty if nothing is.

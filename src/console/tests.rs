@@ -12,7 +12,7 @@ use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::name_counts::NameCounts;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
-use crate::metrics::{LoadReport, Registry};
+use crate::metrics::{LoadReport, LongRun, Registry};
 use crate::record::{ErrorKind, RequestError};
 use crate::run::provenance::Tokenizer;
 use crate::run::setup::Setup;
@@ -55,7 +55,8 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         run: RunDescription { streaming: true, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
-        certainties: Vec::new(),
+        bases: Vec::new(),
+        long_run: LongRun::default(),
         steady_state: Err(Unsteady::UnknownLoad),
         by_phase: Vec::new(),
         levels: Vec::new(),

@@ -7,17 +7,19 @@
 
 use serde::Serialize;
 
+use super::compare::{MIN_REQUESTS, Source};
 use super::gate::{Condition, Gate, Subject};
 use crate::metrics::limit::Operator;
 use crate::metrics::metric::{Kind, Percent, Statistic};
-use crate::metrics::{Accumulator, Metric};
+use crate::metrics::{Accumulator, LongRun, Metric, tag};
+use crate::statistics::interval::Measured;
 use crate::statistics::percentile::sorted_at;
 use crate::statistics::proportion::Proportion;
 
 /// What the values of a run say of a percentile that is limited with a confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Certainty {
+pub(crate) struct Certainty {
     /// The confidence in percent.
     #[cfg_attr(test, schemars(with = "f64"))]
     pub(crate) percent: Percent,
@@ -38,15 +40,51 @@ pub struct Certainty {
     pub(crate) bound: Option<f64>,
 }
 
+/// What the values of a phase say of a gate, besides its results.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Basis {
+    /// Of a percentile that is limited with a confidence.
+    pub(super) certainty: Option<Certainty>,
+    /// What rates are in the long run.
+    pub(super) long_run: LongRun,
+    /// Half the width of the 95% interval of a rate, as a share of it.
+    pub(super) rate_error: Option<f64>,
+}
+
 /// Returns, for each of `gates`, what the values say of it that it limits: of the measurement, without a
-/// name, or of the phase with a name. `None` for a gate without a confidence, or on a metric without
-/// values.
+/// name, or of the phase with a name, each with the requests per second that it was to send, if that is a
+/// certain number.
 #[must_use]
-pub(crate) fn certainties<'a>(
+pub(crate) fn bases<'a>(
     gates: &[Gate],
-    values: impl Fn(Option<&str>) -> Option<&'a Accumulator>,
-) -> Vec<Option<Certainty>> {
-    gates.iter().map(|gate| Certainty::of(gate, values(gate.phase())?)).collect()
+    values: impl Fn(Option<&str>) -> Option<(&'a Accumulator, Option<f64>)>,
+) -> Vec<Basis> {
+    let of = |gate: &Gate| {
+        let Some((phase, asked)) = values(gate.phase()) else { return Basis::default() };
+        Basis {
+            certainty: Certainty::of(gate, phase),
+            long_run: phase.long_run(asked),
+            rate_error: rate_error(gate, phase),
+        }
+    };
+    gates.iter().map(of).collect()
+}
+
+/// Returns half the width of the 95% interval of the rate that a gate limits, as a share of it; `None` if it
+/// does not limit one whose interval is known.
+fn rate_error(gate: &Gate, phase: &Accumulator) -> Option<f64> {
+    let Condition::Metric { subject, .. } = &gate.condition else { return None };
+    let summed = match Source::of(subject.metric, subject.statistic)? {
+        Source::SuccessRate => tag::REQUEST_COUNT,
+        Source::Rate(tag) => tag,
+        _ => return None,
+    };
+    let is_enough = phase.request_count() >= MIN_REQUESTS && !subject.is_steady;
+    let found = is_enough.then(|| phase.rate_of(summed)).flatten()?;
+    let value = found.weight / found.seconds;
+    let measured =
+        Measured::of_sum(value, found.seconds, found.exactness, found.batch, phase.request_count());
+    Some(measured.half_width(0.95)? / value).filter(|error| error.is_finite())
 }
 
 /// Returns whether percentiles of `metric` can be limited with a confidence.

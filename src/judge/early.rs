@@ -7,10 +7,10 @@
 use super::Gate;
 use super::compare::Source;
 use super::gate::Condition;
-use crate::metrics::Registry;
 use crate::metrics::limit::Operator;
 use crate::metrics::metric::{Observation, Percent};
 use crate::metrics::tag::MetricTag;
+use crate::metrics::{Extent, Registry};
 use crate::schedule::PhaseKind;
 use crate::statistics::anytime::{Batches, Side};
 use crate::units::Nanos;
@@ -34,20 +34,13 @@ pub(crate) enum Decision {
 #[derive(Debug, Default)]
 pub(crate) struct EarlyDecision {
     tests: Vec<Test>,
-    /// The times so far; absent before the first request has ended.
-    span: Option<Span>,
+    /// The times so far.
+    extent: Extent,
+    /// The end of the request that was the first to be measured, in nanoseconds since the epoch: bins begin
+    /// after it, so that none is empty because nothing can have ended yet.
+    first_end: Option<u64>,
     /// The longest request.
     longest: Nanos,
-}
-
-/// When requests started and ended, in nanoseconds since the epoch.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    first_start: u64,
-    /// The end of the request that was the first to be measured: bins begin here, so that none is
-    /// empty because nothing can have ended yet.
-    first_end: u64,
-    last_end: u64,
 }
 
 /// The test of a gate.
@@ -109,8 +102,8 @@ impl Test {
         })
     }
 
-    /// Adds a request that ended `since` nanoseconds after the first one did.
-    fn observe(&mut self, request: &Observation, since: u64) {
+    /// Adds a request that ended `since` nanoseconds after the first one did; absent for that.
+    fn observe(&mut self, request: &Observation, since: Option<u64>) {
         let failed = request.error.is_some();
         let value = |tag: MetricTag| request.values.scalar(tag).filter(|_| !failed);
         let shown = |tag| Some(Registry::row(tag)?.to_display(value(tag)?));
@@ -135,16 +128,18 @@ impl Test {
         }
     }
 
-    /// Adds what ended `since` nanoseconds after the first request did. A bin is complete once a later
-    /// one has begun; what comes later still counts in the current one.
-    fn add_to_bin(&mut self, amount: f64, since: u64) {
+    /// Adds what ended `since` nanoseconds after the first request did, which is not in a bin: of n requests,
+    /// n - 1 end in the time after the first. A bin is complete once a later one has begun; what comes later
+    /// still counts in the current one.
+    fn add_to_bin(&mut self, amount: f64, since: Option<u64>) {
+        self.total += amount;
+        let Some(since) = since else { return };
         let now = since / BIN_NS;
         while self.bin.0 < now {
             self.values.push(self.bin.1 / Nanos(BIN_NS).as_seconds());
             self.bin = (self.bin.0 + 1, 0.0);
         }
         self.bin.1 += amount;
-        self.total += amount;
     }
 
     /// Returns whether the gate holds; `None` as long as that cannot be told with this `error`. A run
@@ -183,11 +178,9 @@ impl EarlyDecision {
             return;
         }
         let (start, end) = (request.start_wall_ns, request.end_wall_ns);
-        let new = Span { first_start: start, first_end: end, last_end: end };
-        let span = self.span.get_or_insert(new);
-        span.first_start = span.first_start.min(start);
-        span.last_end = span.last_end.max(end);
-        let since = end.saturating_sub(span.first_end);
+        self.extent.add(start, end);
+        let since = self.first_end.map(|first| end.saturating_sub(first));
+        self.first_end.get_or_insert(end);
         self.longest = self.longest.max(Nanos(end.saturating_sub(start)));
         for test in &mut self.tests {
             test.observe(request, since);
@@ -197,8 +190,8 @@ impl EarlyDecision {
     /// Returns the decision, if the requests so far permit one.
     #[must_use]
     pub(crate) fn decision(&self) -> Option<Decision> {
-        let span = self.span?;
-        let duration = Nanos(span.last_end.saturating_sub(span.first_start)).as_seconds();
+        self.first_end?;
+        let duration = self.extent.period(None).as_seconds();
         let error = ERROR / self.tests.len() as f64;
         let mut are_held = true;
         for test in &self.tests {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::certainty::Certainty;
+use super::certainty::{Basis, Certainty};
 use super::gate::{Condition, Gate, Series, Subject};
 use crate::metrics::breakdown::PhaseResult;
 use crate::metrics::health::ClientBounds;
@@ -14,7 +14,7 @@ use crate::metrics::metric::{Metric, MetricFlags, MetricResult};
 use crate::metrics::name_counts::NameCounts;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag};
-use crate::metrics::{Registry, Verdict};
+use crate::metrics::{LongRun, Registry, Verdict};
 use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsReport};
 use crate::units::Unit;
@@ -38,9 +38,12 @@ pub(crate) struct Facts<'a> {
     pub(crate) finish_reasons: &'a NameCounts,
     /// How far the client may have shifted statistics of the profiling phase.
     pub(crate) bounds: ClientBounds,
-    /// What the values say of the gate, if it limits a percentile with a confidence.
-    pub(crate) certainty: Option<Certainty>,
+    /// What the values say of the gate.
+    pub(crate) basis: Basis,
 }
+
+/// How far a rate in the long run is from that in the files, as a share, for the difference to be stated.
+const NOTABLE_SHARE: f64 = 0.001;
 
 /// Counts that are absent if nothing was counted.
 const COUNTS: [MetricTag; 3] =
@@ -67,8 +70,8 @@ impl<'a> Facts<'a> {
         report.phases.get(index).map(Vec::as_slice)
     }
 
-    /// Returns a statistic of a metric; or why the run does not have it. A count of requests is 0
-    /// without any, if there were others.
+    /// Returns a statistic of a metric, of a rate that in the long run; or why the run does not have it. A
+    /// count of requests is 0 without any, if there were others.
     fn value(&self, subject: Subject) -> Result<f64, String> {
         let results = if subject.is_steady {
             let steady = self.steady_state;
@@ -83,7 +86,24 @@ impl<'a> Facts<'a> {
             None if COUNTS.contains(&tag) => find(tag::COMPLETED_REQUEST_COUNT).map(|_| 0.0),
             None => None,
         };
-        value.filter(|value| !value.is_nan()).ok_or_else(|| missing(subject))
+        let value = value.filter(|value| !value.is_nan()).ok_or_else(|| missing(subject))?;
+        let long_run = if subject.is_steady { LongRun::default() } else { self.basis.long_run };
+        Ok(long_run.value(subject.metric, value))
+    }
+
+    /// Returns the 95% interval of a rate with this `value`, and a note if the files have another value.
+    fn of_rate(&self, subject: Subject, value: f64) -> (Option<[f64; 2]>, Option<String>) {
+        let interval = self
+            .basis
+            .rate_error
+            .map(|error| [-1.0, 1.0].map(|side| (value * (1.0 + side * error)).max(0.0)));
+        let plain = Self { basis: Basis::default(), ..*self }.value(subject);
+        let other = plain.ok().filter(|plain| (plain / value - 1.0).abs() > NOTABLE_SHARE);
+        let note = other.map(|plain| {
+            let plain = Reading::Number(plain);
+            format!("in the long run; {plain} by the time until the last response")
+        });
+        (interval, note)
     }
 
     /// Returns the lowest and the highest value that a statistic may have, as far as the client is
@@ -139,6 +159,9 @@ pub(crate) struct Judged {
     /// concerned; absent if that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) range: Option<[f64; 2]>,
+    /// The 95% interval of a rate; absent for other metrics, and with too few requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) interval: Option<[f64; 2]>,
     /// How far the value is within the limit, in percent of the limit; negative beyond it. Absent
     /// with `==`, for a limit of 0, and without a value.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -273,7 +296,7 @@ impl Gate {
                 self.finish_reason(reason, *operator, *limit, facts.finish_reasons)
             }
             Condition::Metric { subject, operator, limit, confidence: Some(_) } => {
-                self.certain(*subject, *operator, *limit, facts.certainty)
+                self.certain(*subject, *operator, *limit, facts.basis.certainty)
             }
             Condition::Metric { subject, operator, limit, confidence: None } => {
                 let unit = unit(subject.metric, subject.statistic).label();
@@ -288,7 +311,9 @@ impl Gate {
                 };
                 match facts.value(*subject) {
                     Ok(value) => {
-                        let judged = self.compared(value, *operator, *limit, unit, None);
+                        let (interval, note) = facts.of_rate(*subject, value);
+                        let judged = self.compared(value, *operator, *limit, unit, note);
+                        let judged = Judged { interval, ..judged };
                         judged.within(facts.range(*subject, value), *operator, *limit)
                     }
                     Err(why) => self.without(*operator, *limit, unit, why),
@@ -309,6 +334,7 @@ impl Gate {
             limit: Reading::Word(wanted),
             unit: String::new(),
             range: None,
+            interval: None,
             margin_percent: None,
             confidence: None,
             held: verdict == Some(wanted),
@@ -425,6 +451,7 @@ impl Gate {
             limit: Reading::Number(limit),
             unit: unit.to_owned(),
             range: None,
+            interval: None,
             margin_percent: None,
             confidence: None,
             held: false,
@@ -433,16 +460,11 @@ impl Gate {
     }
 }
 
-/// Compares the run with each of `gates`; `certainties` are those of the gates, as far as they have one.
+/// Compares the run with each of `gates`, of which the values say what is in `bases`, as far as that is known.
 #[must_use]
-pub(crate) fn judge(
-    gates: &[Gate],
-    facts: &Facts<'_>,
-    certainties: &[Option<Certainty>],
-) -> Vec<Judged> {
-    let certainties = certainties.iter().copied().chain(std::iter::repeat(None));
-    let pairs = gates.iter().zip(certainties);
-    pairs.map(|(gate, certainty)| gate.judge(&Facts { certainty, ..*facts })).collect()
+pub(crate) fn judge(gates: &[Gate], facts: &Facts<'_>, bases: &[Basis]) -> Vec<Judged> {
+    let bases = bases.iter().copied().chain(std::iter::repeat(Basis::default()));
+    gates.iter().zip(bases).map(|(gate, basis)| gate.judge(&Facts { basis, ..*facts })).collect()
 }
 
 /// Returns why a run may not have a statistic.

@@ -1,5 +1,6 @@
 //! Collects the exact values of one phase and computes its results for files and console.
 
+mod rates;
 mod scope;
 mod totals;
 
@@ -19,6 +20,8 @@ use crate::statistics::Percent;
 use crate::statistics::percentile::distribution_with;
 use crate::units::{Nanos, Unit};
 
+pub(crate) use rates::Extent;
+pub use rates::LongRun;
 use scope::{Scope, Shape, Shapes};
 pub(crate) use totals::{PhaseTotals, RowTotals};
 
@@ -191,6 +194,11 @@ impl Accumulator {
             .collect();
         found.sort_by_key(|request| (request.start, request.end));
         found
+    }
+
+    /// Returns the number of requests, including failed ones.
+    pub(crate) fn request_count(&self) -> usize {
+        self.timeline.len()
     }
 
     /// Returns the number of requests and the longest time from the start of one to its end; `None`

@@ -19,6 +19,7 @@ use crate::endpoint::EndpointTraits;
 use crate::redact::ShownUrl;
 
 pub(crate) use levels::Levels;
+pub(crate) use phases::asked_rate;
 pub use phases::{PhaseResult, PhaseTimes, Recovery};
 pub use tenants::Tenants;
 pub(crate) use tenants::{Entitled, Tenant};

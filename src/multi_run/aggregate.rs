@@ -88,15 +88,12 @@ impl Across {
 }
 
 /// Returns the statistics over the successful runs of a statistic of the metric `tag`, if they have
-/// it.
+/// it; of a rate, in the long run.
 #[must_use]
 pub(crate) fn across(trials: &Trials, tag: MetricTag, statistic: &str) -> Option<Across> {
     let statistic = Statistic::named(statistic)?;
-    let result = |run: &'_ RunResult| -> Option<f64> {
-        let result = run.results.iter().find(|result| result.metric.tag == tag)?;
-        statistic.of(&result.stats).filter(|value| value.is_finite())
-    };
-    let values: Vec<f64> = trials.successful().filter_map(result).collect();
+    let values: Vec<f64> =
+        trials.successful().filter_map(|run| run.value(tag, statistic)).collect();
     Across::of(&values, trials.config.confidence_level, f64::NEG_INFINITY)
 }
 

@@ -15,6 +15,7 @@ use crate::statistics::effective::inflation;
 use crate::statistics::isotonic::Block;
 use crate::statistics::normal;
 use crate::statistics::proportion::{Proportion, least_trials};
+use crate::statistics::rate;
 use crate::units::Nanos;
 
 /// Minimum number of requests for the variance of a mean or a rate.
@@ -293,16 +294,21 @@ impl Evidence {
         Self::of_estimate(sign * mean, variance, values.len())
     }
 
-    /// Returns the sum of values per second, times `sign`: a ratio, whose variance is that of the
-    /// differences between each value and what the time since the last one would be worth.
+    /// Returns the sum of values per second in the long run, times `sign`: a ratio, whose variance is that of
+    /// the differences between each value and what the time since the last one would be worth.
     fn of_rate(sign: f64, mut requests: Vec<Started>) -> Option<Self> {
         let reach = in_flight(&requests);
-        let start = requests.first()?.start;
+        let (start, last_start) = (requests.first()?.start, requests.last()?.start);
+        let time = |from: u64, until: u64| Nanos(until.saturating_sub(from)).as_seconds();
+        let latencies = requests.iter().map(|it| time(it.start, it.end)).sum();
+        let idle = rate::idle(requests.len(), time(start, last_start), latencies);
         requests.sort_by_key(|request| request.end);
         let before = std::iter::once(start).chain(requests.iter().map(|request| request.end));
         let gaps = requests.iter().zip(before);
-        let gaps: Vec<f64> =
-            gaps.map(|(it, last)| Nanos(it.end.saturating_sub(last)).as_seconds()).collect();
+        let mut gaps: Vec<f64> = gaps.map(|(it, last)| time(last, it.end)).collect();
+        if let Some(first) = gaps.first_mut() {
+            *first += idle;
+        }
         let seconds: f64 = gaps.iter().sum();
         let values = || requests.iter().map(|request| request.value.unwrap_or(0.0));
         let rate = values().sum::<f64>() / seconds;
@@ -487,5 +493,19 @@ mod tests {
         assert!((found.mean + 100.0).abs() < 1e-6, "{found:?}");
         let condition = Condition::of(&filter("request_throughput:avg:ge:99"));
         assert!(condition.is_met(&found.block(), 0.025));
+    }
+
+    #[test]
+    fn a_rate_includes_the_distance_after_the_last_request() {
+        // 60 requests of 10 ms, one each second: 1.0167/s by the time until the last response.
+        let at = |number: u64| Started {
+            start: number * 1_000_000_000,
+            end: number * 1_000_000_000 + 10_000_000,
+            value: Some(1.0),
+        };
+        let found = Evidence::of_rate(-1.0, (0..60).map(at).collect()).unwrap();
+        assert!((found.mean + 1.0).abs() < 1e-9, "{found:?}");
+        let condition = Condition::of(&filter("request_throughput:avg:ge:1.01"));
+        assert!(condition.is_missed(&found.block(), 0.025));
     }
 }

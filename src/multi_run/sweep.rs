@@ -422,8 +422,9 @@ impl Results {
             .iter()
             .map(|cell| {
                 let is_candidate = sweep.filters.is_empty() || cell.is_feasible;
-                let point =
-                    (cell.value(tag::REQUEST_THROUGHPUT, "avg")?, cell.value(latency, "p99")?);
+                let value = |tag, statistic| aggregate::across(&cell.trials, tag, statistic);
+                let throughput = value(tag::REQUEST_THROUGHPUT, "avg")?.mean;
+                let point = (throughput, value(latency, "p99")?.mean);
                 is_candidate.then_some(point)
             })
             .collect();
@@ -524,11 +525,12 @@ impl Results {
         let has_feasible =
             !self.sweep.filters.is_empty() && self.cells.iter().any(|cell| cell.is_feasible);
         let candidates = self.cells.iter().filter(|cell| cell.is_feasible || !has_feasible);
-        let all = candidates.filter_map(|cell| Some(Best { cell, row: cell.row(tag, statistic)? }));
-        all.reduce(|best, next| {
-            let is_better = score(next.row.across.mean) > score(best.row.across.mean);
-            if is_better { next } else { best }
-        })
+        let all = candidates.filter_map(|cell| {
+            let value = aggregate::across(&cell.trials, tag, statistic)?.mean;
+            Some((score(value), Best { cell, row: cell.row(tag, statistic)? }))
+        });
+        let best = all.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        best.map(|(_, best)| best)
     }
 
     /// Returns all runs that were started.

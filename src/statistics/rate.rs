@@ -13,6 +13,11 @@
 //!   a closed loop of c requests takes the sum of the latencies divided by c. It is the first sum with
 //!   a control variate, the time that requests in flight have still to go.
 //!
+//! A run ends with its last response, but so many requests take as much time as there is from the first start
+//! to the one that would follow: of requests that are sent at greater distances than they take, n have only
+//! n - 1 distances between them. The time that is idle after a request on average is therefore added after
+//! the last one, too. Without it, three requests at 0.6/s that take no time would be 0.9/s.
+//!
 //! After the last start, a run goes on for as long as the slowest request in flight. How much that
 //! differs from run to run is seen at each start: how long the run would have gone on after it.
 
@@ -43,7 +48,7 @@ pub(crate) struct Span {
 pub(crate) struct Rate {
     /// The sum of the weights.
     pub(crate) weight: f64,
-    /// The time.
+    /// The time, including that which is idle after the last request.
     pub(crate) seconds: f64,
     /// How exact the sum is for the time.
     pub(crate) exactness: Exactness,
@@ -60,14 +65,16 @@ where
 {
     let first = by_start().next()?.start;
     let last = by_end().last()?.end;
-    let seconds = last - first;
     let weight = exact_sum(by_start().map(|span| span.weight));
+    let latencies = exact_sum(by_start().map(|span| span.end - span.start));
+    let idle = idle(by_start().count(), by_start().last()?.start - first, latencies);
+    let seconds = last - first + idle;
     let rate = weight / seconds;
-    if !rate.is_finite() || seconds <= 0.0 {
+    if !rate.is_finite() || last <= first {
         return None;
     }
     let held = in_flight(gaps(by_start(), by_end()));
-    let ends = of_ends(by_end(), rate, first);
+    let ends = of_ends(by_end(), rate, first - idle);
     let mut sums = vec![ends];
     if held.seconds >= seconds * MOSTLY {
         let count = by_start().count();
@@ -83,6 +90,15 @@ where
     };
     let (exactness, batch) = sums.into_iter().reduce(smaller)?;
     Some(Rate { weight, seconds, exactness, batch })
+}
+
+/// Returns the time for which a server is idle after a request, on average over `count` requests that take
+/// `latencies` together, the last of which starts `until_last` after the first; 0 if they overlap.
+pub(crate) fn idle(count: usize, until_last: f64, latencies: f64) -> f64 {
+    if count < 2 {
+        return 0.0;
+    }
+    (until_last / (count - 1) as f64 - latencies / count as f64).max(0.0)
 }
 
 /// The time from the start of a request until the next one starts.

@@ -306,3 +306,15 @@ fn a_run_ends_when_its_load_is_saturated() {
     let served_rate = summary["load_health"]["served_rate"].as_f64().unwrap();
     assert!((60.0..90.0).contains(&served_rate), "{}", summary["load_health"]);
 }
+
+/// Three requests at 5/s are sent in 400 ms, and have two distances.
+#[test]
+fn few_requests_do_not_hold_a_rate_that_they_are_not_sent_at() {
+    let server = mock(script());
+    let flags = ["--request-rate", "5", "--arrival-pattern", "constant", "--request-count", "3"];
+    let run =
+        profile(&server.url(), &[&flags[..], &["--gate", "request_throughput>=5.5"]].concat());
+    assert_eq!(run.exit_code(), Some(3), "{}", run.stderr());
+    let value = run.summary()["gates"][0]["value"].as_f64().unwrap();
+    assert!(value < 5.5, "{value}");
+}

@@ -23,7 +23,7 @@ use crate::dataset::{CacheBust, Conversation, Length, Source};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
-use crate::judge::{self, EarlyEnd, Gate, Judged, Reading, certainties};
+use crate::judge::{self, Basis, EarlyEnd, Gate, Judged, Reading, bases};
 use crate::metrics::breakdown::{Breakdowns, PhaseResult, PhaseTimes, TenantBreakdown, Variety};
 use crate::metrics::deployment;
 use crate::metrics::health::LoadHealth;
@@ -703,10 +703,10 @@ impl Exported<'_> {
             load_verdict: self.load_health.map(|health| health.verdict),
             finish_reasons: &self.processed.finish_reasons,
             bounds: health.bounds(),
-            certainty: None,
+            basis: Basis::default(),
         };
         let values = |phase: Option<&str>| self.processed.values(phase, self.listed);
-        judge::judge(self.gates, &facts, &certainties(self.gates, values))
+        judge::judge(self.gates, &facts, &bases(self.gates, values))
     }
 }
 

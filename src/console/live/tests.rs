@@ -1,6 +1,6 @@
 use super::draw::{Chart, Choice, Page, draw};
 use super::*;
-use crate::judge::{Facts, Gate, Judged};
+use crate::judge::{Basis, Facts, Gate, Judged};
 use crate::metrics::health::ClientBounds;
 use crate::metrics::live::{LiveError, LiveRate, LiveStatistics, LiveTime, Percentiles};
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
@@ -102,7 +102,7 @@ fn gates(all: &[(&str, f64)]) -> Vec<Judged> {
             load_verdict: None,
             finish_reasons: &NameCounts::default(),
             bounds: ClientBounds::default(),
-            certainty: None,
+            basis: Basis::default(),
         })
     };
     all.iter().map(judged).collect()

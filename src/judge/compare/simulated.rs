@@ -48,6 +48,7 @@ fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
         time_breakdown: None,
         prefix_cache: None,
         bounds: ClientBounds::default(),
+        requested_rate: None,
         requests,
     }
 }

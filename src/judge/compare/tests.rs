@@ -48,7 +48,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
             values,
         });
     }
-    let seconds = n as f64 * 0.01;
+    let seconds = (n - 1) as f64 * 0.01 + 1e-9;
     let mut mean = single(tag::REQUEST_LATENCY, sum.0 / sum.1);
     mean.stats.distribution = Some(Distribution { p50: sum.0 / sum.1, ..Distribution::UNKNOWN });
     let results = vec![
@@ -63,6 +63,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         time_breakdown: None,
         prefix_cache: None,
         bounds: ClientBounds::default(),
+        requested_rate: None,
         requests,
     }
 }

@@ -10,7 +10,7 @@ use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::metrics::time_breakdown::Division;
-use crate::metrics::{Registry, Verdict};
+use crate::metrics::{Extent, LongRun, Registry, Verdict};
 use crate::schedule::PhaseKind;
 use crate::statistics::dependent::Exactness;
 use crate::statistics::interval::Measured;
@@ -89,6 +89,8 @@ impl Source {
 pub(crate) struct Requests {
     starts: Column<u64>,
     ends: Column<u64>,
+    /// The times of all of them.
+    extent: Extent,
     /// Whether each failed: 0 or 1.
     failed: Column<u8>,
     /// Values in the metric's own unit; NaN for a request without one.
@@ -119,6 +121,7 @@ impl Requests {
         Self {
             starts: Column::new(store.clone()),
             ends: Column::new(store.clone()),
+            extent: Extent::default(),
             failed: Column::new(store.clone()),
             columns,
         }
@@ -132,6 +135,7 @@ impl Requests {
         let failed = request.error.is_some();
         self.starts.push(request.start_wall_ns);
         self.ends.push(request.end_wall_ns);
+        self.extent.add(request.start_wall_ns, request.end_wall_ns);
         self.failed.push(u8::from(failed));
         for slot in 0..MetricTag::COUNT {
             let tag = MetricTag::in_slot(slot);
@@ -156,24 +160,33 @@ pub(crate) struct Trial {
     pub(crate) prefix_cache: Option<PrefixCache>,
     /// How far the client may have shifted its statistics.
     pub(crate) bounds: ClientBounds,
+    /// The requests per second that it was to send, if that is a certain number.
+    pub(crate) requested_rate: Option<f64>,
     pub(crate) requests: Requests,
 }
 
 impl Trial {
+    /// Returns a statistic of the run or of its steady state; of a rate of the run, that in the long run.
     pub(in crate::judge) fn result(&self, subject: Subject) -> Option<f64> {
-        let results = match &self.steady_state {
-            _ if !subject.is_steady => &self.results,
-            Ok(steady) => &steady.results,
+        let (results, long_run) = match &self.steady_state {
+            _ if !subject.is_steady => (&self.results, self.long_run()),
+            Ok(steady) => (&steady.results, LongRun::default()),
             Err(_) => return None,
         };
         let result = results.iter().find(|found| found.metric.tag == subject.metric.tag)?;
-        subject.statistic.of(&result.stats).filter(|value| value.is_finite())
+        let value = subject.statistic.of(&result.stats).filter(|value| value.is_finite())?;
+        Some(long_run.value(result.metric, value))
+    }
+
+    /// Returns what its rates are in the long run.
+    fn long_run(&self) -> LongRun {
+        self.requests.extent.long_run(self.requested_rate)
     }
 
     /// Returns the requests that a measure covers, in the order in which they started; and the
     /// duration that rates are relative to, in seconds.
     fn in_order(&self, measure: &Measure) -> (Sorted<Term>, f64) {
-        let Requests { starts, ends, failed, columns } = &self.requests;
+        let Requests { starts, ends, failed, columns, .. } = &self.requests;
         let (window, seconds) = match &self.steady_state {
             _ if !measure.subject.is_steady => {
                 let is_duration =

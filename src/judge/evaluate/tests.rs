@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::metrics::Registry;
 use crate::metrics::health::{Bound, ErrorBounds, LoadVerdict, MetricBounds, RateBounds};
 use crate::metrics::metric::{Distribution, Stats};
+use crate::metrics::{Extent, Registry};
 use crate::redact::ShownUrl;
 use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets};
 
@@ -36,7 +36,7 @@ const NOTHING: Facts<'static> = Facts {
     verdict: None,
     load_verdict: None,
     bounds: ClientBounds { latencies: None, rates: None },
-    certainty: None,
+    basis: Basis { certainty: None, long_run: LongRun::WHOLE, rate_error: None },
 };
 
 fn judge(gate: &str, facts: &Facts<'_>) -> Judged {
@@ -82,6 +82,32 @@ fn a_value_that_the_client_may_have_put_beyond_the_limit_has_a_note() {
 }
 
 #[test]
+fn rates_are_judged_as_they_are_in_the_long_run() {
+    let results =
+        [single("request_throughput", 3.0 / 2.75), single("completed_request_count", 3.0)];
+    let mut extent = Extent::default();
+    for at in [0, 1250, 2500] {
+        extent.add(at * 1_000_000, (at + 250) * 1_000_000);
+    }
+    let basis =
+        Basis { long_run: extent.long_run(None), rate_error: Some(0.1), ..Basis::default() };
+    let facts = Facts { results: &results, basis, ..NOTHING };
+    // Three requests at 0.8/s.
+    let judged = judge("request_throughput>=0.9", &facts);
+    let [low, high] = judged.interval.unwrap();
+    assert!((low - 0.72).abs() < 1e-9 && (high - 0.88).abs() < 1e-9, "{low} {high}");
+    assert_eq!(
+        judged.message(),
+        "0.8 requests/sec (in the long run; 1.0909 by the time until the last response), required \
+         >= 0.9 requests/sec"
+    );
+    assert!(!judged.held && judge("request_throughput>=0.79", &facts).held);
+    let same = Facts { basis: Basis::default(), ..facts };
+    let judged = judge("request_throughput>=0.9", &same);
+    assert_eq!((judged.held, judged.interval, judged.note), (true, None, None));
+}
+
+#[test]
 fn a_confidence_is_judged_by_the_bound_of_the_percentile() {
     let results = [latency()];
     let known = Certainty {
@@ -92,7 +118,11 @@ fn a_confidence_is_judged_by_the_bound_of_the_percentile() {
         more_needed: Some(1),
         bound: Some(251.0),
     };
-    let facts = |certainty| Facts { results: &results, certainty, ..NOTHING };
+    let facts = |certainty| Facts {
+        results: &results,
+        basis: Basis { certainty, ..Basis::default() },
+        ..NOTHING
+    };
     // The measured p99 of 231.5 ms does not decide.
     let gate = "time_to_first_token:p99<=250ms@99%";
     let judged = judge(gate, &facts(Some(known)));

@@ -30,6 +30,7 @@ fn block(plan: &Plan, results: &[(MetricTag, f64)]) -> Trial {
         time_breakdown: None,
         prefix_cache: None,
         bounds: ClientBounds::default(),
+        requested_rate: None,
         requests: Requests::new(plan, &Store::default()),
     }
 }

@@ -12,6 +12,7 @@ fn judged(gate: &str, held: bool, note: Option<&str>) -> Judged {
         limit: Reading::Number(250.0),
         unit: "ms".to_owned(),
         range: None,
+        interval: None,
         margin_percent: Some(-20.0),
         confidence: None,
         held,

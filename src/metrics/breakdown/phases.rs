@@ -157,6 +157,19 @@ impl Breakdowns {
     }
 }
 
+/// Returns the requests per second that the phase with this name is to send, or without a name the only phase of
+/// the measurement; `None` if that is not a certain number.
+#[must_use]
+pub(crate) fn asked_rate(phases: &[PhaseConfig], name: Option<&str>) -> Option<f64> {
+    let is_it = |phase: &&PhaseConfig| match name {
+        Some(name) => phase.name() == name,
+        None => phase.kind == PhaseKind::Profiling,
+    };
+    let mut found = phases.iter().filter(is_it);
+    let only = found.next().filter(|_| found.next().is_none())?;
+    only.steady_rate()
+}
+
 /// Returns the times of the requests, if there are any.
 fn times_of(values: &Accumulator) -> Option<PhaseTimes> {
     let spans = values.spans();

@@ -1,7 +1,7 @@
 use super::*;
-use crate::metrics::Registry;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::time_breakdown::Stage;
+use crate::metrics::{Extent, Registry};
 use crate::multi_run::aggregate::{Across, PartRow};
 use crate::multi_run::{Config as ManyRuns, Member, RunResult};
 use proptest::prelude::*;
@@ -171,6 +171,18 @@ fn the_best_cells_are_known_even_if_one_failed() {
     assert_eq!(front, [true, false, true, false]);
     assert_eq!(found.cells[1].error(), Some("no request succeeded"));
     assert_eq!((found.planned(), found.failed().count()), (4, 1));
+    // Rates are compared as they are in the long run: two requests a second apart are not 2/s.
+    let (variation, mut trials) = cell(0, Some((2.0, 5.0)));
+    let mut extent = Extent::default();
+    for start in [0, 1_000_000_000] {
+        extent.add(start, start + 1);
+    }
+    trials.runs[0].long_run = extent.long_run(None);
+    let sweep = config(&[CONCURRENCY], Mode::Repeated);
+    let cells = [(variation, trials), cell(1, Some((1.5, 5.0)))];
+    let found = Results::of(&ManyRuns::default(), &sweep, Uuid::nil(), cells);
+    assert_eq!(found.best_throughput().unwrap().cell.variation.index, 1);
+    assert_eq!(found.cells.iter().map(|cell| cell.is_pareto).collect::<Vec<_>>(), [false, true]);
     // The first of equals.
     let equal = results(&[Some((1.0, 1.0)), Some((1.0, 1.0))]);
     assert_eq!(equal.best_throughput().unwrap().cell.variation.index, 0);

@@ -147,3 +147,29 @@ fn how_exact_rates_are() {
         }
     }
 }
+
+#[test]
+fn few_requests_are_as_fast_as_they_are_sent() {
+    let server = Server::new(4, 0.1, Service::Constant);
+    for count in [2, 3, 10] {
+        let found = rate_of(&server.run(Arrivals::Constant(0.6), count, 0), |_| 1.0);
+        assert!((found.weight / found.seconds - 0.6).abs() < 1e-9, "{count}: {found:?}");
+    }
+    // Five at random: by the time until the last response, they seem to be sent 1.24 times as fast.
+    let runs = 2000;
+    let seconds = |seed| {
+        let requests = server.run(Arrivals::Poisson(0.6), 5, seed);
+        rate_of(&requests, |_| 1.0).seconds
+    };
+    let mean = (0..runs).map(seconds).sum::<f64>() / runs as f64;
+    // The deviation of the mean is 1 %. That distances shorter than a request count as long as one adds as
+    // much.
+    let relative = 5.0 / mean / 0.6;
+    assert!((relative - 1.0).abs() < 0.04, "{relative}");
+    // One after the other, there are no distances.
+    let server = Server::new(1, 1.0, Service::Exponential);
+    let requests = server.run(Arrivals::Closed(1), 50, 3);
+    let found = rate_of(&requests, |_| 1.0);
+    let time = requests.last().unwrap().end;
+    assert!((found.seconds / time - 1.0).abs() < 2.0 / 50.0, "{found:?} {time}");
+}

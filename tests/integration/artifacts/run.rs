@@ -12,7 +12,7 @@ use aiperf::metrics::metric::{MeasuredRecord, Settings};
 use aiperf::metrics::name_counts::{self, NameCounts};
 use aiperf::metrics::steady::Unsteady;
 use aiperf::metrics::{
-    Accumulator, ClientHealth, CountTokens, Health, LoadReport, Measurer, Registry,
+    Accumulator, ClientHealth, CountTokens, Health, LoadReport, LongRun, Measurer, Registry,
     parse_objectives,
 };
 use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
@@ -166,7 +166,8 @@ impl TestRun {
                 shards: None,
             },
             results: profiling.results(),
-            certainties: Vec::new(),
+            bases: Vec::new(),
+            long_run: LongRun::default(),
             steady_state: Err(Unsteady::UnknownLoad),
             by_phase: Vec::new(),
             levels: Vec::new(),

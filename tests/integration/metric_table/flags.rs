@@ -7,7 +7,7 @@ use aiperf::endpoint::{self, EndpointTraits, EndpointType};
 use aiperf::metrics::metric::{Objective, Settings};
 use aiperf::metrics::steady::Unsteady;
 use aiperf::metrics::tag::{self, MetricTag};
-use aiperf::metrics::{Metric, MetricFlags as Flag, Registry};
+use aiperf::metrics::{LongRun, Metric, MetricFlags as Flag, Registry};
 use aiperf::record::HttpTrace;
 use aiperf::run::{RunDescription, RunOutcome, RunReport};
 use aiperf::units::Unit;
@@ -121,8 +121,7 @@ fn failed_requests_have_what_is_for_errors_alone_and_others_the_rest() {
     let clean = Run::of(EndpointType::CHAT, all(), true, &requests(true)[..2]);
     for metric in Registry::catalogue().iter().filter(|m| m.flags.contains(Flag::ERROR_ONLY)) {
         // Only a scenario leaves requests out, and the rejected request has no content.
-        let is_usual =
-            ![tag::SKIPPED_CONTEXT_OVERFLOW_COUNT, tag::ERROR_OSL].contains(&metric.tag);
+        let is_usual = ![tag::SKIPPED_CONTEXT_OVERFLOW_COUNT, tag::ERROR_OSL].contains(&metric.tag);
         assert_eq!(
             (run.has(metric.tag), clean.has(metric.tag)),
             (is_usual, false),
@@ -308,7 +307,8 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         run: RunDescription { streaming: true, settings, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
-        certainties: Vec::new(),
+        bases: Vec::new(),
+        long_run: LongRun::default(),
         steady_state: Err(Unsteady::UnknownLoad),
         by_phase: Vec::new(),
         levels: Vec::new(),

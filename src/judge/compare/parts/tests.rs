@@ -20,6 +20,7 @@ fn run(parts: &[(Stage, f64)]) -> Trial {
         time_breakdown: Some(Division { request_count: 9, metrics: vec![divided] }),
         prefix_cache: None,
         bounds: ClientBounds::default(),
+        requested_rate: None,
         requests: Requests::new(&Plan::new(&[], &[], 0.95, 2.0, 1), &Store::default()),
     }
 }
