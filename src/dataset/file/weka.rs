@@ -351,8 +351,8 @@ impl<'a> Documents<'a> {
             let own: Vec<&Timed> = chain.requests.iter().map(|at| &requests[*at]).collect();
             let Some(span) = Span::of(own.iter().copied()) else { continue };
             let first = own[0];
-            let is_before = |it: &&&Timed| (it.start, it.place) < (first.start, first.place);
-            let after = main.iter().filter(is_before).count().max(1) - 1;
+            let is_before = |it: &&Timed| (it.start, it.place) < (first.start, first.place);
+            let after = main.partition_point(is_before).max(1) - 1;
             let has_system = first.request.hash_ids.starts_with(system);
             let system_blocks = if has_system { said.system_blocks } else { 0 };
             let id = format!("{}::{}", draft.id, chain.role);
@@ -364,6 +364,8 @@ impl<'a> Documents<'a> {
             [&mut draft].into_iter().chain(started.iter_mut().map(|it| &mut it.draft)).collect();
         set_predecessors(&mut beside, &times);
         let first_agent = self.agents.len();
+        let mut places: Vec<usize> = main.iter().map(|it| it.place).collect();
+        places.sort_unstable();
         for (place, agent) in agents {
             let first = self.agents.len();
             let listed = Listed {
@@ -379,7 +381,7 @@ impl<'a> Documents<'a> {
                 continue;
             };
             span.end = agent.duration_ms.map_or(span.end, |millis| agent.t + millis / 1000.0);
-            let after = main.iter().filter(|it| it.place < place).count().checked_sub(1);
+            let after = places.partition_point(|it| *it < place).checked_sub(1);
             started.push(Beginning { draft: inner, after, entry: Some(agent.t), span });
         }
         if main.is_empty() {
@@ -535,9 +537,9 @@ impl<'a> Documents<'a> {
                 first.delay = Nanos::from_seconds((start - since).max(0.0));
             }
             let next = begun.after.map_or(0, |turn| turn + 1);
-            let later = main.iter().enumerate().skip(next);
-            let mut joined = later.filter(|(_, it)| it.start + SAME_TIME >= end);
-            let join = joined.next().map(|(turn, _)| turn);
+            // The requests are in the order of their starts.
+            let join = main.partition_point(|it| it.start + SAME_TIME < end).max(next);
+            let join = Some(join).filter(|turn| *turn < main.len());
             if let Some(turn) = join.filter(|_| !parent.waits_beside_agents) {
                 let rest = Nanos::from_seconds((main[turn].start - end).max(0.0));
                 let delay = &mut parent.turns[turn].delay;

@@ -1,6 +1,8 @@
 //! Which requests of other conversations had ended before a request was sent, so that they may be the cause of
 //! it.
 
+use std::collections::BTreeSet;
+
 /// A request by the place of its conversation and its own place in that.
 pub(super) type Place = (usize, usize);
 
@@ -10,39 +12,79 @@ pub(super) type Place = (usize, usize);
 /// Of each other conversation, that is the request that was answered last by then. If one of these had
 /// ended before another one was sent, the other one stands for it.
 pub(super) fn predecessors(conversations: &[Vec<(f64, f64)>]) -> Vec<Vec<Vec<Place>>> {
-    let by_end: Vec<Vec<usize>> = conversations.iter().map(|own| sorted_by_end(own)).collect();
-    let of_request = |own: usize, start: f64| {
-        let others = (0..conversations.len()).filter(|other| *other != own);
-        let last = others.filter_map(|other| {
-            let times = &conversations[other];
-            let ended = by_end[other].partition_point(|at| times[*at].1 <= start);
-            let mut before = by_end[other][..ended].iter().rev();
-            let turn = *before.find(|at| times[**at].0 < start)?;
-            Some((other, turn))
-        });
-        let mut last: Vec<Place> = last.collect();
-        let time = |(conversation, turn): Place| conversations[conversation][turn];
-        let all = last.clone();
-        last.retain(|one| {
-            let (start, end) = time(*one);
-            !all.iter().any(|other| {
-                let (other_start, other_end) = time(*other);
-                other != one && start < other_start && end <= other_start && other_end >= end
-            })
-        });
-        last
+    let all = || {
+        let of = |(own, times): (usize, &Vec<_>)| (0..times.len()).map(move |turn| (own, turn));
+        conversations.iter().enumerate().flat_map(of).collect::<Vec<Place>>()
     };
-    let of_conversation = |(own, times): (usize, &Vec<(f64, f64)>)| {
-        times.iter().map(|(start, _)| of_request(own, *start)).collect()
-    };
-    conversations.iter().enumerate().map(of_conversation).collect()
+    let time = |(conversation, turn): Place| conversations[conversation][turn];
+    let (mut by_start, mut by_end) = (all(), all());
+    by_start.sort_by(|a, b| time(*a).0.total_cmp(&time(*b).0));
+    by_end.sort_by(|a, b| {
+        let ((start, end), (other_start, other_end)) = (time(*a), time(*b));
+        end.total_cmp(&other_end).then(start.total_cmp(&other_start))
+    });
+    let mut found: Vec<Vec<Vec<Place>>> =
+        conversations.iter().map(|own| vec![Vec::new(); own.len()]).collect();
+    let mut ended = by_end.into_iter().peekable();
+    let mut last = Last { turns: vec![None; conversations.len()], ..Last::default() };
+    for (own, turn) in by_start {
+        let (start, _) = time((own, turn));
+        while let Some(place) =
+            ended.next_if(|place| time(*place).1 <= start && time(*place).0 < start)
+        {
+            last.remove(place.0, time);
+            last.insert(place, time);
+        }
+        let before = last.remove(own, time);
+        found[own][turn] = last.overlapping();
+        if let Some(before) = before {
+            last.insert((own, before), time);
+        }
+    }
+    found
 }
 
-/// Returns the places of requests in the order in which they were answered.
-fn sorted_by_end(times: &[(f64, f64)]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..times.len()).collect();
-    order.sort_by(|a, b| times[*a].1.total_cmp(&times[*b].1));
-    order
+/// The request of each conversation that was answered last.
+#[derive(Default)]
+struct Last {
+    turns: Vec<Option<usize>>,
+    by_start: BTreeSet<(u64, usize)>,
+    by_end: BTreeSet<(u64, usize)>,
+}
+
+impl Last {
+    fn insert(&mut self, (conversation, turn): Place, time: impl Fn(Place) -> (f64, f64)) {
+        let (start, end) = time((conversation, turn));
+        self.turns[conversation] = Some(turn);
+        self.by_start.insert((ordered(start), conversation));
+        self.by_end.insert((ordered(end), conversation));
+    }
+
+    /// Removes the request of a conversation, and returns it.
+    fn remove(&mut self, of: usize, time: impl Fn(Place) -> (f64, f64)) -> Option<usize> {
+        let turn = self.turns[of].take()?;
+        let (start, end) = time((of, turn));
+        self.by_start.remove(&(ordered(start), of));
+        self.by_end.remove(&(ordered(end), of));
+        Some(turn)
+    }
+
+    /// Returns the requests that no other one follows: those that had not ended before the last one
+    /// started, in the order of the conversations.
+    fn overlapping(&self) -> Vec<Place> {
+        let Some((latest, _)) = self.by_start.last().copied() else { return Vec::new() };
+        let unfinished = self.by_end.range((latest + 1, 0)..).map(|(_, at)| *at);
+        let latest = self.by_start.range((latest, 0)..).map(|(_, at)| *at);
+        let all: BTreeSet<usize> = unfinished.chain(latest).collect();
+        all.into_iter().filter_map(|at| Some((at, self.turns[at]?))).collect()
+    }
+}
+
+/// Returns a number in the order of times.
+fn ordered(time: f64) -> u64 {
+    // Without a negative zero.
+    let bits = (time + 0.0).to_bits();
+    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
 #[cfg(test)]
@@ -64,6 +106,27 @@ mod tests {
         assert_eq!(found[2], [vec![(0, 1)]]);
     }
 
+    /// The predecessors as they are defined.
+    fn defined(conversations: &[Vec<(f64, f64)>], own: usize, start: f64) -> Vec<Place> {
+        let time = |(conversation, turn): Place| conversations[conversation][turn];
+        let others = (0..conversations.len()).filter(|other| *other != own);
+        let last: Vec<Place> = others
+            .filter_map(|other| {
+                let turns = (0..conversations[other].len()).map(|turn| (other, turn));
+                let ended = turns.filter(|it| time(*it).1 <= start && time(*it).0 < start);
+                ended.max_by(|a, b| time(*a).1.total_cmp(&time(*b).1))
+            })
+            .collect();
+        let is_followed = |one: &Place| {
+            let (start, end) = time(*one);
+            last.iter().any(|other| {
+                let (other_start, _) = time(*other);
+                other != one && start < other_start && end <= other_start
+            })
+        };
+        last.iter().filter(|one| !is_followed(one)).copied().collect()
+    }
+
     proptest! {
         /// Against the definition: all requests that had ended, without those that another one follows.
         #[test]
@@ -82,6 +145,7 @@ mod tests {
             let found = predecessors(&all);
             for (own, requests) in all.iter().enumerate() {
                 for (turn, (start, _)) in requests.iter().enumerate() {
+                    prop_assert_eq!(&found[own][turn], &defined(&all, own, *start));
                     for (conversation, before) in &found[own][turn] {
                         prop_assert_ne!(*conversation, own);
                         let (began, ended) = all[*conversation][*before];

@@ -5,9 +5,12 @@
 //! forks from the prompt with which it has most in common. Where an agent shortened its history, the
 //! chain that begins then continues the one before it (a seam). The rules are those of AIPerf.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+mod growing;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+
+use self::growing::{Growing, grown, spliced};
 
 /// Times of a trace that differ by less are the same, in seconds.
 pub(super) const SAME_TIME: f64 = 1e-6;
@@ -65,35 +68,17 @@ impl fmt::Display for Role {
     }
 }
 
-/// A chain while requests are added to it.
-struct Growing {
-    requests: Vec<usize>,
-    /// The last request.
-    tail: usize,
-    /// The request with which its first one has most blocks in common, and how many; `None` if it has
-    /// none in common with any.
-    fork: Option<(usize, usize)>,
-}
-
 /// Splits `requests` into the chain of the agent, which is the first one, and the others in the order of
 /// their starts.
 pub(super) fn split(requests: &[Recorded<'_>]) -> Vec<Chain> {
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by(|a, b| requests[*a].start.total_cmp(&requests[*b].start));
     let preamble = order.first().copied().filter(|first| is_preamble(requests, *first));
-    let mut chains: Vec<Growing> = Vec::new();
     // Requests that belong to the agent whatever their prompt.
-    let mut plain: Vec<usize> = preamble.into_iter().collect();
-    for at in order.iter().copied().filter(|at| Some(*at) != preamble) {
-        if requests[at].blocks.is_empty() {
-            plain.push(at);
-        } else {
-            add(requests, &mut chains, at);
-        }
-    }
-    for at in &order {
-        splice(requests, &mut chains, *at);
-    }
+    let is_plain = |at: &usize| Some(*at) == preamble || requests[*at].blocks.is_empty();
+    let plain = order.iter().copied().filter(is_plain);
+    let chains = grown(requests, order.iter().copied().filter(|at| !is_plain(at)));
+    let chains = spliced(requests, chains, &order);
     let mut place = vec![0; requests.len()];
     order.iter().enumerate().for_each(|(nth, at)| place[*at] = nth);
     let mut rest = chains.into_iter();
@@ -123,68 +108,15 @@ fn is_preamble(requests: &[Recorded<'_>], first: usize) -> bool {
         || !others().any(|other| other.blocks.iter().any(|block| blocks.contains(block)))
 }
 
-/// Adds the request `at` to the chain that it continues, or to a new one.
-fn add(requests: &[Recorded<'_>], chains: &mut Vec<Growing>, at: usize) {
-    let own = &requests[at];
-    let is_continued = |chain: &Growing| {
-        let tail = &requests[chain.tail];
-        own.blocks.starts_with(tail.blocks)
-            && tail.model == own.model
-            && tail.end <= own.start + SAME_TIME
-    };
-    let length = |chain: &Growing| requests[chain.tail].blocks.len();
-    let continued = chains.iter_mut().enumerate().filter(|(_, chain)| is_continued(chain));
-    if let Some((_, chain)) = continued.max_by_key(|(nth, chain)| (length(chain), Reverse(*nth))) {
-        chain.requests.push(at);
-        chain.tail = at;
-        return;
-    }
-    let depths = chains.iter().enumerate().map(|(nth, chain)| {
-        (common(own.blocks, requests[chain.tail].blocks), length(chain), Reverse(nth), chain.tail)
-    });
-    let fork = depths.max().filter(|(depth, ..)| *depth > 0);
-    let fork = fork.map(|(depth, _, _, tail)| (tail, depth));
-    chains.push(Growing { requests: vec![at], tail: at, fork });
-}
-
-/// If the request `at` is the last one of its chain, appends the chain that continues it with a
-/// shortened history, if there is one.
-fn splice(requests: &[Recorded<'_>], chains: &mut Vec<Growing>, at: usize) {
-    let Some(chain) = chains.iter().position(|chain| chain.tail == at) else { return };
-    let tail = &requests[at];
-    let depth =
-        |other: &Growing| other.fork.filter(|(from, _)| *from == at).map(|(_, depth)| depth);
-    let continues = |(nth, other): (usize, &Growing)| {
-        let depth = depth(other)?;
-        let first = &requests[other.requests[0]];
-        let gap = first.start - tail.end;
-        let is_unlike = gap > LONG_GAP && 2 * depth < tail.blocks.len();
-        let follows = gap >= -SAME_TIME && first.model == tail.model && !is_unlike;
-        follows.then_some((depth, first.start, nth))
-    };
-    let best = chains.iter().enumerate().filter_map(continues).max_by(|a, b| {
-        // The deepest, then the earliest, then the first.
-        a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(b.2.cmp(&a.2))
-    });
-    let Some((_, _, elected)) = best else { return };
-    // A chain is before those that fork from it.
-    let elected = chains.remove(elected);
-    for other in chains.iter_mut() {
-        if let Some((from, _)) = &mut other.fork
-            && *from == at
-        {
-            *from = elected.tail;
-        }
-    }
-    chains[chain].requests.extend(elected.requests);
-    chains[chain].tail = elected.tail;
-}
-
 /// Returns the roles of the chains beside the `main` one.
 fn roles(requests: &[Recorded<'_>], main: &[usize], others: &[Growing]) -> Vec<Role> {
     let peak = main.iter().map(|at| requests[*at].input).max().unwrap_or(0);
     let model = main.first().map(|at| requests[*at].model);
     let groups = groups(requests, others);
+    let members = groups.iter().enumerate().flat_map(|(group, members)| {
+        members.iter().enumerate().map(move |(own, member)| (*member, (group, own)))
+    });
+    let groups: HashMap<usize, (usize, usize)> = members.collect();
     let role = |(number, chain): (usize, &Growing)| {
         let first = &requests[chain.requests[0]];
         let is_other = Some(first.model) != model || first.input < SMALL_INPUT.max(peak / 10);
@@ -194,10 +126,8 @@ fn roles(requests: &[Recorded<'_>], main: &[usize], others: &[Growing]) -> Vec<R
         if chain.requests.len() == 1 && (is_other || is_reduction) {
             return Role::Auxiliary(number);
         }
-        let group = groups.iter().enumerate().find_map(|(group, members)| {
-            Some((group, members.iter().position(|member| *member == number)?))
-        });
-        group.map_or(Role::SubAgent(number), |(group, own)| Role::Worker(group, own))
+        let group = groups.get(&number);
+        group.map_or(Role::SubAgent(number), |(group, own)| Role::Worker(*group, *own))
     };
     others.iter().enumerate().map(role).collect()
 }
@@ -233,11 +163,6 @@ fn groups(requests: &[Recorded<'_>], chains: &[Growing]) -> Vec<Vec<usize>> {
     found.retain(|group| group.len() >= GROUP);
     found.sort();
     found
-}
-
-/// Returns how many blocks two prompts have in common from their beginning.
-fn common(one: &[i64], other: &[i64]) -> usize {
-    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use std::cmp::Reverse;
 
 /// A request: start, input tokens, duration, blocks.
 type Row<'a> = (f64, u32, f64, &'a [i64]);
@@ -95,6 +96,84 @@ fn another_model_is_another_agent() {
     assert_eq!(named(&split(&requests)), expected(&[("", &[0]), ("aux:000", &[1])]));
 }
 
+// The rules as they are defined, in a time that grows with the square of the requests.
+
+/// Adds the request `at` to the chain that it continues, or to a new one.
+fn add(requests: &[Recorded<'_>], chains: &mut Vec<Growing>, at: usize) {
+    let own = &requests[at];
+    let is_continued = |chain: &Growing| {
+        let tail = &requests[chain.tail];
+        own.blocks.starts_with(tail.blocks)
+            && tail.model == own.model
+            && tail.end <= own.start + SAME_TIME
+    };
+    let length = |chain: &Growing| requests[chain.tail].blocks.len();
+    let continued = chains.iter_mut().enumerate().filter(|(_, chain)| is_continued(chain));
+    if let Some((_, chain)) = continued.max_by_key(|(nth, chain)| (length(chain), Reverse(*nth))) {
+        chain.requests.push(at);
+        chain.tail = at;
+        return;
+    }
+    let depths = chains.iter().enumerate().map(|(nth, chain)| {
+        (common(own.blocks, requests[chain.tail].blocks), length(chain), Reverse(nth), chain.tail)
+    });
+    let fork = depths.max().filter(|(depth, ..)| *depth > 0);
+    let fork = fork.map(|(depth, _, _, tail)| (tail, depth));
+    chains.push(Growing { requests: vec![at], tail: at, fork });
+}
+
+/// If the request `at` is the last one of its chain, appends the chain that continues it with a
+/// shortened history, if there is one.
+fn splice(requests: &[Recorded<'_>], chains: &mut Vec<Growing>, at: usize) {
+    let Some(chain) = chains.iter().position(|chain| chain.tail == at) else { return };
+    let tail = &requests[at];
+    let depth =
+        |other: &Growing| other.fork.filter(|(from, _)| *from == at).map(|(_, depth)| depth);
+    let continues = |(nth, other): (usize, &Growing)| {
+        let depth = depth(other)?;
+        let first = &requests[other.requests[0]];
+        let gap = first.start - tail.end;
+        let is_unlike = gap > LONG_GAP && 2 * depth < tail.blocks.len();
+        let follows = gap >= -SAME_TIME && first.model == tail.model && !is_unlike;
+        follows.then_some((depth, first.start, nth))
+    };
+    let best = chains.iter().enumerate().filter_map(continues).max_by(|a, b| {
+        // The deepest, then the earliest, then the first.
+        a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(b.2.cmp(&a.2))
+    });
+    let Some((_, _, elected)) = best else { return };
+    // A chain is before those that fork from it.
+    let elected = chains.remove(elected);
+    for other in chains.iter_mut() {
+        if let Some((from, _)) = &mut other.fork
+            && *from == at
+        {
+            *from = elected.tail;
+        }
+    }
+    chains[chain].requests.extend(elected.requests);
+    chains[chain].tail = elected.tail;
+}
+
+/// Returns how many blocks two prompts have in common from their beginning.
+fn common(one: &[i64], other: &[i64]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+}
+
+/// Returns the requests of these rows.
+fn of_rows(rows: &[(u8, u8, Vec<i64>, u8)]) -> Vec<Recorded<'_>> {
+    let models = ["a", "b"];
+    let rows = rows.iter().map(|(start, api, blocks, model)| Recorded {
+        start: f64::from(*start) * 1000.0,
+        end: f64::from(*start) * 1000.0 + f64::from(*api) * 500.0,
+        input: 64,
+        output: 70,
+        model: models[usize::from(*model)],
+        blocks,
+    });
+    rows.collect()
+}
+
 proptest! {
     /// Each request is in one chain, in the order of the starts, and the first one is the agent's.
     #[test]
@@ -123,5 +202,26 @@ proptest! {
         }
         all.sort_unstable();
         prop_assert_eq!(all, (0..rows.len()).collect::<Vec<_>>());
+    }
+
+    /// Against the definition.
+    #[test]
+    fn chains_are_those_of_the_definition(
+        rows in prop::collection::vec(
+            (0u8..30, 0u8..8, prop::collection::vec(0i64..3, 1..6), 0u8..2), 1..40)
+    ) {
+        let requests = of_rows(&rows);
+        let mut order: Vec<usize> = (0..requests.len()).collect();
+        order.sort_by(|a, b| requests[*a].start.total_cmp(&requests[*b].start));
+        let mut defined: Vec<Growing> = Vec::new();
+        for at in &order {
+            add(&requests, &mut defined, *at);
+        }
+        let fast = grown(&requests, order.iter().copied());
+        prop_assert_eq!(&fast, &defined);
+        for at in &order {
+            splice(&requests, &mut defined, *at);
+        }
+        prop_assert_eq!(spliced(&requests, fast, &order), defined);
     }
 }
