@@ -28,6 +28,7 @@ mod size;
 mod synthetic;
 mod tenants;
 mod text;
+mod trees;
 mod words;
 
 use std::borrow::Cow;

@@ -46,7 +46,7 @@ use self::trace::Trace;
 #[cfg(test)]
 use super::Conversation;
 use super::account::Conversations;
-use super::{DatasetError, FileFormat, Seed, TraceSettings, finish, rows};
+use super::{DatasetError, FileFormat, Seed, TraceSettings, finish, rows, trees};
 use crate::platform::files;
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -105,7 +105,7 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// Fails if no conversation is left.
+    /// Fails if no conversation is left, or if one starts too many others.
     fn noted(self, path: &Path) -> Result<Conversations, DatasetError> {
         let note = self.note();
         if !note.is_empty() {
@@ -114,6 +114,9 @@ impl Loaded {
         if self.conversations.is_empty() {
             return Err(DatasetError::Empty { path: path.to_owned(), note });
         }
+        let path = || path.to_owned();
+        let wrong = |(root, reason)| DatasetError::Entry { path: path(), entry: root + 1, reason };
+        trees::check(&self.conversations).map_err(wrong)?;
         Ok(self.conversations)
     }
 

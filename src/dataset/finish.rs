@@ -8,6 +8,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::account::{Conversations, LeftOut};
+use super::trees::tree;
 use super::{
     Config, Conversation, Length, Media, ModelSelection, Prompt, Seed, TraceSettings, Turn, payload,
 };
@@ -176,21 +177,6 @@ pub(super) fn select(conversations: &mut Conversations, traces: &TraceSettings, 
     let mut order: Vec<usize> = (0..roots).collect();
     order.shuffle(&mut seed.stream("dataset.session_sample"));
     keep(conversations, LeftOut::NotSampled, &order.into_iter().take(wanted).collect());
-}
-
-/// Returns the conversation `root` and those that it starts, directly or not.
-pub(super) fn tree(conversations: &[Conversation], root: usize) -> Vec<usize> {
-    let mut tree = vec![root];
-    let mut next = 0;
-    while let Some(at) = tree.get(next).copied() {
-        next += 1;
-        for branch in &conversations[at].branches {
-            if !tree.contains(&branch.conversation) {
-                tree.push(branch.conversation);
-            }
-        }
-    }
-    tree
 }
 
 /// Keeps the `roots` and what they start.

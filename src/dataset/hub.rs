@@ -19,7 +19,7 @@ use super::account::{Conversations, LeftOut};
 use super::file;
 use super::media::MediaFiles;
 use super::rows::{self, Row};
-use super::{DatasetError, Seed, TraceSettings};
+use super::{DatasetError, Seed, TraceSettings, trees};
 use crate::hub::{Hub, HubError, Kind};
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
@@ -148,6 +148,8 @@ impl HubDataset {
         if count == 0 {
             return Err(self.unusable(format!("it contains no usable conversation{note}")));
         }
+        let wrong = |(_, why)| self.unusable(why);
+        trees::check(&loaded.conversations).map_err(wrong)?;
         Ok(loaded.conversations)
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::account::{Sent, SentCounter};
-use super::finish::tree;
 use super::known_prefixes::{KnownPrefixes, MAX_PREFIXES, prefixes};
+use super::trees::tree;
 use super::{Conversation, Dataset, Sampler, Turn, payload};
 use crate::tokenizer::TokenCounter;
 

@@ -137,7 +137,7 @@ impl Tree {
             is_immediate: false,
             entered: Nanos::ZERO,
         };
-        tree.plant(of, root, None);
+        tree.plant(of, root);
         // Parents are before their children.
         tree.entered = (0..tree.streams.len())
             .map(|stream| tree.start(of, stream, tree.streams[stream].next))
@@ -155,8 +155,26 @@ impl Tree {
         tree
     }
 
-    fn plant(&mut self, of: &[Conversation], conversation: usize, origin: Option<Origin>) -> usize {
-        let own = self.streams.len();
+    /// Adds the streams of the conversation `root` and of all that it starts, each after its parent. A
+    /// tree may be deeper than a thread's stack.
+    fn plant(&mut self, of: &[Conversation], root: usize) {
+        // Streams whose children are being added, and the next branch of each.
+        let mut open = vec![(self.add(of, root, None), 0)];
+        while let Some((parent, nth)) = open.last_mut() {
+            let parent = *parent;
+            let found = of.get(self.streams[parent].conversation);
+            let Some(branch) = found.and_then(|it| it.branches.get(*nth)).copied() else {
+                open.pop();
+                continue;
+            };
+            *nth += 1;
+            let child = self.add(of, branch.conversation, Some(Origin { parent, branch }));
+            self.streams[parent].children.push(child);
+            open.push((child, 0));
+        }
+    }
+
+    fn add(&mut self, of: &[Conversation], conversation: usize, origin: Option<Origin>) -> usize {
         let found = of.get(conversation);
         self.streams.push(Stream {
             conversation,
@@ -171,30 +189,28 @@ impl Tree {
             released: Nanos::ZERO,
             held: None,
         });
-        for branch in found.map_or(&[][..], |it| &it.branches) {
-            let origin = Origin { parent: own, branch: *branch };
-            let child = self.plant(of, branch.conversation, Some(origin));
-            self.streams[own].children.push(child);
-        }
-        own
+        self.streams.len() - 1
     }
 
     /// Has a conversation and those that begin with it wait for their first turns, as of `now`.
     fn bear(&mut self, of: &[Conversation], stream: usize, now: Moment, born: &mut Vec<usize>) {
         let moved = now.moved + self.moved;
         let is_immediate = self.is_immediate;
-        let own = &mut self.streams[stream];
-        own.last_end = now.at;
-        let Some(first) = turn(of, own.conversation, own.next) else {
-            own.state = State::Ended;
-            return;
-        };
-        own.state = State::Waiting;
-        // The load says when the first turn of all is due.
-        let is_due = own.origin.is_none() || is_immediate;
-        own.timer = now.at + if is_due { Nanos::ZERO } else { first.delay } + moved;
-        born.push(stream);
-        self.bear_children(of, stream, (None, BranchStart::Response), now, born);
+        let mut beginning = vec![stream];
+        while let Some(stream) = beginning.pop() {
+            let own = &mut self.streams[stream];
+            own.last_end = now.at;
+            let Some(first) = turn(of, own.conversation, own.next) else {
+                own.state = State::Ended;
+                continue;
+            };
+            own.state = State::Waiting;
+            // The load says when the first turn of all is due.
+            let is_due = own.origin.is_none() || is_immediate;
+            own.timer = now.at + if is_due { Nanos::ZERO } else { first.delay } + moved;
+            born.push(stream);
+            beginning.extend(self.beginning(stream, (None, BranchStart::Response)).rev());
+        }
     }
 
     /// Starts the children of `stream` that begin with this event of a turn.
@@ -202,19 +218,28 @@ impl Tree {
         &mut self,
         of: &[Conversation],
         stream: usize,
-        (after, from): (Option<usize>, BranchStart),
+        event: (Option<usize>, BranchStart),
         now: Moment,
         born: &mut Vec<usize>,
     ) {
-        for nth in 0..self.streams[stream].children.len() {
-            let child = self.streams[stream].children[nth];
-            let own = &self.streams[child];
-            let begins = own.state == State::Unborn
-                && own.origin.is_some_and(|it| it.branch.after == after && it.branch.from == from);
-            if begins {
-                self.bear(of, child, now, born);
-            }
+        let beginning: Vec<usize> = self.beginning(stream, event).collect();
+        for child in beginning {
+            self.bear(of, child, now, born);
         }
+    }
+
+    /// Returns the children of `stream` that begin with this event of a turn.
+    fn beginning(
+        &self,
+        stream: usize,
+        (after, from): (Option<usize>, BranchStart),
+    ) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        let children = self.streams[stream].children.iter().copied();
+        children.filter(move |child| {
+            let own = &self.streams[*child];
+            own.state == State::Unborn
+                && own.origin.is_some_and(|it| it.branch.after == after && it.branch.from == from)
+        })
     }
 
     /// Returns the index of a stream's conversation in the dataset.
@@ -415,9 +440,15 @@ impl Tree {
 
     /// Returns whether a stream, or one that it has started, has begun and not ended.
     fn is_alive(&self, stream: usize) -> bool {
-        let own = &self.streams[stream];
-        let is_live = matches!(own.state, State::Waiting | State::InFlight);
-        is_live || own.children.iter().any(|child| self.is_alive(*child))
+        let mut rest = vec![stream];
+        while let Some(stream) = rest.pop() {
+            let own = &self.streams[stream];
+            if matches!(own.state, State::Waiting | State::InFlight) {
+                return true;
+            }
+            rest.extend(&own.children);
+        }
+        false
     }
 
     fn is_done(&self, before: &Predecessor) -> bool {
@@ -429,14 +460,20 @@ impl Tree {
     }
 
     /// Returns whether a stream has begun or may still begin.
-    fn may_send(&self, stream: usize) -> bool {
-        let own = &self.streams[stream];
-        let Some(Origin { parent, branch }) = own.origin else { return true };
-        let above = &self.streams[parent];
-        let may_begin = branch.after.is_some_and(|after| above.next <= after)
-            && above.state != State::Ended
-            && self.may_send(parent);
-        own.state != State::Unborn || may_begin
+    fn may_send(&self, mut stream: usize) -> bool {
+        loop {
+            let own = &self.streams[stream];
+            let Some(Origin { parent, branch }) = own.origin else { return true };
+            if own.state != State::Unborn {
+                return true;
+            }
+            let above = &self.streams[parent];
+            let is_ahead = branch.after.is_some_and(|after| above.next <= after);
+            if !is_ahead || above.state == State::Ended {
+                return false;
+            }
+            stream = parent;
+        }
     }
 
     /// Returns when a turn was sent in the recorded run; zero if that is not known.

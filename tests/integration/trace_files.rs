@@ -527,3 +527,33 @@ fn hints_and_minimums_of_a_table_are_left_out_if_it_is_asked_for() {
     let expected = [("One", 2), ("Two", 4), ("Two and three", 1)];
     assert_eq!(bodies, expected.map(|(prompt, tokens)| asks(prompt, tokens, &json!({}))));
 }
+
+/// Writes conversations of so many turns, each of which starts the next conversation as `member` says.
+fn chained(count: usize, turns: usize, member: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let line = |at: usize| {
+        let mut turn = json!({"messages": [{"role": "user", "content": "x"}]});
+        if at + 1 < count {
+            turn[member] = json!([format!("s{}", at + 1)]);
+        }
+        let turns = vec![turn; turns];
+        format!("{}\n", json!({"session_id": format!("s{at}"), "turns": turns}))
+    };
+    fs::write(&file, (0..count).map(line).collect::<String>()).unwrap();
+    file
+}
+
+#[test]
+fn trees_that_grow_exponentially_are_rejected_before_the_first_request() {
+    // Each has two turns, after which it starts the next one: 2^31 - 1 conversations.
+    let file = chained(31, 2, "spawns");
+    let output = aiperf(&["validate", "dag-jsonl"]).arg(file.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(stderr.contains("\"s0\" starts more than 10000 conversations"), "{stderr}");
+    let sent = ["profile", "--model", "m", "--url", "http://127.0.0.1:9", "--input-file"];
+    let output = aiperf(&sent).arg(file.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(stderr.contains("\"s0\" starts more than 10000 conversations"), "{stderr}");
+}
