@@ -560,7 +560,17 @@ pub struct KnownBlocks {
     pub tokens: u32,
 }
 
+/// Most requested output tokens that a response in a history is assumed to have. Logs have greater numbers
+/// for requests without a limit.
+const MAX_ASSUMED_OUTPUT: u32 = 1 << 20;
+
 impl Turn {
+    /// Returns the tokens of the response to it, of which only the requested number is known: none if that
+    /// is more than [`MAX_ASSUMED_OUTPUT`].
+    pub(crate) fn assumed_output(&self) -> u32 {
+        self.max_tokens.filter(|tokens| *tokens <= MAX_ASSUMED_OUTPUT).unwrap_or(0)
+    }
+
     /// Returns the turn with its messages of blocks as one text, for APIs without messages.
     pub(crate) fn as_text(&self) -> Cow<'_, Self> {
         match &self.prompt {

@@ -10,6 +10,7 @@ use std::hash::BuildHasher as _;
 
 use super::file::write::weka::{Agent, Document, Entry, Request};
 use super::file::write::{Lost, Written, wait};
+use super::lengths::MAX_TOKENS;
 use super::payload;
 use super::{Branch, Conversation, Turn};
 use crate::setting::named;
@@ -128,8 +129,11 @@ impl<'a> Anonymizer<'a> {
         for (at, turn) in of.turns.iter().enumerate() {
             let repeats = before.filter(|_| !of.standalone_turns && !turn.starts_anew);
             let known = repeats.map(|before| {
-                let response = if before.answer_is_recorded { before.max_tokens } else { None };
-                prompt.tokens + u64::from(response.unwrap_or(0))
+                if before.answer_is_recorded {
+                    return prompt.tokens + u64::from(before.assumed_output());
+                }
+                self.response(before, root, &mut prompt);
+                prompt.tokens
             });
             if repeats.is_none() {
                 prompt = self.opening(of, turn);
@@ -142,9 +146,6 @@ impl<'a> Anonymizer<'a> {
                 let added = known.and_then(|known| prompt.tokens.checked_sub(known));
                 let added = added.filter(|tokens| *tokens > 0);
                 entries.push(Entry::Request(self.request(turn, &prompt, own, added)));
-            }
-            if !turn.answer_is_recorded {
-                self.response(turn, root, &mut prompt);
             }
             if is_own {
                 end = self.agents_after(of, Some(at), root, own, depth, &mut entries);
@@ -212,9 +213,10 @@ impl<'a> Anonymizer<'a> {
 
     /// Appends the response to a turn, whose tokens are not known: they are like no other's, except that
     /// those who continue the same turn of a tree have the same.
-    fn response(&mut self, turn: &Turn, root: usize, prompt: &mut Prompt) {
+    fn response(&self, turn: &Turn, root: usize, prompt: &mut Prompt) {
+        let most = u64::from(MAX_TOKENS).saturating_sub(prompt.tokens);
         let seed = self.hash((root, prompt.chain, &prompt.rest, "response"));
-        for at in 0..turn.max_tokens.unwrap_or(0) {
+        for at in 0..most.min(turn.assumed_output().into()) {
             self.push(self.hash((seed, at)), prompt);
         }
     }

@@ -155,7 +155,6 @@ impl Preview {
         let mut history = 0;
         let end = conversation.inherited_turns + turns;
         for (index, turn) in conversation.turns.iter().take(end).enumerate() {
-            let output = u64::from(turn.max_tokens.unwrap_or(0));
             if turn.starts_anew {
                 history = 0;
             }
@@ -165,7 +164,8 @@ impl Preview {
                 self.output.extend(turn.max_tokens.map(f64::from));
             }
             if repeats {
-                let repeated = if turn.answer_is_recorded { 0 } else { output };
+                let repeated = if turn.answer_is_recorded { 0 } else { turn.assumed_output() };
+                let repeated = u64::from(repeated);
                 history += turn.input_tokens.unwrap_or(0) + repeated;
             }
         }
@@ -217,11 +217,11 @@ impl Compared {
                 }
                 self.compare(&prompt);
             }
-            if repeats && !turn.answer_is_recorded {
+            if repeats && !turn.answer_is_recorded && index + 1 < end {
                 // Tokens of a response, which no text has: their numbers exceed those of tokens.
                 self.responses += 1;
                 let unknown = self.responses << 32 | session & u64::from(u32::MAX);
-                let length = turn.max_tokens.unwrap_or(0) as usize;
+                let length = turn.assumed_output() as usize;
                 let own = prompt.len() / BLOCK_TOKENS;
                 prompt.extend(std::iter::repeat_n(unknown, length));
                 self.known.add(&prefixes(&prompt, BLOCK_TOKENS)[own..], RESPONSES);
@@ -341,6 +341,16 @@ mod tests {
         let preview = Preview::of(&dataset, &[walk], look);
         assert_eq!((preview.requests, preview.prefixes), (Some(6), None));
         assert_eq!(preview.input[..2], [42.0, 52.0]);
+    }
+
+    #[test]
+    fn a_request_without_a_limit_has_no_history_of_its_length() {
+        let counter = TokenCounter::builtin();
+        let turns = vec![turn("a", u32::MAX, &counter), turn("b", u32::MAX, &counter)];
+        let dataset = Dataset::of(vec![Conversation { turns, ..Conversation::default() }]);
+        let preview = Preview::of(&dataset, &[through(1)], look(&counter));
+        assert_eq!(preview.input, [1.0, 2.0]);
+        assert_eq!(preview.output, [f64::from(u32::MAX); 2]);
     }
 
     #[test]

@@ -557,3 +557,20 @@ fn trees_that_grow_exponentially_are_rejected_before_the_first_request() {
     assert!(!output.status.success());
     assert!(stderr.contains("\"s0\" starts more than 10000 conversations"), "{stderr}");
 }
+
+/// Logs have the greatest number of 32 bits for requests without a limit.
+#[test]
+fn an_analysis_does_not_depend_on_the_magnitude_of_a_length() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let turn = json!({"text": "one two three", "output_length": i32::MAX});
+    fs::write(&file, json!({"turns": [turn, turn]}).to_string()).unwrap();
+    let report = tempfile::NamedTempFile::new().unwrap();
+    let mut command = aiperf(&["analyze-trace"]);
+    let command = command.arg(file.path()).arg("--output-file").arg(report.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&fs::read(report.path()).unwrap()).unwrap();
+    assert_eq!(report["max_osl"], i32::MAX);
+    // The second prompt repeats the first one, and a response of unknown length.
+    assert_eq!((&report["min_isl"], &report["max_isl"]), (&json!(3), &json!(6)));
+}

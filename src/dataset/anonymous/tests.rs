@@ -63,6 +63,20 @@ fn later_prompts_begin_with_earlier_ones_and_their_responses() {
     );
 }
 
+/// Logs have the greatest number of 32 bits for requests without a limit. It is kept, but no prompt has a
+/// response of as many tokens.
+#[test]
+fn a_request_without_a_limit_has_no_history_of_its_length() {
+    let first = "one two three four five six seven";
+    for output in [i32::MAX.unsigned_abs(), u32::MAX] {
+        let turns = vec![turn(first, output, 0.0), turn("eight nine", output, 1.5)];
+        let [document] = &documents(&[conversation(turns)], 2, &[])[..] else { panic!() };
+        let requests = document["requests"].as_array().unwrap();
+        assert_eq!(requests[0]["out"], output);
+        assert_eq!(requests[1]["in"], encoded(first) + encoded("eight nine"));
+    }
+}
+
 #[test]
 fn sub_agents_and_tools_are_kept_without_their_names() {
     let tools = json!([{"type": "function", "function": {"name": "find_secret"}}]);
