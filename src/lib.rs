@@ -13,6 +13,8 @@ pub mod environment;
 
 mod causes;
 
+mod input;
+
 mod column;
 
 pub mod statistics;

@@ -13,12 +13,13 @@ mod tiktoken;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use serde::Serialize;
 
+use crate::input;
 use crate::setting;
 use serde_json::Value;
 use thiserror::Error;
@@ -458,13 +459,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn limited(file: File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let why = format!("it exceeds {} MiB", MAX_BYTES >> 20);
-        return Err(io::Error::other(why));
-    }
-    Ok(bytes)
+    input::whole(file, MAX_BYTES)
 }
 
 /// Parses a `tokenizer.json` without its truncation and padding, since a count covers the whole

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::outcome::Outcome;
 use crate::cli::Synthesize;
 use crate::dataset::agentic_code::{AgenticCode, End, Session, generate};
+use crate::input;
 use crate::statistics::Distribution;
 use crate::statistics::percentile::distribution;
 
@@ -48,7 +49,7 @@ fn config(asked: &Synthesize) -> anyhow::Result<(String, AgenticCode)> {
         None => ("default".to_owned(), AgenticCode::default()),
         Some(path) => {
             let shown = || format!("cannot use --config {}", path.display());
-            let text = fs::read_to_string(path).with_context(shown)?;
+            let text = input::text(path, input::MAX_SETTINGS_BYTES).with_context(shown)?;
             let config =
                 AgenticCode::parse(&text).map_err(|why| anyhow!(why)).with_context(shown)?;
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

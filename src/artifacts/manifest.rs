@@ -1,13 +1,14 @@
 //! `run_manifest.json`: the data that statistics need in addition to the records, so that reports
 //! can be rebuilt, even of a run that was killed.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::server_metrics::{ServerMetricsFiles, ServerMetricsOutcome, ServerMetricsSection};
 use super::{open, replace};
+use crate::input;
 use crate::run::{RunDescription, RunOutcome, RunReport};
 
 const SCHEMA_VERSION: &str = "1.0";
@@ -21,8 +22,8 @@ pub(super) fn prefix(path: &Path) -> Option<String> {
     struct Prefix {
         prefix: Option<String>,
     }
-    let file = BufReader::new(open::regular(path).ok()?.take(MAX_BYTES));
-    serde_json::from_reader::<_, Prefix>(file).ok()?.prefix
+    let text = input::whole(open::regular(path).ok()?, MAX_BYTES).ok()?;
+    serde_json::from_slice::<Prefix>(&text).ok()?.prefix
 }
 
 /// The run, and its end once it has ended.

@@ -4,15 +4,28 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use zstd::stream::read::Decoder;
 
 use super::layout;
+use crate::input::{self, table};
+
+/// Maximum size of a file that is read as a whole in bytes.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Reads the whole file at `path`, which must satisfy [`regular`].
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    regular(path)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
+    input::whole(regular(path)?, MAX_BYTES)
+}
+
+/// Opens the table at `path`, which must satisfy [`regular`].
+pub(super) fn table(path: &Path) -> Result<SerializedFileReader<File>, ParquetError> {
+    let file = regular(path)?;
+    table::check_depth(&file)?;
+    let reader = SerializedFileReader::new(file.try_clone()?)?;
+    table::check_sizes(&file, reader.metadata(), false)?;
+    Ok(reader)
 }
 
 /// Opens the file at `path`, which must satisfy [`regular`], and decompresses it if its name ends in

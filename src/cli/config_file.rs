@@ -10,12 +10,7 @@ mod substitution;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command};
 use serde_norway::{Mapping, Value};
@@ -25,17 +20,9 @@ use super::value::members as fields;
 use super::{scenario, switches};
 use crate::config::aiperf::{self, scalar};
 use crate::config::{ConfigError, Environment};
+use crate::input::{self, yaml};
 
 pub(super) use shown::{Origin, effective, template};
-
-/// Maximum size of a file in bytes.
-const MAX_SIZE: u64 = 1 << 20;
-
-/// Maximum depth of lists and groups within each other. The time to parse grows with its square.
-const MAX_DEPTH: usize = 128;
-
-/// Maximum time to parse a file.
-const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// Flags whose settings variables of the environment have too.
 const VARIABLES: &[(&str, &str)] = &[
@@ -170,16 +157,10 @@ fn read(
         why: why.to_string(),
     };
     let wrong = |why: String| ConfigError::flag("--config", format!("{}: {why}", path.display()));
-    let file = File::open(path).map_err(cannot)?;
-    let is_file = file.metadata().map_err(cannot)?.is_file();
-    if !is_file {
+    if !std::fs::metadata(path).map_err(cannot)?.is_file() {
         return Err(wrong("not a regular file".to_owned()));
     }
-    let mut text = String::new();
-    file.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(cannot)?;
-    if text.len() as u64 > MAX_SIZE {
-        return Err(wrong(format!("larger than {MAX_SIZE} bytes")));
-    }
+    let text = input::text(path, input::MAX_SETTINGS_BYTES).map_err(cannot)?;
     settings(&text, profile, environment).map_err(wrong)
 }
 
@@ -189,7 +170,7 @@ fn settings(
     profile: &Command,
     environment: Environment<'_>,
 ) -> Result<Vec<Setting>, String> {
-    let document = match parsed(text)? {
+    let document = match yaml::parsed(text)? {
         Value::Null => Mapping::new(),
         Value::Mapping(document) => document,
         _ => return Err("expected groups of settings, such as `endpoint:`".to_owned()),
@@ -222,41 +203,6 @@ fn settings(
         }
     }
     Ok(settings)
-}
-
-/// Parses YAML. Text that takes too long is an error; its thread ends with the program.
-fn parsed(text: &str) -> Result<Value, String> {
-    let too_deep = || format!("nested more than {MAX_DEPTH} levels deep");
-    if depth(text) > MAX_DEPTH {
-        return Err(too_deep());
-    }
-    let (tell, parsed) = mpsc::channel();
-    let text = text.to_owned();
-    let parse = move || drop(tell.send(serde_norway::from_str::<Value>(&text)));
-    let started = thread::Builder::new().name("config".to_owned()).spawn(parse);
-    started.map_err(|error| format!("cannot start a thread: {error}"))?;
-    // An error of a value may quote it, and it may be a secret.
-    parsed.recv_timeout(MAX_TIME).map_err(|_| too_deep())?.map_err(|error| {
-        error.location().map_or_else(
-            || format!("not valid YAML: {error}"),
-            |at| format!("not valid YAML at line {}, column {}", at.line(), at.column()),
-        )
-    })
-}
-
-/// Returns the greatest number of brackets that are open at the same place. Those in texts count
-/// too, which rarely have many that are not closed.
-fn depth(text: &str) -> usize {
-    let (mut depth, mut greatest) = (0_usize, 0);
-    for byte in text.bytes() {
-        match byte {
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        greatest = greatest.max(depth);
-    }
-    greatest
 }
 
 /// Reads the settings of a file with AIPerf's schema.

@@ -1,12 +1,12 @@
 //! Connection settings: `--connection-reuse-strategy`, `--ssl-*` and `AIPERF_HTTP_*`.
 
-use std::fs;
 use std::path::Path;
 
 use url::{Host, Url};
 
 use super::profile::TlsArgs;
 use crate::config::{ConfigError, ConnectionReuse, Connections, Environment, RunConfig};
+use crate::input;
 use crate::redact::Secret;
 use crate::transport::tls::{self, Identity};
 use crate::transport::{Proxies, SocketOptions, TlsError, TlsOptions};
@@ -130,7 +130,7 @@ fn identity(certificate: &Path, key: Option<&Path>) -> Result<Identity, ConfigEr
 }
 
 fn read(flag: &'static str, path: &Path) -> Result<Vec<u8>, ConfigError> {
-    fs::read(path).map_err(|error| ConfigError::File {
+    input::bytes(path, input::MAX_SETTINGS_BYTES).map_err(|error| ConfigError::File {
         flag,
         path: path.display().to_string(),
         why: error.to_string(),

@@ -10,6 +10,7 @@ use crate::dataset::{
     RecordedLengths, Sampling, Source, Synthetic, TenantLengths, TraceSettings,
 };
 use crate::endpoint::EndpointTraits;
+use crate::input;
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{PhaseConfig, StopCondition};
 
@@ -256,7 +257,7 @@ fn random_range(prompt: &PromptArgs) -> Result<Option<RandomRange>, ConfigError>
 
 fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
     let Some(path) = &prompt.system_prompt_file else { return Ok(prompt.system_prompt.clone()) };
-    std::fs::read_to_string(path).map(Some).map_err(|error| ConfigError::File {
+    input::text(path, input::MAX_PART_BYTES).map(Some).map_err(|error| ConfigError::File {
         flag: "--system-prompt-file",
         path: path.display().to_string(),
         why: error.to_string(),

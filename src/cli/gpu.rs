@@ -10,6 +10,7 @@ use crate::config::{ConfigError, Environment, metrics_url};
 use crate::gpu::Config;
 use crate::gpu::fields::Fields;
 use crate::gpu::local::Local;
+use crate::input;
 use crate::redact::{Secret, ShownUrl};
 use crate::schedule::Shard;
 use crate::server_metrics::EndpointConfig;
@@ -18,9 +19,6 @@ use crate::units::Nanos;
 /// The exporters that are scraped in addition to those of the user.
 const DEFAULT_EXPORTERS: [&str; 2] =
     ["http://localhost:9400/metrics", "http://localhost:9401/metrics"];
-
-/// Maximum size of a file of fields in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Power, energy and utilization of GPUs.
 #[derive(Args)]
@@ -139,10 +137,8 @@ fn read(path: &str) -> Result<String, ConfigError> {
     if !found.is_file() {
         return Err(failed("it is not a file".to_owned()));
     }
-    if found.len() > MAX_FILE_BYTES {
-        return Err(failed(format!("it is larger than {} KiB", MAX_FILE_BYTES >> 10)));
-    }
-    fs::read_to_string(path).map_err(|error| failed(error.to_string()))
+    input::text(Path::new(path), input::MAX_SETTINGS_BYTES)
+        .map_err(|error| failed(error.to_string()))
 }
 
 /// The usual exporters, then the `given` ones, without duplicates.

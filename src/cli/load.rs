@@ -8,6 +8,7 @@ use super::load_args::{LoadArgs, Pattern, ReplayArgs, UserCentricArgs, WarmupArg
 use super::phases::Listed;
 use super::profile::ProfileArgs;
 use crate::config::ConfigError;
+use crate::input;
 use crate::schedule::config::{
     ArrivalPattern, Cancellation, Config, Limit, LoadPattern, PhaseConfig, Rate, RatePoint, Replay,
     StopCondition, UseOfTimestamps, Zero,
@@ -206,7 +207,7 @@ fn arrival_pattern(
 
 fn read_series(path: &Path) -> Result<Vec<RatePoint>, ConfigError> {
     let flag = "--request-rate-series";
-    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::File {
+    let text = input::text(path, input::MAX_PART_BYTES).map_err(|error| ConfigError::File {
         flag,
         path: path.display().to_string(),
         why: error.to_string(),

@@ -8,6 +8,7 @@ use super::{CliError, connections, value};
 use crate::config::{ConfigError, Environment, IpVersion, ServerConfig, WaitForModel, url};
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
+use crate::input;
 use crate::redact::Secret;
 use crate::runner::RequestBuilder;
 use crate::setting::{InvalidSetting, Named as _};
@@ -67,7 +68,8 @@ fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> 
         why,
     };
     if path.is_file() {
-        return std::fs::read_to_string(path).map(Into::into).map_err(|e| refused(e.to_string()));
+        let read = input::text(path, input::MAX_PART_BYTES);
+        return read.map(Into::into).map_err(|e| refused(e.to_string()));
     }
     match std::fs::metadata(path) {
         Ok(_) => Err(refused("not a file".to_owned())),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::Environment;
+use crate::input;
 use crate::metrics::health::{Machine, SelfCheck};
 use crate::run::provenance::Host;
 
@@ -81,7 +82,7 @@ pub fn read(path: &Path, machine: &Machine) -> Result<Option<SelfCheck>, SelfChe
 /// Reads a regular file; anything else, such as a pipe, might block.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     if fs::metadata(path)?.is_file() {
-        fs::read(path)
+        input::bytes(path, input::MAX_SETTINGS_BYTES)
     } else {
         Err(io::Error::other("not a regular file"))
     }

@@ -1,13 +1,14 @@
 //! The file of tenants (`--tenants`): who shares the servers, with which load.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_norway::Value as Yaml;
 
 use crate::dataset::Length;
+use crate::input::{self, yaml};
 use crate::metrics::metric::Objective;
 use crate::metrics::parse_objectives;
 use crate::schedule::Tenant as Traffic;
@@ -17,9 +18,6 @@ use crate::{redact, setting};
 
 /// Maximum number of tenants, each of which has a group of results.
 const MAX_TENANTS: usize = 64;
-
-/// Maximum size of the file in bytes.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// A tenant.
 #[derive(Clone, PartialEq, Serialize)]
@@ -103,11 +101,8 @@ impl Tenants {
     ///
     /// Fails with the reason if the file cannot be read, or what it says is not possible.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
-        if length > MAX_BYTES {
-            return Err(format!("it is larger than {MAX_BYTES} bytes"));
-        }
-        let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let text =
+            input::text(path, input::MAX_SETTINGS_BYTES).map_err(|error| error.to_string())?;
         let mut tenants = Self::parse(&text)?;
         let beside = path.parent().unwrap_or(Path::new(""));
         for tenant in &mut tenants.tenants {
@@ -121,7 +116,7 @@ impl Tenants {
 
     fn parse(text: &str) -> Result<Self, String> {
         let Document { tenants: entries } =
-            serde_norway::from_str(text).map_err(|error| error.to_string())?;
+            serde_norway::from_value(yaml::parsed(text)?).map_err(|error| error.to_string())?;
         if entries.is_empty() || entries.len() > MAX_TENANTS {
             return Err(format!("expected 1 to {MAX_TENANTS} tenants, got {}", entries.len()));
         }
@@ -249,7 +244,8 @@ fn scalar(value: &Yaml) -> Option<String> {
 fn latency(directory: &Path) -> Result<f64, String> {
     let path = directory.join("profile_export_aiperf.json");
     let shown = redact::printable(&path.display().to_string());
-    let text = fs::read_to_string(&path).map_err(|error| format!("{shown}: {error}"))?;
+    let text = input::text(&path, input::MAX_PART_BYTES);
+    let text = text.map_err(|error| format!("{shown}: {error}"))?;
     let summary: Value =
         serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}"))?;
     let mean = summary["request_latency"]["avg"].as_f64().filter(|mean| *mean > 0.0);

@@ -3,6 +3,8 @@
 mod analysis;
 mod bailian;
 mod baseten;
+#[cfg(test)]
+mod bombs;
 mod burst_gpt;
 mod dag;
 mod directory;
@@ -13,7 +15,6 @@ mod lines;
 mod mooncake;
 mod opening;
 mod otel;
-mod packed;
 mod prefix_tree;
 mod random_pool;
 mod sagemaker;
@@ -29,7 +30,7 @@ pub(crate) mod write;
 
 pub(crate) use self::analysis::{Sessions, TraceAnalysis, Tree, analyze};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{Cursor, Read};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -37,8 +38,6 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use self::lines::Lines;
-#[cfg(test)]
-use self::lines::MAX_LINE_BYTES;
 use self::opening::Opening;
 use self::sagemaker::Captures;
 use self::sharegpt::Sent;
@@ -47,7 +46,7 @@ use self::trace::Trace;
 use super::Conversation;
 use super::account::Conversations;
 use super::{DatasetError, FileFormat, Seed, TraceSettings, finish, rows, trees};
-use crate::platform::files;
+use crate::input::{self, Input};
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
 
@@ -183,7 +182,7 @@ fn read_file(
         let read = read_from(Cursor::new(content), Path::new(""), format, traces, counter, seed);
         return read.map_err(|fault| named(fault, name));
     }
-    let file = open(path).map_err(Fault::Read).map_err(|fault| named(fault, path))?;
+    let file = input::open(path).map_err(Fault::Read).map_err(|fault| named(fault, path))?;
     read_from(file, path, format, traces, counter, seed).map_err(|fault| named(fault, path))
 }
 
@@ -205,44 +204,11 @@ fn named(fault: Fault, path: &Path) -> DatasetError {
     }
 }
 
-/// Maximum number of bytes read from a pipe, whose length is unknown.
-const MAX_PIPED_BYTES: u64 = 64 << 20;
-
-/// Opens a file or a pipe. Devices are rejected, since they may be endless.
-fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    let file = File::open(path)?;
-    let kind = file.metadata()?.file_type();
-    if kind.is_file() {
-        return Ok(Box::new(file));
-    }
-    if files::is_device(kind) {
-        let why = "it is a device; use a file, or a pipe that ends";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    }
-    Ok(Box::new(Piped { rest: file.take(MAX_PIPED_BYTES) }))
-}
-
-/// A pipe that is read up to a limit.
-struct Piped {
-    rest: io::Take<File>,
-}
-
-impl Read for Piped {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.rest.read(buffer)?;
-        if read == 0 && self.rest.limit() == 0 && !buffer.is_empty() {
-            let most = MAX_PIPED_BYTES >> 20;
-            let why = format!("the pipe has more than {most} MiB; use a file instead");
-            return Err(io::Error::other(why));
-        }
-        Ok(read)
-    }
-}
-
 /// Reads the public dataset ShareGPT. The error has the line.
 pub(super) fn read_sharegpt(file: File, counter: &TokenCounter) -> Result<Loaded, String> {
-    let input = BufReader::with_capacity(1 << 16, file);
-    sharegpt::read(input, counter, Sent::All).map_err(|fault| match fault {
+    let read = Input::new(file).map_err(Fault::Read);
+    let read = read.and_then(|input| sharegpt::read(input, counter, Sent::All));
+    read.map_err(|fault| match fault {
         Fault::Line(line, reason) => format!("line {line}: {reason}"),
         Fault::Read(error) => error.to_string(),
         Fault::Entry(_, reason) | Fault::Setting(_, reason) => reason,
@@ -288,7 +254,7 @@ fn of_table(
 }
 
 /// Returns the lines of a file as rows.
-fn of_lines(input: impl BufRead) -> impl Iterator<Item = Row> {
+fn of_lines(input: Input<'_>) -> impl Iterator<Item = Row> {
     Lines::new(input).map(|line| {
         let line = line?;
         let place = Place::Line(line.number);
@@ -384,7 +350,7 @@ fn read_from(
 /// Reads a file of this format. Media are relative to the directory of `path`.
 fn read_as(
     format: FileFormat,
-    input: impl BufRead,
+    input: Input<'_>,
     path: &Path,
     traces: &TraceSettings,
     counter: &TokenCounter,
@@ -497,7 +463,7 @@ const ARROW: &[u8] = b"ARROW1";
 
 /// Detects the format from the first line that is not blank; `None` if all are blank.
 fn detect(opening: &mut Opening<'_>) -> Result<Option<FileFormat>, Fault> {
-    if otel::encoding::is_binary(&opening.bytes) {
+    if otel::encoding::is_framed(&opening.bytes) {
         return Ok(Some(FileFormat::Otel));
     }
     let Some(start) = opening.first_byte()? else { return Ok(None) };

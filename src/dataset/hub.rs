@@ -21,6 +21,7 @@ use super::media::MediaFiles;
 use super::rows::{self, Row};
 use super::{DatasetError, Seed, TraceSettings, trees};
 use crate::hub::{Hub, HubError, Kind};
+use crate::input::Input;
 use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
 
@@ -206,7 +207,9 @@ impl<'a> Reading<'a> {
             }
             Some(Files::Url(url)) => {
                 let body = hub.get(url, MAX_BYTES).map_err(failed)?;
-                self.read_rows(url, rows::json(Cursor::new(body)))
+                let input = Input::new(Cursor::new(body));
+                let input = input.map_err(|why| dataset.unusable(format!("{url}: {why}")))?;
+                self.read_rows(url, rows::json(input))
             }
             Some(Files::Split(..) | Files::Agents) | None => {
                 let (commit, files) = dataset.locate(hub)?;

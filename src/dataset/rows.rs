@@ -1,15 +1,21 @@
 //! The rows of a file, as JSON objects. Binary values become base64.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bytes::Bytes;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader as _, Length, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{self, Field};
-use serde_json::{Deserializer, Map, Value};
+use serde::de::DeserializeSeed as _;
+use serde_json::{Map, Value};
+
+use crate::input::json::{Each, documents};
+use crate::input::{Input, Meter, table};
 
 /// A row: its columns by name.
 pub(super) type Row = Map<String, Value>;
@@ -22,13 +28,21 @@ pub(super) fn open(file: File, name: &str) -> Result<Rows, String> {
     if name.ends_with(".parquet") {
         return parquet(file);
     }
-    Ok(json(BufReader::with_capacity(1 << 16, file)))
+    Ok(json(Input::new(file).map_err(|why| why.to_string())?))
 }
+
+/// Number of rows that are decoded together, which limits the memory that they take.
+const BATCH: usize = 64;
 
 /// Opens the rows of a Parquet file.
 pub(super) fn parquet(file: impl ChunkReader + 'static) -> Result<Rows, String> {
-    let reader = SerializedFileReader::new(file).map_err(|why| why.to_string())?;
-    let mut rows = RowIter::from_file_into(Box::new(reader));
+    let file = Arc::new(file);
+    table::check_depth(&*file).map_err(|why| why.to_string())?;
+    let meter = Meter::of_packed(file.len());
+    let reader =
+        SerializedFileReader::new(Shared(Arc::clone(&file))).map_err(|why| why.to_string())?;
+    table::check_sizes(&*file, reader.metadata(), true).map_err(|why| why.to_string())?;
+    let mut rows = RowIter::from_file_into(Box::new(reader)).with_batch_size(BATCH);
     let mut is_broken = false;
     Ok(Box::new(std::iter::from_fn(move || {
         if is_broken {
@@ -38,9 +52,50 @@ pub(super) fn parquet(file: impl ChunkReader + 'static) -> Result<Rows, String> 
         let row = catch_unwind(AssertUnwindSafe(|| rows.next())).unwrap_or_else(|_| {
             Some(Err(ParquetError::General("the file is damaged".to_owned())))
         })?;
+        let row = row.map_err(|why| why.to_string()).and_then(|row| {
+            let size = row.get_column_iter().map(|(_, field)| size(field)).sum();
+            let counted = meter.add(size).and_then(|()| meter.part());
+            counted.map_err(|why| why.to_string())?;
+            Ok(object(row))
+        });
         is_broken = row.is_err();
-        Some(row.map(object).map_err(|why| why.to_string()))
+        Some(row)
     })))
+}
+
+/// Returns the bytes of the texts in a value.
+fn size(field: &Field) -> u64 {
+    match field {
+        Field::Str(text) => text.len() as u64,
+        Field::Bytes(bytes) => bytes.len() as u64,
+        Field::Group(row) => row.get_column_iter().map(|(_, field)| size(field)).sum(),
+        Field::ListInternal(list) => list.elements().iter().map(size).sum(),
+        Field::MapInternal(map) => {
+            map.entries().iter().map(|(key, field)| size(key) + size(field)).sum()
+        }
+        _ => 0,
+    }
+}
+
+/// A file that is looked at before it is read.
+struct Shared<F>(Arc<F>);
+
+impl<F: Length> Length for Shared<F> {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl<F: ChunkReader> ChunkReader for Shared<F> {
+    type T = F::T;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<F::T> {
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.0.get_bytes(start, length)
+    }
 }
 
 fn object(row: record::Row) -> Row {
@@ -84,15 +139,26 @@ fn value(field: &Field) -> Value {
 }
 
 /// Reads objects, which are in an array or follow each other.
-pub(super) fn json(mut input: impl BufRead + 'static) -> Rows {
+pub(super) fn json(mut input: Input<'static>) -> Rows {
+    let meter = input.meter();
     if first_byte(&mut input) == Some(b'[') {
-        return match serde_json::from_reader::<_, Vec<Row>>(input) {
-            Ok(rows) => Box::new(rows.into_iter().map(Ok)),
-            Err(why) => Box::new(std::iter::once(Err(why.to_string()))),
-        };
+        let mut rows: Vec<Result<Row, String>> = Vec::new();
+        let each = Each::new(&meter, "a list of objects", |row| {
+            rows.push(Ok(row));
+            Ok(())
+        });
+        let mut document = documents(input);
+        if let Err(why) = each.deserialize(&mut document).and_then(|()| document.end()) {
+            rows = vec![Err(why.to_string())];
+        }
+        return Box::new(rows.into_iter());
     }
-    let rows = Deserializer::from_reader(input).into_iter();
-    Box::new(rows.map(|row| row.map_err(|why| why.to_string())))
+    let rows = documents(input).into_iter();
+    Box::new(rows.map(move |row| {
+        let row = row.map_err(|why| why.to_string())?;
+        meter.part().map_err(|why| why.to_string())?;
+        Ok(row)
+    }))
 }
 
 /// Skips white space, and returns the byte after it.
@@ -111,3 +177,6 @@ fn first_byte(input: &mut impl BufRead) -> Option<u8> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{HubError, Listing};
 use crate::environment::Environment;
+use crate::input;
 use crate::platform::files::link;
 use crate::platform::replace::replace;
 
@@ -75,7 +76,8 @@ impl Cache {
         if is_commit(revision) {
             return Some(revision.to_owned());
         }
-        let commit = fs::read_to_string(self.directory.join("refs").join(revision)).ok()?;
+        let path = self.directory.join("refs").join(revision);
+        let commit = input::text(&path, input::MAX_SETTINGS_BYTES).ok()?;
         Some(commit.trim().to_owned()).filter(|commit| check_name(commit, 0).is_ok())
     }
 

@@ -1,14 +1,12 @@
 //! Answers requests: OTLP over gRPC and over HTTP, by the OTLP specification.
 
 use std::convert::Infallible;
-use std::io::Read as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use flate2::read::MultiGzDecoder;
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -23,6 +21,7 @@ use tokio::sync::Semaphore;
 use super::join::SpanJoin;
 use super::table::MAX_SPAN;
 use super::{json as otlp_json, wire};
+use crate::input::packed::gunzipped;
 
 /// Maximum size of the body of a request, before and after decompression.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -241,7 +240,7 @@ pub(super) fn receive(
 ) -> Result<ExportTraceServiceResponse, Refusal> {
     let (invalid, read) = join.add(|sink| match encoding {
         Encoding::Protobuf => wire::each_span(body, &mut |source, span| sink(source, Some(span)))
-            .map_err(|error| error.to_string()),
+            .map_err(|error| format!("the request is not an ExportTraceServiceRequest: {error}")),
         Encoding::Json => otlp_json::each_span(body, MAX_SPAN, sink)
             .map_err(|error| format!("the request is not OTLP/JSON: {error}")),
     });
@@ -270,11 +269,9 @@ pub(super) fn decompressed(body: Bytes, coding: &str) -> Result<Vec<u8>, Refusal
     match coding {
         "" | "identity" => Ok(body.into()),
         "gzip" => {
-            let mut plain = Vec::new();
-            let most = MAX_BODY as u64;
-            let read = MultiGzDecoder::new(&*body).take(most + 1).read_to_end(&mut plain);
-            read.map_err(|error| Refusal::Malformed(format!("the body is not gzip: {error}")))?;
-            if plain.len() > MAX_BODY { Err(Refusal::TooLarge) } else { Ok(plain) }
+            let plain = gunzipped(&body, MAX_BODY as u64);
+            let malformed = |error| Refusal::Malformed(format!("the body is not gzip: {error}"));
+            plain.map_err(malformed)?.ok_or(Refusal::TooLarge)
         }
         _ => Err(Refusal::Coding),
     }

@@ -1,13 +1,14 @@
 //! Finds the spans in an encoded `ExportTraceServiceRequest`, without copies.
 //!
-//! A message of two bytes would decode to a struct of hundreds. Requests are therefore walked field
-//! by field, and a span is decoded once a record of this run has claimed it.
+//! Requests are walked field by field, and a span is decoded once a record of this run has
+//! claimed it.
 
 use std::sync::Arc;
 
-use prost::encoding::{WireType, decode_key, decode_varint, encode_key, encode_varint};
+use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value;
 
+use crate::input::protobuf::{Content, Malformed, each_field, each_nested};
 use crate::record::{OriginalSpan, ServerSpan};
 
 /// Maximum length of an attribute that is a text, in bytes.
@@ -26,26 +27,12 @@ const ATTRIBUTES: u32 = 9;
 /// The beginnings of the names of attributes that tell where in the server's code a span is.
 const CODE: &[&str] = &["code.", "thread."];
 
-/// The bytes are not the message that they should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the request is not an ExportTraceServiceRequest in protobuf")]
-pub(super) struct Malformed;
-
 /// What the spans of a scope have in common: the fields of the resource and of the scope, encoded,
 /// without what they contain.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) resource: Arc<[u8]>,
     pub(super) scope: Arc<[u8]>,
-}
-
-/// A field of a message.
-#[derive(Clone, Copy)]
-enum Content<'a> {
-    /// A varint, or a fixed number.
-    Number(u64),
-    /// A text, bytes, or a message.
-    Bytes(&'a [u8]),
 }
 
 /// Gives each span of the request `body` to `sink`, with its source.
@@ -70,19 +57,6 @@ pub(super) fn each_span(
     })
 }
 
-/// Gives each message in the field `wanted` to `sink`.
-fn each_nested<'a>(
-    message: &'a [u8],
-    wanted: u32,
-    sink: &mut dyn FnMut(&'a [u8]) -> Result<(), Malformed>,
-) -> Result<(), Malformed> {
-    each_field(message, &mut |number, content, _| match content {
-        Content::Bytes(bytes) if number == wanted => sink(bytes),
-        Content::Number(_) if number == wanted => Err(Malformed),
-        _ => Ok(()),
-    })
-}
-
 /// Returns `message` without the fields with this number.
 fn without(message: &[u8], unwanted: u32) -> Result<Vec<u8>, Malformed> {
     let mut rest = Vec::new();
@@ -93,40 +67,6 @@ fn without(message: &[u8], unwanted: u32) -> Result<Vec<u8>, Malformed> {
         Ok(())
     })?;
     Ok(rest)
-}
-
-/// Gives each field of `message` to `sink`: its number, its content, and both as encoded.
-fn each_field<'a>(
-    message: &'a [u8],
-    sink: &mut dyn FnMut(u32, Content<'a>, &'a [u8]) -> Result<(), Malformed>,
-) -> Result<(), Malformed> {
-    let mut rest = message;
-    while !rest.is_empty() {
-        let before = rest;
-        let (number, wire) = decode_key(&mut rest).map_err(|_| Malformed)?;
-        let content = match wire {
-            WireType::Varint => Content::Number(decode_varint(&mut rest).map_err(|_| Malformed)?),
-            WireType::SixtyFourBit => Content::Number(u64::from_le_bytes(*take(&mut rest)?)),
-            WireType::ThirtyTwoBit => Content::Number(u32::from_le_bytes(*take(&mut rest)?).into()),
-            WireType::LengthDelimited => {
-                let length = decode_varint(&mut rest).map_err(|_| Malformed)?;
-                let length = usize::try_from(length).map_err(|_| Malformed)?;
-                let (bytes, after) = rest.split_at_checked(length).ok_or(Malformed)?;
-                rest = after;
-                Content::Bytes(bytes)
-            }
-            WireType::StartGroup | WireType::EndGroup => return Err(Malformed),
-        };
-        let encoded = before.get(..before.len() - rest.len()).unwrap_or_default();
-        sink(number, content, encoded)?;
-    }
-    Ok(())
-}
-
-fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Result<&'a [u8; N], Malformed> {
-    let (bytes, after) = rest.split_first_chunk().ok_or(Malformed)?;
-    *rest = after;
-    Ok(bytes)
 }
 
 /// What of a span decides where it belongs.

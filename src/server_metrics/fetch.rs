@@ -1,9 +1,7 @@
 //! Sends a single scrape.
 
-use std::io::Read;
 use std::time::Duration;
 
-use flate2::read::MultiGzDecoder;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, Response, StatusCode};
@@ -15,6 +13,7 @@ use super::exposition::Format;
 use super::scrape::FetchTimes;
 use super::store::MAX_VALUE_BYTES;
 use crate::causes::root;
+use crate::input::packed::gunzipped;
 use crate::redact::{Secret, ShownUrl};
 use crate::transport::Connections;
 use crate::units::{Clock, Nanos};
@@ -86,12 +85,9 @@ impl Fetched {
 }
 
 fn inflate(body: &[u8]) -> Result<Vec<u8>, ScrapeError> {
-    let mut inflated = Vec::new();
-    MultiGzDecoder::new(body)
-        .take(BODY_LIMIT as u64 + 1)
-        .read_to_end(&mut inflated)
+    let inflated = gunzipped(body, BODY_LIMIT as u64)
         .map_err(|error| ScrapeError::Failed(format!("its gzip body is invalid: {error}")))?;
-    if inflated.len() > BODY_LIMIT { Err(ScrapeError::TooLarge) } else { Ok(inflated) }
+    inflated.ok_or(ScrapeError::TooLarge)
 }
 
 /// Sends scrapes.

@@ -21,6 +21,7 @@ use super::files::{Output, Outputs};
 use super::resource::ci;
 use super::{Config, TelemetryError, Temporality, TraceSample};
 use crate::environment::Environment;
+use crate::input;
 use crate::semconv::Conventions;
 use crate::setting::Named as _;
 
@@ -514,7 +515,7 @@ fn client(
 fn file(given: Environment<'_>, names: &[&'static str]) -> Result<Option<Vec<u8>>, TelemetryError> {
     let Some((name, path)) = first(given, names) else { return Ok(None) };
     let path = PathBuf::from(path);
-    match std::fs::read(&path) {
+    match input::bytes(&path, input::MAX_SETTINGS_BYTES) {
         Ok(content) => Ok(Some(content)),
         Err(source) => Err(TelemetryError::File { name, path, source }),
     }

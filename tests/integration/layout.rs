@@ -166,3 +166,73 @@ fn no_file_is_a_mod_rs() {
         assert!(files(&module).iter().all(|file| !file.ends_with("mod.rs")), "{module}");
     }
 }
+
+/// Calls that read without a limit.
+const UNLIMITED: [&str; 11] = [
+    "read_to_end(",
+    "read_to_string(",
+    "read_until(",
+    "read_line(",
+    "fs::read(",
+    "from_reader(",
+    "GzDecoder",
+    "Decoder::new(",
+    "serde_norway::from_str",
+    "serde_norway::from_slice",
+    "SerializedFileReader::new(",
+];
+
+/// The files with such calls besides `src/input`, and why they may have them.
+const READERS: [(&str, &str); 20] = [
+    ("api/routes.rs", "its own summary"),
+    ("app/chat.rs", "a line of limited length that the user types"),
+    ("app/rehearsal.rs", "what its own process writes, up to a limit"),
+    ("app/selfcheck/server.rs", "what its own process writes, up to a limit"),
+    ("app/shards/files.rs", "its own small files"),
+    ("artifacts/open.rs", "tables after their check, and lines of limited length"),
+    ("artifacts/parquet/parts.rs", "its own files"),
+    ("dataset/file/burst_gpt.rs", "an `Input`"),
+    ("dataset/file/mooncake.rs", "a function of this name"),
+    ("dataset/file/opening.rs", "an `Input`, piece by piece"),
+    ("dataset/file/otel/encoding.rs", "an `Input`, up to a limit"),
+    ("dataset/media/ffmpeg.rs", "what its own process writes"),
+    ("dataset/rows.rs", "tables after their check"),
+    ("endpoint/sse.rs", "a function of this name"),
+    ("gpu/local/amd.rs", "files of the kernel"),
+    ("hub/download.rs", "a body up to a limit"),
+    ("mlflow.rs", "its own file"),
+    ("mlflow/client.rs", "a body up to a limit"),
+    ("transport/body.rs", "bodies of limited length"),
+    ("transport/client.rs", "bodies of limited length"),
+];
+
+#[test]
+fn what_others_wrote_is_read_within_limits() {
+    let known = |file: &str| READERS.iter().any(|(name, _)| *name == file);
+    let mut found: Vec<String> = Vec::new();
+    for module in modules() {
+        // These read the files of the kernel, and requests of tests.
+        if ["input", "platform", "mock_server"].contains(&module.as_str()) {
+            continue;
+        }
+        for path in files(&module) {
+            let name = path.strip_prefix(root()).unwrap().display().to_string();
+            let source = fs::read_to_string(&path).unwrap();
+            let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            let is_test = ["tests", "fixture"].iter().any(|it| name.contains(it))
+                || name == "artifacts/schema.rs"
+                || name == "dataset/file/bombs.rs";
+            if !is_test && UNLIMITED.iter().any(|call| source.contains(call)) {
+                found.push(name);
+            }
+        }
+    }
+    let unknown: Vec<&String> = found.iter().filter(|file| !known(file)).collect();
+    assert!(unknown.is_empty(), "use `crate::input` in {unknown:?}");
+    let gone: Vec<&str> = READERS
+        .iter()
+        .map(|(file, _)| *file)
+        .filter(|file| !found.iter().any(|it| it == file))
+        .collect();
+    assert!(gone.is_empty(), "remove {gone:?} from the list");
+}

@@ -4,7 +4,7 @@
 //! known then, and nothing has to be kept in memory during the run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ use crate::artifacts::parquet::{FlatColumn, arrow, properties};
 use crate::artifacts::{open, replace};
 use crate::gpu::identity::Gpu;
 use crate::gpu::report::GpuReport;
+use crate::input;
+use crate::input::lines::{LineFault, Lines};
 use crate::run::RunReport;
 
 /// Maximum number of rows of a row group.
@@ -119,16 +121,18 @@ fn each(
     lines: &Path,
     mut take: impl FnMut(Line) -> Result<(), ParquetError>,
 ) -> Result<(), ParquetError> {
-    let mut lines = BufReader::new(open::decompressed(lines)?);
-    let mut buffer = Vec::new();
+    let lines = BufReader::new(open::decompressed(lines)?);
+    let mut lines = Lines::new(lines, input::MAX_PART_BYTES);
     loop {
-        buffer.clear();
-        let read: io::Result<usize> = lines.read_until(b'\n', &mut buffer);
-        if read? == 0 {
-            return Ok(());
-        }
-        if let Ok(line) = serde_json::from_slice(&buffer) {
-            take(line)?;
+        match lines.next() {
+            Ok(None) => return Ok(()),
+            Ok(Some(line)) => {
+                if let Ok(line) = serde_json::from_slice(line.bytes) {
+                    take(line)?;
+                }
+            }
+            Err(LineFault::TooLong { .. }) => {}
+            Err(LineFault::Read(error)) => return Err(error.into()),
         }
     }
 }

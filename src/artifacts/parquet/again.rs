@@ -10,7 +10,7 @@ use std::path::Path;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::FileReader;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -116,7 +116,7 @@ impl RecordTable {
         wanted: RangeInclusive<u64>,
     ) -> Result<u64, Unfit> {
         let file = open::regular(path)?;
-        let reader = SerializedFileReader::new(file.try_clone()?)?;
+        let reader = open::table(path)?;
         let metadata = reader.metadata();
         if !run.is_nil() && benchmark_id(metadata) != Some(run) {
             return Err(Unfit::OtherRun);

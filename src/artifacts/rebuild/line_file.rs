@@ -1,23 +1,18 @@
 //! A file of lines that may be truncated because the process was killed.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::artifacts::open;
+use crate::input::lines::{Line, LineFault, Lines};
 
 /// Maximum size of a line: a request takes some kilobytes, a scrape some megabytes.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
-/// Maximum size of successive blank lines. They compress so well that a small file could have
-/// terabytes of them.
-const MAX_BLANK_BYTES: u64 = 16 << 20;
-
 /// An open file of lines.
 pub(super) struct LineFile {
     pub(super) path: PathBuf,
-    lines: BufReader<Box<dyn Read>>,
-    /// Number of lines read.
-    read: usize,
+    lines: Lines<BufReader<Box<dyn Read>>>,
 }
 
 /// Malformed lines.
@@ -43,7 +38,7 @@ pub(super) enum LineFailure {
 impl LineFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let lines = BufReader::with_capacity(1 << 18, open::decompressed(path)?);
-        Ok(Self { path: path.to_owned(), lines, read: 0 })
+        Ok(Self { path: path.to_owned(), lines: Lines::new(lines, MAX_LINE_BYTES) })
     }
 
     /// Like [`LineFile::read`], but continues after malformed lines and returns these, too.
@@ -70,32 +65,15 @@ impl LineFile {
         &mut self,
         mut take: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<Option<String>, LineFailure> {
-        let mut buffer = Vec::new();
-        let mut blank = 0;
         loop {
-            self.read += 1;
-            let number = self.read;
-            buffer.clear();
-            let mut line = (&mut self.lines).take(MAX_LINE_BYTES);
-            line.read_until(b'\n', &mut buffer).map_err(LineFailure::Unreadable)?;
-            if line.limit() == 0 {
-                let reason = format!("longer than {} MiB", MAX_LINE_BYTES >> 20);
-                return Err(LineFailure::Malformed { line: number, reason });
-            }
-            let is_whole = buffer.ends_with(b"\n");
-            let text = buffer.trim_ascii();
-            if text.is_empty() {
-                if !is_whole {
-                    break;
+            let line = self.lines.next().map_err(|fault| match fault {
+                LineFault::Read(why) => LineFailure::Unreadable(why),
+                LineFault::TooLong { number, why } => {
+                    LineFailure::Malformed { line: number as usize, reason: why }
                 }
-                blank += buffer.len() as u64;
-                if blank > MAX_BLANK_BYTES {
-                    return Err(LineFailure::Unreadable(too_blank(number)));
-                }
-                continue;
-            }
-            blank = 0;
-            match take(text) {
+            })?;
+            let Some(Line { number, bytes, is_whole }) = line else { break };
+            match take(bytes.trim_ascii()) {
                 Ok(()) => {}
                 Err(_) if !is_whole => {
                     return Ok(Some(format!(
@@ -103,17 +81,13 @@ impl LineFile {
                         self.path.display()
                     )));
                 }
-                Err(reason) => return Err(LineFailure::Malformed { line: number, reason }),
+                Err(reason) => {
+                    return Err(LineFailure::Malformed { line: number as usize, reason });
+                }
             }
         }
         Ok(None)
     }
-}
-
-fn too_blank(line: usize) -> io::Error {
-    let most = MAX_BLANK_BYTES >> 20;
-    let why = format!("more than {most} MiB of blank lines before line {line}; it is damaged");
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The source of data that records do not contain.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::ReportError;
 use super::foreign::{self, InputConfig};
+use super::line_file::LineFile;
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{End, Manifest};
@@ -173,14 +174,18 @@ impl Summary {
 /// Returns the description that the records imply: streamed if they contain a time to first token,
 /// chat if they contain output.
 fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
-    let mut text = Vec::new();
-    open::decompressed(records)
-        .and_then(|mut file| file.read_to_end(&mut text))
-        .map_err(|why| ReportError::NoRecords { path: records.to_owned(), why })?;
+    let [mut streaming, mut has_output] = [false; 2];
     let mentions =
-        |tag: &str| memchr::memmem::find(&text, format!("\"{tag}\":").as_bytes()).is_some();
-    let streaming = mentions("time_to_first_token");
-    let has_output = streaming || mentions("output_sequence_length");
+        |line: &[u8], member: &str| memchr::memmem::find(line, member.as_bytes()).is_some();
+    let read = LineFile::open(records).and_then(|mut lines| {
+        lines.read_rest(|line| {
+            streaming |= mentions(line, "\"time_to_first_token\":");
+            has_output |= mentions(line, "\"output_sequence_length\":");
+            Ok(())
+        })
+    });
+    read.map_err(|why| ReportError::NoRecords { path: records.to_owned(), why })?;
+    let has_output = has_output || streaming;
     let endpoint = if has_output { EndpointType::CHAT } else { EndpointType::EMBEDDINGS };
     Ok(RunDescription { streaming, ..RunDescription::of(endpoint) })
 }

@@ -3,20 +3,17 @@
 use serde_norway::Value;
 
 use crate::config::Environment;
-
-/// Maximum size of all values of variables in a file, in bytes.
-const MAX_BYTES: usize = 4 << 20;
+use crate::input::yaml::Room;
 
 /// Replaces the variables in the texts of a file.
 pub(super) struct Substitution<'a> {
     environment: Environment<'a>,
-    /// How many bytes of values there may still be.
-    left: usize,
+    room: Room,
 }
 
 impl<'a> Substitution<'a> {
-    pub(super) const fn new(environment: Environment<'a>) -> Self {
-        Self { environment, left: MAX_BYTES }
+    pub(super) fn new(environment: Environment<'a>) -> Self {
+        Self { environment, room: Room::default() }
     }
 
     /// Replaces variables in all texts of `value`.
@@ -52,10 +49,7 @@ impl<'a> Substitution<'a> {
                 return Err("`${` without `}`; write $${ for a literal ${".to_owned());
             };
             let value = variable(inside, self.environment)?;
-            self.left = self
-                .left
-                .checked_sub(value.len())
-                .ok_or_else(|| format!("the values of variables exceed {} MiB", MAX_BYTES >> 20))?;
+            self.room.take(&value)?;
             replaced.push_str(&value);
             rest = after;
         }

@@ -163,7 +163,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let directory = tempfile::tempdir().unwrap();
     for (path, part) in [
         (missing, "cannot read"),
-        (large.path(), "larger than 1048576 bytes"),
+        (large.path(), "larger than 1 MiB"),
         (directory.path(), "not a regular file"),
     ] {
         let error = parse_with(arguments("", path), Environment::new(&variables)).unwrap_err();

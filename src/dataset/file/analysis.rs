@@ -1,6 +1,5 @@
 //! What the prompts of a trace share, their lengths, and its conversations.
 
-use std::io::BufRead;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -11,11 +10,11 @@ use super::prefix_tree::PrefixTree;
 use super::trace::HashId;
 use super::write::weka::Entry;
 use super::{
-    Fault, Opening, RECORDED_SEED, bailian, detect, inline, mooncake, named, open, read_as,
-    read_recorded,
+    Fault, Opening, RECORDED_SEED, bailian, detect, inline, mooncake, named, read_as, read_recorded,
 };
 use crate::dataset::anonymous::Anonymizer;
 use crate::dataset::{Conversation, DatasetError, FileFormat, TraceSettings};
+use crate::input::{self, Input};
 use crate::statistics::percentile::distribution;
 use crate::tokenizer::TokenCounter;
 
@@ -190,7 +189,8 @@ pub(crate) fn analyze(
         return of_conversations();
     }
     let fault = |fault| named(fault, path);
-    let mut opening = open(path).map_err(Fault::Read).and_then(Opening::read).map_err(fault)?;
+    let mut opening =
+        input::open(path).map_err(Fault::Read).and_then(Opening::read).map_err(fault)?;
     let format = detect(&mut opening).map_err(fault)?;
     let Some(format) = format else {
         return Err(DatasetError::Empty { path: path.to_owned(), note: String::new() });
@@ -220,7 +220,7 @@ fn has_lengths(format: FileFormat, opening: &mut Opening<'_>) -> Result<bool, Fa
 }
 
 /// Analyzes the lines of a Mooncake or Bailian trace.
-fn analyze_lines(input: impl BufRead, block_tokens: Option<u32>) -> Result<TraceAnalysis, Fault> {
+fn analyze_lines(input: Input<'_>, block_tokens: Option<u32>) -> Result<TraceAnalysis, Fault> {
     let mut prompts = Prompts::default();
     let mut block = block_tokens;
     for line in Lines::new(input) {
@@ -280,7 +280,7 @@ mod tests {
             "\n",
             r#"{"input_length": 7}"#,
         );
-        let analysis = analyze_lines(trace.as_bytes(), None).unwrap();
+        let analysis = analyze_lines(trace.as_bytes().into(), None).unwrap();
         let expected = TraceAnalysis {
             input: vec![1100.0, 1536.0, 900.0, 1024.0, 7.0],
             output: vec![10.0, 30.0],
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_bailian_trace_has_blocks_of_16_tokens() {
         let trace = std::fs::read("tests/golden/traces/bailian.jsonl").unwrap();
-        let analysis = analyze_lines(trace.as_slice(), None).unwrap();
+        let analysis = analyze_lines(trace.as_slice().into(), None).unwrap();
         assert_eq!(analysis.context.iter().sum::<f64>(), 64.0 + 16.0 + 96.0 + 96.0);
     }
 
@@ -310,7 +310,7 @@ mod tests {
             (r#"{"input_length": 513, "hash_ids": [1, 2, 3]}"#, "with --block-size"),
             (r#"{"input_length": -1}"#, "invalid value"),
         ] {
-            match analyze_lines(line.as_bytes(), None) {
+            match analyze_lines(line.as_bytes().into(), None) {
                 Err(Fault::Line(1, reason)) => assert!(reason.contains(words), "{reason}"),
                 other => panic!("{line}: {other:?}"),
             }
@@ -362,7 +362,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_analyzed_or_rejected(text in "[\\PC\n]{0,60}", block in 1u32..600) {
-            drop(analyze_lines(text.as_bytes(), Some(block)));
+            drop(analyze_lines(text.as_bytes().into(), Some(block)));
         }
     }
 }

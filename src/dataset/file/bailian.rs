@@ -5,7 +5,6 @@
 //! ordered by `turn`. The prompt of a later turn contains its whole history.
 
 use std::collections::HashMap;
-use std::io::BufRead;
 
 use serde::Deserialize;
 
@@ -62,7 +61,7 @@ struct Request {
 }
 
 /// Reads all lines; linked requests become one conversation.
-pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
+pub(super) fn read(lines: Lines<'_>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
     let mut requests: Vec<(u64, Request)> = Vec::new();
     let mut parents: HashMap<i64, i64> = HashMap::new();
     for line in lines {

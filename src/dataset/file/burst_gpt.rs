@@ -13,6 +13,7 @@ use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
 use crate::dataset::account::LeftOut;
 use crate::dataset::{Conversation, Turn};
+use crate::input::Input;
 
 /// The columns that are used.
 const COLUMNS: [&str; 3] = ["Timestamp", "Request tokens", "Response tokens"];
@@ -42,12 +43,14 @@ fn columns(header: &StringRecord) -> Result<[usize; 3], String> {
 }
 
 /// Reads all rows.
-pub(super) fn read(input: impl Read, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
+pub(super) fn read(input: Input<'_>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
+    let meter = input.meter();
     let mut reader = reader(input);
     let columns = columns(reader.headers().map_err(fault)?).map_err(|why| Fault::Line(1, why))?;
     let mut conversations = Vec::new();
     let mut row = StringRecord::new();
     while reader.read_record(&mut row).map_err(fault)? {
+        meter.part().map_err(Fault::Read)?;
         let number = row.position().map_or(0, csv::Position::line);
         let turn = turn(&row, columns, &mut trace).map_err(|why| Fault::Line(number, why))?;
         if let Some(turn) = turn {

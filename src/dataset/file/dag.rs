@@ -9,7 +9,6 @@
 //! Lines are read here, and written by `super::write`.
 
 use std::collections::{HashMap, HashSet};
-use std::io::BufRead;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -139,7 +138,7 @@ struct Node {
 }
 
 /// Reads all lines. The conversations that others start come after those that sessions draw.
-pub(super) fn read<R: BufRead>(lines: Lines<R>) -> Result<Loaded, Fault> {
+pub(super) fn read(lines: Lines<'_>) -> Result<Loaded, Fault> {
     let mut nodes: Vec<Node> = Vec::new();
     let mut places: HashMap<Arc<str>, usize> = HashMap::new();
     for line in lines {

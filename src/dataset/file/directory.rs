@@ -9,7 +9,7 @@
 //! | `otel` | all files with the endings of [`OTEL`], also those in subdirectories, as one |
 
 use std::fs;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ use super::sagemaker::Captures;
 use super::trace::Trace;
 use super::weka::Documents;
 use super::{
-    Fault, Loaded, Opening, check_traces, inputs_json, jsonl, mooncake, named, open, otel,
-    random_pool, sagemaker,
+    Fault, Loaded, Opening, check_traces, inputs_json, jsonl, mooncake, named, otel, random_pool,
+    sagemaker,
 };
 use crate::dataset::{Conversation, DatasetError, FileFormat, Seed, Text, TraceSettings, Turn};
+use crate::input;
 use crate::setting::{InvalidSetting, Named as _};
 use crate::tokenizer::TokenCounter;
 
@@ -91,7 +92,7 @@ fn detect(directory: &Path) -> Result<FileFormat, DatasetError> {
 
 /// Returns whether a file has traces.
 fn has_spans(path: &Path) -> Result<bool, DatasetError> {
-    let opened = open(path).map_err(Fault::Read).and_then(|file| {
+    let opened = input::open(path).map_err(Fault::Read).and_then(|file| {
         let mut opening = Opening::read(file)?;
         opening.first_byte()?;
         Ok(otel::document::begins(&opening.bytes))
@@ -101,7 +102,7 @@ fn has_spans(path: &Path) -> Result<bool, DatasetError> {
 
 /// Returns the object on the first line that is not blank.
 fn first_line(path: &Path) -> Result<Option<Map<String, Value>>, Fault> {
-    let mut opening = Opening::read(open(path).map_err(Fault::Read)?)?;
+    let mut opening = Opening::read(input::open(path).map_err(Fault::Read)?)?;
     let Some(start) = opening.first_byte()? else { return Ok(None) };
     let line = opening.line_at(start)?;
     Ok(line.and_then(|line| serde_json::from_slice(line).ok()))
@@ -140,8 +141,8 @@ fn add_files(
     Ok(())
 }
 
-fn lines(path: &Path) -> Result<Lines<impl io::BufRead>, Fault> {
-    let opening = Opening::read(open(path).map_err(Fault::Read)?)?;
+fn lines(path: &Path) -> Result<Lines<'static>, Fault> {
+    let opening = Opening::read(input::open(path).map_err(Fault::Read)?)?;
     Ok(Lines::new(opening.whole()))
 }
 
@@ -217,8 +218,8 @@ fn agents(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, DatasetErro
     let documents = Documents::new(reading.traces, reading.counter, reading.seed);
     let mut documents = documents.map_err(|fault| named(fault, directory))?;
     for path in files(directory, JSON, false)? {
-        let input = open(&path).map_err(Fault::Read);
-        let read = input.and_then(|input| documents.read(BufReader::new(input)));
+        let opening = input::open(&path).map_err(Fault::Read).and_then(Opening::read);
+        let read = opening.and_then(|opening| documents.read(opening.whole()));
         read.map_err(|fault| named(fault, &path))?;
     }
     documents.finish().map_err(|fault| named(fault, directory))
@@ -235,8 +236,7 @@ fn of_otel(directory: &Path) -> Result<Vec<PathBuf>, DatasetError> {
 fn recorded(directory: &Path, reading: &Reading<'_>) -> Result<Loaded, DatasetError> {
     let mut traces = otel::Traces::new(trace(directory, reading)?, reading.traces);
     for path in of_otel(directory)? {
-        let input = open(&path).map_err(Fault::Read);
-        let opening = input.and_then(Opening::read);
+        let opening = input::open(&path).map_err(Fault::Read).and_then(Opening::read);
         let read = opening.and_then(|opening| traces.read(opening.whole()));
         read.map_err(|fault| named(fault, &path))?;
     }

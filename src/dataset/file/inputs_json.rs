@@ -1,24 +1,21 @@
 //! `inputs.json` as written by a run: bodies that are sent unchanged.
 
-use std::io::Read;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::value::RawValue;
 
 use super::{Fault, Loaded, document_fault, json_reason};
 use crate::dataset::{Conversation, Turn};
+use crate::input::json::{self, Each, Skipped};
+use crate::input::{Input, Meter};
 
-#[derive(Deserialize)]
-struct Document {
-    data: Vec<Session>,
-}
-
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Session {
-    #[serde(default)]
     session_id: String,
-    payloads: Vec<Box<RawValue>>,
+    turns: Vec<Turn>,
 }
 
 /// The members of a body that are read; the others are ignored.
@@ -30,25 +27,123 @@ struct Body {
 }
 
 /// Reads the document `{"data": [{"session_id", "payloads": [...]}]}`.
-pub(super) fn read(input: impl Read) -> Result<Loaded, Fault> {
-    let document: Document = serde_json::from_reader(input).map_err(document_fault)?;
-    let conversations = (1..)
-        .zip(document.data)
-        .map(|(number, session)| conversation(number, session))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(conversations.into())
+///
+/// It is read payload by payload, since all together may be large.
+pub(super) fn read(input: Input<'_>) -> Result<Loaded, Fault> {
+    let meter = input.meter();
+    let mut sessions = Sessions { conversations: Vec::new(), meter: &meter, fault: None };
+    let mut document = json::documents(input);
+    let read = Level::Document(&mut sessions).deserialize(&mut document);
+    if let Some(fault) = sessions.fault {
+        return Err(fault);
+    }
+    read.and_then(|()| document.end()).map_err(document_fault)?;
+    Ok(sessions.conversations.into())
 }
 
-fn conversation(number: usize, session: Session) -> Result<Conversation, Fault> {
-    if session.payloads.is_empty() {
-        return Err(Fault::Entry(number, "no payloads".to_owned()));
+/// The sessions that were read.
+struct Sessions<'a> {
+    conversations: Vec<Conversation>,
+    meter: &'a Meter,
+    /// What is wrong with a session.
+    fault: Option<Fault>,
+}
+
+impl Sessions<'_> {
+    /// Returns an error for serde, and keeps the reason.
+    fn refuse<E: Error>(&mut self, why: &str) -> E {
+        self.fault = Some(Fault::Entry(self.conversations.len() + 1, why.to_owned()));
+        E::custom(why)
     }
-    let turns = session
-        .payloads
-        .iter()
-        .map(|payload| turn(payload).map_err(|why| Fault::Entry(number, why)))
-        .collect::<Result<_, _>>()?;
-    Ok(Conversation { id: session.session_id.into(), turns, ..Conversation::default() })
+}
+
+/// A part of the document.
+enum Level<'a, 'b> {
+    /// An object with `data`.
+    Document(&'a mut Sessions<'b>),
+    /// The list in `data`.
+    List(&'a mut Sessions<'b>),
+    /// An object with `payloads`.
+    Session(&'a mut Sessions<'b>),
+}
+
+impl<'de> DeserializeSeed<'de> for Level<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self {
+            Self::List(_) => deserializer.deserialize_seq(self),
+            Self::Document(_) | Self::Session(_) => deserializer.deserialize_map(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Level<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Document(_) => "an object with `data`",
+            Self::List(_) => "a sequence of sessions",
+            Self::Session(_) => "a session with `payloads`",
+        })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Self::List(sessions) = self else {
+            return Err(Error::invalid_type(Unexpected::Seq, &self));
+        };
+        while list.next_element_seed(Level::Session(sessions))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let (sessions, wanted) = match self {
+            Self::Document(sessions) => (sessions, "data"),
+            Self::List(sessions) | Self::Session(sessions) => (sessions, "payloads"),
+        };
+        let mut found = false;
+        let mut session = Session::default();
+        while let Some(name) = members.next_key::<String>()? {
+            let is_session = wanted == "payloads";
+            match &*name {
+                "data" if !is_session => members.next_value_seed(Level::List(sessions))?,
+                "session_id" if is_session => session.session_id = members.next_value()?,
+                "payloads" if is_session => {
+                    let mut fault = None;
+                    let payloads = Each::new(sessions.meter, "a list", |payload: Box<RawValue>| {
+                        session
+                            .turns
+                            .push(turn(&payload).inspect_err(|why| fault = Some(why.clone()))?);
+                        Ok(())
+                    });
+                    let read = members.next_value_seed(payloads);
+                    if let Some(why) = fault {
+                        return Err(sessions.refuse(&why));
+                    }
+                    read?;
+                }
+                _ => {
+                    members.next_value_seed(Skipped(sessions.meter))?;
+                    continue;
+                }
+            }
+            found |= name == wanted;
+        }
+        if !found {
+            return Err(Error::missing_field(wanted));
+        }
+        if wanted == "payloads" {
+            if session.turns.is_empty() {
+                return Err(sessions.refuse("no payloads"));
+            }
+            let Session { session_id, turns } = session;
+            let conversation =
+                Conversation { id: session_id.into(), turns, ..Conversation::default() };
+            sessions.conversations.push(conversation);
+        }
+        Ok(())
+    }
 }
 
 /// Returns a turn that sends `payload` unchanged.

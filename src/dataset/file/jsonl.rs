@@ -15,7 +15,6 @@
 //! with the lines before it.
 
 use std::collections::HashMap;
-use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -169,7 +168,7 @@ struct RequestMembers {
 
 /// Reads the requests of a `single_turn` file at `path`. Those with the same `session_id` are the
 /// turns of a conversation, which do not repeat each other.
-pub(super) fn read_requests<R: BufRead>(lines: Lines<R>, path: &Path) -> Result<Loaded, Fault> {
+pub(super) fn read_requests(lines: Lines<'_>, path: &Path) -> Result<Loaded, Fault> {
     let mut files = MediaFiles::beside(path);
     let mut conversations: Vec<Conversation> = Vec::new();
     let mut places: HashMap<Arc<str>, usize> = HashMap::new();
@@ -205,8 +204,8 @@ fn request(line: &str, files: &mut MediaFiles) -> Result<(Arc<str>, Turn), Strin
 
 /// Reads all lines of the file at `path` with `parse`. The identifier of a conversation must be
 /// unique.
-pub(super) fn read<R: BufRead>(
-    lines: Lines<R>,
+pub(super) fn read(
+    lines: Lines<'_>,
     path: &Path,
     parse: fn(&str, &mut MediaFiles) -> Result<Conversation, String>,
 ) -> Result<Loaded, Fault> {
@@ -258,7 +257,7 @@ pub(super) fn is_batch(members: &Map<String, Value>) -> bool {
 
 /// Reads a file for OpenAI's Batch API: requests with a unique `custom_id`, all for one `url`, whose
 /// bodies are sent unchanged.
-pub(super) fn read_batch<R: BufRead>(lines: Lines<R>) -> Result<Loaded, Fault> {
+pub(super) fn read_batch(lines: Lines<'_>) -> Result<Loaded, Fault> {
     let mut conversations: Vec<Conversation> = Vec::new();
     let mut seen: HashMap<Arc<str>, u64> = HashMap::new();
     let mut path: Option<String> = None;

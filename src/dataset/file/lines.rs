@@ -1,17 +1,12 @@
 //! Lines of a text file, each of limited length.
 
-use std::io::{BufRead, Read};
-
 use super::Fault;
-
-/// Maximum length of a line in bytes.
-pub(super) const MAX_LINE_BYTES: u64 = 64 << 20;
+use crate::input::{self, Input, MAX_PART_BYTES, Meter, lines::LineFault};
 
 /// The lines that are not blank, in order.
-pub(super) struct Lines<R> {
-    input: R,
-    number: u64,
-    max_bytes: u64,
+pub(super) struct Lines<'r> {
+    lines: input::lines::Lines<Input<'r>>,
+    meter: Meter,
 }
 
 /// One line.
@@ -23,28 +18,26 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-impl<R: BufRead> Lines<R> {
-    pub(super) fn new(input: R) -> Self {
-        Self { input, number: 0, max_bytes: MAX_LINE_BYTES }
+impl<'r> Lines<'r> {
+    pub(super) fn new(input: Input<'r>) -> Self {
+        Self::within(input, MAX_PART_BYTES)
     }
 
-    /// Returns the next line, blank or not; `None` at the end.
+    /// Reads lines of at most `max_bytes` bytes.
+    fn within(input: Input<'r>, max_bytes: u64) -> Self {
+        let meter = input.meter();
+        Self { lines: input::lines::Lines::new(input, max_bytes), meter }
+    }
+
+    /// Returns the next line that has more than white space of ASCII; `None` at the end.
     fn read(&mut self) -> Result<Option<Line>, Fault> {
-        self.number += 1;
-        let number = self.number;
-        let mut bytes = Vec::new();
-        // A line with one byte more than allowed is too long.
-        let mut bounded = self.input.by_ref().take(self.max_bytes + 1);
-        bounded.read_until(b'\n', &mut bytes).map_err(Fault::Read)?;
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        if bytes.last() == Some(&b'\n') {
-            bytes.pop();
-        } else if bytes.len() as u64 > self.max_bytes {
-            return Err(Fault::Line(number, format!("longer than {} bytes", self.max_bytes)));
-        }
-        let mut text = String::from_utf8(bytes).map_err(|error| {
+        let line = self.lines.next().map_err(|fault| match fault {
+            LineFault::Read(error) => Fault::Read(error),
+            LineFault::TooLong { number, why } => Fault::Line(number, why),
+        })?;
+        self.meter.part().map_err(Fault::Read)?;
+        let Some(input::lines::Line { number, bytes, .. }) = line else { return Ok(None) };
+        let mut text = String::from_utf8(bytes.to_vec()).map_err(|error| {
             let at = error.utf8_error().valid_up_to() + 1;
             Fault::Line(number, format!("invalid UTF-8 at byte {at}"))
         })?;
@@ -53,7 +46,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-impl<R: BufRead> Iterator for Lines<R> {
+impl Iterator for Lines<'_> {
     type Item = Result<Line, Fault>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -72,8 +65,8 @@ mod tests {
 
     use super::*;
 
-    fn lines(bytes: &[u8], max_bytes: u64) -> Lines<&[u8]> {
-        Lines { input: bytes, number: 0, max_bytes }
+    fn lines(bytes: &[u8], max_bytes: u64) -> Lines<'_> {
+        Lines::within(bytes.into(), max_bytes)
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! Lines are read here, and written by [`super::write::mooncake`].
 
 use std::collections::HashMap;
-use std::io::BufRead;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -84,7 +83,7 @@ struct Request {
 }
 
 /// Reads all lines; the lines of one session become one conversation.
-pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
+pub(super) fn read(lines: Lines<'_>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
     let mut requests: Vec<Request> = Vec::new();
     let mut sessions: HashMap<String, usize> = HashMap::new();
     let mut count = 0;

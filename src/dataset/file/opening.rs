@@ -1,11 +1,11 @@
 //! The start of a file, by which its format is detected.
 
-use std::io::{BufRead, BufReader, Cursor, Read};
+use std::io::Read as _;
 
 use bytes::Bytes;
 
-use super::lines::MAX_LINE_BYTES;
-use super::{Fault, packed};
+use super::Fault;
+use crate::input::{Input, MAX_BLANK_BYTES, MAX_PART_BYTES, exceeded};
 
 /// Some editors write U+FEFF at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -13,28 +13,18 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The start of a file, read ahead to detect its format, and the rest.
 pub(super) struct Opening<'r> {
     pub(super) bytes: Vec<u8>,
-    rest: Box<dyn Read + 'r>,
+    rest: Input<'r>,
 }
 
 impl<'r> Opening<'r> {
     /// Reads the first bytes, of the content if the file is compressed, and removes a byte order mark.
-    pub(super) fn read(file: impl Read + 'r) -> Result<Self, Fault> {
-        let opening = Self::start(Box::new(file))?;
-        let mut opening = if packed::is_packed(&opening.bytes) {
-            let start = opening.bytes.clone();
-            Self::start(packed::unpacked(&start, opening.whole()).map_err(Fault::Read)?)?
-        } else {
-            opening
-        };
+    pub(super) fn read(file: impl std::io::Read + 'r) -> Result<Self, Fault> {
+        let rest = Input::new(file).map_err(Fault::Read)?;
+        let mut opening = Self { bytes: Vec::new(), rest };
+        opening.extend()?;
         if opening.bytes.starts_with(BYTE_ORDER_MARK) {
             opening.bytes.drain(..BYTE_ORDER_MARK.len());
         }
-        Ok(opening)
-    }
-
-    fn start(rest: Box<dyn Read + 'r>) -> Result<Self, Fault> {
-        let mut opening = Self { bytes: Vec::new(), rest };
-        opening.extend()?;
         Ok(opening)
     }
 
@@ -45,14 +35,13 @@ impl<'r> Opening<'r> {
     }
 
     /// Returns the whole file, from its start.
-    pub(super) fn whole(self) -> impl BufRead + use<'r> {
-        BufReader::with_capacity(1 << 16, Cursor::new(self.bytes).chain(self.rest))
+    pub(super) fn whole(self) -> Input<'r> {
+        self.rest.after(self.bytes)
     }
 
     /// Returns the content of the whole file.
-    pub(super) fn content(mut self) -> Result<Bytes, Fault> {
-        self.rest.read_to_end(&mut self.bytes).map_err(Fault::Read)?;
-        Ok(self.bytes.into())
+    pub(super) fn content(self) -> Result<Bytes, Fault> {
+        Ok(self.whole().rest().map_err(Fault::Read)?.into())
     }
 
     /// Returns the first line that is not blank, without line breaks; empty if there is none.
@@ -70,6 +59,11 @@ impl<'r> Opening<'r> {
                 return Ok(Some(scanned + found));
             }
             scanned = self.bytes.len();
+            if scanned as u64 > MAX_BLANK_BYTES {
+                let why =
+                    format!("it begins with more than {} MiB of blanks", MAX_BLANK_BYTES >> 20);
+                return Err(Fault::Read(exceeded(why)));
+            }
             if !self.extend()? {
                 return Ok(None);
             }
@@ -84,7 +78,7 @@ impl<'r> Opening<'r> {
                 return Ok(Some(&self.bytes[start..scanned + length]));
             }
             scanned = self.bytes.len();
-            if (scanned - start) as u64 > MAX_LINE_BYTES {
+            if (scanned - start) as u64 > MAX_PART_BYTES {
                 return Ok(None);
             }
             if !self.extend()? {

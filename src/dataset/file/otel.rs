@@ -20,7 +20,6 @@ mod tests;
 mod turns;
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::Read;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -32,6 +31,7 @@ use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
 use crate::dataset::account::LeftOut;
 use crate::dataset::{Conversation, ReplayOutputs, TraceSettings, Turn};
+use crate::input::Input;
 
 /// Returns whether a line with these members has spans or log records.
 pub(super) fn has(members: &Map<String, Value>) -> bool {
@@ -64,8 +64,8 @@ impl<'a> Traces<'a> {
     }
 
     /// Reads a file.
-    pub(super) fn read(&mut self, input: impl Read) -> Result<(), Fault> {
-        encoding::read(Box::new(input), &mut |item| self.collected.add(item))
+    pub(super) fn read(&mut self, input: Input<'_>) -> Result<(), Fault> {
+        encoding::read(input, &mut |item| self.collected.add(item))
     }
 
     /// Returns the sessions in the order of their starts, and what they start after them.

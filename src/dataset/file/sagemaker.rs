@@ -6,7 +6,6 @@
 //! it. Requests are bodies of the chat API: their messages, tools and number of output tokens are
 //! sent again, each as a session of its own, in the order of their times.
 
-use std::io::BufRead;
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -90,7 +89,7 @@ impl<'a> Captures<'a> {
     }
 
     /// Reads the lines of a file.
-    pub(super) fn read<R: BufRead>(&mut self, lines: Lines<R>) -> Result<(), Fault> {
+    pub(super) fn read(&mut self, lines: Lines<'_>) -> Result<(), Fault> {
         for line in lines {
             let line = line?;
             self.add(&line.text).map_err(|why| Fault::Line(line.number, why))?;

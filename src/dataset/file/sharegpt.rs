@@ -6,15 +6,14 @@
 //! and those in which a pair has fewer than 4 tokens in the prompt or the response, more than 1024
 //! tokens in the prompt, or more than 2048 tokens in both together.
 
-use std::fmt;
-use std::io::Read;
-
-use serde::de::{DeserializeSeed, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::DeserializeSeed as _;
 
 use super::{Fault, Loaded, document_fault};
 use crate::dataset::account::{Conversations, LeftOut};
 use crate::dataset::{Conversation, Turn};
+use crate::input::Input;
+use crate::input::json::{self, Each};
 use crate::tokenizer::TokenCounter;
 
 const MIN_TOKENS: u64 = 4;
@@ -40,11 +39,16 @@ pub(super) enum Sent {
 }
 
 /// Reads the array entry by entry, so that a large file is never in memory as a whole.
-pub(super) fn read(input: impl Read, counter: &TokenCounter, sent: Sent) -> Result<Loaded, Fault> {
-    let mut deserializer = serde_json::Deserializer::from_reader(input);
-    let chosen: Conversations =
-        Entries { counter, sent }.deserialize(&mut deserializer).map_err(document_fault)?;
-    deserializer.end().map_err(document_fault)?;
+pub(super) fn read(input: Input<'_>, counter: &TokenCounter, sent: Sent) -> Result<Loaded, Fault> {
+    let meter = input.meter();
+    let mut chosen = Conversations::default();
+    let entries = Each::new(&meter, "an array of ShareGPT conversations", |entry: Entry| {
+        consider(&mut chosen, &entry, counter, sent);
+        Ok(())
+    });
+    let mut document = json::documents(input);
+    entries.deserialize(&mut document).map_err(document_fault)?;
+    document.end().map_err(document_fault)?;
     Ok(chosen.into())
 }
 
@@ -102,34 +106,4 @@ fn exchanges(messages: &[Message]) -> Vec<(&str, &str)> {
         messages.iter().filter(|message| is_human(message) || is_model(message)).collect();
     let pairs = of_both.windows(2).filter(|pair| is_human(pair[0]) && is_model(pair[1]));
     pairs.map(|pair| (&*pair[0].value, &*pair[1].value)).collect()
-}
-
-/// Reader of the array, with one entry in memory at a time.
-struct Entries<'a> {
-    counter: &'a TokenCounter,
-    sent: Sent,
-}
-
-impl<'de> DeserializeSeed<'de> for Entries<'_> {
-    type Value = Conversations;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Conversations, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Entries<'_> {
-    type Value = Conversations;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of ShareGPT conversations")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Conversations, A::Error> {
-        let mut chosen = Conversations::default();
-        while let Some(entry) = entries.next_element::<Entry>()? {
-            consider(&mut chosen, &entry, self.counter, self.sent);
-        }
-        Ok(chosen)
-    }
 }

@@ -3,8 +3,6 @@
 //! Each message is a turn. The name of the format contains the category to use, if it is not all of
 //! them.
 
-use std::io::BufRead;
-
 use serde::Deserialize;
 
 use super::jsonl::from_object;
@@ -30,7 +28,7 @@ struct Message {
 
 /// Reads the questions of `part`: all of `qualitative` and `throughput_1k`, the category `mixed` of
 /// `throughput_1k_mixed`, and otherwise the category `part`.
-pub(super) fn read<R: BufRead>(lines: Lines<R>, part: &str) -> Result<Loaded, Fault> {
+pub(super) fn read(lines: Lines<'_>, part: &str) -> Result<Loaded, Fault> {
     let category = match part.strip_prefix("throughput_") {
         Some(throughput) => throughput.split_once('_').map(|(_, category)| category),
         None => Some(part).filter(|part| *part != "qualitative"),

@@ -204,7 +204,7 @@ fn formats_are_told_from_the_content() {
 
 #[test]
 fn a_document_in_one_line_may_be_longer_than_a_line_of_jsonl() {
-    let text = "x".repeat(MAX_LINE_BYTES as usize);
+    let text = "x".repeat(crate::input::MAX_PART_BYTES as usize);
     let document = format!("{{\"data\": [{{\"payloads\": [{{\"prompt\": \"{text}\"}}]}}]}}");
     assert_eq!(conversations(&document).len(), 1);
 }
@@ -402,7 +402,7 @@ fn sharegpt_takes_the_first_exchange_within_its_bounds() {
 fn the_public_sharegpt_sends_every_message_with_a_response() {
     let read = |text: &str| {
         let counter = TokenCounter::builtin();
-        let loaded = sharegpt::read(text.as_bytes(), &counter, Sent::All).unwrap();
+        let loaded = sharegpt::read(text.as_bytes().into(), &counter, Sent::All).unwrap();
         let turns = loaded.conversations.iter().map(|found| {
             let turn = |turn: &Turn| (turn.texts[0].to_string(), turn.max_tokens.unwrap());
             found.turns.iter().map(turn).collect::<Vec<_>>()

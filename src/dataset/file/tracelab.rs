@@ -10,7 +10,6 @@
 //! took place. Each agent becomes a document of [`weka`](super::weka), and is read as one.
 
 use std::collections::HashMap;
-use std::io::BufRead;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -265,8 +264,8 @@ fn parents(sessions: &[Session]) -> Vec<Option<(usize, Window)>> {
 }
 
 /// Reads all lines.
-pub(super) fn read<R: BufRead>(
-    lines: Lines<R>,
+pub(super) fn read(
+    lines: Lines<'_>,
     settings: &TraceSettings,
     counter: &TokenCounter,
     seed: Seed,
@@ -308,7 +307,7 @@ pub(super) fn read<R: BufRead>(
 }
 
 /// Returns the lines of each session, in the order of their first ones.
-fn grouped<R: BufRead>(lines: Lines<R>) -> Result<Vec<Vec<(u64, Round)>>, Fault> {
+fn grouped(lines: Lines<'_>) -> Result<Vec<Vec<(u64, Round)>>, Fault> {
     let mut sessions: Vec<Vec<(u64, Round)>> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for line in lines {

@@ -17,7 +17,6 @@ mod chains;
 pub(super) mod document;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::Read;
 use std::ops::RangeInclusive;
 
 use foldhash::fast::RandomState;
@@ -33,6 +32,7 @@ use crate::dataset::{
     self, Branch, BranchStart, Conversation, Corpus, KnownBlocks, Predecessor, Seed, TraceSettings,
     Turn, dialog,
 };
+use crate::input::{Input, Meter, json};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
@@ -246,20 +246,22 @@ impl<'a> Documents<'a> {
     }
 
     /// Reads the documents of a file.
-    pub(super) fn read(&mut self, input: impl Read) -> Result<(), Fault> {
-        let documents = serde_json::Deserializer::from_reader(input).into_iter::<Document>();
-        for (number, document) in (1..).zip(documents) {
-            if self.is_full() {
+    pub(super) fn read(&mut self, input: Input<'_>) -> Result<(), Fault> {
+        let meter = input.meter();
+        let mut documents = json::documents(input);
+        for number in 1.. {
+            if documents.end().is_ok() || self.is_full() {
                 break;
             }
-            self.add(document.map_err(document_fault)?).map_err(|why| Fault::Entry(number, why))?;
+            let document = Document::read(&mut documents, &meter).map_err(document_fault)?;
+            self.add(document).map_err(|why| Fault::Entry(number, why))?;
         }
         Ok(())
     }
 
     /// Adds a document that is a row of a table.
     pub(super) fn add_row(&mut self, row: Map<String, Value>) -> Result<(), String> {
-        let document = serde_json::from_value(Value::Object(row));
+        let document = Document::read(Value::Object(row), &Meter::default());
         self.add(document.map_err(|error| error.to_string())?)
     }
 

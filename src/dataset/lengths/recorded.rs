@@ -1,7 +1,5 @@
 //! Lengths that were observed, drawn again as they are.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,13 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::MAX_TOKENS;
 use crate::dataset::NormalDistribution;
+use crate::input::lines::{Line as Text, LineFault, Lines};
+use crate::input::{self, Input, MAX_PART_BYTES};
 use crate::setting;
 
 /// Maximum number of pairs that are kept.
 const MAX_PAIRS: usize = 10_000_000;
-
-/// Maximum length of a line in bytes.
-const MAX_LINE_BYTES: u64 = 16 << 20;
 
 /// Input lengths of requests, with the output length of each if it is known (`--lengths-from`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,19 +37,14 @@ struct Pair {
 impl RecordedLengths {
     /// Reads the lengths of a file: lines of `input,output` or of `input`, after a line of column
     /// names or without one; lines of an earlier run's `profile_export.jsonl`; or lines of a trace
-    /// with `input_length` and `output_length`. A file whose name ends with `.zst` is decompressed.
+    /// with `input_length` and `output_length`. A file that is compressed by gzip or zstd is decompressed.
     ///
     /// # Errors
     ///
     /// Fails if the file cannot be read, if a line is none of these, or if there are no lengths.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let input: Box<dyn Read> = if path.extension().is_some_and(|end| end == "zst") {
-            Box::new(zstd::Decoder::new(file).map_err(|error| error.to_string())?)
-        } else {
-            Box::new(file)
-        };
-        let pairs = read_lines(BufReader::new(input))?;
+        let input = input::open(path).and_then(Input::new).map_err(|error| error.to_string())?;
+        let pairs = read_lines(input)?;
         if pairs.is_empty() {
             return Err("there are no lengths of successful requests in it".to_owned());
         }
@@ -85,17 +77,16 @@ impl RecordedLengths {
     }
 }
 
-fn read_lines(mut input: impl BufRead) -> Result<Vec<Pair>, String> {
+fn read_lines(input: Input<'_>) -> Result<Vec<Pair>, String> {
     let mut pairs = Vec::new();
-    let mut bytes = Vec::new();
-    for number in 1u64.. {
-        bytes.clear();
-        let mut bounded = input.by_ref().take(MAX_LINE_BYTES);
-        let read = bounded.read_until(b'\n', &mut bytes).map_err(|error| error.to_string())?;
-        if read == 0 {
-            break;
-        }
-        let text = String::from_utf8_lossy(&bytes);
+    let meter = input.meter();
+    let mut lines = Lines::new(input, MAX_PART_BYTES);
+    while let Some(Text { number, bytes, .. }) = lines.next().map_err(|fault| match fault {
+        LineFault::Read(error) => error.to_string(),
+        LineFault::TooLong { number, why } => format!("line {number}: {why}"),
+    })? {
+        meter.part().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(bytes);
         let text = text.trim().trim_start_matches('\u{feff}');
         if text.is_empty() {
             continue;
@@ -198,7 +189,7 @@ mod tests {
     use crate::dataset::Seed;
 
     fn read(text: &str) -> Result<Vec<(u32, Option<u32>)>, String> {
-        let pairs = read_lines(text.as_bytes())?;
+        let pairs = read_lines(text.as_bytes().into())?;
         Ok(pairs.iter().map(|pair| (pair.input, pair.output)).collect())
     }
 
@@ -249,7 +240,7 @@ mod tests {
 
     #[test]
     fn pairs_stay_together_and_are_drawn_alike() {
-        let pairs = read_lines("100,1\n200,2\n300,3\n400,4\n".as_bytes()).unwrap();
+        let pairs = read_lines("100,1\n200,2\n300,3\n400,4\n".as_bytes().into()).unwrap();
         let all =
             RecordedLengths { path: PathBuf::new(), requests: pairs.len(), pairs: pairs.into() };
         // The variance of 100, 200, 300 and 400 is (150² + 50²)/2 = 12,500.

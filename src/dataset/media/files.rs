@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -13,6 +11,7 @@ use url::Url;
 
 use super::duration::audio_seconds;
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds, kind};
+use crate::input;
 use crate::redact::{self, ShownUrl};
 
 /// Reader of a dataset's media files, which reads each file once.
@@ -122,16 +121,8 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     if !found.is_file() {
         return Err("not a file".to_owned());
     }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|why| why.to_string())?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|why| why.to_string())?;
-    match bytes.len() as u64 {
-        0 => Err("the file is empty".to_owned()),
-        length if length > MAX_FILE_BYTES => {
-            Err(format!("the file exceeds {} MiB", MAX_FILE_BYTES >> 20))
-        }
-        _ => Ok(bytes),
-    }
+    let bytes = input::bytes(path, MAX_FILE_BYTES).map_err(|why| why.to_string())?;
+    if bytes.is_empty() { Err("the file is empty".to_owned()) } else { Ok(bytes) }
 }
 
 /// Decodes a `data:` URL (RFC 2397).

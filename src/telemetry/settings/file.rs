@@ -9,9 +9,7 @@ mod schema;
 mod substitution;
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use opentelemetry::{Array, KeyValue, StringValue, Value as Attribute};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -20,6 +18,7 @@ use url::Url;
 
 use super::endpoint;
 use crate::environment::Environment;
+use crate::input;
 use crate::semconv::Conventions;
 use crate::telemetry::files::{Output, Outputs};
 use crate::telemetry::{TelemetryError, TraceSample};
@@ -29,9 +28,6 @@ use self::schema::Schema;
 
 /// The variable with the path of the file.
 pub(super) const NAME: &str = "OTEL_CONFIG_FILE";
-
-/// The largest file that is read, in bytes.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// Time between exports, and timeout of one, in milliseconds, if the file has none.
 const INTERVAL: &str = "60000";
@@ -65,11 +61,8 @@ impl Declared {
     /// If the file cannot be read, or does not have the schema of its version.
     pub(super) fn read(given: Environment<'_>) -> Result<Option<Self>, TelemetryError> {
         let Some(path) = given.trimmed(NAME).map(PathBuf::from) else { return Ok(None) };
-        let text = read(&path).map_err(|source| TelemetryError::File {
-            name: NAME,
-            path: path.clone(),
-            source,
-        })?;
+        let text = input::text(&path, input::MAX_SETTINGS_BYTES)
+            .map_err(|source| TelemetryError::File { name: NAME, path: path.clone(), source })?;
         let refused = |reason| TelemetryError::Setting {
             name: NAME,
             reason: format!("{}: {reason}", path.display()),
@@ -274,16 +267,6 @@ impl Applied {
         self.file |= is_file;
         Ok(is_file)
     }
-}
-
-/// Reads a file of limited size.
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let length = File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if length as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("it is larger than {MAX_BYTES} bytes")));
-    }
-    Ok(text)
 }
 
 /// A signal in the names of variables, and its path over HTTP.

@@ -2,13 +2,15 @@
 //! inference-perf. Documents are read span by span, whatever their length.
 
 use std::fmt;
-use std::io::Read;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::super::trace::utc;
+use crate::input::json::{self, Skipped};
+use crate::input::{Input, Meter};
+
 use super::span::{self, Attributes, Event, Item, Span, adjusted_count, id_bytes, span_key};
 
 /// Members that contain further ones, at any level.
@@ -46,10 +48,11 @@ pub(in crate::dataset::file) fn begins(bytes: &[u8]) -> bool {
 }
 
 /// Reads documents that follow each other, on lines or not, and gives their items to `sink`.
-pub(super) fn read(input: impl Read, sink: &mut dyn FnMut(Item)) -> Result<(), serde_json::Error> {
-    let mut documents = serde_json::Deserializer::from_reader(input);
+pub(super) fn read(input: Input<'_>, sink: &mut dyn FnMut(Item)) -> Result<(), serde_json::Error> {
+    let meter = input.meter();
+    let mut documents = json::documents(input);
     while documents.end().is_err() {
-        let mut reader = Reader { sink, instance: None, has_members: false };
+        let mut reader = Reader { sink, meter: &meter, instance: None, has_members: false };
         Level { reader: &mut reader, place: Place::Document }.deserialize(&mut documents)?;
     }
     Ok(())
@@ -57,6 +60,7 @@ pub(super) fn read(input: impl Read, sink: &mut dyn FnMut(Item)) -> Result<(), s
 
 struct Reader<'a> {
     sink: &'a mut dyn FnMut(Item),
+    meter: &'a Meter,
     /// What distinguishes the current resource.
     instance: Option<String>,
     /// Whether the document has members that are known.
@@ -117,19 +121,20 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
                 }
                 "resource" => {
                     let resource: Option<Resource> = members.next_value()?;
+                    reader.meter.part().map_err(Error::custom)?;
                     let attributes = resource.unwrap_or_default().attributes.0;
                     let instance = span::text(&attributes, span::INSTANCE);
                     reader.instance = instance.map(ToOwned::to_owned);
                     continue;
                 }
-                "resourceMetrics" => drop(members.next_value::<IgnoredAny>()?),
+                "resourceMetrics" => members.next_value_seed(Skipped(reader.meter))?,
                 name if CONTAINERS.contains(&name) => {
                     let is_resource = name.starts_with("resource") || name == "batches";
                     let place = if is_resource { Place::Resource } else { Place::Within };
                     members.next_value_seed(Level { reader, place })?;
                 }
                 _ => {
-                    members.next_value::<IgnoredAny>()?;
+                    members.next_value_seed(Skipped(reader.meter))?;
                     continue;
                 }
             }
@@ -184,6 +189,7 @@ impl<'de, T: Element + Deserialize<'de>> Visitor<'de> for Each<'_, '_, T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while let Some(element) = list.next_element::<T>()? {
+            self.reader.meter.part().map_err(Error::custom)?;
             let item = element.item(self.reader.instance.as_deref()).map_err(Error::custom)?;
             if let Some(item) = item {
                 (self.reader.sink)(item);

@@ -2,41 +2,82 @@
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
-use opentelemetry_proto::tonic::logs::v1::{LogRecord, LogsData};
-use opentelemetry_proto::tonic::trace::v1::{Span as ProtoSpan, TracesData};
-use prost::Message as _;
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span as ProtoSpan;
+use prost::Message;
 use serde_json::Value;
+
+use crate::input::protobuf::{Malformed, decoded, each_nested};
 
 use super::span::{self, Attributes, Event, Item, Span, adjusted_count, padded, span_key};
 
 /// The code of a status that is an error.
 const ERROR: i32 = 2;
 
+/// The lists of a message, and of what it has for a resource and for a scope; their numbers are the same
+/// for traces and for logs.
+const RESOURCES: u32 = 1;
+const SCOPES: u32 = 2;
+const OWN: u32 = 2;
+/// The resource.
+const RESOURCE: u32 = 1;
+
 /// Reads a message with traces, or one with logs, and gives its items to `sink`.
 ///
 /// The message does not say which of them it is. A log record that is read as a span is invalid,
 /// since the time is where a span has its trace ID.
 pub(super) fn read(message: &[u8], sink: &mut dyn FnMut(Item)) -> Result<(), String> {
-    let traces = match TracesData::decode(message) {
-        Ok(traces) => traces,
-        Err(error) => {
-            let logs = LogsData::decode(message);
-            return logs.map(|logs| read_logs(logs, sink)).map_err(|_| {
-                format!("the message is not OTLP traces or logs in protobuf: {error}")
-            });
-        }
-    };
-    for resource in traces.resource_spans {
-        let attributes = resource.resource.map(|resource| resource.attributes).unwrap_or_default();
-        let attributes = converted(attributes);
-        let instance = span::text(&attributes, span::INSTANCE);
-        for own in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-            let key = span_key(&padded(&own.trace_id), &padded(&own.span_id));
-            let key = key.ok_or("a span does not have a `span_id`")?;
-            sink(Item::Span(Box::new(span(own, key, instance))));
-        }
+    let mut items = Vec::new();
+    let mut has_id = true;
+    let traces = each_record(message, &mut |instance, own: ProtoSpan| match span_key(
+        &padded(&own.trace_id),
+        &padded(&own.span_id),
+    ) {
+        Some(key) => items.push(Item::Span(Box::new(span(own, key, instance)))),
+        None => has_id = false,
+    });
+    if let Err(error) = traces {
+        items.clear();
+        let logs = each_record(message, &mut |_, own| items.extend(log(own)));
+        logs.map_err(|_| format!("the message is not OTLP traces or logs in protobuf: {error}"))?;
+    } else if !has_id {
+        return Err("a span does not have a `span_id`".to_owned());
     }
+    items.into_iter().for_each(sink);
     Ok(())
+}
+
+/// Gives each span or log record of a message to `take`, with what distinguishes its resource.
+fn each_record<T: Message + Default>(
+    message: &[u8],
+    take: &mut dyn FnMut(Option<&str>, T),
+) -> Result<(), String> {
+    let mut wrong = None;
+    let walked = each_nested(message, RESOURCES, &mut |of_resource| {
+        let mut attributes = Attributes::new();
+        each_nested(of_resource, RESOURCE, &mut |resource| {
+            let resource: Resource = noted(decoded(resource), &mut wrong)?;
+            attributes = converted(resource.attributes);
+            Ok(())
+        })?;
+        let instance = span::text(&attributes, span::INSTANCE);
+        each_nested(of_resource, SCOPES, &mut |of_scope| {
+            each_nested(of_scope, OWN, &mut |own| {
+                take(instance, noted(decoded(own), &mut wrong)?);
+                Ok(())
+            })
+        })
+    });
+    walked.map_err(|error| wrong.unwrap_or_else(|| error.to_string()))
+}
+
+/// Keeps the reason why a message cannot be decoded.
+fn noted<T>(decoded: Result<T, String>, wrong: &mut Option<String>) -> Result<T, Malformed> {
+    decoded.map_err(|why| {
+        *wrong = Some(why);
+        Malformed
+    })
 }
 
 fn span(span: ProtoSpan, key: u64, instance: Option<&str>) -> Span {
@@ -62,16 +103,14 @@ fn span(span: ProtoSpan, key: u64, instance: Option<&str>) -> Span {
     }
 }
 
-fn read_logs(logs: LogsData, sink: &mut dyn FnMut(Item)) {
-    let scopes = logs.resource_logs.into_iter().flat_map(|resource| resource.scope_logs);
-    for record in scopes.flat_map(|scope| scope.log_records) {
-        let LogRecord { trace_id, span_id, event_name, body, attributes, .. } = record;
-        let Some(key) = span_key(&padded(&trace_id), &padded(&span_id)) else { continue };
-        let attributes = converted(attributes);
-        let of_attribute = || span::text(&attributes, &["event.name"]).unwrap_or_default().into();
-        let name = if event_name.is_empty() { of_attribute() } else { event_name };
-        sink(Item::Log(key, Event { name, attributes, body: value(body) }));
-    }
+/// Returns the item of a log record; `None` if it belongs to no span.
+fn log(record: LogRecord) -> Option<Item> {
+    let LogRecord { trace_id, span_id, event_name, body, attributes, .. } = record;
+    let key = span_key(&padded(&trace_id), &padded(&span_id))?;
+    let attributes = converted(attributes);
+    let of_attribute = || span::text(&attributes, &["event.name"]).unwrap_or_default().into();
+    let name = if event_name.is_empty() { of_attribute() } else { event_name };
+    Some(Item::Log(key, Event { name, attributes, body: value(body) }))
 }
 
 fn converted(attributes: Vec<KeyValue>) -> Attributes {

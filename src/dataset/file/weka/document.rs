@@ -1,11 +1,15 @@
 //! The documents of a trace as they are read.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use foldhash::fast::RandomState;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use super::chains::SAME_TIME;
+use crate::input::Meter;
 
 #[derive(Deserialize)]
 pub(in crate::dataset::file) struct Document {
@@ -16,7 +20,85 @@ pub(in crate::dataset::file) struct Document {
     pub(in crate::dataset::file) tool_tokens: Option<u32>,
     pub(in crate::dataset::file) system_tokens: Option<u32>,
     pub(in crate::dataset::file) timestamp: Option<f64>,
+    #[serde(skip)]
     pub(in crate::dataset::file) requests: Vec<Entry>,
+}
+
+impl Document {
+    /// Reads a document request by request, since all together may be large.
+    pub(super) fn read<'de, D: Deserializer<'de>>(
+        document: D,
+        meter: &Meter,
+    ) -> Result<Self, D::Error> {
+        let (members, requests) = Members(meter).deserialize(document)?;
+        let document: Self = serde_json::from_value(members).map_err(Error::custom)?;
+        let requests = requests.ok_or_else(|| Error::missing_field("requests"))?;
+        Ok(Self { requests, ..document })
+    }
+}
+
+/// The members of a document, or of an entry of it, and its requests.
+struct Members<'a>(&'a Meter);
+
+impl<'de> DeserializeSeed<'de> for Members<'_> {
+    type Value = (Value, Option<Vec<Entry>>);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = (Value, Option<Vec<Entry>>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut plain = Map::new();
+        let mut requests = None;
+        while let Some(name) = members.next_key::<String>()? {
+            if name == "requests" {
+                requests = Some(members.next_value_seed(Entries(self.0))?);
+            } else {
+                plain.insert(name, members.next_value()?);
+            }
+        }
+        Ok((Value::Object(plain), requests))
+    }
+}
+
+/// A list of requests and sub-agents, each of which is a part.
+struct Entries<'a>(&'a Meter);
+
+impl<'de> DeserializeSeed<'de> for Entries<'_> {
+    type Value = Vec<Entry>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Entry>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = Vec<Entry>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of requests")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Entry>, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((members, requests)) = list.next_element_seed(Members(self.0))? {
+            self.0.part().map_err(Error::custom)?;
+            let mut entry: Entry = serde_json::from_value(members).map_err(Error::custom)?;
+            if let Entry::Agent(agent) = &mut entry {
+                agent.requests = requests.ok_or_else(|| Error::missing_field("requests"))?;
+            }
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
 }
 
 /// Where a hash ID has the same meaning.
@@ -63,6 +145,7 @@ pub(in crate::dataset::file) struct Agent {
     pub(in crate::dataset::file) duration_ms: Option<f64>,
     pub(in crate::dataset::file) tool_tokens: Option<u32>,
     pub(in crate::dataset::file) system_tokens: Option<u32>,
+    #[serde(skip)]
     pub(in crate::dataset::file) requests: Vec<Entry>,
 }
 

@@ -9,13 +9,11 @@ use serde_json::{Map, Number, Value};
 
 use super::substitution::substitute;
 use crate::environment::Environment;
+use crate::input::yaml::{self, Room};
 use crate::setting::similar;
 
 const V1_0: &str = include_str!("schema-1.0.json");
 const V1_1: &str = include_str!("schema-1.1.json");
-
-/// The deepest nesting of a document.
-const MAX_DEPTH: usize = 64;
 
 /// A document as it is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,22 +27,13 @@ pub(super) enum Node {
 
 /// Parses a document.
 pub(super) fn parsed(text: &str) -> Result<Node, String> {
-    // An error of a value may quote it, and it may be a secret.
-    let value: serde_norway::Value = serde_norway::from_str(text).map_err(|error| {
-        error.location().map_or_else(
-            || "is not valid YAML".to_owned(),
-            |at| format!("is not valid YAML at line {}, column {}", at.line(), at.column()),
-        )
-    })?;
-    Node::of(value, 0)
+    let value = yaml::parsed(text).map_err(|why| format!("is {why}"))?;
+    Node::of(value)
 }
 
 impl Node {
-    fn of(value: serde_norway::Value, depth: usize) -> Result<Self, String> {
+    fn of(value: serde_norway::Value) -> Result<Self, String> {
         use serde_norway::Value as Yaml;
-        if depth > MAX_DEPTH {
-            return Err(format!("is nested more than {MAX_DEPTH} levels deep"));
-        }
         Ok(match value {
             Yaml::Null => Self::Scalar(Value::Null),
             Yaml::Bool(value) => Self::Scalar(value.into()),
@@ -56,12 +45,12 @@ impl Node {
             }
             Yaml::String(text) => Self::Scalar(text.into()),
             Yaml::Sequence(items) => {
-                let items = items.into_iter().map(|item| Self::of(item, depth + 1));
+                let items = items.into_iter().map(Self::of);
                 Self::List(items.collect::<Result<_, _>>()?)
             }
             Yaml::Mapping(members) => {
                 let member = |(key, value)| match key {
-                    Yaml::String(key) => Ok((key, Self::of(value, depth + 1)?)),
+                    Yaml::String(key) => Ok((key, Self::of(value)?)),
                     _ => Err("has a key that is not text".to_owned()),
                 };
                 Self::Members(members.into_iter().map(member).collect::<Result<_, _>>()?)
@@ -72,17 +61,22 @@ impl Node {
 
     /// Returns the document with the values of the variables that its scalars refer to.
     pub(super) fn substituted(&self, given: Environment<'_>) -> Result<Self, String> {
+        self.replaced(given, &mut Room::default())
+    }
+
+    fn replaced(&self, given: Environment<'_>, room: &mut Room) -> Result<Self, String> {
         Ok(match self {
-            Self::Scalar(Value::String(text)) => match substitute(text, given)? {
+            Self::Scalar(Value::String(text)) => match substitute(text, given, room)? {
                 (text, true) => Self::Substituted(text),
                 (text, false) => Self::Scalar(text.into()),
             },
             Self::List(items) => {
-                Self::List(items.iter().map(|it| it.substituted(given)).collect::<Result<_, _>>()?)
+                let items = items.iter().map(|it| it.replaced(given, room));
+                Self::List(items.collect::<Result<_, _>>()?)
             }
             Self::Members(members) => {
                 let member = |(key, node): &(String, Self)| {
-                    let node = node.substituted(given).map_err(|reason| within(key, &reason))?;
+                    let node = node.replaced(given, room).map_err(|reason| within(key, &reason))?;
                     Ok::<_, String>((key.clone(), node))
                 };
                 Self::Members(members.iter().map(member).collect::<Result<_, _>>()?)

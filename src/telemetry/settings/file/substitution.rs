@@ -2,6 +2,7 @@
 //! model of OpenTelemetry's configuration.
 
 use crate::environment::Environment;
+use crate::input::yaml::Room;
 
 /// Returns `text` with the values of the variables that it refers to as `${NAME}`, `${env:NAME}` or
 /// `${NAME:-default}`, and whether it refers to any; `$$` is a dollar sign. A variable that is unset is
@@ -9,8 +10,12 @@ use crate::environment::Environment;
 ///
 /// # Errors
 ///
-/// Returns the reason if a reference is not valid. Values are not repeated in it.
-pub(super) fn substitute(text: &str, given: Environment<'_>) -> Result<(String, bool), String> {
+/// Returns the reason if a reference is not valid, or if there is no `room` for a value. Values are not repeated in it.
+pub(super) fn substitute(
+    text: &str,
+    given: Environment<'_>,
+    room: &mut Room,
+) -> Result<(String, bool), String> {
     let (mut out, mut rest, mut refers) = (String::with_capacity(text.len()), text, false);
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);
@@ -21,7 +26,9 @@ pub(super) fn substitute(text: &str, given: Environment<'_>) -> Result<(String, 
         } else if let Some((inner, more)) =
             after.strip_prefix('{').and_then(|it| it.split_once('}'))
         {
-            out.push_str(&value(inner, given)?);
+            let value = value(inner, given)?;
+            room.take(&value)?;
+            out.push_str(&value);
             refers = true;
             rest = more;
         } else {

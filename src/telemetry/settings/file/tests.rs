@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::super::{Protocol, Settings};
 use super::*;
+use crate::input::yaml::Room;
 use crate::telemetry::{Config, Temporality};
 
 const EXAMPLES: [&str; 3] =
@@ -112,7 +113,9 @@ fn references_have_the_values_of_variables() {
     let lookup = |name: &str| {
         variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
     };
-    let of = |text: &str| substitution::substitute(text, Environment::new(&lookup));
+    let of = |text: &str| {
+        substitution::substitute(text, Environment::new(&lookup), &mut Room::default())
+    };
     let table = [
         ("${NAME}", "a"),
         ("${env:NAME}-${NUMBER}", "a-5"),
@@ -133,6 +136,27 @@ fn references_have_the_values_of_variables() {
     for text in ["${1A}", "${}", "${A:?x}", "${sys:A}", "${A B}"] {
         assert!(of(text).unwrap_err().contains("is not valid"), "{text}");
     }
+}
+
+#[test]
+fn a_file_has_the_limits_of_other_configuration_files() {
+    for nested in ["[".repeat(400_000), "{a: ".repeat(100_000), "- ".repeat(200_000)] {
+        let error = declared(&format!("file_format: \n {nested}"), &[]).unwrap_err();
+        assert_eq!(error, "is nested more than 128 levels deep");
+    }
+    let big = "x".repeat(1 << 17);
+    let text = format!(
+        "file_format: \"1.0\"\nresource: {{attributes_list: \"{}\"}}",
+        "${BIG}".repeat(20_000)
+    );
+    let error = declared(&text, &[("BIG", &big)]).unwrap_err();
+    assert!(error.ends_with("the values of variables exceed 4 MiB"), "{error}");
+    let place = tempfile::NamedTempFile::new().unwrap();
+    fs::write(place.path(), "#".repeat((1 << 20) + 1)).unwrap();
+    let lookup = |name: &str| (name == NAME).then(|| place.path().display().to_string());
+    let error = Declared::read(Environment::new(&lookup)).unwrap_err();
+    let causes = crate::causes::described(&error);
+    assert!(causes.contains("larger than 1 MiB"), "{causes}");
 }
 
 #[test]

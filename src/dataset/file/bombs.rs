@@ -1,0 +1,80 @@
+//! Small files that would take much memory or time: every format rejects each of them by a limit.
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::dataset::TraceSettings;
+use crate::setting::Named as _;
+
+/// What a file of a format has before a value.
+fn before_a_value(format: Option<FileFormat>) -> &'static str {
+    match format {
+        Some(FileFormat::ShareGpt) => r#"[{"conversations": [{"from": "human", "value": "#,
+        Some(FileFormat::WekaTrace) => r#"{"id": "a", "requests": [{"type": "n", "model": "#,
+        Some(FileFormat::Otel) => r#"{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "#,
+        Some(FileFormat::InputsJson) => r#"{"data": [{"payloads": [{"prompt": "#,
+        Some(FileFormat::BurstGptTrace) => "Timestamp,Request tokens,Response tokens\n",
+        _ => r#"{"text": "#,
+    }
+}
+
+/// Values that are too long, that have too many elements, and that are too deep: how they begin, what is
+/// repeated how often, and words of the error, which may be that a value of its kind is not expected.
+const VALUES: [(&str, &str, usize, &[&str]); 3] = [
+    ("\"", "x", 66 << 20, &["64 MiB"]),
+    ("[0", ",0", 33 << 20, &["8388608 elements", "64 MiB", "invalid type"]),
+    ("", "[", 1 << 20, &["recursion limit exceeded", "invalid type", "EOF while parsing", "valid"]),
+];
+
+fn packed(begin: &str, more: &str, count: usize) -> Vec<u8> {
+    let content = [begin, &more.repeat(count)].concat();
+    let packed = zstd::encode_all(content.as_bytes(), 1).unwrap();
+    assert!(packed.len() < 50_000, "{}", packed.len());
+    packed
+}
+
+fn error(packed: &[u8], format: Option<FileFormat>) -> String {
+    let counter = TokenCounter::builtin();
+    let settings = TraceSettings::default();
+    match read_from(packed, Path::new(""), format, &settings, &counter, Seed(1)) {
+        Ok(loaded) => panic!("{format:?}: {} conversations", loaded.conversations.len()),
+        Err(fault) => named(fault, Path::new("bomb")).to_string(),
+    }
+}
+
+/// All formats, and the detection of the format.
+fn formats() -> Vec<Option<FileFormat>> {
+    let all = FileFormat::NAMES.iter().map(|(_, format)| *format);
+    let is_other_part =
+        |it: &FileFormat| matches!(it, FileFormat::SpeedBench(part) if *part != "qa");
+    all.filter(|it| !is_other_part(it)).map(Some).chain([None]).collect()
+}
+
+#[test]
+fn blanks_before_the_first_byte_are_limited_in_every_format() {
+    let lines = packed("", "\n", 66 << 20);
+    for format in formats() {
+        let found = error(&lines, format);
+        assert!(found.contains(" MiB"), "{format:?}: {found}");
+    }
+    let found = error(&packed("", " ", 66 << 20), None);
+    assert!(found.contains("begins with more than 16 MiB of blanks"), "{found}");
+}
+
+#[test]
+fn texts_elements_and_depth_are_limited_in_every_format() {
+    for (begin, more, count, words) in VALUES {
+        let mut known: HashMap<&str, Vec<u8>> = HashMap::new();
+        for format in formats() {
+            if format == Some(FileFormat::BurstGptTrace) && begin != "\"" {
+                continue;
+            }
+            let before = before_a_value(format);
+            let bomb = known
+                .entry(before)
+                .or_insert_with(|| packed(&[before, begin].concat(), more, count));
+            let found = error(bomb, format);
+            assert!(words.iter().any(|it| found.contains(it)), "{format:?}: {found}");
+        }
+    }
+}
