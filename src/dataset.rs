@@ -12,6 +12,7 @@ mod corpus;
 mod dialog;
 pub(crate) mod file;
 mod finish;
+mod forks;
 mod hub;
 pub(crate) mod known_prefixes;
 mod lengths;
@@ -49,6 +50,7 @@ pub(crate) use self::file::{
     Sessions, TraceAnalysis, Tree, analyze as analyze_trace, inline, read_recorded,
 };
 pub(crate) use self::finish::conversation_id;
+pub use self::forks::Inherited;
 pub use self::hub::{HubDataset, PUBLIC, Public};
 pub(crate) use self::lengths::LengthPreset;
 pub use self::lengths::{Length, RandomRange, RangeStyle, RecordedLengths, SequenceDistribution};
@@ -443,10 +445,12 @@ pub struct Conversation {
     /// Whether each turn contains its whole history. If it does, earlier turns and responses are
     /// not repeated before it.
     pub standalone_turns: bool,
-    /// The turns, at least one.
+    /// Turns before `turns` that it shares with the conversation that it continues.
+    pub inherited: Option<Inherited>,
+    /// The turns after these, at least one.
     pub turns: Vec<Turn>,
-    /// Number of first turns that another conversation has sent, whose messages and responses this
-    /// one continues.
+    /// Number of first turns of all that another conversation has sent, whose messages and responses
+    /// this one continues.
     pub inherited_turns: usize,
     /// Conversations that this one starts.
     pub branches: Vec<Branch>,
@@ -666,12 +670,12 @@ impl Conversation {
     /// Returns whether it is the work of an agent: it has several turns, starts other conversations,
     /// or is started by one.
     pub(crate) fn is_agent(&self) -> bool {
-        self.turns.len() > 1 || self.is_child || !self.branches.is_empty()
+        self.len() > 1 || self.is_child || !self.branches.is_empty()
     }
 
     /// Returns the earlier turns that the request of `turn` repeats.
     pub(crate) fn repeated(&self, turn: usize) -> Range<usize> {
-        let from_here = || self.turns.iter().take(turn + 1).rposition(|turn| turn.starts_anew);
+        let from_here = || self.last_turn(turn, |turn| turn.starts_anew);
         let start = if self.standalone_turns { turn } else { from_here().unwrap_or(0) };
         start..turn
     }
@@ -680,7 +684,7 @@ impl Conversation {
     /// earlier turns and their responses.
     #[must_use]
     pub(crate) fn alone(&self, index: usize) -> Self {
-        let turns = self.turns.get(index).cloned().into_iter().collect();
+        let turns = self.turn(index).cloned().into_iter().collect();
         Self {
             id: Arc::clone(&self.id),
             system: self.system.clone(),

@@ -160,7 +160,7 @@ fn try_out(config: &RunConfig) -> anyhow::Result<()> {
 fn render(endpoint: &dyn Endpoint, counter: &TokenCounter, conversation: &Conversation) {
     // Errors are reported by the main process.
     let _ = endpoint.check(conversation);
-    let last = conversation.turns.len().saturating_sub(1);
+    let last = conversation.len().saturating_sub(1);
     let answers = vec![Some(Arc::from("")); last];
     let body = endpoint.request_body(conversation, last, &answers);
     if let Some(chat) = endpoint::chat_messages(&body) {

@@ -32,7 +32,7 @@ pub(super) fn validate(asked: &Validate, out: &mut impl Write) -> anyhow::Result
         )
     };
     let dataset = Dataset::load(&config, &TokenCounter::builtin(), true, &datasets::hub(Ui::None))?;
-    let turns: usize = dataset.conversations.iter().map(|it| it.turns.len()).sum();
+    let turns: usize = dataset.conversations.iter().map(|it| it.own_turns().len()).sum();
     let format: FileFormat = asked.format;
     writeln!(
         out,

@@ -387,7 +387,7 @@ impl Conversations {
 
 /// Returns the number of requests that the conversations send themselves.
 fn requests(conversations: &[Conversation]) -> u64 {
-    let own = |it: &Conversation| it.turns.len().saturating_sub(it.inherited_turns);
+    let own = |it: &Conversation| it.own_turns().len();
     conversations.iter().map(own).sum::<usize>() as u64
 }
 

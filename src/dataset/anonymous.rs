@@ -126,7 +126,7 @@ impl<'a> Anonymizer<'a> {
         let mut end = self.agents_after(of, None, root, t, depth, &mut entries);
         let mut prompt = Prompt::default();
         let mut before: Option<&Turn> = None;
-        for (at, turn) in of.turns.iter().enumerate() {
+        for (at, turn) in of.all_turns().enumerate() {
             let repeats = before.filter(|_| !of.standalone_turns && !turn.starts_anew);
             let known = repeats.map(|before| {
                 if before.answer_is_recorded {
@@ -170,7 +170,7 @@ impl<'a> Anonymizer<'a> {
         for Branch { conversation, join, .. } in of.branches.iter().filter(|it| it.after == after) {
             let Some(child) = self.conversations.get(*conversation) else { continue };
             let next = after.map_or(0, |after| after + 1);
-            let has_next = next < of.turns.len();
+            let has_next = next < of.len();
             self.written.lose(Lost::LaterJoin, u64::from(has_next && *join != Some(next)));
             if depth >= MAX_DEPTH {
                 self.written.lose(Lost::Depth, 1);

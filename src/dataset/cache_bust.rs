@@ -73,7 +73,7 @@ impl CacheBust {
     /// message of the user. Turns that contain their history have it each.
     #[must_use]
     pub(crate) fn mark(self, conversation: &Conversation, marker: &str) -> Conversation {
-        let mut own = conversation.clone();
+        let mut own = conversation.with_all_turns();
         if let Some(system) = own.system.as_mut().filter(|_| self.is_of_system()) {
             *system = self.marked(system, marker).into();
         } else if let Some(context) = &mut own.user_context {

@@ -204,7 +204,7 @@ fn keep(conversations: &mut Conversations, why: LeftOut, roots: &HashSet<usize>)
 fn longest_context(conversation: &Conversation) -> u64 {
     let mut history = conversation.context_tokens.unwrap_or(0);
     let mut longest = 0;
-    for turn in &conversation.turns {
+    for turn in conversation.all_turns() {
         if turn.starts_anew {
             history = conversation.context_tokens.unwrap_or(0);
         }

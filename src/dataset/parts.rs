@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::account::{Conversations, is_false};
 use super::{
     Config, Conversation, Dataset, DatasetError, Length, Sampler, Sampling, Seed, Source,
-    TenantLengths, file, finish, hub, rankings, synthetic,
+    TenantLengths, file, finish, forks, hub, rankings, synthetic,
 };
 use crate::hub::Hub;
 use crate::tokenizer::TokenCounter;
@@ -218,6 +218,7 @@ impl Loading<'_> {
             Source::Hub(dataset) => Some((&dataset.traces, dataset.repository.clone())),
             Source::Synthetic(_) | Source::Rankings(_) => None,
         };
+        forks::share_again(&mut conversations);
         if let Some((traces, name)) = traces {
             finish::select(&mut conversations, traces, seed);
             if conversations.is_empty() {
@@ -226,6 +227,7 @@ impl Loading<'_> {
             }
             if traces.force_min_tokens == Some(true) {
                 finish::force_min_tokens(&mut conversations);
+                forks::share_again(&mut conversations);
             }
         }
         Ok(conversations)

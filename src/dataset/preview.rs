@@ -119,7 +119,7 @@ impl Preview {
             let root = walk.sampler.conversation(first + session);
             for at in tree(&dataset.conversations, root) {
                 let Some(conversation) = dataset.conversations.get(at) else { continue };
-                let turns = conversation.turns.len() - conversation.inherited_turns;
+                let turns = conversation.own_turns().len();
                 let turns = turns.min(usize::try_from(most - sent).unwrap_or(usize::MAX));
                 if turns == 0 {
                     continue;
@@ -154,7 +154,7 @@ impl Preview {
         let context = conversation.context_tokens.unwrap_or(0);
         let mut history = 0;
         let end = conversation.inherited_turns + turns;
-        for (index, turn) in conversation.turns.iter().take(end).enumerate() {
+        for (index, turn) in conversation.all_turns().take(end).enumerate() {
             if turn.starts_anew {
                 history = 0;
             }
@@ -206,7 +206,7 @@ impl Compared {
             .collect();
         let mut prompt = context.clone();
         let end = conversation.inherited_turns + turns;
-        for (index, turn) in conversation.turns.iter().take(end).enumerate() {
+        for (index, turn) in conversation.all_turns().take(end).enumerate() {
             if !repeats || turn.starts_anew {
                 prompt.clone_from(&context);
             }

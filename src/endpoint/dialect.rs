@@ -116,7 +116,7 @@ impl<D: Dialect> Endpoint for Spoken<D> {
         at: usize,
         answers: &[Option<Arc<str>>],
     ) -> Vec<u8> {
-        let Some(turn) = conversation.turns.get(at) else { return Vec::new() };
+        let Some(turn) = conversation.turn(at) else { return Vec::new() };
         let turn = &*sendable::<D>(turn);
         let made = turn.prompt.as_ref().map(Prompt::messages).unwrap_or_default();
         let asked = Asked { conversation, turn, at, answers, made: &made };

@@ -23,7 +23,7 @@ pub(crate) struct MisfitError {
 pub(crate) fn check(endpoint: &dyn Endpoint, dataset: &Dataset) -> Result<(), MisfitError> {
     for (conversation, found) in (1..).zip(&dataset.conversations) {
         let misfit = |turn, reason| MisfitError { turn, conversation, reason };
-        for (turn, asked) in (1..).zip(&found.turns) {
+        for (turn, asked) in (found.inherited_turns + 1..).zip(found.own_turns()) {
             if let Some(reason) = reason(endpoint.traits(), found, asked) {
                 return Err(misfit(Some(turn), reason));
             }

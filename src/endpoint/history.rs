@@ -33,13 +33,13 @@ pub(super) fn history<'a>(
     let repeated = conversation.repeated(turn);
     let mut said = Vec::with_capacity(2 * repeated.len() + 2);
     said.extend(conversation.user_context.as_deref().map(Said::Context));
-    for (index, earlier) in conversation.turns.iter().enumerate().take(turn).skip(repeated.start) {
+    for (index, earlier) in repeated.clone().zip(conversation.turns_in(repeated)) {
         said.push(Said::Asked(earlier));
         let answer = answers.get(index).filter(|_| !earlier.answer_is_recorded);
         said.extend(answer.and_then(Option::as_deref).map(Said::Answered));
     }
     if made.is_empty() {
-        said.extend(conversation.turns.get(turn).map(Said::Asked));
+        said.extend(conversation.turn(turn).map(Said::Asked));
     }
     said.extend(made.iter().filter(|message| message.role != SYSTEM).map(Said::Made));
     said

@@ -39,9 +39,9 @@ impl AgentCall {
     /// Returns the place of a request of `conversation`; `None` if this is not the work of an agent.
     pub(crate) fn of(conversation: &Conversation, record: &RequestRecord) -> Option<Self> {
         let (turn, first_turn) = (record.turn.turn, record.turn.first);
-        let asked = conversation.turns.get(turn);
+        let asked = conversation.turn(turn);
         let messages = asked.and_then(|turn| turn.messages.as_ref());
-        let is_whole = turn + 1 == conversation.turns.len();
+        let is_whole = turn + 1 == conversation.len();
         // A failure that ends a session starts nothing.
         let starts = |branch: &&Branch| match branch.after {
             Some(after) => after == turn && (is_whole || !record.turn.is_final),

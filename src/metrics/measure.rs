@@ -194,7 +194,7 @@ impl Measurer {
     }
 
     fn turn(&self, record: &RequestRecord) -> Option<&Turn> {
-        self.dataset.conversations.get(record.turn.conversation)?.turns.get(record.turn.turn)
+        self.dataset.conversations.get(record.turn.conversation)?.turn(record.turn.turn)
     }
 
     /// Returns whether the request and its response consist of text alone. This is not known of
@@ -224,7 +224,7 @@ impl Measurer {
         let repeats = self.endpoint.traits().repeats_history;
         found.into_iter().flat_map(move |found| {
             let first = if repeats { found.repeated(turn).start } else { turn };
-            found.turns.iter().take(turn + 1).skip(first)
+            found.turns_in(first..turn + 1)
         })
     }
 
@@ -288,8 +288,8 @@ impl Measurer {
             return joined.or_else(|| lone_input(conversation, record.turn.turn));
         }
         let first = conversation.repeated(record.turn.turn).start;
-        let turns = conversation.turns.get(first..=record.turn.turn)?;
-        let asked: u64 = turns.iter().map(|turn| turn.input_tokens).sum::<Option<u64>>()?;
+        let turns = conversation.turns_in(first..record.turn.turn + 1);
+        let asked: u64 = turns.map(|turn| turn.input_tokens).sum::<Option<u64>>()?;
         let answers = || repeated_answers(conversation, record).flatten();
         let answered = if answers().next().is_none() {
             0
@@ -307,14 +307,15 @@ fn repeated_answers<'a>(
     record: &'a RequestRecord,
 ) -> impl Iterator<Item = Option<&'a Arc<str>>> {
     let first = conversation.repeated(record.turn.turn).start;
-    let turns = conversation.turns.iter().zip(&record.earlier_answers).skip(first);
+    let answers = record.earlier_answers.iter().skip(first);
+    let turns = conversation.turns_in(first..conversation.len()).zip(answers);
     turns.filter(|(turn, _)| !turn.answer_is_recorded).map(|(_, answer)| answer.as_ref())
 }
 
 /// Counts a prompt of a single turn: the context and its texts. A body that is sent unchanged does
 /// not contain the context.
 fn lone_input(conversation: &Conversation, turn: usize) -> Option<u64> {
-    let turn = conversation.turns.get(turn)?;
+    let turn = conversation.turn(turn)?;
     let context = conversation.context_tokens.filter(|_| !turn.texts.is_empty()).unwrap_or(0);
     Some(context + turn.input_tokens?)
 }

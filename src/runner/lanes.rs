@@ -379,7 +379,7 @@ impl PhaseWorker {
         if session.run.lane.is_none() {
             return;
         }
-        let prompt = session.conversation.turns.get(turn).and_then(|turn| turn.known_blocks);
+        let prompt = session.conversation.turn(turn).and_then(|turn| turn.known_blocks);
         let depth = session.depth();
         self.phase.counters.count_lanes(|counts| {
             if returns { counts.returned(depth, prompt) } else { counts.sent(depth, prompt) }
@@ -393,7 +393,7 @@ impl PhaseWorker {
             return;
         }
         if !self.phase.asks_for_one_token() {
-            let turn = session.conversation.turns.get(record.turn.turn);
+            let turn = session.conversation.turn(record.turn.turn);
             let recorded = turn.and_then(|turn| turn.recorded);
             session.run.span(record.start, record.end, recorded);
             let took = record.end.since(record.start);

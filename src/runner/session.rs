@@ -239,7 +239,7 @@ impl PhaseWorker {
             self.start(run, &born);
             let mut record = self.request(&session, turn, &answers, send, slot).await;
             let end = record.end;
-            let is_last = turn + 1 == conversation.turns.len();
+            let is_last = turn + 1 == conversation.len();
             // A turn that contains its whole history does not repeat the response.
             let is_repeated =
                 !conversation.standalone_turns && (!is_last || conversation.forks_after(turn));
@@ -320,7 +320,7 @@ impl PhaseWorker {
             return self.turn_of_lane(session).await;
         }
         let ready = self.unheld(session).await?;
-        let turn = &session.conversation.turns[turn];
+        let turn = session.conversation.turn(turn)?;
         let due = match (self.phase.pace, session.user) {
             (Pace::Trace, _) => {
                 Some(turn.timestamp.map_or(ready, |timestamp| self.phase.at(timestamp)))
@@ -382,7 +382,7 @@ impl PhaseWorker {
             asks_for_one_token: self.phase.asks_for_one_token(),
         };
         let payload = workload.body(session.index, turn, answers, marks);
-        let asked = session.conversation.turns.get(turn);
+        let asked = session.conversation.turn(turn);
         let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
         let (target, path) = workload.targets.of(session.server, &model);
         let correlation_id = session.correlation_id;
@@ -533,7 +533,7 @@ impl super::Workload {
         // A turn that contains its history does not need the others.
         let (mut own, turn) =
             if found.standalone_turns { (found.alone(turn), 0) } else { (found.clone(), turn) };
-        if let Some(asked) = own.turns.get_mut(turn).filter(|_| asks_for_one_token) {
+        if let Some(asked) = own.turn_mut(turn).filter(|_| asks_for_one_token) {
             asked.max_tokens = Some(1);
             asked.extra.retain(|(name, _)| name != "min_tokens");
         }

@@ -416,7 +416,7 @@ impl Tree {
             own.held = Some(before);
             let begins_now = |it: &&Conversation| before == Hold::Join && !it.waits_beside_branches;
             if let Some(found) = of.get(own.conversation).filter(begins_now) {
-                let delay = found.turns.get(own.next).map_or(Nanos::ZERO, |turn| turn.delay);
+                let delay = found.turn(own.next).map_or(Nanos::ZERO, |turn| turn.delay);
                 own.timer = now.at + delay + moved;
             }
         }
@@ -485,7 +485,7 @@ impl Tree {
 
 /// Returns a turn of the conversation at this index.
 fn turn(of: &[Conversation], conversation: usize, turn: usize) -> Option<&Turn> {
-    of.get(conversation)?.turns.get(turn)
+    of.get(conversation)?.turn(turn)
 }
 
 #[cfg(test)]

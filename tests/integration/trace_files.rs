@@ -558,6 +558,14 @@ fn trees_that_grow_exponentially_are_rejected_before_the_first_request() {
     assert!(stderr.contains("\"s0\" starts more than 10000 conversations"), "{stderr}");
 }
 
+#[test]
+fn forks_of_forks_count_once() {
+    let file = chained(3000, 1, "forks");
+    let output = aiperf(&["validate", "dag-jsonl"]).arg(file.path()).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("3,000 conversations with 3,000 requests"), "{stdout}");
+}
+
 /// Logs have the greatest number of 32 bits for requests without a limit.
 #[test]
 fn an_analysis_does_not_depend_on_the_magnitude_of_a_length() {

@@ -313,7 +313,7 @@ impl Run {
             phases: if has_several(phases) { phases.len() } else { 0 },
             models: self.config.dataset.requested_models().len(),
             urls: self.config.server.urls.len(),
-            turns: self.dataset.conversations.iter().map(|it| it.turns.len()).max().unwrap_or(0),
+            turns: self.dataset.conversations.iter().map(Conversation::len).max().unwrap_or(0),
         };
         let description = &self.description;
         let by_tenant = TenantBreakdown::of(
@@ -480,7 +480,7 @@ impl Run {
                     self.endpoint.request_body(conversation, turn, &[])
                 }
             };
-            let own = conversation.inherited_turns..conversation.turns.len();
+            let own = conversation.inherited_turns..conversation.len();
             (conversation.id.to_string(), own.map(body))
         })
     }

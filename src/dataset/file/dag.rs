@@ -20,7 +20,7 @@ use super::lines::Lines;
 use super::mooncake::{check_messages, checked_tools};
 use super::trace::{TimeUnit, instant};
 use super::{Fault, Loaded};
-use crate::dataset::{Branch, BranchStart, Conversation, Turn};
+use crate::dataset::{Branch, BranchStart, Conversation, Turn, forks};
 use crate::setting::named;
 
 /// A conversation.
@@ -251,7 +251,7 @@ fn turn(
     })
 }
 
-/// Connects conversations, and gives forks the turns of their parents.
+/// Connects conversations, and has forks share the turns of their parents.
 fn connected(
     mut nodes: Vec<Node>,
     places: &HashMap<Arc<str>, usize>,
@@ -300,7 +300,9 @@ fn connected(
         let is_child = origins.contains_key(old);
         Conversation { branches, is_child, ..node.conversation.clone() }
     };
-    Ok(order.iter().map(conversation).collect())
+    let mut all: Vec<Conversation> = order.iter().map(conversation).collect();
+    forks::share(&mut all, |fork| fork.inherited_turns);
+    Ok(all)
 }
 
 /// Returns all places, each after those that start it.
@@ -332,7 +334,7 @@ fn parents_first(nodes: &[Node], places: &HashMap<Arc<str>, usize>) -> Result<Ve
     }
 }
 
-/// Puts the turns of `parent` up to the turn `after` before those of `place`.
+/// Has the conversation at `place` continue `parent` after its own turn `after`.
 fn inherit(nodes: &mut [Node], place: usize, parent: usize, after: usize) -> Result<(), Fault> {
     let fault = |why: &str| Fault::Line(nodes[place].line, why.to_owned());
     if nodes[place].has_system {
@@ -348,10 +350,7 @@ fn inherit(nodes: &mut [Node], place: usize, parent: usize, after: usize) -> Res
     }
     let of_parent = &nodes[parent].conversation;
     let until = of_parent.inherited_turns + after + 1;
-    let inherited: Vec<Turn> = of_parent.turns.iter().take(until).cloned().collect();
-    let own = &mut nodes[place].conversation;
-    own.inherited_turns = inherited.len();
-    own.turns.splice(0..0, inherited);
+    nodes[place].conversation.inherited_turns = until;
     Ok(())
 }
 

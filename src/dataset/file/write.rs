@@ -166,5 +166,5 @@ impl Names {
 
 /// Returns the turns that a conversation does not continue from another one.
 fn own(of: &Conversation) -> &[Turn] {
-    of.turns.get(of.inherited_turns..).unwrap_or_default()
+    of.own_turns()
 }

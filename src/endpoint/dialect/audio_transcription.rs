@@ -61,7 +61,7 @@ impl Endpoint for AudioTranscription {
         turn: usize,
         _answers: &[Option<Arc<str>>],
     ) -> Vec<u8> {
-        let Some(turn) = conversation.turns.get(turn) else { return Vec::new() };
+        let Some(turn) = conversation.turn(turn) else { return Vec::new() };
         let mut form = Form::new(&self.config).field("model", &turn.model);
         if self.config.streaming {
             form = form.field("stream", "true");

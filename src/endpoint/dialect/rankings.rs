@@ -106,7 +106,7 @@ impl Endpoint for Rankings {
         turn: usize,
         _answers: &[Option<Arc<str>>],
     ) -> Vec<u8> {
-        let Some(turn) = conversation.turns.get(turn) else { return Vec::new() };
+        let Some(turn) = conversation.turn(turn) else { return Vec::new() };
         body::raw(turn).unwrap_or_else(|| self.body(turn))
     }
 

@@ -39,7 +39,7 @@ impl Endpoint for Raw {
         turn: usize,
         _answers: &[Option<Arc<str>>],
     ) -> Vec<u8> {
-        conversation.turns.get(turn).and_then(body::raw).unwrap_or_default()
+        conversation.turn(turn).and_then(body::raw).unwrap_or_default()
     }
 
     fn has_content(&self, event: &[u8]) -> bool {

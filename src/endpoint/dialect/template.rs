@@ -48,11 +48,11 @@ impl Templated {
 
     fn body(&self, conversation: &Conversation, turn: usize) -> Result<Vec<u8>, String> {
         let made = self.made.as_ref().map_err(Clone::clone)?;
-        let turns = conversation.turns.get(..=turn).unwrap_or_default();
+        let turns: Vec<&Turn> = conversation.turns_in(0..turn + 1).collect();
         let Some(turn) = turns.last() else { return Ok(Vec::new()) };
         match body::raw(turn) {
             Some(body) => Ok(body),
-            None => made.body(&variables(turn, turns, self.streaming)),
+            None => made.body(&variables(turn, &turns, self.streaming)),
         }
     }
 }
@@ -135,7 +135,7 @@ impl Endpoint for Templated {
             );
         }
         self.detect.check()?;
-        (0..conversation.turns.len()).try_for_each(|turn| self.body(conversation, turn).map(drop))
+        (0..conversation.len()).try_for_each(|turn| self.body(conversation, turn).map(drop))
     }
 
     fn request_body(
@@ -157,7 +157,7 @@ impl Endpoint for Templated {
 }
 
 /// Returns the variables of a template.
-fn variables(turn: &Turn, turns: &[Turn], streaming: bool) -> Map<String, Value> {
+fn variables(turn: &Turn, turns: &[&Turn], streaming: bool) -> Map<String, Value> {
     let texts: Vec<String> = turn.texts.iter().map(ToString::to_string).collect();
     let named = |wanted: &[&str]| -> Vec<&String> {
         let has_name =
@@ -183,7 +183,7 @@ fn variables(turn: &Turn, turns: &[Turn], streaming: bool) -> Map<String, Value>
         "video": videos.first(), "videos": videos,
         "model": &*turn.model, "max_tokens": turn.max_tokens, "role": turn.role,
         "stream": streaming,
-        "turn": shown(turn), "turns": turns.iter().map(shown).collect::<Vec<_>>(),
+        "turn": shown(turn), "turns": turns.iter().map(|turn| shown(turn)).collect::<Vec<_>>(),
     }) else {
         return Map::new();
     };

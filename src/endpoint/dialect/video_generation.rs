@@ -63,7 +63,7 @@ impl Endpoint for VideoGeneration {
         turn: usize,
         _answers: &[Option<Arc<str>>],
     ) -> Vec<u8> {
-        let Some(turn) = conversation.turns.get(turn) else { return Vec::new() };
+        let Some(turn) = conversation.turn(turn) else { return Vec::new() };
         Form::new(&self.config)
             .field("prompt", &joined_text(conversation, turn))
             .field("model", &turn.model)

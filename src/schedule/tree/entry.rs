@@ -31,7 +31,7 @@ impl Tree {
     fn enter(&mut self, of: &[Conversation], stream: usize, entry: Nanos) {
         let own = &self.streams[stream];
         let first = own.next;
-        let turns = of.get(own.conversation).map_or(0, |it| it.turns.len());
+        let turns = of.get(own.conversation).map_or(0, Conversation::len);
         let next = (first..turns).find(|turn| self.start(of, stream, *turn) >= entry);
         let has_begun = own.origin.is_none_or(|origin| {
             let parent = &self.streams[origin.parent];
@@ -76,7 +76,7 @@ impl Tree {
         for (at, own) in self.streams.iter().enumerate().filter(|(_, it)| it.state != State::Ended)
         {
             let Some(found) = of.get(own.conversation) else { continue };
-            let later = (own.next..found.turns.len())
+            let later = (own.next..found.len())
                 .map(|turn| (self.start(of, at, turn), &*found.id, turn, at));
             turns.extend(later);
         }

@@ -37,7 +37,7 @@ fn plain(text: &str) -> Value {
 }
 
 fn texts(conversation: &Conversation) -> Vec<String> {
-    let messages = conversation.turns.iter().filter_map(|turn| turn.messages.as_ref());
+    let messages = conversation.all_turns().filter_map(|turn| turn.messages.as_ref());
     let first = |messages: &Arc<RawValue>| {
         let messages: Value = serde_json::from_str(messages.get()).unwrap();
         messages[0]["content"].as_str().unwrap().to_owned()
@@ -176,7 +176,7 @@ fn recorded_responses_are_messages_of_the_next_turn() {
     assert!(read[0].turns[0].answer_is_recorded && !read[0].standalone_turns);
     assert_eq!(read[1].turns[0].timestamp, Some(Nanos(1_500_000_000)));
     // The fork has the recorded response of its parent, but its own are those of the run.
-    let recorded: Vec<bool> = read[2].turns.iter().map(|turn| turn.answer_is_recorded).collect();
+    let recorded: Vec<bool> = read[2].all_turns().map(|turn| turn.answer_is_recorded).collect();
     assert_eq!(recorded, [true, false]);
 }
 

@@ -651,7 +651,7 @@ proptest! {
         prop_assert_eq!(roots, 1);
         let mut started = vec![0; loaded.conversations.len()];
         for conversation in &loaded.conversations {
-            let turns = conversation.turns.len();
+            let turns = conversation.len();
             prop_assert!(turns > conversation.inherited_turns);
             for branch in &conversation.branches {
                 started[branch.conversation] += 1;

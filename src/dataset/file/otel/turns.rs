@@ -9,7 +9,7 @@ use super::super::synthesis::Shape;
 use super::super::trace::Trace;
 use super::call::{Call, MessageKind, Pool};
 use super::lines::{Line, Origin, Request, Times};
-use crate::dataset::{Branch, BranchStart, Conversation, ReplayOutputs, Turn};
+use crate::dataset::{Branch, BranchStart, Conversation, ReplayOutputs, Turn, forks};
 
 /// Makes conversations of lines.
 pub(super) struct Maker<'a, 'b> {
@@ -67,9 +67,10 @@ impl Maker<'_, '_> {
                 Conversation { is_child: line.origin.is_some(), ..Conversation::default() };
             if let Some(Origin { line: parent, after: Some(after), is_fork: true }) = line.origin {
                 let parent = &made[parent];
-                let until = parent.inherited_turns + after + 1;
-                own.turns = parent.turns.iter().take(until).cloned().collect();
-                own.inherited_turns = own.turns.len();
+                own.inherited_turns = parent.inherited_turns + after + 1;
+                // The last of them is a copy: only this line has its response, or has it not.
+                let copied = usize::from(parent.inherited_turns > 0);
+                own.turns.extend(parent.turns.get(copied + after).cloned());
             }
             for place in 0..line.requests.len() {
                 let Made { mut turn, has_answer } = self.turn(&scene, line, place)?;
@@ -94,6 +95,7 @@ impl Maker<'_, '_> {
                 is_fork,
             });
         }
+        forks::share(&mut made, |fork| fork.inherited_turns.saturating_sub(1));
         Ok(made)
     }
 

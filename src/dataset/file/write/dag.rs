@@ -68,7 +68,7 @@ fn mode(of: &Conversation, all: &[Conversation]) -> ContextMode {
     let continued =
         of.branches.iter().filter(|it| it.is_fork && after_own(of, it) == Some(later.len()));
     let of_last = continued.filter_map(|branch| {
-        Some(all.get(branch.conversation)?.turns.get(branch.after?)?.answer_is_recorded)
+        Some(all.get(branch.conversation)?.turn(branch.after?)?.answer_is_recorded)
     });
     let mut recorded = of_own.chain(of_last);
     match recorded.next() {
@@ -93,11 +93,11 @@ impl Writer<'_> {
         let parent = &self.all[at];
         let is_whole = |at: usize| self.modes[at] == ContextMode::Whole;
         let has_responses = self.modes[at] == ContextMode::Recorded;
-        let expected = |turn: usize| match parent.turns.get(turn) {
+        let expected = |turn: usize| match parent.turn(turn) {
             Some(inherited) if turn < parent.inherited_turns => inherited.answer_is_recorded,
             _ => has_responses,
         };
-        let mut inherited = child.turns.iter().take(after + 1).enumerate();
+        let mut inherited = child.turns_in(0..after + 1).enumerate();
         branch.is_fork
             && branch.join.is_none()
             && !is_whole(at)

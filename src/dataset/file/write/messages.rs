@@ -75,11 +75,11 @@ pub(super) struct Whole {
 /// Returns what the request of the turn `at` sends; `None` if it, or a turn that it repeats, has no
 /// messages.
 pub(super) fn whole(of: &Conversation, at: usize) -> Option<Whole> {
-    let turn = of.turns.get(at)?;
-    let repeated = of.turns.get(of.repeated(at)).unwrap_or_default();
-    let repeated = if turn.raw_payload.is_some() { &[] } else { repeated };
+    let turn = of.turn(at)?;
+    let repeated = if turn.raw_payload.is_some() { at..at } else { of.repeated(at) };
+    let repeated: Vec<&Turn> = of.turns_in(repeated).collect();
     let mut messages = Vec::new();
-    for earlier in repeated {
+    for earlier in &repeated {
         messages.append(&mut said(earlier)?.messages);
     }
     let mut said = said(turn)?;

@@ -77,7 +77,7 @@ impl<W: Write> Writer<'_, W> {
         let prompts = prompts(of);
         let mut now = self.started(of, None, start, depth)?;
         let mut before = None;
-        for (at, turn) in of.turns.iter().enumerate().skip(of.inherited_turns) {
+        for (at, turn) in (of.inherited_turns..).zip(of.own_turns()) {
             let is_first = before.is_none();
             if depth > 0 || !is_first {
                 now = now.map(|now| Nanos(now.0.saturating_add(wait(before, turn).0)));
@@ -131,7 +131,7 @@ impl<W: Write> Writer<'_, W> {
 
     /// Sets the prompt of the turn `at`.
     fn fill(&mut self, line: &mut Line, of: &Conversation, at: usize, prompts: Prompts) {
-        let Some(turn) = of.turns.get(at) else { return };
+        let Some(turn) = of.turn(at) else { return };
         let has_names = turn.texts.iter().any(|text| text.name().is_some());
         self.written.lose(Lost::Names, u64::from(has_names));
         self.written.lose(Lost::Media, u64::from(!turn.media.is_empty()));

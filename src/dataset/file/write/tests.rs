@@ -55,7 +55,7 @@ fn sent(all: &[Conversation], at: usize) -> Value {
     let of = &all[at];
     let mut history: Vec<Value> = Vec::new();
     let mut requests = Vec::new();
-    for (place, turn) in of.turns.iter().enumerate() {
+    for (place, turn) in of.all_turns().enumerate() {
         if of.standalone_turns || turn.starts_anew || turn.raw_payload.is_some() {
             history.clear();
         }
