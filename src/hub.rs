@@ -23,6 +23,7 @@ use url::Url;
 
 use self::cache::{Cache, check_file, check_name};
 use crate::environment::Environment;
+use crate::parallel;
 
 /// URL of the hub unless `HF_ENDPOINT` is set.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
@@ -318,11 +319,7 @@ pub(crate) fn hexadecimal(hash: &[u8]) -> String {
 /// Calls `work` on a thread of its own, because a blocking client must not be used or dropped while
 /// an async runtime is running.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> Result<T, HubError> + Send) -> Result<T, HubError> {
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .spawn_scoped(scope, work)
-            .map_err(|why| HubError::Failed(format!("cannot start a thread: {why}")))?
-            .join()
-            .unwrap_or_else(|_| Err(HubError::Failed("the download failed".to_owned())))
-    })
+    parallel::apart("hub", work)
+        .map_err(|why| HubError::Failed(format!("cannot start a thread: {why}")))?
+        .unwrap_or_else(|_| Err(HubError::Failed("the download failed".to_owned())))
 }

@@ -1,5 +1,6 @@
 //! Work that threads share because its parts do not depend on each other.
 
+use std::io;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -11,6 +12,25 @@ const MOST_THREADS: usize = 16;
 #[must_use]
 pub(crate) fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+}
+
+/// Returns what `work` returns on a thread of its own with this name, or that it panicked.
+///
+/// # Errors
+///
+/// Fails if the system does not start the thread.
+pub(crate) fn apart<T: Send>(
+    name: &str,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<thread::Result<T>> {
+    apart_on(thread::Builder::new().name(name.to_owned()), work)
+}
+
+fn apart_on<T: Send>(
+    thread: thread::Builder,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<thread::Result<T>> {
+    thread::scope(|scope| Ok(thread.spawn_scoped(scope, work)?.join()))
 }
 
 /// Returns `part(0)` to `part(count - 1)`, computed by this thread and others, `threads` in all; by
@@ -67,6 +87,15 @@ mod tests {
         let all = Barrier::new(3);
         let leaders = in_order(3, 3, |_| all.wait().is_leader());
         assert_eq!(leaders.iter().filter(|is_leader| **is_leader).count(), 1);
+    }
+
+    #[test]
+    fn a_thread_that_is_not_started_is_an_error() {
+        assert_eq!(apart("test", || 7).unwrap().unwrap(), 7);
+        assert!(apart("test", || panic!("on the thread")).unwrap().is_err());
+        // More memory than a process can have.
+        let thread = thread::Builder::new().stack_size(1 << 50);
+        assert!(apart_on(thread, || ()).is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 pub(crate) mod child;
 pub(crate) mod exhaustion;
+pub(crate) mod lookup;
 pub(crate) mod machine;
 pub(crate) mod receive;
 pub(crate) mod replace;

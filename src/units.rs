@@ -59,6 +59,18 @@ impl Nanos {
     }
 }
 
+/// Returns the time from now that a `Retry-After` header names, in seconds or as a date (RFC 9110,
+/// section 10.2.3); `None` if it is neither. A date that has passed is zero.
+#[must_use]
+pub(crate) fn retry_after(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(date.duration_since(jiff::Timestamp::now()).try_into().unwrap_or_default())
+}
+
 impl Add for Nanos {
     type Output = Self;
 
@@ -310,6 +322,19 @@ impl fmt::Display for Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_may_ask_for_a_time_or_a_date() {
+        assert_eq!(retry_after(" 120 "), Some(Duration::from_mins(2)));
+        // The example of RFC 9110.
+        assert_eq!(retry_after("Fri, 31 Dec 1999 23:59:59 GMT"), Some(Duration::ZERO));
+        // More than a century from the first release of this program.
+        let far = retry_after("Thu, 31 Dec 2499 23:59:59 GMT").unwrap();
+        assert!(far > Duration::from_hours(24 * 365 * 100), "{far:?}");
+        for other in ["", "-1", "soon", "1.5"] {
+            assert_eq!(retry_after(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn conversions_between_units_of_one_dimension() {

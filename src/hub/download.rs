@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::StatusCode;
@@ -18,6 +19,8 @@ use url::Url;
 use super::cache::{Blob, is_commit};
 use super::{Hub, HubError, Repository, Transfer, hexadecimal};
 use crate::causes::described;
+use crate::platform::lookup::Lookup;
+use crate::units::retry_after;
 
 /// Timeout of each wait for the hub.
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -229,10 +232,14 @@ fn repeated<T>(hub: &Hub, attempt: impl Fn() -> Result<T, Failure>) -> Result<T,
         };
         let own = (hub.pause * 2u32.pow(failures)).min(LONGEST_PAUSE);
         failures += 1;
+        let pause = pause.unwrap_or_default().max(own);
+        if pause > MAX_PAUSE {
+            let why = format!("{reason}, and asked for a pause of {} s", pause.as_secs());
+            return Err(HubError::Failed(why));
+        }
         if failures == MAX_ATTEMPTS {
             return Err(HubError::Failed(reason));
         }
-        let pause = pause.map_or(own, |asked| asked.clamp(own, MAX_PAUSE));
         tracing::warn!("{reason}; trying again in {pause:?}");
         std::thread::sleep(pause);
     }
@@ -323,6 +330,7 @@ fn client() -> Result<Client, HubError> {
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .redirect(Policy::none())
+        .dns_resolver(Arc::new(Lookup))
         .timeout(TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(concat!("aiperf/", env!("CARGO_PKG_VERSION")))
@@ -365,7 +373,7 @@ fn checked(response: Response) -> Result<Response, Failure> {
         404 => HubError::NotFound.into(),
         429 | 500.. => {
             let pause = response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok());
-            let pause = pause.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+            let pause = pause.and_then(retry_after);
             Failure::Temporary(format!("the hub returned status {status}"), pause)
         }
         _ => HubError::Failed(format!("the hub returned status {status}")).into(),

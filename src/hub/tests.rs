@@ -132,6 +132,13 @@ fn only_failures_that_may_pass_are_repeated() {
         let error = open(&hub(cache.path(), &at(address), &[]), "a").unwrap_err();
         assert_eq!(requests.iter().count(), attempts, "{error}");
     }
+    // A long pause is not waited for, and not ignored either.
+    let (address, requests) = serve(vec![response("429 Too Many\r\nretry-after: 3600", b"")]);
+    let cache = tempfile::tempdir().unwrap();
+    let error = open(&hub(cache.path(), &at(address), &[]), "a").unwrap_err();
+    assert_eq!(requests.iter().count(), 1);
+    let error = error.to_string();
+    assert!(error.contains("asked for a pause of 3600 s"), "{error}");
 }
 
 #[test]

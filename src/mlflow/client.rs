@@ -5,10 +5,11 @@ use std::error::Error as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, RETRY_AFTER};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::blocking::{Body, RequestBuilder};
 use reqwest::{Method, StatusCode};
@@ -21,8 +22,9 @@ use super::Config;
 use super::content::{Content, Sample};
 use crate::causes::described;
 use crate::interrupt::Interrupt;
+use crate::platform::lookup::Lookup;
 use crate::redact::{self, ShownUrl};
-use crate::units::{Clock, Nanos};
+use crate::units::{Clock, Nanos, retry_after};
 
 /// Maximum number of metrics in one request.
 const MAX_METRICS: usize = 1000;
@@ -99,6 +101,7 @@ impl<'a> Client<'a> {
         // Fails only if another part of the program was first.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::blocking::Client::builder()
+            .dns_resolver(Arc::new(Lookup))
             .connect_timeout(CONNECT_TIMEOUT)
             .user_agent(concat!("aiperf/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -278,10 +281,11 @@ impl<'a> Client<'a> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1..=MAX_ATTEMPTS {
             let failure = match self.send(make()?, path)? {
-                Ok(Answer { status, body, is_whole }) => {
+                Ok(Answer { status, body, is_whole, after }) => {
                     if is_whole && status.is_success() {
                         return Ok(serde_json::from_slice(&body).unwrap_or_default());
                     }
+                    pause = pause.max(after.unwrap_or_default());
                     self.rejected(path, status, &body)
                 }
                 Err(why) => unreachable(self.config, &why),
@@ -295,7 +299,7 @@ impl<'a> Client<'a> {
                 return Err(failure);
             }
             self.interrupt.sleep_until(Clock::now() + Nanos::from(pause));
-            pause *= 2;
+            pause = pause.saturating_mul(2);
         }
         Err(MlflowError::TimeOver)
     }
@@ -352,14 +356,18 @@ struct Answer {
     body: Vec<u8>,
     /// Whether the whole body was read.
     is_whole: bool,
+    /// The pause that the server asks for.
+    after: Option<Duration>,
 }
 
 fn exchange(request: RequestBuilder) -> reqwest::Result<Answer> {
     let response = request.send()?;
     let status = response.status();
+    let after = response.headers().get(RETRY_AFTER);
+    let after = after.and_then(|after| retry_after(after.to_str().ok()?));
     let mut body = Vec::new();
     let is_whole = response.take(MAX_RESPONSE).read_to_end(&mut body).is_ok();
-    Ok(Answer { status, body, is_whole })
+    Ok(Answer { status, body, is_whole, after })
 }
 
 /// The error itself has the URL, which may contain a password.

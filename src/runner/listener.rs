@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::interrupt::Interrupt;
+use crate::parallel;
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
@@ -44,8 +44,9 @@ pub(super) fn before_phase(
     kind: PhaseKind,
 ) -> Result<(), String> {
     let ask = || listeners.iter().try_for_each(|listener| listener.before_phase(kind));
-    let answer = thread::scope(|scope| scope.spawn(ask).join());
-    answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    parallel::apart("phase", ask)
+        .map_err(|why| format!("cannot start a thread before the phase: {why}"))?
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Waits until all of `done` resolve, for a limited time. An interrupt also ends the wait, because

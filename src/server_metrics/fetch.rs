@@ -1,11 +1,13 @@
 //! Sends a single scrape.
 
+use std::thread;
 use std::time::Duration;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, Response, StatusCode};
 use thiserror::Error;
+use tokio::sync::oneshot;
 use url::Url;
 
 use super::collector::{CollectorError, LocalExporter};
@@ -152,8 +154,12 @@ impl Fetcher {
         sent: Nanos,
     ) -> Result<Fetched, ScrapeError> {
         let failed = ScrapeError::Failed;
-        let read = tokio::task::spawn_blocking(move || expose(&url)).await;
-        let text = read.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let (sender, text) = oneshot::channel();
+        // The receiver is gone after a timeout.
+        let read = move || drop(sender.send(expose(&url)));
+        let thread = thread::Builder::new().name("exporter".to_owned());
+        thread.spawn(read).map_err(|error| failed(error.to_string()))?;
+        let text = text.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
         let now = self.clock.wall_ns(Clock::now());
         let sent = self.clock.wall_ns(sent);
         let times = FetchTimes { request_sent_ns: sent, first_byte_ns: now, last_byte_ns: now };

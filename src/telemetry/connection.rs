@@ -20,11 +20,17 @@ use super::files::{Files, Output};
 use super::settings::{Destination, Protocol};
 use super::{TelemetryError, resource};
 use crate::causes::described;
+use crate::lock::Lock;
 use crate::platform::Background;
+use crate::platform::lookup::Lookup;
 use crate::platform::process::yield_to_measurement;
+use crate::units::{Clock, Nanos};
 
 /// Timeout for connecting, which is ample for a reachable collector.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest pause for which a collector is believed to ask.
+const LONGEST_THROTTLE: Duration = Duration::from_hours(24);
 
 /// A destination, with everything needed to send to it: a collector, files, or both.
 pub(super) struct Connection {
@@ -40,8 +46,29 @@ pub(super) struct Connection {
     pub(super) client: Client,
     /// Files to which each request is written.
     pub(super) files: Option<Arc<Files>>,
+    /// The pause that the collector asked for, which all signals keep.
+    pub(super) throttle: Arc<Throttle>,
     runtime: Arc<ExportRuntime>,
     has_complained: Arc<AtomicBool>,
+}
+
+/// Until when a collector asked not to be sent to.
+#[derive(Default)]
+pub(super) struct Throttle(Lock<Option<Nanos>>);
+
+impl Throttle {
+    /// Starts a pause of at least `after`, and at most a day.
+    pub(super) fn start(&self, after: Duration) {
+        let until = Clock::now() + after.min(LONGEST_THROTTLE).into();
+        let mut end = self.0.lock();
+        *end = (*end).max(Some(until));
+    }
+
+    /// Returns the rest of the pause; `None` if requests may be sent.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let left: Duration = (*self.0.lock())?.since(Clock::now()).into();
+        Some(left).filter(|left| !left.is_zero())
+    }
 }
 
 /// A client for either transport; clones share its connections.
@@ -76,8 +103,12 @@ impl Connection {
         };
         let client = client
             .map_err(|reason| TelemetryError::Exporter { endpoint: to.url.to_string(), reason })?;
-        let (runtime, has_complained) = (Arc::new(runtime), Arc::default());
-        Ok(Arc::new(Self::with(to, client, files, runtime, has_complained)))
+        let Destination { url, headers, gzip, timeout, .. } = to;
+        let (throttle, runtime, has_complained) =
+            (Arc::default(), Arc::new(runtime), Arc::default());
+        let connection =
+            Self { url, headers, gzip, timeout, client, files, throttle, runtime, has_complained };
+        Ok(Arc::new(connection))
     }
 
     /// Prepares the export to files alone, of which `output` is one.
@@ -96,6 +127,7 @@ impl Connection {
             timeout: CONNECT_TIMEOUT,
             client: Client::Files,
             files: Some(files),
+            throttle: Arc::default(),
             runtime: Arc::new(ExportRuntime::start()?),
             has_complained: Arc::default(),
         }))
@@ -103,19 +135,18 @@ impl Connection {
 
     /// Returns the connection to another destination that is reached like this one.
     pub(super) fn beside(&self, to: Destination) -> Arc<Self> {
-        let (runtime, complained) = (Arc::clone(&self.runtime), Arc::clone(&self.has_complained));
-        Arc::new(Self::with(to, self.client.clone(), self.files.clone(), runtime, complained))
-    }
-
-    fn with(
-        to: Destination,
-        client: Client,
-        files: Option<Arc<Files>>,
-        runtime: Arc<ExportRuntime>,
-        has_complained: Arc<AtomicBool>,
-    ) -> Self {
         let Destination { url, headers, gzip, timeout, .. } = to;
-        Self { url, headers, gzip, timeout, client, files, runtime, has_complained }
+        Arc::new(Self {
+            url,
+            headers,
+            gzip,
+            timeout,
+            client: self.client.clone(),
+            files: self.files.clone(),
+            throttle: Arc::clone(&self.throttle),
+            runtime: Arc::clone(&self.runtime),
+            has_complained: Arc::clone(&self.has_complained),
+        })
     }
 
     /// Returns whether the signal with the file `name` is written to a file next to a collector.
@@ -175,6 +206,7 @@ fn http_client(to: &Destination) -> Result<reqwest::Client, String> {
     let mut client = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT.min(to.timeout))
         .timeout(to.timeout)
+        .dns_resolver(Lookup)
         // A redirect would send the secrets in the headers to another host.
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(user_agent());

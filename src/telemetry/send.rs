@@ -30,7 +30,7 @@ use super::json;
 use crate::causes::{described, find};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
-use crate::units::Nanos;
+use crate::units::{Nanos, retry_after};
 
 /// How long a request is retried if the collector may accept it later; other requests wait for it.
 const RETRIES: Duration = Duration::from_mins(1);
@@ -213,12 +213,12 @@ impl Courier {
     async fn pause(&mut self, asked: Duration, ours: Duration, until: Instant) -> bool {
         let closing = *self.closing.borrow_and_update();
         let left = closing.unwrap_or(until).saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if left.is_zero() || closing.is_some() && asked > left {
             return false;
         }
         if closing.is_some() {
             // No later attempt is possible.
-            tokio::time::sleep(RETRY_PAUSE.min(left)).await;
+            tokio::time::sleep(asked.max(RETRY_PAUSE).min(left)).await;
         } else {
             // The end of the run ends the pause.
             let wanted = asked.max(ours).min(left);
@@ -249,6 +249,13 @@ impl Failure {
     /// Returns the failure of a request that received no response in time.
     pub(super) fn unanswered() -> Self {
         Self::new("no response in time".to_owned(), true)
+    }
+
+    /// Returns the failure of a request that is not sent, since the collector asked for a pause that
+    /// is not over.
+    fn throttled(left: Duration) -> Self {
+        let reason = "it asked for a pause that is not over".to_owned();
+        Self { after: Some(left), ..Self::new(reason, true) }
     }
 
     /// Returns the failure of a request that is not a valid message.
@@ -289,8 +296,20 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends an encoded request to the collector once. Returns the number of rejected items.
+    /// Sends an encoded request to the collector once, unless it asked for a pause that is not over.
+    /// Returns the number of rejected items.
     async fn send<A: Answer>(&self, body: Bytes) -> Result<u64, Failure> {
+        if let Some(left) = self.throttle.left() {
+            return Err(Failure::throttled(left));
+        }
+        let outcome = self.exchange::<A>(body).await;
+        if let Err(Failure { after: Some(after), is_passing: true, .. }) = &outcome {
+            self.throttle.start(*after);
+        }
+        outcome
+    }
+
+    async fn exchange<A: Answer>(&self, body: Bytes) -> Result<u64, Failure> {
         let rejected = match &self.client {
             Client::Grpc(channel) => self.call::<A>(channel.clone(), body).await?.rejected(),
             Client::Http(client) => {
@@ -346,12 +365,12 @@ impl Connection {
         let status = response.status();
         if !status.is_success() {
             let after = response.headers().get(RETRY_AFTER);
-            let after = after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+            let after = after.and_then(|value| retry_after(value.to_str().ok()?));
             return Err(Failure {
                 reason: format!("it returned status {status}"),
                 is_passing: matches!(status.as_u16(), 429 | 502 | 503 | 504),
                 is_unsupported: matches!(status.as_u16(), 404 | 405 | 415 | 501),
-                after: after.map(Duration::from_secs),
+                after,
             });
         }
         let mut answer = Vec::new();

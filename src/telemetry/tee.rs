@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use super::TelemetryReport;
 use super::connection::Connection;
 use super::exemplars::{Attached, Exemplars};
+use super::finish::FINAL_RETRIES;
 use super::send::Answer as _;
 use super::send::Failure;
 use super::temporality::{Deltas, Pending, Temporality as Exported};
@@ -229,8 +230,9 @@ impl TeeState {
                     ));
                 }
             }
-            Err(Failure { reason, is_passing, .. }) => {
-                self.may_be_taken_yet.store(is_passing, Ordering::Release);
+            Err(Failure { reason, is_passing, after, .. }) => {
+                let is_soon = after.is_none_or(|after| after <= FINAL_RETRIES.into());
+                self.may_be_taken_yet.store(is_passing && is_soon, Ordering::Release);
                 self.failed.fetch_add(1, Ordering::AcqRel);
                 connection.complain(format_args!(
                     "did not accept an export ({reason}); the run continues, and later exports \

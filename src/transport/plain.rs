@@ -6,6 +6,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
 use super::{Connections, TlsError};
+use crate::platform::lookup::Lookup;
 use crate::redact::Secret;
 
 impl Connections {
@@ -21,7 +22,7 @@ impl Connections {
         // Most of the time to create a client is spent on reading the system's root certificates,
         // of which a system may have none. Connections to proxies do not use TLS either.
         let tls = if needs_tls { self.tls.client_config()? } else { trusting_nobody() };
-        let mut client = ClientBuilder::new().tls_backend_preconfigured(tls);
+        let mut client = ClientBuilder::new().tls_backend_preconfigured(tls).dns_resolver(Lookup);
         if !self.proxies.are_used() {
             client = client.no_proxy();
         }

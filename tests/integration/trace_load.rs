@@ -125,8 +125,8 @@ fn what_a_hanging_collector_makes_wait_is_bounded_and_so_is_the_end() {
 #[test]
 fn a_collector_that_comes_back_gets_the_latest() {
     for collector in both() {
-        // It requests a longer delay than there is time for: the end of the run takes precedence.
-        collector.now_traces(Answer::RetryAfter(86_400));
+        // The pause that it asks for is over before the end of the run has passed.
+        collector.now_traces(Answer::RetryAfter(1));
         let run = start(&collector);
         send(&run, 1..=1);
         collector.wait_for_traces(1);
@@ -144,6 +144,25 @@ fn a_collector_that_comes_back_gets_the_latest() {
         assert_eq!(report.traces, Some(expected));
         let latest: BTreeSet<u64> = [1].into_iter().chain(3_002..=WAITING + 3_001).collect();
         assert_eq!(taken(&collector), latest);
+    }
+}
+
+#[test]
+fn the_pause_that_a_collector_asks_for_is_kept_by_every_signal() {
+    for collector in both() {
+        let collector = collector.always(Answer::RetryAfter(3_600));
+        collector.now_logs(Answer::RetryAfter(3_600));
+        let run = start(&collector);
+        collector.wait_for_logs(1);
+        send(&run, 1..=100);
+        let report = run.finish(TIMEOUT);
+        // The first response may be on its way when another signal sends.
+        let seen = collector.seen();
+        assert!(seen.iter().all(|seen| *seen <= 1), "{seen:?}");
+        assert_eq!(seen[2], 1);
+        assert!(!report.delivered_final && report.reconciled, "{report:?}");
+        assert_eq!(report.traces.unwrap().lost, 100);
+        assert_eq!(report.logs.unwrap().sent, 0);
     }
 }
 

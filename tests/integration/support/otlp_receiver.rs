@@ -116,6 +116,7 @@ struct Script {
     seen_traces: usize,
     /// Whether logs are accepted; otherwise the receiver does not know them.
     has_logs: bool,
+    otherwise_logs: Answer,
     logs: Vec<LogExport>,
     seen_logs: usize,
 }
@@ -162,6 +163,7 @@ impl OtlpReceiver {
             traces: Vec::new(),
             seen_traces: 0,
             has_logs: true,
+            otherwise_logs: Answer::Take,
             logs: Vec::new(),
             seen_logs: 0,
         };
@@ -251,6 +253,23 @@ impl OtlpReceiver {
         self
     }
 
+    /// Waits until `count` exports of logs have arrived, whatever the responses.
+    pub(crate) fn wait_for_logs(&self, count: usize) {
+        self.wait_for(count, "logs", |script| script.seen_logs);
+    }
+
+    /// Sets the response to all further exports of logs.
+    pub(crate) fn now_logs(&self, answer: Answer) {
+        self.shared.script.lock().unwrap().otherwise_logs = answer;
+    }
+
+    /// Returns the number of exports of each signal so far, whatever the responses: metrics, traces
+    /// and logs.
+    pub(crate) fn seen(&self) -> [usize; 3] {
+        let script = self.shared.script.lock().unwrap();
+        [script.seen, script.seen_traces, script.seen_logs]
+    }
+
     /// Returns the accepted exports of logs, in order.
     pub(crate) fn logs(&self) -> Vec<LogExport> {
         self.shared.script.lock().unwrap().logs.clone()
@@ -309,14 +328,15 @@ impl Shared {
 }
 
 impl Shared {
-    /// Accepts logs. Returns whether the receiver knows them.
-    fn take_logs(&self, export: LogExport) -> bool {
+    /// Returns the response to logs; `None` if the receiver does not know them.
+    fn answer_logs(&self, export: LogExport) -> Option<Answer> {
         let mut script = self.script.lock().unwrap();
         script.seen_logs += 1;
-        if script.has_logs {
+        if script.has_logs && matches!(script.otherwise_logs, Answer::Take) {
             script.logs.push(export);
         }
-        script.has_logs
+        self.changed.notify_all();
+        script.has_logs.then_some(script.otherwise_logs)
     }
 }
 
@@ -364,10 +384,9 @@ impl LogsService for Grpc {
         &self,
         request: tonic::Request<ExportLogsServiceRequest>,
     ) -> Result<tonic::Response<ExportLogsServiceResponse>, tonic::Status> {
-        if self.0.take_logs(Export::over_grpc(request)) {
-            Ok(tonic::Response::new(ExportLogsServiceResponse::default()))
-        } else {
-            Err(tonic::Status::unimplemented("unknown service"))
+        match self.0.answer_logs(Export::over_grpc(request)) {
+            Some(answer) => over_grpc(answer, |_| ExportLogsServiceResponse::default()).await,
+            None => Err(tonic::Status::unimplemented("unknown service")),
         }
     }
 }
@@ -464,12 +483,13 @@ async fn answer_http(
     } else {
         body.to_vec()
     };
-    if path == "/v1/logs" {
+    let (answer, rejecting): (Answer, fn(i64) -> Vec<u8>) = if path == "/v1/logs" {
         let message = ExportLogsServiceRequest::decode(&body[..]).unwrap();
-        let is_known = shared.take_logs(Export { message, headers });
-        return respond(if is_known { 200 } else { 404 }, Vec::new());
-    }
-    let (answer, rejecting): (Answer, fn(i64) -> Vec<u8>) = if path == "/v1/traces" {
+        match shared.answer_logs(Export { message, headers }) {
+            Some(answer) => (answer, |_| Vec::new()),
+            None => return respond(404, Vec::new()),
+        }
+    } else if path == "/v1/traces" {
         let message = ExportTraceServiceRequest::decode(&body[..]).unwrap();
         let answer = shared.answer_traces(Export { message, headers });
         (answer, |spans| accepted_spans(spans).encode_to_vec())
