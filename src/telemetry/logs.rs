@@ -221,7 +221,10 @@ impl Logs {
         let id = measured.record.request_id;
         attributes.push(KeyValue::new(attribute::AIPERF_REQUEST_ID, id.to_string()));
         attributes.push(KeyValue::new(attribute::EXCEPTION_TYPE, error.kind.as_str()));
-        attributes.push(KeyValue::new(attribute::EXCEPTION_MESSAGE, failure_text(error)));
+        attributes.push(KeyValue::new(
+            attribute::EXCEPTION_MESSAGE,
+            failure_text(&measured.record, error),
+        ));
         let place = self.share.map(|share| Place::of(&measured.record, share));
         let event = (event::GEN_AI_CLIENT_OPERATION_EXCEPTION, SeverityNumber::Warn);
         self.emit(event, measured.observation.end_wall_ns, place, attributes);

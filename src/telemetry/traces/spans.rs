@@ -13,7 +13,7 @@ use super::super::attributes::Interner;
 use super::exchange::{self, Asked, Stated, named};
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
-use crate::record::{HttpTrace, RequestError, TraceContext, TraceFlags};
+use crate::record::{HttpTrace, RequestError, RequestRecord, TraceContext, TraceFlags};
 use crate::semconv::{Conventions, attribute, span};
 use crate::units::Nanos;
 
@@ -120,7 +120,7 @@ impl SpanBuilder<'_> {
             attributes: Attributes::from(attributes).0,
             events: self.events(),
             links: vec![self.of.phase.clone()],
-            status: error.map(failed),
+            status: error.map(|error| failed(record, error)),
             ..span
         }
     }
@@ -154,7 +154,9 @@ impl SpanBuilder<'_> {
             Some(Span {
                 parent_span_id: parent.to_vec(),
                 attributes: Attributes::from(phase.attributes).0,
-                status: error.filter(|_| phase.end.is_none()).map(failed),
+                status: error
+                    .filter(|_| phase.end.is_none())
+                    .map(|error| failed(&self.measured.record, error)),
                 ..span
             })
         })
@@ -267,16 +269,16 @@ fn name(attributes: &[KeyValue]) -> String {
     format!("{operation} {}", value(attribute::GEN_AI_REQUEST_MODEL))
 }
 
-fn failed(error: &RequestError) -> Status {
-    Status { message: failure_text(error), code: StatusCode::Error as i32 }
+fn failed(record: &RequestRecord, error: &RequestError) -> Status {
+    Status { message: failure_text(record, error), code: StatusCode::Error as i32 }
 }
 
-/// Returns the failure's name, with its status if the server returned one.
-pub(in crate::telemetry) fn failure_text(error: &RequestError) -> String {
-    let name = error.name.chars().take(LONGEST_NAME);
-    match error.code {
-        Some(code) => format!("{code} ").chars().chain(name).collect(),
-        None => name.collect(),
+/// Returns the status and the class of a failure. Without a response, it is the failure's name, which
+/// is then not the server's: a reason phrase and the type of an error may repeat the prompt.
+pub(in crate::telemetry) fn failure_text(record: &RequestRecord, error: &RequestError) -> String {
+    match error.code.or(record.status) {
+        Some(code) => format!("{code} {}", error.kind.as_str()),
+        None => error.name.chars().take(LONGEST_NAME).collect(),
     }
 }
 

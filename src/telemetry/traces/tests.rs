@@ -121,7 +121,10 @@ fn failures_beyond_the_bound_are_counted_and_cancellations_are_none() {
 
 #[test]
 fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
-    let measured = failed(5, ErrorKind::Http4xx, "s3cret was refused");
+    let mut measured = failed(5, ErrorKind::Http4xx, "s3cret was refused");
+    // The name is a reason phrase, or the type of an error, of the server.
+    measured.record.status = Some(400);
+    measured.observation.error.as_mut().unwrap().name = "s3cret refused".to_owned();
     let mut interner = Interner::new(&Config::default(), &identity());
     let flags = TraceFlags { is_sampled: true, is_random: false };
     let phase = Lifecycle::start(&identity(), None).link(0);
@@ -147,7 +150,20 @@ fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
         (spans[0].start_time_unix_nano, spans[0].end_time_unix_nano),
         (1_000_000_200, 1_000_000_300)
     );
-    assert_eq!(spans[0].status.as_ref().unwrap().message, "Refused");
+    assert_eq!(spans[0].status.as_ref().unwrap().message, "400 http_4xx");
+}
+
+#[test]
+fn a_failure_is_named_by_its_status_and_class_or_without_a_response_by_its_name() {
+    let mut measured = failed(5, ErrorKind::Other, "");
+    let text = |measured: &MeasuredRecord| {
+        failure_text(&measured.record, measured.observation.error.as_ref().unwrap())
+    };
+    assert_eq!(text(&measured), "Refused");
+    measured.record.status = Some(200);
+    assert_eq!(text(&measured), "200 _OTHER");
+    measured.observation.error.as_mut().unwrap().code = Some(502);
+    assert_eq!(text(&measured), "502 _OTHER");
 }
 
 proptest! {

@@ -219,8 +219,11 @@ fn assert_attributes(root: &Span, record: &Value) {
     let slip = due.map(|due| start.saturating_sub(due) as f64 / 1e9);
     assert_eq!(double(root, "aiperf.request.slip"), slip);
     let expected = (!error.is_null()).then(|| {
-        let code = text(&error["code"]).map(|code| format!("{code} ")).unwrap_or_default();
-        (StatusCode::Error as i32, format!("{code}{}", error["type"].as_str().unwrap()))
+        let code = text(&error["code"]);
+        let code = code.or_else(|| text(&record["trace_data"]["response_status_code"]));
+        let own = |name: &str| error[name].as_str().unwrap().to_owned();
+        let message = code.map(|code| format!("{code} {}", own("error_type")));
+        (StatusCode::Error as i32, message.unwrap_or_else(|| own("type")))
     });
     let status = root.status.as_ref().map(|status| (status.code, status.message.clone()));
     assert_eq!(status, expected, "{record}");
