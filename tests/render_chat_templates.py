@@ -17,6 +17,22 @@ FOLDER = Path(__file__).parent / "golden" / "chat-templates"
 TINY = Path(__file__).parent / "golden" / "tiny-model"
 
 
+class Generation(jinja2.ext.Extension):
+    """The tag `generation` as transformers parses it, without its record of positions."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        call = self.call_method("_content", [])
+        return jinja2.nodes.CallBlock(call, [], [], body).set_lineno(line)
+
+    @staticmethod
+    def _content(caller):
+        return caller()
+
+
 def environment():
     def raise_exception(message):
         raise jinja2.exceptions.TemplateError(message)
@@ -26,7 +42,7 @@ def environment():
                           separators=separators, sort_keys=sort_keys)
 
     env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-                                        extensions=[jinja2.ext.loopcontrols])
+                                        extensions=[Generation, jinja2.ext.loopcontrols])
     env.filters["tojson"] = tojson
     env.globals["raise_exception"] = raise_exception
     env.globals["strftime_now"] = lambda form: datetime.now().strftime(form)

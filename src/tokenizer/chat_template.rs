@@ -101,11 +101,11 @@ impl ChatTemplate {
         };
         let mut specials = members(SPECIALS)?.map(specials).unwrap_or_default();
         specials.extend(self::specials(Value::Object(config.rest)));
-        Self::new(text, specials).map_err(|reason| fault(source, &reason))
+        Self::new(&text, specials).map_err(|reason| fault(source, &reason))
     }
 
-    fn new(source: String, specials: Map<String, Value>) -> Result<Self, String> {
-        let template = Template::new(environment(), source)?;
+    fn new(source: &str, specials: Map<String, Value>) -> Result<Self, String> {
+        let template = Template::new(environment(), without_generation(source))?;
         Ok(Self { template, specials })
     }
 
@@ -118,6 +118,37 @@ impl ChatTemplate {
         variables.insert("add_generation_prompt".to_owned(), true.into());
         self.template.render(variables)
     }
+}
+
+/// Returns a template with blocks `with` instead of `generation`, a tag of the `transformers` library
+/// that marks the assistant's tokens for training and outputs its content. Both have a scope of their
+/// own. Other tags, comments and raw text are unchanged.
+fn without_generation(source: &str) -> String {
+    let mut output = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find('{') {
+        output.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let end = |mark: &str| rest.find(mark).map_or(rest.len(), |end| end + mark.len());
+        let (kept, replaced, word) = match tag(rest) {
+            Some((at, name @ "generation")) => (at, name.len(), "with"),
+            Some((at, name @ "endgeneration")) => (at, name.len(), "endwith"),
+            Some((_, "raw")) => (end("endraw"), 0, ""),
+            None if rest.starts_with("{#") => (end("#}"), 0, ""),
+            _ => (1, 0, ""),
+        };
+        output.push_str(&rest[..kept]);
+        output.push_str(word);
+        rest = &rest[kept + replaced..];
+    }
+    output + rest
+}
+
+/// Returns the name of the tag at the start of `text`, and where it begins.
+fn tag(text: &str) -> Option<(usize, &str)> {
+    let name = text.strip_prefix("{%")?.trim_start_matches(['-', '+']).trim_start();
+    let length = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
+    Some((text.len() - name.len(), &name[..length]))
 }
 
 /// Reads the file `name` in the tokenizer's directory.

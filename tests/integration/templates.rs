@@ -42,7 +42,7 @@ fn chat_templates_make_what_jinja2_makes() {
     let conversations = json_of(&golden("conversations.json"));
     let expected = json_of(&golden("expected.json"));
     let templates = expected.as_object().unwrap();
-    assert_eq!(templates.len(), 4);
+    assert_eq!(templates.len(), 5);
     for (template, texts) in templates {
         let counter = with_template_of(template);
         for (name, text) in texts.as_object().unwrap() {
