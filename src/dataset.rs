@@ -23,6 +23,7 @@ pub(crate) mod preview;
 mod prompts;
 mod rankings;
 mod rows;
+mod said;
 mod sampler;
 pub mod seed;
 mod size;

@@ -14,11 +14,12 @@ use serde::Serialize;
 use self::public::Files;
 pub use self::public::{PUBLIC, Public};
 pub(super) use self::shape::PLACEHOLDER;
-use self::shape::Shape;
+use self::shape::{Shape, Unusable};
 use super::account::{Conversations, LeftOut};
 use super::file;
 use super::media::MediaFiles;
 use super::rows::{self, Row};
+use super::said;
 use super::{DatasetError, Seed, TraceSettings, trees};
 use crate::hub::{Hub, HubError, Kind};
 use crate::input::Input;
@@ -171,6 +172,8 @@ struct Reading<'a> {
     media: MediaFiles,
     conversations: Conversations,
     most: Option<usize>,
+    /// Whether a row was left out since it is not like the others.
+    has_odd_row: bool,
 }
 
 impl<'a> Reading<'a> {
@@ -182,6 +185,7 @@ impl<'a> Reading<'a> {
             media: MediaFiles::default(),
             conversations: Conversations::default(),
             most: dataset.entries.or(has_media.then_some(MEDIA_ENTRIES)),
+            has_odd_row: false,
         }
     }
 
@@ -246,6 +250,10 @@ impl<'a> Reading<'a> {
             }
             let wrong = |why: String| dataset.unusable(format!("{name}, row {number}: {why}"));
             let row = row.map_err(wrong)?;
+            if row.is_empty() {
+                self.leave_out(name, number, "expected an object");
+                continue;
+            }
             if !self.keeps(&row)? {
                 self.conversations.leave_out(LeftOut::Filtered, 1);
                 continue;
@@ -254,10 +262,23 @@ impl<'a> Reading<'a> {
                 Some(shape) => shape,
                 None => Shape::of(dataset, &row)?,
             };
-            shape.add(&row, &mut self.media, &mut self.conversations).map_err(wrong)?;
+            match shape.add(&row, &mut self.media, &mut self.conversations) {
+                Ok(()) => {}
+                Err(Unusable::Row(why)) => self.leave_out(name, number, &why),
+                Err(Unusable::Dataset(why)) => return Err(wrong(why)),
+            }
             self.shape = Some(shape);
         }
         Ok(())
+    }
+
+    /// Leaves out a row that is not like the others, after a warning if it is the first.
+    fn leave_out(&mut self, file: &str, row: usize, why: &str) {
+        self.conversations.leave_out(LeftOut::WithoutPrompt, 1);
+        if !self.has_odd_row {
+            tracing::warn!("{file}, row {row}: {why}; rows without a prompt are left out");
+            self.has_odd_row = true;
+        }
     }
 
     /// Returns whether `row` passes the filters.
@@ -268,7 +289,7 @@ impl<'a> Reading<'a> {
             let Some(value) = row.get(column) else {
                 return Err(shape::missing("--dataset-filter", column, row));
             };
-            if shape::text(value) != wanted {
+            if said::text(value) != wanted {
                 return Ok(false);
             }
         }

@@ -1,26 +1,80 @@
 //! The prompt in a body that is sent unchanged.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::tokenizer::TokenCounter;
+
+/// Members of a body that contain its texts.
+const MEMBERS: [&str; 13] = [
+    "messages",
+    "tools",
+    "system",
+    "instructions",
+    "systemInstruction",
+    "contents",
+    "prompt",
+    "input",
+    "inputs",
+    "query",
+    "documents",
+    "texts",
+    "passages",
+];
+
+/// Reads the [`MEMBERS`] of a body, which may have thousands of others; `None` if it is not a JSON
+/// object.
+fn read(body: &[u8]) -> Option<Value> {
+    serde_json::from_slice::<Body>(body).ok().map(|Body(members)| Value::Object(members))
+}
+
+struct Body(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Members).map(Self)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request's body")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(name) = all.next_key::<String>()? {
+            if MEMBERS.contains(&name.as_str()) {
+                members.insert(name, all.next_value()?);
+            } else {
+                all.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(members)
+    }
+}
 
 /// Counts the tokens of the body's texts: its system message, messages, contents, `prompt`, `input`
 /// or `inputs`, or query and passages, depending on the dialect; the declared tools; and the
 /// repeated tool calls. If a prompt is given as token IDs, returns their number. Returns `None`
 /// without text.
 pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option<u64> {
-    let body: Value = serde_json::from_str(payload.get()).ok()?;
+    let body = read(payload.get().as_bytes())?;
     token_ids(&body).or_else(|| sum(&texts(&body)?, counter))
 }
 
 /// Returns the body's texts, joined; empty without text.
 pub(super) fn joined_texts(payload: &RawValue) -> String {
-    let body: Value = serde_json::from_str(payload.get()).unwrap_or_default();
+    let body = read(payload.get().as_bytes()).unwrap_or_default();
     texts(&body).unwrap_or_default().join("\n")
 }
 
@@ -43,7 +97,7 @@ pub(super) fn tool_names(tools: &RawValue) -> Vec<String> {
 /// Counts the tokens of a generated body's texts with `count`, or its token IDs; `None` without
 /// text, or if it is not JSON.
 pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
-    let body: Value = serde_json::from_slice(body).ok()?;
+    let body = read(body)?;
     let counted = || {
         let texts = texts(&body)?;
         (!texts.is_empty()).then(|| texts.iter().map(|text| count(text)).sum())
@@ -57,7 +111,7 @@ pub(crate) fn prompt_bytes(body: &[u8]) -> Vec<u8> {
     if let Some(text) = plain_chat(body) {
         return text;
     }
-    let Ok(body) = serde_json::from_slice::<Value>(body) else { return Vec::new() };
+    let Some(body) = read(body) else { return Vec::new() };
     if let Some(texts) = texts(&body) {
         let declared: Vec<_> = tools(&body).collect();
         let others = &texts[..texts.len() - declared.len()];
@@ -299,6 +353,17 @@ mod tests {
         assert_eq!(prompt_bytes(br#"{"prompt": [1, 258]}"#), [1, 0, 0, 0, 2, 1, 0, 0]);
         assert_eq!(prompt_bytes(br#"{"prompt": [[1], [2]]}"#), [1, 0, 0, 0, 2, 0, 0, 0]);
         assert!(prompt_bytes(b"{").is_empty() && prompt_bytes(b"{}").is_empty());
+    }
+
+    #[test]
+    fn only_members_with_texts_are_read() {
+        let other = |number: usize| format!(r#""x{number}": {{"text": "no"}}"#);
+        let others = (0..9).map(other).collect::<Vec<_>>().join(",");
+        let body = format!(r#"{{{others}, "prompt": "a", "max_tokens": 7, "query": null}}"#);
+        assert_eq!(read(body.as_bytes()), Some(json!({"prompt": "a", "query": null})));
+        for wrong in ["[]", "{", "{} {}", "7"] {
+            assert_eq!(read(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -138,13 +138,13 @@ fn value(field: &Field) -> Value {
     }
 }
 
-/// Reads objects, which are in an array or follow each other.
+/// Reads objects, which are in an array or follow each other. Another value is a row without columns.
 pub(super) fn json(mut input: Input<'static>) -> Rows {
     let meter = input.meter();
     if first_byte(&mut input) == Some(b'[') {
         let mut rows: Vec<Result<Row, String>> = Vec::new();
         let each = Each::new(&meter, "a list of objects", |row| {
-            rows.push(Ok(row));
+            rows.push(Ok(columns(row)));
             Ok(())
         });
         let mut document = documents(input);
@@ -157,8 +157,15 @@ pub(super) fn json(mut input: Input<'static>) -> Rows {
     Box::new(rows.map(move |row| {
         let row = row.map_err(|why| why.to_string())?;
         meter.part().map_err(|why| why.to_string())?;
-        Ok(row)
+        Ok(columns(row))
     }))
+}
+
+fn columns(row: Value) -> Row {
+    match row {
+        Value::Object(columns) => columns,
+        _ => Row::new(),
+    }
 }
 
 /// Skips white space, and returns the byte after it.

@@ -4,13 +4,17 @@
 //! output length. Of a file, this is the first human message; of the public dataset, each one with
 //! a response is a turn. Some conversations are left out and counted: those without such a pair,
 //! and those in which a pair has fewer than 4 tokens in the prompt or the response, more than 1024
-//! tokens in the prompt, or more than 2048 tokens in both together.
+//! tokens in the prompt, or more than 2048 tokens in both together. Messages have `from` and `value`,
+//! or `role` and `content`; an entry without messages is left out, too.
 
-use serde::Deserialize;
+use std::cell::Cell;
+
 use serde::de::DeserializeSeed as _;
+use serde_json::Value;
 
 use super::{Fault, Loaded, document_fault};
 use crate::dataset::account::{Conversations, LeftOut};
+use crate::dataset::said::{self, Role, Said};
 use crate::dataset::{Conversation, Turn};
 use crate::input::Input;
 use crate::input::json::{self, Each};
@@ -19,17 +23,6 @@ use crate::tokenizer::TokenCounter;
 const MIN_TOKENS: u64 = 4;
 const MAX_PROMPT_TOKENS: u64 = 1024;
 const MAX_TOTAL_TOKENS: u64 = 2048;
-
-#[derive(Deserialize)]
-struct Entry {
-    conversations: Vec<Message>,
-}
-
-#[derive(Deserialize)]
-struct Message {
-    from: String,
-    value: String,
-}
 
 /// Which messages of a conversation are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,20 +34,34 @@ pub(super) enum Sent {
 /// Reads the array entry by entry, so that a large file is never in memory as a whole.
 pub(super) fn read(input: Input<'_>, counter: &TokenCounter, sent: Sent) -> Result<Loaded, Fault> {
     let meter = input.meter();
+    let (row, mut has_odd_row) = (Cell::new(0_usize), false);
     let mut chosen = Conversations::default();
-    let entries = Each::new(&meter, "an array of ShareGPT conversations", |entry: Entry| {
-        consider(&mut chosen, &entry, counter, sent);
+    let entries = Each::new(&meter, "an array of ShareGPT conversations", |entry: Value| {
+        row.set(row.get() + 1);
+        match said::chat(&entry) {
+            Ok(messages) => consider(&mut chosen, &messages, counter, sent),
+            Err(why) => {
+                chosen.leave_out(LeftOut::WithoutPrompt, 1);
+                if !std::mem::replace(&mut has_odd_row, true) {
+                    let row = row.get();
+                    tracing::warn!("row {row}: {why}; rows without messages are left out");
+                }
+            }
+        }
         Ok(())
     });
+    let fault = |error| match document_fault(error) {
+        Fault::Line(line, why) => Fault::Line(line, format!("row {}: {why}", row.get() + 1)),
+        other => other,
+    };
     let mut document = json::documents(input);
-    entries.deserialize(&mut document).map_err(document_fault)?;
+    entries.deserialize(&mut document).map_err(fault)?;
     document.end().map_err(document_fault)?;
     Ok(chosen.into())
 }
 
-/// Adds the conversation of `entry` to `chosen`, or the reason why it is left out.
-fn consider(chosen: &mut Conversations, entry: &Entry, counter: &TokenCounter, sent: Sent) {
-    let messages = &entry.conversations;
+/// Adds the conversation of `messages` to `chosen`, or the reason why it is left out.
+fn consider(chosen: &mut Conversations, messages: &[Said], counter: &TokenCounter, sent: Sent) {
     let all = exchanges(messages);
     let pairs = match sent {
         Sent::First => first_exchange(messages).into_iter().collect(),
@@ -85,25 +92,25 @@ fn turn(prompt: &str, answer: &str, counter: &TokenCounter) -> Result<Turn, Left
     })
 }
 
-fn is_human(message: &Message) -> bool {
-    matches!(message.from.as_str(), "human" | "user")
+fn is_human(message: &Said) -> bool {
+    message.role == Role::User
 }
 
-fn is_model(message: &Message) -> bool {
-    matches!(message.from.as_str(), "gpt" | "chatgpt" | "assistant")
+fn is_model(message: &Said) -> bool {
+    message.role == Role::Model
 }
 
 /// Returns the first human message and the response right after it.
-fn first_exchange(messages: &[Message]) -> Option<(&str, &str)> {
+fn first_exchange(messages: &[Said]) -> Option<(&str, &str)> {
     let first = messages.iter().position(is_human)?;
     let answer = messages.get(first + 1).filter(|message| is_model(message))?;
-    Some((&messages[first].value, &answer.value))
+    Some((&messages[first].text, &answer.text))
 }
 
 /// Returns each human message that has a response right after it, apart from other messages.
-fn exchanges(messages: &[Message]) -> Vec<(&str, &str)> {
-    let of_both: Vec<&Message> =
+fn exchanges(messages: &[Said]) -> Vec<(&str, &str)> {
+    let of_both: Vec<&Said> =
         messages.iter().filter(|message| is_human(message) || is_model(message)).collect();
     let pairs = of_both.windows(2).filter(|pair| is_human(pair[0]) && is_model(pair[1]));
-    pairs.map(|pair| (&*pair[0].value, &*pair[1].value)).collect()
+    pairs.map(|pair| (&*pair[0].text, &*pair[1].text)).collect()
 }

@@ -352,7 +352,9 @@ fn faults_of_documents_are_named() {
         let (at, reason) = fault(document, format);
         assert!(at == number && reason.contains(words), "{document}: {at} {reason}");
     }
-    assert_eq!(fault("[\n{\"conversations\": 1}]", None).0, 2);
+    let (line, reason) = fault("[{},\n{\"conversations\": ]", None);
+    assert_eq!(line, 2);
+    assert!(reason.starts_with("row 2: "), "{reason}");
     assert_eq!(fault("[] x", None).0, 1);
 }
 
@@ -396,6 +398,23 @@ fn sharegpt_takes_the_first_exchange_within_its_bounds() {
     assert_eq!(read, [(4, 4), (1024, 1024), (1024, 4), (4, 2044), (4, 5)]);
     assert!(loaded.conversations.iter().all(|conversation| conversation.turns.len() == 1));
     assert_eq!(loaded.note(), ": 2 without a usable prompt, 2 too short, 3 too long left out");
+}
+
+#[test]
+fn sharegpt_may_have_the_names_of_openai_and_odd_rows() {
+    let text = r#"[
+        {"messages": [{"role": "user", "content": "one two three four"},
+            {"role": "assistant", "content": "five six seven eight nine"}]},
+        null,
+        {"conversations": [{"from": "Human", "value": [{"type": "text", "text": "one two three four"}]},
+            {"from": "gpt", "value": "five six seven eight"}]},
+        {"conversations": null}, {"conversations": [null]}, {"id": 7}, "text", [],
+        {"conversations": [{"from": "human"}]}
+    ]"#;
+    let loaded = loaded(text, None).unwrap();
+    let tokens = loaded.conversations.iter().map(|chat| chat.turns[0].max_tokens.unwrap());
+    assert_eq!(tokens.collect::<Vec<_>>(), [5, 4]);
+    assert_eq!(loaded.note(), ": 7 without a usable prompt left out");
 }
 
 #[test]

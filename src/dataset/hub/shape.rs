@@ -7,29 +7,15 @@ use super::{HubDataset, Public};
 use crate::dataset::account::{Conversations, LeftOut};
 use crate::dataset::media::MediaFiles;
 use crate::dataset::rows::Row;
+use crate::dataset::said::{self, CHATS, Role, Said, names, text};
 use crate::dataset::{Conversation, Media, MediaKinds, Turn};
 use crate::setting::InvalidSetting;
 
-/// Columns with prompts, in the order in which they are looked for.
-const PROMPTS: [&str; 12] = [
-    "messages",
-    "conversations",
-    "conversation",
-    "prompt",
-    "turns",
-    "instruction",
-    "question",
-    "problem",
-    "query",
-    "input",
-    "text",
-    "content",
-];
+/// Columns with prompts other than messages, in the order in which they are looked for.
+const PROMPTS: [&str; 9] =
+    ["prompt", "turns", "instruction", "question", "problem", "query", "input", "text", "content"];
 /// Columns with what an `instruction` is about.
 const INPUTS: [&str; 2] = ["input", "context"];
-/// Members of a message with its role, and with its text.
-const ROLES: [&str; 2] = ["role", "from"];
-const TEXTS: [&str; 3] = ["content", "value", "text"];
 /// Text in place of an image in messages.
 const IMAGE_MARK: &str = "<image>";
 /// What SPEED-Bench contains instead of texts that may not be copied.
@@ -51,6 +37,15 @@ enum Source<'a> {
     Instruction(&'a str, &'static str),
     /// A text with columns in braces.
     Template(&'static str),
+}
+
+/// Why a row has no conversation.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    /// It is not like the others, which can be used without it.
+    Row(String),
+    /// The dataset cannot be used.
+    Dataset(String),
 }
 
 /// The messages of a row that are sent.
@@ -82,11 +77,12 @@ impl<'a> Shape<'a> {
         row: &Row,
         files: &mut MediaFiles,
         all: &mut Conversations,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unusable> {
         let mut prompts = self.prompts(row)?;
         let medium = match self.public.and_then(|public| public.medium) {
             Some((kind, column)) => {
-                let Some(medium) = medium(row.get(column), kind, files)? else {
+                let medium = medium(row.get(column), kind, files).map_err(Unusable::Dataset)?;
+                let Some(medium) = medium else {
                     all.leave_out(LeftOut::WithoutPrompt, 1);
                     return Ok(());
                 };
@@ -114,11 +110,11 @@ impl<'a> Shape<'a> {
         Ok(())
     }
 
-    fn prompts(&self, row: &Row) -> Result<Prompts, String> {
+    fn prompts(&self, row: &Row) -> Result<Prompts, Unusable> {
         let mut prompts = Prompts::default();
         let column = |name: &str| row.get(name).unwrap_or(&Value::Null);
         match self.source {
-            Source::Column(name) => prompts.add(column(name))?,
+            Source::Column(name) => prompts.add(column(name)).map_err(Unusable::Row)?,
             Source::Instruction(name, about) => {
                 let both = [column(name), column(about)].map(text);
                 prompts.push(both.join("\n\n").trim());
@@ -126,10 +122,10 @@ impl<'a> Shape<'a> {
             Source::Template(template) => prompts.push(&filled(template, row)),
         }
         if prompts.user.iter().any(|prompt| prompt.starts_with(PLACEHOLDER)) {
-            return Err("it contains a reference instead of a prompt, since its text may not be \
+            let why = "it contains a reference instead of a prompt, since its text may not be \
                         copied; create the file with the dataset's own program and use \
-                        --custom-dataset-type with --input-file"
-                .to_owned());
+                       --custom-dataset-type with --input-file";
+            return Err(Unusable::Dataset(why.to_owned()));
         }
         Ok(prompts)
     }
@@ -139,11 +135,11 @@ impl Source<'_> {
     /// Finds the column with the prompts of an unknown dataset by its name.
     fn found(repository: &str, row: &Row) -> Result<Self, InvalidSetting> {
         let has = |column: &&str| row.contains_key(*column);
-        let Some(column) = PROMPTS.into_iter().find(has) else {
+        let Some(column) = CHATS.into_iter().chain(PROMPTS).find(has) else {
             let why = format!(
                 "is required, since no column of {repository} has a name that is usual for \
                  prompts; its columns are {}",
-                columns(row)
+                names(row)
             );
             return Err(InvalidSetting::new("--hf-column", why));
         };
@@ -165,24 +161,17 @@ impl Prompts {
             }
             Value::Array(items) => items.iter().try_for_each(|item| self.add(item)),
             Value::Object(message) => self.add_message(message),
-            other => Err(format!("expected a text or messages, got {other}")),
+            _ => Err("expected a text or messages, got a number or a truth value".to_owned()),
         }
     }
 
     /// Adds a message of the user or of the system; those of the model are its own responses in
     /// this run.
     fn add_message(&mut self, message: &Row) -> Result<(), String> {
-        let member = |names: &[&str]| names.iter().find_map(|name| message.get(*name));
-        let role = member(&ROLES).and_then(Value::as_str).unwrap_or("user");
-        let Some(content) = member(&TEXTS) else {
-            return Err(format!(
-                "a message does not have text; its members are {}",
-                columns(message)
-            ));
-        };
-        match role.to_ascii_lowercase().as_str() {
-            "user" | "human" | "prompter" => self.push(&joined(content)),
-            "system" if self.user.is_empty() => self.system = Some(joined(content)),
+        let Said { role, text } = said::message(message)?;
+        match role {
+            Role::User => self.push(&text),
+            Role::System if self.user.is_empty() => self.system = Some(text),
             _ => {}
         }
         Ok(())
@@ -194,31 +183,6 @@ impl Prompts {
         if !text.trim().is_empty() {
             self.user.push(text.trim().to_owned());
         }
-    }
-}
-
-/// Returns the text of a message's content: a text, or a list of parts.
-fn joined(content: &Value) -> String {
-    match content {
-        Value::Array(parts) => {
-            let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
-            parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
-        }
-        other => text(other),
-    }
-}
-
-/// Returns a value as text; an object as its members, as in `A.red B.blue`.
-pub(super) fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Object(members) => {
-            let members = members.iter().map(|(name, value)| (name, text(value)));
-            let given = members.filter(|(_, value)| !value.is_empty());
-            given.map(|(name, value)| format!("{name}.{value}")).collect::<Vec<_>>().join(" ")
-        }
-        other => other.to_string(),
     }
 }
 
@@ -258,10 +222,6 @@ fn medium(
 /// Returns the error for a column that does not exist.
 pub(super) fn missing(flag: &str, column: &str, row: &Row) -> InvalidSetting {
     let why =
-        format!("the dataset does not have a column {column:?}; its columns are {}", columns(row));
+        format!("the dataset does not have a column {column:?}; its columns are {}", names(row));
     InvalidSetting::new(flag, why)
-}
-
-fn columns(row: &Row) -> String {
-    row.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
