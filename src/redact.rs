@@ -389,6 +389,10 @@ fn listed(value: &str, shown: impl Fn(&str) -> String) -> String {
     parts.iter().map(|part| shown(part)).collect::<Vec<_>>().join(",")
 }
 
+/// Minimum number of characters that are replaced in a message: a shorter text is in many words, which
+/// would be destroyed, and would show what was replaced.
+const MIN_REPLACED: usize = 4;
+
 /// Returns a message about `arguments`, which it may quote, without the secrets in them.
 #[must_use]
 pub(crate) fn message<S: AsRef<str>>(text: &str, arguments: &[S]) -> String {
@@ -419,13 +423,34 @@ pub(crate) fn message<S: AsRef<str>>(text: &str, arguments: &[S]) -> String {
         replaced.extend(parts.filter(|(part, _)| !shown.contains(part.as_str())));
         replaced.push((value.to_owned(), shown));
     }
-    // Longer secrets first, since they may contain shorter ones.
-    replaced.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
-    replaced.iter().fold(text.to_owned(), |text, (secret, shown)| {
+    let forms = replaced.iter().flat_map(|(secret, shown)| {
         let quoted = format!("{secret:?}");
-        let quoted = &quoted[1..quoted.len() - 1];
-        text.replace(secret.trim(), shown).replace(quoted, shown)
-    })
+        let quoted = quoted[1..quoted.len() - 1].to_owned();
+        [secret.trim().to_owned(), quoted].map(|form| (form, shown.as_str()))
+    });
+    let mut forms: Vec<_> =
+        forms.filter(|(form, _)| form.chars().count() >= MIN_REPLACED).collect();
+    // Longer secrets first, since they may contain shorter ones.
+    forms.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
+    replaced_once(text, &forms)
+}
+
+/// Returns `text` with the first of `forms` that matches at each place replaced. A replacement is not
+/// searched again.
+fn replaced_once(text: &str, forms: &[(String, &str)]) -> String {
+    let mut output = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let found = forms.iter().find_map(|(form, shown)| Some((rest.strip_prefix(form)?, *shown)));
+        if let Some((after, shown)) = found {
+            output.push_str(shown);
+            rest = after;
+        } else {
+            output.push(next);
+            rest = &rest[next.len_utf8()..];
+        }
+    }
+    output
 }
 
 /// Puts `text` in single quotes if a shell would otherwise interpret it.
@@ -572,6 +597,15 @@ mod tests {
             message("'Bearer hunter2' is not a header", &line),
             "'<redacted>' is not a header"
         );
+        // Short secrets are parts of other words, and of what replaces longer ones.
+        for key in ["", "a", "red", " "] {
+            let line = ["aiperf", "--api-key", key, "-H", "Authorization: hunter2"];
+            let said = message("invalid value of --concurrency: Authorization: hunter2", &line);
+            let expected = "invalid value of --concurrency: Authorization:<redacted>";
+            assert_eq!(said, expected, "{key:?}");
+        }
+        let line = ["aiperf", "--api-key", "acted"];
+        assert_eq!(message("acted and redacted", &line), "<redacted> and red<redacted>");
         let line = ["aiperf", "--concurrency", "0"];
         assert_eq!(message("invalid value '0'", &line), "invalid value '0'");
     }

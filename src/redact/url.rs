@@ -102,7 +102,7 @@ fn redacted(text: &str) -> String {
     }
     let has_scheme = after_scheme(text) > 0;
     let with_scheme = if has_scheme { text.to_owned() } else { format!("http://{text}") };
-    let is_half = !has_scheme && ["http:", "https:"].iter().any(|start| begins(text, start));
+    let is_half = !has_scheme && is_near_url(text);
     let parsed = Url::parse(&with_scheme).ok().filter(|url| !is_half && !has_user_in_path(url));
     let Some(mut url) = parsed else { return cut(text) };
     // A text that was redacted before stays as it is.
@@ -135,14 +135,26 @@ fn after_scheme(text: &str) -> usize {
     text.find("://").filter(|at| is_scheme(&text[..*at])).map_or(0, |at| at + 3)
 }
 
+/// Returns whether `text`, which does not begin with a scheme, has one that is incomplete, or after
+/// something else, such as a quote. What follows is then not a path.
+fn is_near_url(text: &str) -> bool {
+    let before_parameters = text.split(['?', '#']).next().unwrap_or_default();
+    before_parameters.contains("://") || begins(text, "http:") || begins(text, "https:")
+}
+
 fn begins(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }
 
-/// Returns whether a part of the path has the form of credentials, as in `http//user:secret@host`.
+/// Returns whether a part of the path has the form of credentials, as in `http//user:secret@host` and
+/// in `http://http://token@host`.
 fn has_user_in_path(url: &Url) -> bool {
-    url.path().split('/').any(|part| {
-        part.split_once(':').is_some_and(|(_, rest)| rest.contains('@') || rest.contains("%40"))
+    let has_user = |part: &str| part.contains('@') || part.contains("%40");
+    let mut is_after_slashes = false;
+    url.path().split('/').skip(1).any(|part| {
+        let is_host = std::mem::replace(&mut is_after_slashes, part.is_empty());
+        let after_name = part.split_once(':').map(|(_, rest)| rest);
+        is_host && has_user(part) || after_name.is_some_and(has_user)
     })
 }
 

@@ -215,7 +215,7 @@ fn no_output_has_a_secret_of_a_path_or_a_configuration_file() {
 }
 
 /// Texts that are not URLs, with secrets.
-const MALFORMED: [&str; 10] = [
+const MALFORMED: [&str; 15] = [
     "http://u:S3CR@h:port/v1",
     "http://h:port/v1?api_key=S3CR",
     "http://h:port/v1#S3CR",
@@ -226,6 +226,11 @@ const MALFORMED: [&str; 10] = [
     "http://[::1/?sig=S3CR",
     "ftp://S3CR:x@h/v1?key=S3CR",
     "u:S3C?R/S3CR@h:port",
+    "\"http://S3CR@h\"",
+    "'http://S3CR@h'",
+    "url=http://S3CR@h",
+    "ht_tp://S3CR@h",
+    "x/http://S3CR@h:port",
 ];
 
 #[test]
@@ -244,6 +249,8 @@ fn what_is_not_a_url_is_not_printed_whole() {
             flag("--mlflow-tracking-uri"),
             flag("--otel-url"),
             vec!["report", text],
+            vec!["ab", text, text, "--model", "m", "--request-count", "1"],
+            vec!["chat", "--model", "m", "--message", "hi", "--url", text],
             vec!["profile", "--config", file],
         ] {
             let mut command = aiperf(&arguments);

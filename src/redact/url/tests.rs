@@ -50,6 +50,12 @@ fn what_is_not_a_url_is_cut() {
         ("http//u:p@h/v1?x", "redacted@h/v1?redacted"),
         ("h ost?s", "h ost?redacted"),
         ("ht tp://u@h?s", "redacted@h?redacted"),
+        ("\"http://s@h\"", "redacted@h\""),
+        ("url=http://s@h/v1?x", "redacted@h/v1?redacted"),
+        ("ht_tp://s@h#x", "redacted@h#redacted"),
+        ("x/http://s@h", "redacted@h"),
+        ("http://http://s@h", "http://redacted@h"),
+        ("h/a@b", "h/a@b"),
     ] {
         assert_eq!(shown(text), expected, "{text}");
     }
@@ -65,7 +71,7 @@ fn a_url_that_was_read_is_redacted_too() {
 proptest! {
     #[test]
     fn a_secret_never_shows(
-        start in "(https?:/{0,3}|ftp://|ht tp://|)",
+        start in "(https?:/{0,3}|ftp://|ht tp://|[\"'=_]http://|http://http://|)",
         host in "(h|h:1|h:port|h ost|\\[::1|)",
         path in "(/[a-z/;:%]{0,6}|)",
         before in "[a-z?#&;=+/]{0,6}",
@@ -75,6 +81,7 @@ proptest! {
         for text in [
             format!("{start}u:{secret}@{host}{path}"),
             format!("{start}{secret}:x@{host}{path}"),
+            format!("{start}{secret}@{host}{path}"),
             format!("{start}{host}{path}?{before}&{name}={secret}"),
             format!("{start}{host}{path}?{name}={}{secret}", before.replace(['&', '#'], "")),
             format!("{start}{host}{path}#{before}&{name}={secret}"),
