@@ -3,6 +3,7 @@
 use super::format::number;
 use super::layout::{Column, Table};
 use super::style::Style;
+use crate::metrics::tag;
 use crate::redact::printable;
 use crate::run::RunReport;
 use crate::server_metrics::speculation::{Acceptance, acceptance};
@@ -27,7 +28,23 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
             [format!("Acceptance Rate at Position {position} (%)"), percent(*share)]
         });
         let columns = [Column::label("Metric"), Column::number("Value")];
-        Table::new(&title(acceptance), columns).rows(whole.chain(positions)).render(style) + "\n"
+        let table = Table::new(&title(acceptance), columns).rows(whole.chain(positions));
+        let doubt = acceptance.doubt().map(|doubt| format!("doubtful: {doubt}\n"));
+        table.render(style) + &doubt.unwrap_or_default() + "\n"
     };
-    found.iter().map(table).collect()
+    found.iter().map(table).chain(of_requests(report)).collect()
+}
+
+/// Returns the doubt about what the server reports of single requests, if one has a rate that no draft
+/// can have.
+fn of_requests(report: &RunReport) -> Option<String> {
+    let tag = tag::SPEC_DECODE_DRAFT_ACCEPTANCE_RATE;
+    let rates = report.results.iter().find(|result| result.metric.tag == tag)?;
+    let highest = rates.stats.distribution?.max;
+    (highest > 100.0).then(|| {
+        format!(
+            "doubtful: {} is up to {highest:.1}%: the server reports more accepted than drafted tokens\n\n",
+            rates.metric.header
+        )
+    })
 }

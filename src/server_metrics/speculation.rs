@@ -18,6 +18,22 @@ pub(crate) struct Acceptance {
     pub(crate) by_position: Vec<(u64, f64)>,
 }
 
+impl Acceptance {
+    /// Returns the doubt about the numbers, if there is one: no draft can have more tokens accepted
+    /// than it has.
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
+        let shares = self.by_position.iter().map(|(_, share)| *share).chain(self.rate);
+        let is_too_high = shares.into_iter().any(|share| share > 1.0 + TOLERANCE);
+        is_too_high.then_some(
+            "more tokens were accepted than drafted: the server counts the two at different times, or \
+             several processes into one counter",
+        )
+    }
+}
+
+/// Rounding of a share.
+const TOLERANCE: f64 = 1e-9;
+
 /// The label of a position in a draft.
 const POSITION: &str = "position";
 

@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, setpriority_process};
+use rustix::process::{
+    Pid, Signal, kill_process, kill_process_group, setpriority_process, test_kill_process_group,
+};
 use rustix::thread::gettid;
 
 use crate::platform::Background;
@@ -33,6 +35,11 @@ pub(crate) fn lead_group(command: &mut Command) {
 /// Sends SIGTERM to `child`, and to all processes of the group that it leads.
 pub(crate) fn terminate_group(child: &mut Child) -> io::Result<()> {
     Ok(kill_process_group(Pid::from_child(child), Signal::TERM)?)
+}
+
+/// Returns whether there are processes in the group that `child` leads or led.
+pub(crate) fn has_group(child: &Child) -> bool {
+    test_kill_process_group(Pid::from_child(child)).is_ok()
 }
 
 /// Kills `child`, and all processes of the group that it leads.

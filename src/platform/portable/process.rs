@@ -22,6 +22,11 @@ pub(crate) fn terminate_group(child: &mut Child) -> io::Result<()> {
     child.kill()
 }
 
+/// Returns false, since processes that `child` has started are not known.
+pub(crate) const fn has_group(_child: &Child) -> bool {
+    false
+}
+
 /// Kills `child`; processes that it has started may go on.
 pub(crate) fn kill_group(child: &mut Child) -> io::Result<()> {
     child.kill()

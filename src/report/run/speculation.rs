@@ -1,8 +1,11 @@
 //! The acceptance of drafts by servers with speculative decoding.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::Run;
+use crate::redact::printable;
 use crate::report::document::Table;
 use crate::server_metrics::speculation::{Acceptance, acceptance};
 
@@ -26,9 +29,14 @@ impl Run<'_> {
         };
         let whole = ["Server", "Accepted (%)", "Tokens per step"].map(str::to_owned);
         let by_position = positions.iter().map(|position| format!("At position {position} (%)"));
+        let doubts = found.iter().find_map(|of| Some((of.doubt()?, &of.endpoint_url)));
+        let mut note = "Share of the drafted tokens that are accepted.".to_owned();
+        if let Some((doubt, url)) = doubts {
+            let _ = write!(note, " The numbers of {} are doubtful: {doubt}.", printable(url));
+        }
         (!found.is_empty()).then(|| Table {
             title: "Speculative decoding".to_owned(),
-            note: "Share of the drafted tokens that are accepted.".to_owned(),
+            note,
             columns: whole.into_iter().chain(by_position).collect(),
             rows: found.iter().map(row).collect(),
             requests: Vec::new(),

@@ -34,6 +34,19 @@ fn counters(name: &str, totals: &[(&'static str, f64)]) -> MetricReport {
     metric(name, Kind::Counter, series.collect())
 }
 
+#[test]
+fn more_accepted_than_drafted_is_a_doubt() {
+    let of = |rate, by_position| Acceptance {
+        endpoint_url: URL.into(),
+        rate: Some(rate),
+        length: None,
+        by_position,
+    };
+    assert!(of(1.0, vec![(0, 1.0)]).doubt().is_none());
+    assert!(of(1.02, Vec::new()).doubt().unwrap().contains("more tokens were accepted"));
+    assert!(of(0.5, vec![(0, 1.1)]).doubt().is_some());
+}
+
 /// 10 drafts of 3 tokens: 9, 6 and 3 accepted at the positions, 18 of 30 in all.
 #[test]
 fn vllms_counters_are_added_up() {
