@@ -21,7 +21,7 @@ pub mod layout;
 mod manifest;
 pub(crate) mod network_latency;
 mod object;
-mod open;
+pub(crate) mod open;
 mod outputs;
 mod parquet;
 mod payload;

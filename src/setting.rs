@@ -5,6 +5,15 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+/// Maximum length in bytes of a name that the user gives to a part of the load.
+pub(crate) const MAX_NAME: usize = 64;
+
+/// Returns whether `text` can be the name of a part of the load, such as a phase or a tenant.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.len() <= MAX_NAME && text.chars().all(is_allowed)
+}
+
 /// A setting with a few values, each of which has a name.
 ///
 /// Files and the command line use the same names; the command line also accepts `-` for `_`, and

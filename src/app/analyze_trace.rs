@@ -13,6 +13,7 @@ use crate::cli::AnalyzeTrace;
 use crate::console::{self, Column, Style, Table, numbers};
 use crate::dataset::{self, Sessions, TraceAnalysis};
 use crate::platform::replace;
+use crate::redact::printable;
 use crate::statistics::Distribution;
 use crate::statistics::percentile::distribution;
 use crate::terminal::terminal_style;
@@ -33,13 +34,13 @@ pub(super) fn analyze(asked: &AnalyzeTrace, out: &mut impl Write) -> anyhow::Res
     if let Some(path) = &asked.output {
         write(path, &format!("{:#}\n", report(&analysis)))
             .with_context(|| format!("cannot write {}", path.display()))?;
-        writeln!(out, "\nAnalysis report saved to {}", path.display())?;
+        writeln!(out, "\nAnalysis report saved to {}", printable(&path.display().to_string()))?;
     }
     if let Some(page) = &asked.page {
         let name = asked.file.file_name().unwrap_or(asked.file.as_os_str()).to_string_lossy();
         crate::report::write_trace(page, &name, &analysis)
             .with_context(|| format!("cannot write {}", page.display()))?;
-        writeln!(out, "\nPage saved to {}", page.display())?;
+        writeln!(out, "\nPage saved to {}", printable(&page.display().to_string()))?;
     }
     Ok(Outcome::Done)
 }

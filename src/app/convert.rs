@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::{Context, bail};
 
+use super::interrupt;
 use super::outcome::Outcome;
 use crate::cli::{Anonymize, Convert, Files};
 use crate::config::Environment;
@@ -11,7 +12,9 @@ use crate::console;
 use crate::dataset::anonymous::Anonymizer;
 use crate::dataset::file::write::{AnonymousFormat, Written, mooncake};
 use crate::dataset::{self, Account, Conversations, file};
+use crate::interrupt::Interrupt;
 use crate::platform::replace;
+use crate::redact::printable;
 use crate::setting::Named as _;
 use crate::tokenizer::{Source as TokenizerSource, TokenCounter};
 
@@ -22,10 +25,13 @@ const BLOCK_TOKENS: u32 = 64;
 pub(super) fn convert(asked: &Convert, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let read = Read::new(&asked.files)?;
     let mut written = Written::default();
-    asked.files.write(|file| {
+    let is_written = asked.files.write(|file| {
         written = file::write::write(&read.conversations, asked.to, file)?;
         Ok(())
     })?;
+    if !is_written {
+        return Ok(Outcome::Interrupted);
+    }
     writeln!(out, "{}", asked.files.heading(asked.to.name(), &written))?;
     differences(&read.account(), &written, out)?;
     Ok(Outcome::Done)
@@ -43,7 +49,7 @@ pub(super) fn anonymize(asked: &Anonymize, out: &mut impl Write) -> anyhow::Resu
     let block = asked_block.unwrap_or(default);
     let mut anonymizer = Anonymizer::new(&read.conversations, &read.counter, block, keep.clone());
     let mut written = Written::default();
-    files.write(|file| {
+    let is_written = files.write(|file| {
         for document in anonymizer.documents() {
             match to {
                 AnonymousFormat::WekaTrace => document.write(file)?,
@@ -54,6 +60,9 @@ pub(super) fn anonymize(asked: &Anonymize, out: &mut impl Write) -> anyhow::Resu
         }
         Ok(())
     })?;
+    if !is_written {
+        return Ok(Outcome::Interrupted);
+    }
     let count = console::count;
     writeln!(
         out,
@@ -94,26 +103,54 @@ impl Read {
 }
 
 impl Files {
+    /// Writes the output; returns false, without a file, if the user interrupts it.
     fn write(
         &self,
         write: impl FnOnce(&mut BufWriter<&mut dyn Write>) -> io::Result<()>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<bool> {
+        // A signal must not end the process now, which would leave a temporary file.
+        let interrupter = interrupt::listen()?;
+        let interrupt = interrupter.interrupt();
         let written = replace::replace(&self.output, |file| {
-            let mut file = BufWriter::new(file);
+            let mut file = Interruptible { file, interrupt: &interrupt };
+            let mut file = BufWriter::new(&mut file as &mut dyn Write);
             write(&mut file)?;
             file.flush()
         });
-        written.with_context(|| format!("cannot write {}", self.output.display()))
+        if interrupt.is_draining() && written.is_err() {
+            return Ok(false);
+        }
+        written.with_context(|| format!("cannot write {}", self.output.display()))?;
+        Ok(true)
     }
 
     /// The file, its format and what it has.
     fn heading(&self, format: &str, written: &Written) -> String {
         format!(
             "{}: {format}, {} conversations with {} requests",
-            self.output.display(),
+            printable(&self.output.display().to_string()),
             console::count(written.conversations),
             console::count(written.requests),
         )
+    }
+}
+
+/// A file to which nothing is written after an interrupt.
+struct Interruptible<'a> {
+    file: &'a mut dyn Write,
+    interrupt: &'a Interrupt,
+}
+
+impl Write for Interruptible<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.interrupt.is_draining() {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -126,4 +163,25 @@ fn differences(account: &Account, written: &Written, out: &mut impl Write) -> io
         writeln!(out, "{} {words}", console::count(number))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt::Interrupter;
+
+    #[test]
+    fn an_interrupt_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let interrupter = Interrupter::default();
+        let interrupt = interrupter.interrupt();
+        let written = replace::replace(&directory.path().join("out"), |file| {
+            let mut file = Interruptible { file, interrupt: &interrupt };
+            file.write_all(b"{}\n")?;
+            interrupter.signal();
+            file.write_all(b"{}\n")
+        });
+        assert!(written.is_err());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
 }

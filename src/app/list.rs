@@ -13,6 +13,7 @@ use crate::artifacts::rebuild::{self, Group, Listed};
 use crate::cli::{List, Show};
 use crate::console;
 use crate::multi_run::Failure;
+use crate::redact::printable;
 use crate::report as pages;
 use crate::terminal::terminal_style;
 
@@ -26,10 +27,10 @@ pub(super) fn list(asked: &List, out: &mut impl Write) -> anyhow::Result<Outcome
     if let Some(page) = &asked.html {
         let path = page.or(&asked.directory.join(INDEX));
         let relative = relative(&path, &asked.directory, runs);
-        let title = format!("Runs in {}", asked.directory.display());
+        let title = format!("Runs in {}", printable(&asked.directory.display().to_string()));
         pages::write_index(&path, &title, &relative)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        writeln!(out, "Page: {}", path.display())?;
+        writeln!(out, "Page: {}", printable(&path.display().to_string()))?;
     }
     Ok(Outcome::Done)
 }
@@ -54,7 +55,7 @@ pub(super) fn show(asked: &Show, out: &mut impl Write) -> anyhow::Result<Outcome
         console::render(&rebuilt.report, terminal_style())
     };
     out.say(&text);
-    out.say(&format!("Files: {}\n", directory.display()));
+    out.say(&format!("Files: {}\n", printable(&directory.display().to_string())));
     out.finish(Ok(Outcome::Done))
 }
 

@@ -79,7 +79,7 @@ fn write_results<'a>(
     sections.write(first("Phase").into_iter().chain(header), singles.into_iter().map(row))
 }
 
-/// Tables in one file, separated by an empty line.
+/// Tables in one file, separated by an empty line. No cell is a formula.
 pub(super) struct Sections<'a> {
     out: &'a mut dyn Write,
     is_first: bool,
@@ -113,9 +113,9 @@ impl<'a> Sections<'a> {
             .terminator(csv::Terminator::CRLF)
             .flexible(true)
             .from_writer(&mut *self.out);
-        csv.write_record(header)?;
+        csv.write_record(header.into_iter().map(|cell| text(&cell)))?;
         for row in rows {
-            csv.write_record(row)?;
+            csv.write_record(row.iter().map(|cell| text(cell)))?;
         }
         csv.flush()
     }
@@ -160,5 +160,30 @@ fn label(metric: &Metric) -> String {
     match metric.display_unit {
         Unit::Count | Unit::Requests | Unit::Sessions => metric.header.to_owned(),
         unit => format!("{} ({unit})", metric.header),
+    }
+}
+
+/// Formats a text, which may be of a server, as a cell that no spreadsheet interprets as a formula, on one line,
+/// since an empty line ends a section.
+pub(super) fn text(said: &str) -> String {
+    let cell = said.replace('\r', "\\r").replace('\n', "\\n");
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t']) && cell.parse::<f64>().is_err();
+    if is_formula { format!("'{cell}") } else { cell }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_server_is_a_formula_and_numbers_stay() {
+        let mut out = Vec::new();
+        let mut sections = Sections::new(&mut out);
+        let row = ["=1+1", "+cmd", "-x", "@a", "-0.50", "+Inf", "", "a=b", "stop"];
+        let header = (0..row.len()).map(|column| column.to_string());
+        sections.write(header, std::iter::once(row.map(str::to_owned).to_vec())).unwrap();
+        let written = String::from_utf8(out).unwrap();
+        let expected = "'=1+1,'+cmd,'-x,'@a,-0.50,+Inf,,a=b,stop";
+        assert_eq!(written.lines().nth(1), Some(expected));
     }
 }

@@ -13,7 +13,6 @@ use super::csv::{Sections, number};
 use super::error::{ArtifactError, WriteFailure};
 use super::json::{Average, Entry, local_time};
 use super::record_file::FLUSH_INTERVAL;
-use super::server_metrics::csv::text;
 use super::sink::LineSink;
 use crate::gpu::identity::Gpu;
 use crate::gpu::report::{Exporter, GpuEntry, GpuMetric, GpuReport, Spread, display};
@@ -286,17 +285,15 @@ pub(super) fn write_csv(sections: &mut Sections<'_>, report: &GpuReport) -> io::
         entry.metrics.iter().map(move |metric| {
             let gpu = &entry.gpu;
             let mut row = vec![
-                text(&name),
+                name.clone(),
                 gpu.gpu_index.to_string(),
-                text(&gpu.gpu_model_name),
-                text(&gpu.gpu_uuid),
+                gpu.gpu_model_name.clone(),
+                gpu.gpu_uuid.clone(),
                 entry.vendor.name().to_owned(),
-                text(&format!("{} ({})", metric.title, metric.unit)),
+                format!("{} ({})", metric.title, metric.unit),
             ];
             row.extend(statistics(metric));
-            row.extend(
-                places.iter().map(|(_, get)| get(gpu).map(|place| text(place)).unwrap_or_default()),
-            );
+            row.extend(places.iter().map(|(_, get)| get(gpu).cloned().unwrap_or_default()));
             row
         })
     });

@@ -58,7 +58,7 @@ impl<R: Read> Read for Unfinished<R> {
 /// # Errors
 ///
 /// A pipe or a device is an error, since reading it might never end.
-pub(super) fn regular(path: &Path) -> io::Result<File> {
+pub(crate) fn regular(path: &Path) -> io::Result<File> {
     let found = std::fs::metadata(path)?;
     if found.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());

@@ -1,6 +1,6 @@
 //! Server metrics in files: JSON, CSV, JSONL and Parquet.
 
-pub(super) mod csv;
+mod csv;
 mod endpoint_ids;
 mod flat;
 mod json;

@@ -1,6 +1,7 @@
 //! The phases that `--phase` lists: the command line of each is that of the run with further flags of
 //! the load and of the dataset. It is parsed and checked like any other.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::{Action, Cli, CliError, explain, switches};
 use crate::config::ConfigError;
 use crate::multi_run::sweep::plain;
 use crate::schedule::PhaseKind;
-use crate::setting;
+use crate::setting::{self, MAX_NAME, is_name};
 
 /// The flags of the load, which a phase can set.
 const LOAD: &[&str] = &[
@@ -69,9 +70,6 @@ const COMMON: &[&str] = &["cache-bust"];
 /// Maximum number of phases, each of which has statistics of its own.
 const MAX_PHASES: usize = 64;
 
-/// Maximum length of a name in bytes.
-const MAX_NAME: usize = 64;
-
 /// A phase of the list.
 pub(super) struct Listed {
     pub(super) name: Arc<str>,
@@ -124,19 +122,28 @@ fn phase(text: &str, arguments: &[OsString], command: &Command) -> Result<Listed
     let of_phase = |why: String| refused(format!("phase {name:?}: {why}"));
     let (mut kind, mut seamless) = (PhaseKind::Profiling, false);
     let mut arguments = arguments.to_vec();
+    let mut given = HashSet::new();
+    let mut check = |name: &str| {
+        let is_first = given.insert(name.to_owned());
+        let why = || of_phase(format!("{name} is set twice; remove one of them"));
+        if is_first { Ok(()) } else { Err(why()) }
+    };
     for (key, value) in settings {
         let (key, value) = (key.trim_start_matches('-').replace('_', "-"), plain(&value));
         if key == "kind" {
+            check("kind")?;
             kind = kind_of(&value).map_err(of_phase)?;
             continue;
         }
         if key == "seamless" {
+            check("seamless")?;
             let is_on = switches::is_on(&value);
             seamless =
                 is_on.ok_or_else(|| of_phase("seamless must be true or false".to_owned()))?;
             continue;
         }
         let flag = flag(&key, command).map_err(of_phase)?;
+        check(flag)?;
         arguments.push(format!("--{flag}={value}").into());
     }
     // The flags of the phase follow those of the run, and override them.
@@ -169,11 +176,6 @@ fn kind_of(name: &str) -> Result<PhaseKind, String> {
 
 fn refused(why: String) -> ConfigError {
     ConfigError::flag("--phase", why)
-}
-
-fn is_name(text: &str) -> bool {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    !text.is_empty() && text.len() <= MAX_NAME && text.chars().all(is_allowed)
 }
 
 /// Returns the flag with the name or alias `key`, if a phase can set it.

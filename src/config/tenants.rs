@@ -175,8 +175,11 @@ impl Tenants {
 
 impl Entry {
     fn tenant(&self, load: f64, share: f64) -> Result<Tenant, String> {
-        if self.name.trim().is_empty() {
-            return Err("the name is empty".to_owned());
+        if !setting::is_name(&self.name) {
+            return Err(format!(
+                "the name must have 1 to {} letters, digits, `-`, `_` and `.`",
+                setting::MAX_NAME
+            ));
         }
         let length = |name: &str, value: &Option<Yaml>| {
             let Some(value) = value else { return Ok(None) };
@@ -306,7 +309,12 @@ mod tests {
             ("tenants: [{name: a, rate: 1, concurrency: 1}]", "either a rate or a concurrency"),
             ("tenants: [{name: a}, {name: a}]", "two tenants named \"a\""),
             ("tenants: [{name: a, share: 0}]", "must be above 0"),
-            ("tenants: [{name: ' '}]", "the name is empty"),
+            ("tenants: [{name: ' '}]", "the name must have 1 to 64 letters"),
+            ("tenants: [{name: \"a\\e[31m\"}]", "the name must have 1 to 64 letters"),
+            (
+                format!("tenants: [{{name: {}}}]", "a".repeat(65)).as_str(),
+                "the name must have 1 to 64",
+            ),
             ("tenants: [{name: a, cv: 0}]", "the cv must be between"),
             ("tenants: [{name: a, arrivals: poisson, cv: 2}]", "a cv applies"),
             ("tenants: [{name: a, arrivals: weibull}]", "require a cv"),

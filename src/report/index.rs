@@ -10,6 +10,7 @@ use super::theme;
 use crate::artifacts::local_minute;
 use crate::artifacts::rebuild::{Level, Listed};
 use crate::console::list::RESULTS;
+use crate::redact::printable;
 
 /// What the style of the pages does not have.
 const STYLE: &str = "td.good { color: var(--good); } td.doubtful { color: var(--doubtful); } \
@@ -53,7 +54,7 @@ fn row(out: &mut dyn Write, run: &Listed, group: &Path) -> io::Result<()> {
     let place = group.join(&run.directory);
     let shown = run.directory.display().to_string();
     let name = run.name.as_deref().filter(|_| !is_member).map(|name| format!(" ({name})"));
-    let shown = escaped(&(shown + &name.unwrap_or_default()));
+    let shown = escaped(&printable(&(shown + &name.unwrap_or_default())));
     let class = if is_member { " class=\"member\"" } else { "" };
     write!(out, "<tr{class}><td>")?;
     match &run.page {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -107,7 +107,11 @@ impl Output {
 
     /// Opens it for the signal with the file `name`.
     fn open(&self, name: &str) -> io::Result<File> {
-        let append = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
+        let append = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            end_line(path, &file)?;
+            Ok(file)
+        };
         match self {
             Self::Directory(path) => append(&path.join(name)),
             Self::File(path) => append(path),
@@ -115,6 +119,19 @@ impl Output {
             Self::Stdout => platform::files::stdout(),
         }
     }
+}
+
+/// Ends the last line of a regular file, which a killed run may have cut.
+fn end_line(path: &Path, mut file: &File) -> io::Result<()> {
+    let about = file.metadata()?;
+    if !about.is_file() || about.len() == 0 {
+        return Ok(());
+    }
+    let mut last = [0];
+    let mut content = File::open(path)?;
+    content.seek(SeekFrom::End(-1))?;
+    content.read_exact(&mut last)?;
+    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
 }
 
 impl Files {

@@ -20,6 +20,27 @@ fn measure(url: &str, directory: &Path, flags: &[&str]) {
     assert!(code == Some(0) || code == Some(3), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+#[cfg(unix)]
+#[test]
+fn names_of_directories_do_not_control_the_terminal() {
+    let server = mock(Script::default());
+    let place = tempfile::tempdir().unwrap();
+    let runs = place.path().join("all\u{1b}[31m");
+    measure(&server.url(), &runs.join("run\u{1b}[2J"), &["--request-count", "2"]);
+    let directory = runs.to_str().unwrap();
+    for arguments in [
+        &["list", directory, "--html"][..],
+        &["show", "--artifact-dir", directory],
+        &["report", directory],
+        &["list", "no\u{1b}[31m"],
+    ] {
+        let (_, output, said) = ran(arguments, place.path());
+        assert!(!output.contains('\u{1b}') && !said.contains('\u{1b}'), "{output}{said}");
+    }
+    let page = std::fs::read_to_string(runs.join("index.html")).unwrap();
+    assert!(!page.contains('\u{1b}'));
+}
+
 /// A single run with a name, a sweep of two, and a run that misses its gate, in this order.
 #[test]
 fn runs_are_listed_newest_first_and_shown_again() {

@@ -290,6 +290,9 @@ fn phases_that_do_not_fit_are_usage_errors() {
         (&["--phase", "a: kind=warmup, request-count=1"], "all phases are warmups"),
         (&["--phase", "a: request-count=0"], "phase a: "),
         (&["--phase", "a: request-count=1, seamless=true"], "seamless requires a duration"),
+        (&["--phase", "a: concurrency=1, concurrency=2"], "phase \"a\": concurrency is set twice"),
+        (&["--phase", "a: request-count=4, num-requests=5"], "request-count is set twice"),
+        (&["--phase", "a: kind=warmup, kind=profiling"], "kind is set twice"),
         (
             &["--phase", "a: concurrency=1", "--phase", "a: concurrency=2"],
             "two phases are named \"a\"",

@@ -55,6 +55,22 @@ fn path(directory: &Path) -> &str {
 }
 
 #[test]
+fn a_line_that_a_killed_run_cut_stays_apart() {
+    let (server, place) = (server(), tempfile::tempdir().unwrap());
+    let file = place.path().join("metrics.jsonl");
+    std::fs::write(&file, "{\"resourceMetrics\": [{}]}\n{\"resourceMet").unwrap();
+    profile(&server.url(), &["--otel-file", path(place.path()), "--request-count", "2"])
+        .succeeded();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[1], "{\"resourceMet");
+    assert!(lines.len() > 2);
+    for line in &lines[2..] {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+}
+
+#[test]
 fn without_a_collector_everything_is_in_files() {
     let (server, place) = (server(), tempfile::tempdir().unwrap());
     let directory = place.path().join("new/otlp");

@@ -33,6 +33,9 @@ const GRACE: Nanos = Nanos(30_000_000_000);
 /// The start is a multiple of this, in nanoseconds since the epoch.
 const ROUND_NS: u64 = 100_000_000;
 
+/// Longest time before the start that a shard is believed to need.
+const LONGEST_LEAD: Nanos = Nanos(3_600_000_000_000);
+
 /// Interval between messages to the user.
 const TOLD_AGAIN: Nanos = Nanos(60_000_000_000);
 
@@ -184,6 +187,7 @@ impl Barrier {
             }
         }
         let lead = ready.values().map(|note| note.lead).max().unwrap_or(Nanos::ZERO);
+        let lead = lead.min(LONGEST_LEAD);
         let step = self.interval();
         let at = wall_ns() + (lead + step + step + READING).0;
         let agreed = Agreed {
@@ -217,6 +221,11 @@ impl Barrier {
         let agreed = self.files.agreed();
         if let Some(agreed) = &agreed {
             if agreed.members.get(&index) == Some(&id) {
+                let until = wall_ns().saturating_add(2 * LONGEST_LEAD.0);
+                if agreed.start_at_ns > until {
+                    let start = shown(agreed.start_at_ns);
+                    bail!("shard 0 set the start {start}, which is too far away; nothing was sent");
+                }
                 return Ok(Some(agreed.clone()));
             }
             if agreed.attempt.is_some() && agreed.attempt == self.note.attempt {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -11,12 +11,16 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ProcessId;
+use crate::artifacts::open;
 use crate::platform::replace;
 use crate::run::ClockOffset;
 use crate::units::{Clock, Nanos};
 
 /// Name of the directory of these files in that of all shards.
 const DIRECTORY: &str = ".barrier";
+
+/// Maximum size of a file; the start names each shard.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Resolution of the times of files: a tick of the kernel, of which Linux has 100 to 1,000 a second.
 const TICK_NS: u64 = 10_000_000;
@@ -132,7 +136,12 @@ fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
 
 /// A file that cannot be read is read again at the next step, so its error is not kept.
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    let bytes = fs::read(path)
+    let content = || {
+        let mut bytes = Vec::new();
+        open::regular(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    };
+    let bytes = content()
         .inspect_err(|why| tracing::debug!("cannot read {}: {why}", path.display()))
         .ok()?;
     serde_json::from_slice(&bytes)
@@ -178,6 +187,20 @@ mod tests {
         // Behind.
         let behind = offset(base - 50 * MS, base - 50 * MS, base + 5 * MS);
         assert_eq!(behind, ClockOffset { ahead_ms: -60.0, error_ms: 5.0 });
+    }
+
+    #[test]
+    fn what_is_not_a_file_counts_for_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::create(directory.path()).unwrap();
+        // Reading it would never end.
+        std::os::unix::fs::symlink("/dev/zero", files.of_shard(0)).unwrap();
+        assert_eq!(files.heard(0), None);
+        std::os::unix::fs::symlink("/dev/zero", files.of_start()).unwrap();
+        assert_eq!(files.agreed(), None);
+        let pipe = std::process::Command::new("mkfifo").arg(files.of_shard(1)).status();
+        assert!(pipe.unwrap().success());
+        assert_eq!(files.heard(1), None);
     }
 
     #[test]

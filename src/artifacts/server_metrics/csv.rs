@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::endpoint_ids::EndpointIds;
 use super::members::{kind_name, whole};
-use crate::artifacts::csv::Sections;
+use crate::artifacts::csv::{Sections, text};
 use crate::server_family::Kind;
 use crate::server_metrics::report::{
     Buckets, CounterStats, GaugeStats, HistogramStats, MetricReport, SeriesReport,
@@ -97,14 +97,14 @@ impl<'a> Section<'a> {
     fn rows(&self, ids: &EndpointIds) -> impl Iterator<Item = Vec<String>> {
         series_of(self.metrics, self.kind).map(move |(metric, series)| {
             let mut row = vec![
-                text(&ids.of_url(&series.endpoint_url)),
+                ids.of_url(&series.endpoint_url).to_string(),
                 kind_name(metric.kind).to_owned(),
-                text(&metric.name),
-                text(metric.unit.as_deref().unwrap_or_default()),
+                metric.name.to_string(),
+                metric.unit.as_deref().unwrap_or_default().to_owned(),
             ];
             statistics(&series.stats, &mut row);
-            row.extend(self.labels.keys().map(|name| text(label(series, name))));
-            row.push(text(&metric.description));
+            row.extend(self.labels.keys().map(|name| label(series, name).to_owned()));
+            row.push(metric.description.to_string());
             if let Stats::Histogram(stats) = &series.stats {
                 row.push(stats.buckets.as_ref().map(buckets).unwrap_or_default());
             }
@@ -135,7 +135,7 @@ fn info_rows(metrics: &[MetricReport], ids: &EndpointIds) -> impl Iterator<Item 
     series_of(metrics, Kind::Info).flat_map(move |(metric, series)| {
         series.labels.iter().map(move |(key, value)| {
             [&ids.of_url(&series.endpoint_url), &metric.name, key, value, &metric.description]
-                .map(|cell| text(cell))
+                .map(ToString::to_string)
                 .to_vec()
         })
     })
@@ -184,12 +184,4 @@ fn buckets(buckets: &Buckets) -> String {
 /// Formats a number with four decimals; empty without a value.
 fn number(value: f64) -> String {
     if value.is_finite() { format!("{value:.4}") } else { String::new() }
-}
-
-/// Formats a text of a server as a cell that no spreadsheet interprets as a formula, on one line,
-/// since an empty line ends a section.
-pub(in crate::artifacts) fn text(said: &str) -> String {
-    let cell = said.replace('\r', "\\r").replace('\n', "\\n");
-    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t']) && cell.parse::<f64>().is_err();
-    if is_formula { format!("'{cell}") } else { cell }
 }
