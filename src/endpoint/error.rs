@@ -207,13 +207,14 @@ pub(super) fn empty_response(
     completion_tokens: Option<u64>,
     finish_reasons: &[String],
 ) -> RequestError {
-    let mut message = "the response does not have any content".to_owned();
-    if let Some(count) = completion_tokens {
-        message += &format!(", but the server reports {count} completion tokens");
-    }
-    if !finish_reasons.is_empty() {
-        message += &format!("; finish reason {}", finish_reasons.join(", "));
-    }
+    let count = completion_tokens
+        .map(|count| format!(", but the server reports {count} completion tokens"))
+        .unwrap_or_default();
+    let reason = match finish_reasons {
+        [] => String::new(),
+        reasons => format!("; finish reason {}", reasons.join(", ")),
+    };
+    let message = format!("the response does not have any content{count}{reason}");
     RequestError::new(ErrorKind::Other, "EmptyResponse", message)
 }
 

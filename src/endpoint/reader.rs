@@ -128,13 +128,11 @@ impl Answer {
     /// Notes content of the current event.
     pub(super) fn find(&mut self, kind: Kind) {
         let choice = self.choice;
-        let at = match self.found.iter().position(|(have, _)| *have == choice) {
-            Some(at) => at,
-            None => {
-                self.found.push((choice, ContentKinds::default()));
-                self.found.len() - 1
-            }
-        };
+        let known = self.found.iter().position(|(have, _)| *have == choice);
+        let at = known.unwrap_or_else(|| {
+            self.found.push((choice, ContentKinds::default()));
+            self.found.len() - 1
+        });
         let kinds = &mut self.found[at].1;
         match kind {
             Kind::Output => kinds.output = true,
@@ -447,7 +445,9 @@ impl Answer {
         self.drop_mirrored();
         let shown = [&self.response.output_text, &self.response.reasoning_text].map(String::len);
         let (usage, note) = self.usage.whole_completion(shown);
-        note.into_iter().for_each(|note| self.note(note));
+        if let Some(note) = note {
+            self.note(note);
+        }
         let usage = usage.whole_prompt();
         let mut response = self.response;
         response.usage = (!usage.is_empty()).then_some(usage);

@@ -486,7 +486,7 @@ mod tests {
         assert_eq!(of("é_-"), Vec::<String>::new());
     }
 
-    /// The shapes of Mistral, OpenRouter, OpenAI's audio and LiteLLM.
+    /// The shapes of Mistral, `OpenRouter`, `OpenAI`'s audio and `LiteLLM`.
     #[test]
     fn texts_of_servers_are_found() {
         let (output, reasoning) = (Kind::Output, Kind::Reasoning);

@@ -90,14 +90,14 @@ impl<'a> GpuSeries<'a> {
         }
         // An exporter may report the whole GPU besides its instances.
         let whole = of_instances.iter().position(|(instance, _)| instance.is_none());
-        let mut values = vec![f64::NAN; scrapes];
-        for scrape in 0..scrapes {
+        let value = |scrape: usize| {
             let of_whole =
                 whole.map(|at| of_instances[at].1[scrape]).filter(|value| !value.is_nan());
             let parts = of_instances.iter().map(|(_, values)| values[scrape]);
             let sum = parts.filter(|value| !value.is_nan()).reduce(|sum, value| sum + value);
-            values[scrape] = of_whole.or(sum).unwrap_or(f64::NAN);
-        }
+            of_whole.or(sum).unwrap_or(f64::NAN)
+        };
+        let values: Vec<f64> = (0..scrapes).map(value).collect();
         values.iter().any(|value| !value.is_nan()).then_some(values)
     }
 

@@ -56,7 +56,9 @@ mod tests {
 
     fn of(all: &[Option<&str>]) -> NameCounts {
         let mut reasons = NameCounts::default();
-        all.iter().for_each(|joined| reasons.observe(*joined));
+        for joined in all {
+            reasons.observe(*joined);
+        }
         reasons
     }
 

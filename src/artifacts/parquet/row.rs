@@ -124,14 +124,8 @@ pub(super) fn metadata_columns() -> Vec<Column> {
         int("requested_output_tokens", |row| {
             Field::int_or_absent(row.measured.observation.requested_output_tokens)
         }),
-        text("finish_reason", |row| {
-            let reason = name_counts::joined(&row.measured.response.finish_reasons);
-            reason.map_or(Field::Absent, |reason| Field::Text(reason.into()))
-        }),
-        text("response_notes", |row| {
-            let notes = name_counts::joined(&row.measured.response.notes);
-            notes.map_or(Field::Absent, |notes| Field::Text(notes.into()))
-        }),
+        text("finish_reason", |row| names(&row.measured.response.finish_reasons)),
+        text("response_notes", |row| names(&row.measured.response.notes)),
         int("retry_count", |row| Field::Int(row.measured.record.retry_count.into())),
         text("server_worker_id", |row| row.server(|server| server.worker.as_deref())),
         text("server_timing_family", |row| {
@@ -162,6 +156,10 @@ pub(super) fn metadata_columns() -> Vec<Column> {
             Values::List(Vec::new()),
         ),
     ]
+}
+
+fn names<'r>(names: &[impl AsRef<str>]) -> Field<'r> {
+    name_counts::joined(names).map_or(Field::Absent, |names| Field::Text(names.into()))
 }
 
 /// Returns the arrival of each content event, in milliseconds since the request's start.

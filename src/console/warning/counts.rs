@@ -132,27 +132,25 @@ impl CountDifference {
             Side::Output => "Output",
         };
         let percent = 100.0 * (server - client) / client;
-        let mut text = format!(
+        let text = format!(
             "{side}: the server counts {server:.1} tokens in a request on average, the client \
              {client:.1} ({percent:+.1}%)."
         );
         let more = (server - client).abs();
-        match cause {
+        let cause = match cause {
             Some(Cause::Template) => {
-                text += &format!(
-                    " Prompts of all lengths have {more:.1} more, as a chat template adds."
-                );
+                format!(" Prompts of all lengths have {more:.1} more, as a chat template adds.")
             }
             Some(Cause::Tokenizer) => {
-                text += " The difference grows with the length, as with another tokenizer.";
+                " The difference grows with the length, as with another tokenizer.".to_owned()
             }
             Some(Cause::HiddenReasoning) => {
-                text +=
-                    " These are the reasoning tokens, which the server counts but does not send.";
+                " These are the reasoning tokens, which the server counts but does not send."
+                    .to_owned()
             }
-            None => {}
-        }
-        text
+            None => String::new(),
+        };
+        text + &cause
     }
 }
 

@@ -46,6 +46,8 @@ impl Warning {
             client: 200.0,
             agrees: false,
         };
+        let (server, client, cause) = (584.0, 550.0, Some(Cause::Template));
+        let difference = CountDifference { side: Side::Input, server, client, cause };
         vec![
             Self::Incomplete { reason: "The run was cancelled.".to_owned() },
             Self::NothingSucceeded { failed: 100 },
@@ -87,12 +89,7 @@ impl Warning {
                 requests: 25,
                 of: 100,
                 threshold_percent: 10.0,
-                differences: vec![CountDifference {
-                    side: Side::Input,
-                    server: 584.0,
-                    client: 550.0,
-                    cause: Some(Cause::Template),
-                }],
+                differences: vec![difference],
             },
             Self::OutputLengthMismatch {
                 requests: 25,

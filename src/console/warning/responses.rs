@@ -124,15 +124,15 @@ pub(super) fn prompts_repeat(report: &RunReport) -> Option<Warning> {
 }
 
 pub(super) fn repeated_findings(repeated: u64, of: u64, cached: Option<f64>) -> Vec<String> {
-    let mut text = format!(
+    let text = format!(
         "{} were the same as an earlier one, since the dataset has fewer: a server with a prefix cache \
          answers those sooner than it answers users.",
         share(repeated, of)
     );
-    if let Some(percent) = cached {
-        text += &format!(" It read {percent:.1}% of the prompt tokens from its cache.");
-    }
-    vec![text]
+    let cached = cached
+        .map(|percent| format!(" It read {percent:.1}% of the prompt tokens from its cache."))
+        .unwrap_or_default();
+    vec![text + &cached]
 }
 
 /// Returns the warning about unusual responses, the most frequent ones first.

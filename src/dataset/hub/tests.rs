@@ -225,8 +225,7 @@ fn json_is_an_array_or_lines() {
         let rows: Vec<Row> = rows::json(text.as_bytes().into()).map(Result::unwrap).collect();
         assert_eq!(rows, [Row::new(), Row::new()], "{text}");
     }
-    for text in ["[{\"a\": 1},", "{\"a\": 1}
-x"] {
+    for text in ["[{\"a\": 1},", "{\"a\": 1}\nx"] {
         assert!(rows::json(text.as_bytes().into()).any(|row| row.is_err()), "{text}");
     }
     assert_eq!(rows::json(b"".as_slice().into()).count(), 0);

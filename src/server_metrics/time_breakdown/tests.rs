@@ -46,10 +46,10 @@ fn without_the_servers_total_the_rest_is_unattributed() {
 #[test]
 fn the_end_token_is_not_in_the_latency() {
     let stages = [Some(part(Stage::Queue, 10.0, 0.5)), Some(part(Stage::Decode, 30.0, 0.5))];
-    let end_token = Some(part(Stage::EndToken, -4.0, 0.0));
-    let found = parts(50.0, [None, end_token], [None, None], &stages, 0.0);
+    let end_token = part(Stage::EndToken, -4.0, 0.0);
+    let found = parts(50.0, [None, Some(end_token)], [None, None], &stages, 0.0);
     let rest = part(Stage::Unattributed, 14.0, 1.0);
-    let expected = [stages[0].unwrap(), stages[1].unwrap(), end_token.unwrap(), rest];
+    let expected = [stages[0].unwrap(), stages[1].unwrap(), end_token, rest];
     assert_parts(&found, &expected);
 }
 

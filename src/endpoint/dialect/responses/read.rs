@@ -127,7 +127,7 @@ impl Reader for Events {
                 self.delta(&event, true);
                 answer.content(Kind::Reasoning, "delta", &event.delta);
             }
-            other if other.ends_with(".delta") => {
+            other if other.rsplit('.').next() == Some("delta") => {
                 if let Some(kind) = structure::kind_of_event(other) {
                     self.delta(&event, kind == Kind::Reasoning);
                     answer.content(kind, "delta", &event.delta);
