@@ -439,6 +439,8 @@ class Checker:
         if not self.is_streamed or self.endpoint in NO_TOKENS:
             return
         found["time_to_first_token"] = at[0] / 1e6
+        found["chunk_count"] = len(at)
+        found["coalesced_chunk_count"] = sum(b - a <= 50_000 for a, b in zip(at, at[1:]))
         found["effective_time_to_first_token"] = waited + at[0] / 1e6
         found["decode_duration"] = (at[-1] - at[0]) / 1e6
         whole = metadata["request_end_ns"] - metadata["request_start_ns"]

@@ -19,12 +19,12 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     input::whole(regular(path)?, MAX_BYTES)
 }
 
-/// Opens the table at `path`, which must satisfy [`regular`].
-pub(super) fn table(path: &Path) -> Result<SerializedFileReader<File>, ParquetError> {
-    let file = regular(path)?;
+/// Opens the table in `file`, which is [`regular`].
+pub(super) fn table(file: File) -> Result<SerializedFileReader<File>, ParquetError> {
     table::check_depth(&file)?;
-    let reader = SerializedFileReader::new(file.try_clone()?)?;
-    table::check_sizes(&file, reader.metadata(), false)?;
+    let checked = file.try_clone()?;
+    let reader = SerializedFileReader::new(file)?;
+    table::check_sizes(&checked, reader.metadata(), false)?;
     Ok(reader)
 }
 

@@ -35,7 +35,9 @@ const NEWEST: [&str; 3] =
     ["gen_ai.client.inference.", "gen_ai.invoke_agent.", "gen_ai.execute_tool."];
 
 /// Metrics that none of these runs produces, with the reason.
-const UNSEEN: [(&str, &str); 28] = [
+const UNSEEN: [(&str, &str); 30] = [
+    ("aiperf.error_osl", "only where a request ends in the middle of its output"),
+    ("aiperf.percentiles.error_osl", "only where a request ends in the middle of its output"),
     ("aiperf.skipped_context_overflow_count", "only in a scenario"),
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),

@@ -168,13 +168,13 @@ pub(crate) const STREAMS: &[Row] = &[
         "num ValueErrorORK after forcharSUCH ValueError",
         of(5, 8, Some(0)),
     ),
-    // The stream starts with `data: null`; the usage of the last prompt is kept.
+    // The stream starts with `data: null`; the usage of the largest of each count is kept.
     (
         "llamacpp",
         "completions_batch_stream",
         6,
         " inspectodulesodules\ninvalidstats run",
-        of(3, 3, Some(2)),
+        of(4, 3, Some(2)),
     ),
     ("vllm", "responses_stream", 4, " host59eymin ackocol suffixstrip", of(14, 8, Some(0))),
     ("dynamo", "responses_stream", 8, "valid 2005test derivWI fr EXPRESS'))", of(14, 8, Some(0))),

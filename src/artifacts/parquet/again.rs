@@ -116,7 +116,7 @@ impl RecordTable {
         wanted: RangeInclusive<u64>,
     ) -> Result<u64, Unfit> {
         let file = open::regular(path)?;
-        let reader = open::table(path)?;
+        let reader = open::table(open::regular(path)?)?;
         let metadata = reader.metadata();
         if !run.is_nil() && benchmark_id(metadata) != Some(run) {
             return Err(Unfit::OtherRun);

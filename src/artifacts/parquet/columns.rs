@@ -88,7 +88,7 @@ pub(crate) struct Table(SerializedFileReader<File>);
 impl Table {
     /// Opens the table at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self, ParquetError> {
-        Ok(Self(open::table(path)?))
+        Ok(Self(open::table(open::regular(path)?)?))
     }
 
     /// Iterates over the row groups, each of which is read by column.

@@ -794,7 +794,7 @@ fn every_format_accounts_for_what_it_reads() {
         let conversations =
             found.unwrap_or_else(|fault| panic!("{format:?}: {fault:?}")).conversations;
         let account = conversations.account();
-        let own = |it: &Conversation| it.turns.len() - it.inherited_turns;
+        let own = |it: &Conversation| it.own_turns().len();
         let kept = conversations.iter().map(own).sum::<usize>() as u64;
         assert_eq!((account.read(), account.kept()), (read, kept), "{format:?}");
         let expected: u64 = left_out.iter().map(|(_, number)| number).sum();

@@ -50,7 +50,7 @@ pub(in crate::artifacts) enum TableError {
 
 /// Reads the table at `path`; `None` if it was written by another program.
 pub(in crate::artifacts) fn read(path: &Path) -> Result<Option<Samples>, TableError> {
-    let reader = open::table(path)?;
+    let reader = open::table(open::regular(path)?)?;
     let metadata = reader.metadata().file_metadata().key_value_metadata();
     let of_report = metadata.into_iter().flatten().find(|pair| pair.key == METADATA_OF_REPORT);
     let Some(about) = of_report.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
