@@ -41,7 +41,8 @@ UNITS = (
     (r"(usage_.*_tokens|.*_token_count|.*_sequence_length|error_[io]sl|requested_osl)", "tokens"),
     (r"(audio_duration|usage_prompt_audio_seconds)", "sec"),
     (r"num_images", "images"),
-    (r"(invalid_)?tool_call_count", "count"),
+    (r"((invalid_)?tool_call|(coalesced_)?chunk)_count", "count"),
+    (r"end_token_time", "ms"),
     (r"video_peak_memory", "MB"),
     (r"(rtfx|thinking_efficiency|http_req_connection_reused)", "ratio"),
     (r"good_request_count", "requests"),
@@ -64,11 +65,32 @@ def text_of(value):
     return value if isinstance(value, str) else ""
 
 
+def reasons_of(said):
+    """The finish reasons in an event of any dialect."""
+    if isinstance(said, dict):
+        for name, value in said.items():
+            if name in ("finish_reason", "stop_reason", "finishReason"):
+                if isinstance(value, str) and value:
+                    yield value
+            elif name == "response" and str(said.get("type")).startswith("response."):
+                incomplete = (value.get("incomplete_details") or {}).get("reason")
+                status = value.get("status")
+                if incomplete or status in ("completed", "incomplete", "failed", "cancelled"):
+                    yield incomplete or status
+            else:
+                yield from reasons_of(value)
+    elif isinstance(said, list):
+        for value in said:
+            yield from reasons_of(value)
+
+
 class Answer:
     """The contents of a response: content events (instant, is output), texts, usage."""
 
     def __init__(self):
         self.pieces = []
+        self.finished = None
+        self.reasons = []
         self.output = ""
         self.reasoning = ""
         self.usage = {}
@@ -235,7 +257,16 @@ def read_answer(raw, endpoint):
         else:
             text = response["text"]
         if text.strip() not in ("", "[DONE]"):
-            reader(answer, response["perf_ns"], json.loads(text))
+            try:
+                said = json.loads(text)
+            except ValueError:
+                # An event that was cut.
+                continue
+            reader(answer, response["perf_ns"], said)
+            reasons = list(reasons_of(said))
+            if reasons and answer.finished is None:
+                answer.finished = response["perf_ns"]
+            answer.reasons += reasons
     return answer
 
 
@@ -440,6 +471,9 @@ class Checker:
             return
         found["time_to_first_token"] = at[0] / 1e6
         found["chunk_count"] = len(at)
+        limits = ("length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "model_length")
+        if answer.finished is not None and not set(answer.reasons) & set(limits):
+            found["end_token_time"] = max(answer.finished - start - at[-1], 0) / 1e6
         found["coalesced_chunk_count"] = sum(b - a <= 50_000 for a, b in zip(at, at[1:]))
         found["effective_time_to_first_token"] = waited + at[0] / 1e6
         found["decode_duration"] = (at[-1] - at[0]) / 1e6

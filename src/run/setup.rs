@@ -94,10 +94,11 @@ impl Setup {
     }
 
     /// Returns whether any part of the dataset has as many conversations as was asked for, so that
-    /// repetitions of its requests were, too.
+    /// repetitions of its requests were, too; true if the parts are not known.
     #[must_use]
     pub(crate) fn may_repeat(&self) -> bool {
-        self.parts().iter().any(|part| part.get("has_given_entries").is_some())
+        let parts = self.parts();
+        parts.is_empty() || parts.iter().any(|part| part.get("has_given_entries").is_some())
     }
 
     /// Returns the parts of the dataset; none if they are not known.

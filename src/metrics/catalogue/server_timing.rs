@@ -127,12 +127,8 @@ pub(super) static ROWS: &[Metric] = &[
         unattributed(total, &stages.all(), values)
     })
     .short("Unattributed")
-    .requires(&[
-        tag::REQUEST_LATENCY,
-        tag::HTTP_REQ_CONNECTION_OVERHEAD,
-        tag::HTTP_REQ_SENDING,
-        tag::END_TOKEN_TIME,
-    ])
+    // And the end token, which only streams have.
+    .requires(&[tag::REQUEST_LATENCY, tag::HTTP_REQ_CONNECTION_OVERHEAD, tag::HTTP_REQ_SENDING])
     .says(
         "What neither the client nor the server attributes to a stage.",
         "request_latency + end_token_time − http_req_connection_overhead − http_req_sending − all \
