@@ -156,7 +156,6 @@ impl Drawing<'_> {
             && prompt.batch_size.is_none_or(|size| size == 1);
         let default_sampling = is_drawn.then_some(Sampling::Random);
         Ok(Part {
-            has_given_entries: asked.is_some_and(|count| count as usize != needed.to_generate),
             sampling: flags.input.dataset_sampling_strategy.or(default_sampling),
             output_tokens: output_tokens.transpose()?,
             delay_ratio: conversation.session_delay_ratio.unwrap_or(1.0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::account::{Conversations, is_false};
+use super::account::Conversations;
 use super::{
     Config, Conversation, Dataset, DatasetError, Length, Sampler, Sampling, Seed, Source,
     TenantLengths, file, finish, forks, hub, rankings, synthetic,
@@ -19,9 +19,6 @@ use crate::tokenizer::TokenCounter;
 pub struct Part {
     /// Whether it is generated or read from a file.
     pub source: Source,
-    /// Whether its number of conversations was given, so that it may be less than that of sessions.
-    #[serde(skip_serializing_if = "is_false")]
-    pub has_given_entries: bool,
     /// Order in which sessions draw conversations; `None` is the default of the source
     /// (sequential).
     pub sampling: Option<Sampling>,
@@ -37,14 +34,7 @@ pub struct Part {
 impl From<Source> for Part {
     /// Creates a part without any settings that change what `source` has.
     fn from(source: Source) -> Self {
-        Self {
-            source,
-            has_given_entries: false,
-            sampling: None,
-            output_tokens: None,
-            delay_ratio: 1.0,
-            tenants: Vec::new(),
-        }
+        Self { source, sampling: None, output_tokens: None, delay_ratio: 1.0, tenants: Vec::new() }
     }
 }
 

@@ -93,12 +93,12 @@ impl Setup {
         if are_read.contains(&true) { are_read } else { vec![true; are_read.len()] }
     }
 
-    /// Returns whether any part of the dataset has as many conversations as was asked for, so that
-    /// repetitions of its requests were, too; true if the parts are not known.
+    /// Returns whether requests may repeat as their number was asked for: any part of the dataset is
+    /// generated, or the parts are not known.
     #[must_use]
     pub(crate) fn may_repeat(&self) -> bool {
         let parts = self.parts();
-        parts.is_empty() || parts.iter().any(|part| part.get("has_given_entries").is_some())
+        parts.is_empty() || parts.iter().any(|part| part.pointer("/source/synthetic").is_some())
     }
 
     /// Returns the parts of the dataset; none if they are not known.
