@@ -460,7 +460,7 @@ struct Gathered {
     sent: SentCounter<String>,
     /// For each phase, whether its requests are in the account of the dataset.
     accounted_phases: Vec<bool>,
-    /// Whether each request has its place in the dataset.
+    /// Whether there is a dataset, and each request has its place in it.
     has_turns: bool,
 }
 
@@ -486,7 +486,7 @@ impl Gathered {
             has_errors: true,
             sent: SentCounter::default(),
             accounted_phases: run.setup.accounted_phases(),
-            has_turns: true,
+            has_turns: run.dataset.is_some(),
         }
     }
 

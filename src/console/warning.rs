@@ -80,7 +80,7 @@ pub(crate) enum Warning {
         /// What it found, and what the prompts explain.
         excess: Excess,
     },
-    /// Requests were sent again although that was not asked for.
+    /// Requests of a file or of the hub were sent again.
     PromptsRepeat {
         /// Number of requests that had been sent before.
         repeated: u64,

@@ -56,6 +56,7 @@ pub(super) struct Answer {
     /// What the server reports about its times.
     pub(super) reports: Reports,
     is_done: bool,
+    has_finish_reason: bool,
     reported: Option<RequestError>,
     invalid: Option<RequestError>,
 }
@@ -255,7 +256,7 @@ impl Answer {
 
     /// Returns whether there is a finish reason.
     pub(super) fn has_finish_reason(&self) -> bool {
-        self.choices.iter().any(|choice| choice.finish_reason.is_some())
+        self.has_finish_reason
     }
 
     /// Returns whether there is a finish reason, and each choice with text has one.
@@ -295,6 +296,7 @@ impl Answer {
         let kept = &mut self.current().finish_reason;
         if !reason.is_empty() && kept.as_deref() != Some(reason) {
             *kept = Some(reason.to_owned());
+            self.has_finish_reason = true;
         }
     }
 

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::text::Text;
+use super::text::{Text, textless};
 
 /// Maximum length of the name of a place in bytes.
 const PLACE_LIMIT: usize = 80;
@@ -224,25 +224,7 @@ impl<'de> Visitor<'de> for Value<'_> {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
+    textless!((), ());
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
         self.text(text);
@@ -344,25 +326,7 @@ impl<'de, T: Open<'de>> Visitor<'de> for OpenVisitor<T> {
         Ok(open)
     }
 
-    fn visit_unit<E>(self) -> Result<T, E> {
-        Ok(T::default())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<T, E> {
-        Ok(T::default())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<T, E> {
-        Ok(T::default())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<T, E> {
-        Ok(T::default())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<T, E> {
-        Ok(T::default())
-    }
+    textless!(T, T::default());
 }
 
 /// Declares an object as an [`Open`] value: the names of its members in JSON, its fields and their
@@ -450,10 +414,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
         let mut content = json.deserialize_any(OpenVisitor::<Self>(PhantomData))?;
         let is_part = |piece: &Piece| piece.kind == Kind::Output && PARTS.contains(&&*piece.place);
-        if content.extra.iter().all(is_part) {
-            for piece in content.extra.drain(..) {
-                content.text.to_mut().push_str(&piece.text);
-            }
+        for part in content.extra.extract_if(.., |piece| is_part(piece)) {
+            content.text.to_mut().push_str(&part.text);
         }
         Ok(content)
     }

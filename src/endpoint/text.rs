@@ -7,28 +7,36 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+/// The methods of a [`Visitor`] for values that are neither text nor contain any.
+macro_rules! textless {
+    ($value:ty, $nothing:expr) => {
+        fn visit_unit<E>(self) -> Result<$value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<$value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<$value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<$value, E> {
+            Ok($nothing)
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<$value, E> {
+            Ok($nothing)
+        }
+    };
+}
+pub(super) use textless;
+
 /// The methods of a [`Visitor`] of objects for values without members, which are ignored.
 macro_rules! ignore_scalars {
     () => {
-        fn visit_unit<E>(self) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-            Ok(())
-        }
-
-        fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-            Ok(())
-        }
+        $crate::endpoint::text::textless!((), ());
 
         fn visit_str<E>(self, _: &str) -> Result<(), E> {
             Ok(())
@@ -74,25 +82,7 @@ impl<'de> Visitor<'de> for TextVisitor {
         Ok(Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Text::default())
-    }
+    textless!(Self::Value, Text::default());
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
         let mut joined = String::new();

@@ -54,20 +54,15 @@ pub(crate) fn telling(reasons: &NameCounts) -> Option<Vec<(&str, u64)>> {
 mod tests {
     use super::*;
 
-    fn of(all: &[Option<&str>]) -> NameCounts {
-        let mut reasons = NameCounts::default();
-        for joined in all {
-            reasons.observe(*joined);
-        }
-        reasons
-    }
-
     #[test]
     fn usual_reasons_are_not_told() {
-        assert_eq!(telling(&of(&[Some("stop"), Some("length")])), None);
-        assert_eq!(telling(&of(&[None])), None, "the endpoint does not report any");
-        let filtered = of(&[Some("stop"), Some("stop"), Some("content_filter")]);
+        assert_eq!(telling(&NameCounts::of(&[Some("stop"), Some("length")])), None);
+        assert_eq!(telling(&NameCounts::of(&[None])), None, "the endpoint does not report any");
+        let filtered = NameCounts::of(&[Some("stop"), Some("stop"), Some("content_filter")]);
         assert_eq!(telling(&filtered).unwrap(), [("stop", 2), ("content_filter", 1)]);
-        assert_eq!(telling(&of(&[Some("stop"), None])).unwrap(), [("stop", 1), ("none", 1)]);
+        assert_eq!(
+            telling(&NameCounts::of(&[Some("stop"), None])).unwrap(),
+            [("stop", 1), ("none", 1)]
+        );
     }
 }

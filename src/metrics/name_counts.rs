@@ -35,7 +35,17 @@ impl NameCounts {
     #[cfg(test)]
     pub(crate) const NONE: Self = Self { requests: 0, without: 0, counts: BTreeMap::new() };
 
-    /// Adds a successful request with [`joined`] reasons.
+    /// The counts of requests with these [`joined`] names.
+    #[cfg(test)]
+    pub(super) fn of(all: &[Option<&str>]) -> Self {
+        let mut counts = Self::default();
+        for joined in all {
+            counts.observe(*joined);
+        }
+        counts
+    }
+
+    /// Adds a successful request with [`joined`] names.
     pub fn observe(&mut self, joined: Option<&str>) {
         let Some(joined) = joined else {
             self.without += 1;
@@ -77,14 +87,6 @@ impl NameCounts {
 mod tests {
     use super::*;
 
-    fn of(all: &[Option<&str>]) -> NameCounts {
-        let mut reasons = NameCounts::default();
-        for joined in all {
-            reasons.observe(*joined);
-        }
-        reasons
-    }
-
     #[test]
     fn choices_with_the_same_reason_are_one() {
         let of =
@@ -96,13 +98,14 @@ mod tests {
 
     #[test]
     fn a_request_counts_once_for_each_reason() {
-        let found = of(&[Some("stop"), Some("stop,length"), None, Some("content_filter")]);
+        let found =
+            NameCounts::of(&[Some("stop"), Some("stop,length"), None, Some("content_filter")]);
         let counts: Vec<_> = found.iter().collect();
         assert_eq!(counts, [("content_filter", 1), ("length", 1), ("stop", 2)]);
         assert_eq!(found.requests(), 3);
         assert_eq!(found.count("stop"), Some(2));
         assert_eq!(found.count("abort"), Some(0));
-        assert_eq!(of(&[None]).count("abort"), None);
+        assert_eq!(NameCounts::of(&[None]).count("abort"), None);
     }
 
     #[test]

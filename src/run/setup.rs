@@ -81,24 +81,16 @@ impl Setup {
     /// that its requests are in the account of the dataset.
     #[must_use]
     pub(crate) fn accounted_phases(&self) -> Vec<bool> {
-        let is_read = |phase: &PhaseConfig| {
-            let source = self.parts().get(phase.dataset).and_then(|part| part.get("source"));
-            let is_any = |names: [&str; 2]| {
-                names.iter().any(|name| source.is_some_and(|it| it.get(name).is_some()))
-            };
-            source.is_none() || is_any(["file", "hub"])
-        };
+        let is_read = |phase: &PhaseConfig| self.parts().get(phase.dataset).is_none_or(is_read);
         let are_read: Vec<bool> = self.phases.iter().map(is_read).collect();
         // Without an account, all are counted.
         if are_read.contains(&true) { are_read } else { vec![true; are_read.len()] }
     }
 
-    /// Returns whether requests may repeat as their number was asked for: any part of the dataset is
-    /// generated, or the parts are not known.
+    /// Returns whether all parts of the dataset are known to be read, and not generated.
     #[must_use]
-    pub(crate) fn may_repeat(&self) -> bool {
-        let parts = self.parts();
-        parts.is_empty() || parts.iter().any(|part| part.pointer("/source/synthetic").is_some())
+    pub(crate) fn is_read(&self) -> bool {
+        !self.parts().is_empty() && self.parts().iter().all(is_read)
     }
 
     /// Returns the parts of the dataset; none if they are not known.
@@ -134,6 +126,12 @@ impl Setup {
     pub(crate) fn measured_phase(&self) -> Option<&PhaseConfig> {
         only_measured(&self.phases)
     }
+}
+
+/// Returns whether a part of the dataset is read, and not generated, as far as its source is known.
+fn is_read(part: &Value) -> bool {
+    let Some(source) = part.get("source") else { return true };
+    ["file", "hub"].iter().any(|name| source.get(name).is_some())
 }
 
 /// Returns whether the value of the header `name` authorizes requests.

@@ -329,8 +329,8 @@ fn lengths_that_contradict_each_other_are_rejected() {
     }
 }
 
-/// Three prompts for twelve requests: nine are the same as an earlier one. Generated prompts repeat without a
-/// warning if their number was given.
+/// Three prompts of a file for twelve requests: nine are the same as an earlier one. Generated prompts repeat
+/// because their number was given.
 #[test]
 fn prompts_that_repeat_unasked_are_said() {
     let server = MockServer::start(Config::default()).unwrap();

@@ -212,8 +212,7 @@ impl Warning {
                 &["Warm the server up with --warmup-request-count, and check what else it does."]
             }
             Self::PromptsRepeat { .. } => &[
-                "Send fewer requests, or use a dataset with more of them (--num-dataset-entries for \
-                 generated prompts, for which it also says that repetitions are wanted).",
+                "Send fewer requests, or use a dataset with more of them.",
                 "To keep the server from answering from its prefix cache, use --cache-bust.",
             ],
             Self::IncompleteHistory { .. } => &[

@@ -112,11 +112,11 @@ pub(super) fn events_together(report: &RunReport) -> Option<Warning> {
     (requests > 0.0).then_some(Warning::EventsTogether { groups })
 }
 
-/// Returns the warning that requests were sent again although that was not asked for. Lanes begin traces
-/// again by design.
+/// Returns the warning that requests of a file or of the hub were sent again. Lanes begin traces again by
+/// design.
 pub(super) fn prompts_repeat(report: &RunReport) -> Option<Warning> {
     let sent = report.outcome.sent?;
-    let is_wanted = report.run.setup.may_repeat() || report.outcome.replay.is_some();
+    let is_wanted = !report.run.setup.is_read() || report.outcome.replay.is_some();
     let (repeated, of) = (sent.repeated, sent.total());
     let is_notable = !is_wanted && repeated as f64 >= REPEATED * of as f64 && repeated > 0;
     let cached_percent = highlights::cached_share(report);
