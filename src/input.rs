@@ -122,7 +122,7 @@ pub(crate) fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     whole(open(path)?, most)
 }
 
-/// Like [`bytes`], for a text.
+/// Like [`bytes()`], for a text.
 pub(crate) fn text(path: &Path, most: u64) -> io::Result<String> {
     let bytes = bytes(path, most)?;
     let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not valid UTF-8");

@@ -226,7 +226,7 @@ impl Warning {
             ],
             Self::EventsTogether { .. } => &[
                 "Measure the server without the gateway, or configure the gateway not to buffer.",
-                "Look at time_to_first_token and inter_chunk_latency as those of the gateway.",
+                "Read time_to_first_token and inter_chunk_latency as times of the gateway.",
             ],
             Self::UnusualResponses { .. } => &[
                 "See response_notes of each request in profile_export.jsonl, and compare a response \

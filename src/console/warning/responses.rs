@@ -37,9 +37,7 @@ pub(crate) struct Groups {
 impl Groups {
     pub(super) fn summary(&self) -> String {
         let Self { percent, size, every_ms, .. } = self;
-        format!(
-            "{percent:.0}% of events came together with another, {size:.1} every {every_ms:.1} ms"
-        )
+        format!("{percent:.0}% of events came in groups of {size:.1}, every {every_ms:.1} ms")
     }
 
     pub(super) fn findings(&self) -> Vec<String> {
@@ -47,8 +45,9 @@ impl Groups {
         vec![
             format!(
                 "{percent:.1}% of the content events arrived in the same read as the one before, or within \
-                 microseconds of it: in groups of {size:.1}, every {every_ms:.1} ms. What passes them on \
-                 together, such as a gateway, is measured then, and not the model."
+                 microseconds of it: in groups of {size:.1}, every {every_ms:.1} ms. The times between \
+                 groups are those of whatever passes them on together, such as a gateway, and not of the \
+                 model."
             ),
             format!(
                 "time_to_first_token is that of the first group, in which the first token may have waited \
