@@ -39,7 +39,7 @@ mod workers;
 
 pub(crate) use catalogue::metrics;
 pub(crate) use document::render as document;
-pub(crate) use explain::{Slow, explained};
+pub(crate) use explain::{Request, Slow, causes, explained, explained_runs};
 pub(crate) use files::{render_files, render_place};
 pub(crate) use format::{count, number};
 pub(crate) use highlights::highlights;

@@ -30,6 +30,7 @@ pub(crate) mod prefix_cache;
 pub mod reference;
 pub(crate) mod registry;
 pub(crate) mod session;
+pub mod silence;
 pub(crate) mod slices;
 pub mod steady;
 pub mod tag;

@@ -23,6 +23,7 @@ use crate::metrics::health::LoadTimes;
 use crate::metrics::name_counts::{self, NameCounts};
 use crate::metrics::prefix_cache::{CacheLedger, PrefixCache, PromptBlocks};
 use crate::metrics::session::{SessionLedger, SessionTurn, Sessions};
+use crate::metrics::silence::EventTimes;
 use crate::metrics::{Accumulator, AgentTotals, ClientHealth, Health, Measurer, Registry};
 use crate::otlp_receiver::SpanJoin;
 use crate::platform::Background;
@@ -120,6 +121,8 @@ pub(crate) struct Processed {
     pub(crate) health: Health,
     /// When the requests of the measurement arrived and ended.
     pub(crate) load_times: LoadTimes,
+    /// When the events of their responses arrived.
+    pub(crate) event_times: EventTimes,
     /// Agents of the warmup, and those of the measurement.
     pub(crate) agents: [AgentTotals; 2],
     /// The requests of the dataset that were sent in all phases.
@@ -183,6 +186,7 @@ struct Readers {
     response_notes: NameCounts,
     health: Health,
     load_times: LoadTimes,
+    event_times: EventTimes,
     /// Agents of the warmup, and those of the measurement.
     agents: [AgentTotals; 2],
     sent: SentCounter<usize>,
@@ -214,6 +218,7 @@ impl Processing {
             response_notes: NameCounts::default(),
             health: Health::keeping_in(parts.store.clone()),
             load_times: LoadTimes::default(),
+            event_times: EventTimes::default(),
             agents: Default::default(),
             sent: SentCounter::default(),
             responders: Responders::default(),
@@ -301,6 +306,7 @@ impl Processing {
             response_notes,
             health,
             load_times,
+            event_times,
             agents,
             sent,
             responders,
@@ -317,6 +323,7 @@ impl Processing {
             response_notes,
             health,
             load_times,
+            event_times,
             agents,
             sent,
             responders,
@@ -458,6 +465,7 @@ impl Shared {
                 readers.health.observe(&measured);
                 let due = measured.record.due.map(|due| self.parts.clock.wall_ns(due));
                 readers.load_times.observe(due, observation);
+                readers.event_times.observe(observation);
                 if let Some(sessions) = &mut readers.sessions {
                     let id = readers.files.conversation_id(&measured);
                     sessions.observe(&SessionTurn::of(&measured, &id, due));

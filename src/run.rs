@@ -24,6 +24,7 @@ use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
 use crate::metrics::name_counts::NameCounts;
 use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::session::Sessions;
+use crate::metrics::silence::Silence;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -299,6 +300,8 @@ pub struct RunReport {
     /// What was unusual about the responses of the profiling phase: names of
     /// [`note`](crate::endpoint::note).
     pub response_notes: NameCounts,
+    /// Times in which nothing arrived on any of several streams, the longest first.
+    pub silences: Vec<Silence>,
     /// What the profiling phase, or another one, says of each gate.
     pub bases: Vec<Basis>,
     /// What the rates of the profiling phase are in the long run.

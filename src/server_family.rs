@@ -14,8 +14,8 @@ mod vllm;
 
 pub use self::declaration::Kind;
 pub(crate) use self::declaration::{
-    Count, Hidden, PrefixCounters, Quantity, Role, ServerFamily, Speculation, Statistic, Time,
-    Times, Watched, gauge, seconds,
+    Count, Hidden, InServer, PrefixCounters, Quantity, Role, ServerFamily, Speculation, Statistic,
+    Time, Times, Watched, gauge, seconds,
 };
 
 pub use self::timing::ServerTiming;

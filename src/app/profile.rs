@@ -507,6 +507,7 @@ impl Run {
             sessions: processed.sessions.clone(),
             finish_reasons: processed.finish_reasons.clone(),
             response_notes: processed.response_notes.clone(),
+            silences: processed.event_times.silences(start_wall_ns),
             breakdowns: processed.breakdowns.results(),
             slices,
             warmup_results: processed.warmup.results_if_any(),

@@ -20,6 +20,7 @@ use crate::metrics::breakdown::{GroupResult, Tenants, Workers};
 use crate::metrics::health::LoadHealth;
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::metrics::prefix_cache::PrefixCache;
+use crate::metrics::silence::Silence;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
@@ -31,6 +32,9 @@ use crate::server_metrics::conservation::Comparison;
 use crate::statistics::Percentiles;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
+
+/// Most silences that are listed.
+const MAX_SILENCES: usize = 100;
 
 /// Version of the file layout.
 const SCHEMA_VERSION: &str = "1.4";
@@ -97,6 +101,9 @@ pub(super) struct Summary<'a> {
     /// counts, by what was unusual; a response can be so in several ways.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     response_notes: BTreeMap<&'a str, u64>,
+    /// Times in which nothing arrived although several responses were being streamed, the longest first.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    silences: &'a [Silence],
     /// What the percentiles that were asked for need (`--percentiles`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     percentiles: Vec<PercentileNote>,
@@ -187,6 +194,7 @@ impl<'a> Summary<'a> {
             adaptive: adaptive::of(report),
             finish_reasons: report.finish_reasons.iter().collect(),
             response_notes: report.response_notes.iter().collect(),
+            silences: report.silences.get(..MAX_SILENCES).unwrap_or(&report.silences),
             percentiles: report.percentiles(),
             prefix_cache: outcome.prefix_cache.as_ref(),
             steady_state: Steady::of(

@@ -39,6 +39,7 @@ use crate::metrics::health::{
 use crate::metrics::metric::{Observation, Percent};
 use crate::metrics::name_counts::NameCounts;
 use crate::metrics::session::{self, SessionLedger, SessionTurn, TurnPlace};
+use crate::metrics::silence::EventTimes;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::record::Ancestry;
 use crate::redact::ShownUrl;
@@ -450,6 +451,7 @@ struct Gathered {
     bounds: Collector,
     slots: SlotTimes,
     load_times: LoadTimes,
+    event_times: EventTimes,
     /// The sessions of the profiling phase; absent unless each request has its place.
     sessions: Option<SessionLedger>,
     finish_reasons: NameCounts,
@@ -480,6 +482,7 @@ impl Gathered {
             bounds: Collector::keeping_in(store),
             slots: SlotTimes::default(),
             load_times: LoadTimes::default(),
+            event_times: EventTimes::default(),
             sessions: Some(SessionLedger::new(store.clone(), run.settings.fixed_schedule)),
             finish_reasons: NameCounts::default(),
             response_notes: NameCounts::default(),
@@ -528,6 +531,7 @@ impl Gathered {
                 self.slips.extend(line.due_wall_ns.map(|due| start_wall_ns.saturating_sub(due)));
                 self.retries = self.retries.saturating_add(line.retries);
                 self.load_times.observe(line.due_wall_ns, &line.observation);
+                self.event_times.observe(&line.observation);
                 self.take_session(line);
                 if observation.error.is_none() {
                     self.finish_reasons.observe(line.finish_reason.as_deref());
@@ -608,6 +612,7 @@ impl Gathered {
         let load = run.own_held_load();
         let steady_state = self.profiling.steady_state(load, outcome.start_wall_ns);
         outcome.load_health = LoadHealth::of(&self.load_times, load, outcome.start_wall_ns);
+        let start_wall_ns = outcome.start_wall_ns;
         let sessions = self.sessions.as_ref().and_then(SessionLedger::sessions);
         let mut results = self.profiling.results();
         results.extend(session::results(sessions.as_ref(), self.profiling.registry(), &results));
@@ -636,6 +641,7 @@ impl Gathered {
             sessions,
             finish_reasons: self.finish_reasons.clone(),
             response_notes: self.response_notes.clone(),
+            silences: self.event_times.silences(start_wall_ns),
             breakdowns: self.breakdowns.results(),
             slices,
             warmup_results: self.warmup.results_if_any(),

@@ -41,7 +41,7 @@ pub(super) struct MockServerArgs {
     /// Time between chunks of a streamed response, such as 5ms; a bare number is seconds
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
     itl: Nanos,
-    /// Random variation of the time of each chunk, such as 10% or 2ms
+    /// Random variation of the time of each chunk, such as 10%, 2ms or exponential
     #[arg(long, value_name = "JITTER", value_parser = jitter, default_value = "0")]
     jitter: Jitter,
     /// Seed for generated text and jitter
@@ -62,9 +62,21 @@ pub(super) struct MockServerArgs {
     /// Number of dimensions of an embedding
     #[arg(long, value_name = "NUMBERS", value_parser = positive, default_value = "64")]
     embedding_dimensions: u64,
+    /// Number of chunks to send together, when the last of them is due, as some gateways do
+    #[arg(long, value_name = "COUNT", value_parser = positive, default_value = "1")]
+    chunks_together: u64,
+    /// Growth of all times in each second since the first request, such as 1%
+    #[arg(long, value_name = "PERCENT", value_parser = growth, default_value = "0")]
+    drift: f64,
+    /// Send nothing from a time after the first request, and for how long, such as 6s,1.5s
+    #[arg(long, value_name = "START,DURATION", value_parser = silence)]
+    silence: Option<[Nanos; 2]>,
     /// Maximum number of requests to serve at once; others wait [default: unlimited]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     max_concurrent: Option<u64>,
+    /// Requests per second to accept; others get the status 429 [default: unlimited]
+    #[arg(long, value_name = "RATE")]
+    rate_limit: Option<f64>,
     /// Number of blocks of the simulated prefix cache [default: no prefix cache]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     prefix_cache_blocks: Option<u64>,
@@ -148,6 +160,10 @@ impl MockServerArgs {
                 blocks: blocks as usize,
             }),
             prefill_per_token: self.prefill_per_token,
+            chunks_together: self.chunks_together,
+            drift: self.drift,
+            silence: self.silence,
+            rate_limit: self.rate_limit,
             timing: self.report_timing.map(|form| Timing {
                 form,
                 queue: self.queue_time,
@@ -176,6 +192,19 @@ impl MockServerArgs {
 
 fn jitter(text: &str) -> Result<Jitter, MockServerError> {
     text.parse()
+}
+
+/// Reads a growth such as `1%` or `0.01`.
+fn growth(text: &str) -> Result<f64, &'static str> {
+    let (number, divisor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let growth = number.parse::<f64>().ok().map(|number| number / divisor);
+    growth.filter(|it| it.is_finite() && *it >= 0.0).ok_or("requires a growth such as 1%")
+}
+
+/// Reads a time and a duration, separated by a comma.
+fn silence(text: &str) -> Result<[Nanos; 2], String> {
+    let (start, length) = text.split_once(',').ok_or("requires START,DURATION, such as 6s,1.5s")?;
+    Ok([duration(start)?, duration(length)?])
 }
 
 fn fault(text: &str) -> Result<FaultRule, MockServerError> {

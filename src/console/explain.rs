@@ -1,12 +1,14 @@
 //! What limits a run: its verdicts, its slowest requests, and what the server reported around them.
 
-use super::format::{count, four_digits, number};
+pub(super) mod causes;
+
+use super::format::{four_digits, number};
 use super::layout::{Cell, Column, Table};
 use super::panel;
 use super::style::Style;
 use super::{headline, run};
-use crate::metrics::health::{LoadVerdict, Verdict};
 use crate::metrics::metric::Observation;
+use crate::metrics::silence::Gaps;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::redact::printable;
@@ -31,6 +33,26 @@ const OF_REQUEST: [(MetricTag, &str, u8, bool); 9] = [
     (tag::OUTPUT_SEQUENCE_LENGTH, "output tokens", 2, false),
 ];
 
+/// What causes are found by of a successful request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    start_wall_ns: u64,
+    latency_ns: f64,
+    /// The longest time between two of its events, and the number of events before it.
+    longest_gap: Option<(f64, usize)>,
+}
+
+impl Request {
+    /// Returns that of a request; `None` if it failed.
+    pub(crate) fn of(observation: &Observation) -> Option<Self> {
+        Some(Self {
+            start_wall_ns: observation.start_wall_ns,
+            latency_ns: observation.values.scalar(tag::REQUEST_LATENCY)?,
+            longest_gap: Gaps::of(observation).and_then(|gaps| gaps.longest()),
+        })
+    }
+}
+
 /// One of the slowest requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Slow {
@@ -38,6 +60,7 @@ pub(crate) struct Slow {
     end_wall_ns: u64,
     /// The values of [`OF_REQUEST`], in the units of memory.
     values: [Option<f64>; OF_REQUEST.len()],
+    longest_gap_ns: Option<f64>,
 }
 
 impl Slow {
@@ -47,6 +70,9 @@ impl Slow {
             start_wall_ns: observation.start_wall_ns,
             end_wall_ns: observation.end_wall_ns,
             values: OF_REQUEST.map(|(tag, ..)| observation.values.scalar(tag)),
+            longest_gap_ns: Gaps::of(observation)
+                .and_then(|gaps| gaps.longest())
+                .map(|(gap, _)| gap),
         }
     }
 
@@ -56,19 +82,33 @@ impl Slow {
     }
 }
 
-/// Renders what limits a run, of which `slow` are the slowest requests, the slowest first.
+/// Returns the causes of the results of a run with these successful `requests`, the one that limits the
+/// throughput first.
 #[must_use]
-pub(crate) fn explained(report: &RunReport, slow: &[Slow], style: Style) -> String {
+pub(crate) fn causes(report: &RunReport, requests: &[Request]) -> Vec<String> {
+    causes::of(report, requests)
+}
+
+/// Renders what limits a run with these successful `requests`, of which `slow` are the slowest, the slowest
+/// first.
+#[must_use]
+pub(crate) fn explained(
+    report: &RunReport,
+    requests: &[Request],
+    slow: &[Slow],
+    style: Style,
+) -> String {
     let width = style.width.into();
     let mut text = headline::header(report, style);
-    for line in limits(report).iter().flat_map(|line| panel::wrapped(line, width)) {
+    let lines = causes(report, requests).into_iter().chain(largest_part(report));
+    for line in lines.flat_map(|line| panel::wrapped(&line, width)) {
         text.push_str(&line);
         text.push('\n');
     }
     text.push('\n');
     text.push_str(&run::details(report, style));
     if !slow.is_empty() {
-        text.push_str(&requests(report, slow, style));
+        text.push_str(&slowest(report, slow, style));
         text.push('\n');
         if let Some(metrics) = &report.server_metrics {
             text.push_str(&around(metrics, slow, style));
@@ -77,40 +117,21 @@ pub(crate) fn explained(report: &RunReport, slow: &[Slow], style: Style) -> Stri
     text
 }
 
-/// States what limits the throughput, and where the time of requests goes.
-fn limits(report: &RunReport) -> Vec<String> {
-    let client = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
-    let load = report.outcome.load_health.as_ref();
-    let is_open = report.outcome.load.requested_rate.is_some();
-    let by = match (client, load) {
-        (Some(Verdict::Invalid), _) => {
-            "The client limits the results: see the reasons below.".to_owned()
+/// Renders what limits each of several runs, each of which has a name and causes.
+#[must_use]
+pub(crate) fn explained_runs(runs: &[(String, Vec<String>)], style: Style) -> String {
+    let mut text = String::new();
+    for (name, causes) in runs {
+        text.push_str(&printable(name));
+        text.push('\n');
+        let width = usize::from(style.width).saturating_sub(2);
+        for line in causes.iter().flat_map(|cause| panel::wrapped(cause, width)) {
+            text.push_str("  ");
+            text.push_str(&line);
+            text.push('\n');
         }
-        (_, Some(load)) if load.verdict == LoadVerdict::Saturated => format!(
-            "The server limits the throughput: {:.1} requests/s were offered and {:.1} served, so \
-             that its queue grew.",
-            load.offered_rate, load.served_rate
-        ),
-        (_, Some(load)) if is_open => format!(
-            "The configured load limits the throughput: {:.1} requests/s were offered and {:.1} \
-             served.",
-            load.offered_rate, load.served_rate
-        ),
-        _ => {
-            match (report.average(tag::REQUEST_LATENCY), report.outcome.load.requested_concurrency)
-            {
-                (Some(latency), Some(concurrency)) => format!(
-                    "The concurrency limits the throughput: {} in flight at a mean latency of {} ms are \
-                 {} requests/s at most. A higher concurrency shows whether the server can do more.",
-                    count(concurrency),
-                    four_digits(latency),
-                    four_digits(concurrency as f64 * 1000.0 / latency)
-                ),
-                _ => "What limits the throughput is not known.".to_owned(),
-            }
-        }
-    };
-    [Some(by), largest_part(report)].into_iter().flatten().collect()
+    }
+    text
 }
 
 /// States which part of the mean latency is the largest, or why it is not known.
@@ -135,7 +156,7 @@ fn largest_part(report: &RunReport) -> Option<String> {
 }
 
 /// Renders the slowest requests beside the mean of all.
-fn requests(report: &RunReport, slow: &[Slow], style: Style) -> String {
+fn slowest(report: &RunReport, slow: &[Slow], style: Style) -> String {
     let shown: Vec<usize> = (0..OF_REQUEST.len())
         .filter(|at| slow.iter().any(|it| it.values.get(*at).copied().flatten().is_some()))
         .collect();
@@ -147,6 +168,8 @@ fn requests(report: &RunReport, slow: &[Slow], style: Style) -> String {
             .filter_map(|at| OF_REQUEST.get(*at))
             .map(|(_, name, order, _)| Column::number(*name).spare(*order)),
     );
+    let has_gaps = slow.iter().any(|it| it.longest_gap_ns.is_some());
+    columns.extend(has_gaps.then(|| Column::number("longest gap").or("gap").spare(1)));
     let row = |(at, one): (usize, &Slow)| {
         let began = Nanos(one.start_wall_ns.saturating_sub(start)).as_seconds();
         let values = shown.iter().map(|at| {
@@ -155,13 +178,16 @@ fn requests(report: &RunReport, slow: &[Slow], style: Style) -> String {
             let unit = if is_time { 1e6 } else { 1.0 };
             value.map_or_else(String::new, |value| four_digits(value / unit))
         });
-        [format!("{}", at + 1), number(Some(began))].into_iter().chain(values).collect::<Vec<_>>()
+        let gap = one.longest_gap_ns.map_or_else(String::new, |gap| four_digits(gap / 1e6));
+        let row = [format!("{}", at + 1), number(Some(began))].into_iter().chain(values);
+        row.chain(has_gaps.then_some(gap)).collect::<Vec<_>>()
     };
     let mean = shown
         .iter()
         .filter_map(|at| OF_REQUEST.get(*at))
         .map(|(tag, ..)| report.average(*tag).map_or_else(String::new, four_digits));
-    let mean = ["mean of all".to_owned(), String::new()].into_iter().chain(mean).collect();
+    let mean = ["mean of all".to_owned(), String::new()].into_iter().chain(mean);
+    let mean = mean.chain(has_gaps.then(String::new)).collect();
     let rows = slow.iter().enumerate().map(row).chain([mean]);
     Table::new("aiperf | Slowest Requests (times in ms)", columns).rows(rows).render(style)
 }

@@ -64,6 +64,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         sessions: None,
         finish_reasons: NameCounts::default(),
         response_notes: NameCounts::default(),
+        silences: Vec::new(),
         breakdowns: crate::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),

@@ -5,10 +5,12 @@ mod counts;
 mod examples;
 mod found;
 mod responses;
+mod servers;
 mod tokens;
 
 use self::counts::CountDifference;
 use self::responses::Groups;
+use self::servers::{Silent, Slower};
 use super::format::count;
 use super::server_spans;
 use crate::metrics::health::LoadHealth;
@@ -114,6 +116,10 @@ pub(crate) enum Warning {
         /// Number of successful requests.
         of: u64,
     },
+    /// Nothing arrived for some time, although several responses were being streamed.
+    ServerSilent(Silent),
+    /// One of several servers is slower than the others.
+    ServerSlower(Slower),
     /// Content events arrived in groups.
     EventsTogether {
         /// How they did.
@@ -227,6 +233,8 @@ impl Warning {
             Self::IncompleteHistory { .. } => "Incomplete History",
             Self::UsageDiscrepancy { .. } => "Token Count Discrepancy",
             Self::NotStreamed { .. } => "Responses Not Streamed",
+            Self::ServerSilent(_) => "Server Was Silent",
+            Self::ServerSlower(_) => "One Server Is Slower",
             Self::EventsTogether { .. } => "Events Arrive in Groups",
             Self::UnusualResponses { .. } => "Unusual Responses",
             Self::UsageMissing { .. } => "Usage Missing",
@@ -261,6 +269,8 @@ impl Warning {
             Self::IncompleteHistory { .. } => "incomplete-history",
             Self::UsageDiscrepancy { .. } => "token-count-discrepancy",
             Self::NotStreamed { .. } => "not-streamed",
+            Self::ServerSilent(_) => "server-silent",
+            Self::ServerSlower(_) => "server-slower",
             Self::EventsTogether { .. } => "events-together",
             Self::UnusualResponses { .. } => "unusual-responses",
             Self::UsageMissing { .. } => "usage-missing",
@@ -328,6 +338,8 @@ impl Warning {
             Self::NotStreamed { requests, of } => {
                 format!("the responses of {} came all at once", share(*requests, *of))
             }
+            Self::ServerSilent(silent) => silent.summary(),
+            Self::ServerSlower(slower) => slower.summary(),
             Self::EventsTogether { groups } => groups.summary(),
             Self::UnusualResponses { notes, .. } => {
                 notes.first().map(|(note, _)| responses::about_note(note)).unwrap_or_default()
@@ -421,6 +433,8 @@ impl Warning {
                 counts::findings(*requests, *of, *threshold_percent, differences)
             }
             Self::NotStreamed { requests, of } => responses::not_streamed_findings(*requests, *of),
+            Self::ServerSilent(silent) => silent.findings(),
+            Self::ServerSlower(slower) => slower.findings(),
             Self::EventsTogether { groups } => groups.findings(),
             Self::UnusualResponses { notes, of } => responses::unusual_findings(notes, *of),
             Self::UsageMissing { requests, of } => vec![format!(

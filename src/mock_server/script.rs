@@ -46,6 +46,15 @@ pub struct Script {
     pub prefix_cache: Option<PrefixCacheSize>,
     /// Time that each token of the prompt adds to `ttft`, without the cached ones.
     pub prefill_per_token: Nanos,
+    /// Share by which all times grow in each second since the first request. Reported times do not.
+    pub drift: f64,
+    /// When nothing is sent: the time since the first request, and the duration.
+    pub silence: Option<[Nanos; 2]>,
+    /// Number of chunks that are sent together, when the last of them is due, as by some gateways.
+    pub chunks_together: u64,
+    /// Requests per second that are accepted, with bursts of as many at once as in one second; others
+    /// get the status 429 with `Retry-After`.
+    pub rate_limit: Option<f64>,
     /// What is reported of the times of requests, if anything is.
     pub timing: Option<Timing>,
     /// The faults; the first rule that selects a request applies.
@@ -70,6 +79,10 @@ impl Default for Script {
             kv_cache_tokens: 131_072,
             prefix_cache: None,
             prefill_per_token: Nanos::ZERO,
+            drift: 0.0,
+            silence: None,
+            chunks_together: 1,
+            rate_limit: None,
             timing: None,
             faults: Vec::new(),
         }
@@ -94,6 +107,12 @@ impl Script {
             "does not have a model; specify at least one"
         } else if self.tokens_per_chunk == 0 {
             "has chunks of 0 tokens; use at least 1"
+        } else if self.chunks_together == 0 {
+            "sends 0 chunks together; use at least 1"
+        } else if self.rate_limit.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+            "requires a rate limit above 0"
+        } else if !(self.drift >= 0.0 && self.drift.is_finite()) {
+            "requires a drift of at least 0"
         } else if self.max_concurrent == Some(0) {
             "has a limit of 0 concurrent requests; use at least 1, or no limit"
         } else if self.max_concurrent.is_some_and(|n| n > MAX_CONCURRENT) {
@@ -131,13 +150,19 @@ pub enum Jitter {
     Fraction(f64),
     /// Normal, with this standard deviation.
     StdDev(Nanos),
+    /// The time of the chunk, `ttft` or `itl`, is distributed exponentially.
+    Exponential,
 }
 
 impl FromStr for Jitter {
     type Err = MockServerError;
 
-    /// Parses a jitter: `10%` or `0.1` is a fraction, `2ms` a standard deviation.
+    /// Parses a jitter: `10%` or `0.1` is a fraction, `2ms` a standard deviation, and `exponential` the
+    /// distribution.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "exponential" {
+            return Ok(Self::Exponential);
+        }
         let problem = || MockServerError::Jitter { text: text.to_owned() };
         let fraction = match text.strip_suffix('%') {
             Some(percent) => percent.parse::<f64>().map_err(|_| problem())? / 100.0,
@@ -199,6 +224,7 @@ mod tests {
         assert_eq!("0.25".parse::<Jitter>().unwrap(), Jitter::Fraction(0.25));
         assert_eq!("2ms".parse::<Jitter>().unwrap(), Jitter::StdDev(Nanos(2_000_000)));
         assert_eq!("0".parse::<Jitter>().unwrap(), Jitter::None);
+        assert_eq!("exponential".parse::<Jitter>().unwrap(), Jitter::Exponential);
         assert!("1.5".parse::<Jitter>().is_err());
         assert!("-5%".parse::<Jitter>().is_err());
     }

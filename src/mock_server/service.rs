@@ -1,17 +1,20 @@
 //! Routes, and the handling of a request from its arrival to its last byte.
 
 mod answer;
+mod rate_limit;
 
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::{Answer, announce, models_body, not_found, plain, response, too_large};
+use self::rate_limit::RateLimit;
 use super::activity::{Activity, Finish, InFlight};
 use super::connection::{Framing, Handed, Tracked, Wire};
 use super::dialect::{Call, Dialect, LookupResult, Purpose, Route, SCRIPTED, json_string};
@@ -46,6 +49,9 @@ pub(super) struct Service {
     material: Arc<ReplyContent>,
     prompts: PromptCounter,
     slots: Option<Arc<Semaphore>>,
+    rate_limit: Option<Lock<RateLimit>>,
+    /// When the first request arrived.
+    began: OnceLock<Nanos>,
     cache: Option<Lock<PrefixCache>>,
     /// The body of `/v1/models`.
     models: Bytes,
@@ -96,6 +102,8 @@ impl Service {
             material: Arc::new(ReplyContent::new(&script)),
             prompts: PromptCounter::default(),
             slots: script.max_concurrent.map(|n| Arc::new(Semaphore::new(n))),
+            rate_limit: script.rate_limit.map(|rate| Lock::new(RateLimit::new(rate))),
+            began: OnceLock::new(),
             cache: script.prefix_cache.map(|size| Lock::new(PrefixCache::new(size))),
             models: models_body(&script.models, created),
             script,
@@ -277,7 +285,9 @@ impl Connection {
             Ok(order) => order,
             Err((status, body)) => return Ok(response(status, JSON, Answer::whole(body))),
         };
-        let mut in_flight = self.service.activity.arrive(arrival);
+        let service = &self.service;
+        let began = *service.began.get_or_init(|| arrival);
+        let mut in_flight = service.activity.arrive(arrival);
         let number = in_flight.number();
         let fault = self.service.script.fault_for(number).cloned();
         self.track(route, arrival, number, &head.headers, fault.as_ref());
@@ -290,15 +300,21 @@ impl Connection {
             }
             _ => {}
         }
+        if let Some(wait) = service.rate_limit.as_ref().and_then(|it| it.lock().refuses(arrival)) {
+            in_flight.finish(Finish::Error);
+            let mut refusal = self.refuse(dialect, arrival, 429, None);
+            refusal.headers_mut().insert(RETRY_AFTER, wait.into());
+            return Ok(refusal);
+        }
         let (origin, permit) = self.turn(arrival).await;
         in_flight.admit(order.prompt_tokens, permit);
         let cached = self.service.look_up(&order);
         let ttft = self.service.ttft(&order, cached);
-        let script = &self.service.script;
-        let schedule = Schedule::new(script, number, [origin, ttft], fault.as_ref());
         let stream = order.stream;
         let times = [arrival, origin, ttft];
-        let mut reply = self.service.reply(order, number, times, cached, fault);
+        let mut reply = service.reply(order, number, times, cached, fault);
+        let (numbers, times) = ([number, reply.chunks()], [began, origin, ttft]);
+        let schedule = Schedule::new(&service.script, numbers, times, reply.fault.as_ref());
         in_flight.report(self.service.spans_of(&mut reply, arrival, &head.headers));
         if stream {
             Ok(self.stream(head.version, Events::new(reply, schedule), in_flight).await)

@@ -115,12 +115,28 @@ pub(crate) struct Watched {
     /// Whether its values are shares from 0 to 1, which are shown in percent.
     is_share: bool,
     pub(crate) meaning: &'static str,
+    /// The requests that it counts, if it counts those in the server.
+    pub(crate) counts: Option<InServer>,
+}
+
+/// Where requests are in a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InServer {
+    /// In the batch, or in slots.
+    Running,
+    /// In the queue.
+    Waiting,
 }
 
 impl Watched {
     /// Returns the same metric, which had another name in earlier versions.
     pub(super) const fn once(self, earlier: &'static str) -> Self {
         Self { earlier: Some(earlier), ..self }
+    }
+
+    /// Returns the same metric, which counts the requests there.
+    pub(super) const fn counts(self, place: InServer) -> Self {
+        Self { counts: Some(place), ..self }
     }
 
     /// Returns the unit in which values are shown, if it is not the metric's own.
@@ -140,7 +156,15 @@ pub(crate) const fn gauge(
     statistic: Statistic,
     meaning: &'static str,
 ) -> Watched {
-    Watched { name, earlier: None, kind: Kind::Gauge, statistic, is_share: false, meaning }
+    Watched {
+        name,
+        earlier: None,
+        kind: Kind::Gauge,
+        statistic,
+        is_share: false,
+        meaning,
+        counts: None,
+    }
 }
 
 /// Returns an important gauge whose values are shares from 0 to 1.
@@ -158,7 +182,15 @@ pub(super) const fn counter(
     statistic: Statistic,
     meaning: &'static str,
 ) -> Watched {
-    Watched { name, earlier: None, kind: Kind::Counter, statistic, is_share: false, meaning }
+    Watched {
+        name,
+        earlier: None,
+        kind: Kind::Counter,
+        statistic,
+        is_share: false,
+        meaning,
+        counts: None,
+    }
 }
 
 /// Returns an important histogram.
@@ -170,6 +202,7 @@ pub(super) const fn histogram(name: &'static str, meaning: &'static str) -> Watc
         statistic: Statistic::P99,
         is_share: false,
         meaning,
+        counts: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! llama.cpp, recorded from b11434. It does not count requests, and writes six digits.
 
+use super::declaration::InServer::{Running, Waiting};
 use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
     Count, PrefixCounters, Quantity, ServerFamily, Times, completion_tokens, counter, gauge,
@@ -10,8 +11,8 @@ use super::timing::{Drafted, Object, Scale, ServerTiming, Stages};
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
     watched: &[
-        gauge("llamacpp:requests_processing", Avg, "requests in slots"),
-        gauge("llamacpp:requests_deferred", Max, "queue; growing means saturated"),
+        gauge("llamacpp:requests_processing", Avg, "requests in slots").counts(Running),
+        gauge("llamacpp:requests_deferred", Max, "queue; growing means saturated").counts(Waiting),
         gauge("llamacpp:n_busy_slots_per_decode", Max, "slots in use, since the server started"),
         counter("llamacpp:prompt_tokens", Rate, "prefill throughput without cached tokens"),
         counter("llamacpp:prompt_tokens_cached", Rate, "prompt tokens from the cache"),

@@ -4,6 +4,7 @@
 //! Source: `loggers.py`, `metrics_processor.py` and `stats.py` in `lmdeploy/metrics`, and
 //! `lmdeploy/serve/core/async_engine.py`.
 
+use super::declaration::InServer::{Running, Waiting};
 use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
     Count, ServerFamily, Speculation, Times, counter, gauge, histogram, prompt_tokens, requests,
@@ -13,8 +14,9 @@ use super::declaration::{
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
     watched: &[
-        gauge("lmdeploy:num_requests_running", Avg, "requests in the batch"),
-        gauge("lmdeploy:num_requests_waiting", Max, "queue; growing means saturated"),
+        gauge("lmdeploy:num_requests_running", Avg, "requests in the batch").counts(Running),
+        gauge("lmdeploy:num_requests_waiting", Max, "queue; growing means saturated")
+            .counts(Waiting),
         share("lmdeploy:gpu_cache_usage_perc", Max, "KV cache in use; above 90% it limits"),
         histogram("lmdeploy:e2e_request_latency_seconds", "request latency"),
         histogram("lmdeploy:time_to_first_token_seconds", "time to first token"),

@@ -2,6 +2,7 @@
 //!
 //! Source: `metrics_collector.py` and `req_time_stats.py` in `python/sglang/srt/observability`.
 
+use super::declaration::InServer::{Running, Waiting};
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
     PrefixCounters, ServerFamily, Speculation, Time, Times, completion_tokens, counter, gauge,
@@ -12,8 +13,8 @@ use super::timing::{Drafted, Object, Scale, ServerTiming, Stages, rest};
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
     watched: &[
-        gauge("sglang:num_running_reqs", Avg, "requests in the batch"),
-        gauge("sglang:num_queue_reqs", Max, "queue; growing means saturated"),
+        gauge("sglang:num_running_reqs", Avg, "requests in the batch").counts(Running),
+        gauge("sglang:num_queue_reqs", Max, "queue; growing means saturated").counts(Waiting),
         share("sglang:token_usage", Max, "KV cache in use; above 90% it limits"),
         share("sglang:cache_hit_rate", Avg, "prefix cache hits"),
         gauge("sglang:gen_throughput", Avg, "tokens per second"),

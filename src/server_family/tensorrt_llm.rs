@@ -2,6 +2,7 @@
 //!
 //! Source: `tensorrt_llm/metrics/collector.py`, which does not observe times of 0.
 
+use super::declaration::InServer::{Running, Waiting};
 use super::declaration::Statistic::{Avg, Max, Rate};
 use super::declaration::{
     Count, ServerFamily, Times, completion_tokens, counter, gauge, histogram, prompt_tokens,
@@ -21,8 +22,8 @@ pub(super) static FAMILY: ServerFamily = ServerFamily {
         counter("trtllm_request_success", Rate, "completed requests"),
         counter("trtllm_prompt_tokens", Rate, "prefill throughput"),
         counter("trtllm_generation_tokens", Rate, "decode throughput"),
-        gauge("trtllm_num_requests_running", Avg, "requests in the batch"),
-        gauge("trtllm_num_requests_waiting", Max, "queue; growing means saturated"),
+        gauge("trtllm_num_requests_running", Avg, "requests in the batch").counts(Running),
+        gauge("trtllm_num_requests_waiting", Max, "queue; growing means saturated").counts(Waiting),
         share("trtllm_kv_cache_utilization", Max, "KV cache in use"),
         share("trtllm_kv_cache_hit_rate", Avg, "KV cache blocks reused"),
     ],

@@ -3,6 +3,7 @@
 //! Source of the counters of speculative decoding: `vllm/v1/spec_decode/metrics.py`; of names in
 //! earlier versions: `vllm/v1/metrics/loggers.py`; of transfers: its connectors for NIXL and Mooncake.
 
+use super::declaration::InServer::{Running, Waiting};
 use super::declaration::Statistic::{Avg, Max, Rate, Total};
 use super::declaration::{
     Count, Hidden, PrefixCounters, ServerFamily, Speculation, Times, completion_tokens, counter,
@@ -13,8 +14,8 @@ use super::timing::{Drafted, Object, Scale, ServerTiming, Stages};
 /// The declaration of the family.
 pub(super) static FAMILY: ServerFamily = ServerFamily {
     watched: &[
-        gauge("vllm:num_requests_running", Avg, "requests in the batch"),
-        gauge("vllm:num_requests_waiting", Max, "queue; growing means saturated"),
+        gauge("vllm:num_requests_running", Avg, "requests in the batch").counts(Running),
+        gauge("vllm:num_requests_waiting", Max, "queue; growing means saturated").counts(Waiting),
         gauge("vllm:num_requests_waiting_by_reason", Max, "queue, by reason"),
         share("vllm:kv_cache_usage_perc", Max, "KV cache in use; above 90% it limits")
             .once("vllm:gpu_cache_usage_perc"),

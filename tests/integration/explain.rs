@@ -42,12 +42,19 @@ fn a_run_is_explained_with_its_slowest_requests_and_the_server_around_them() {
 }
 
 #[test]
-fn several_runs_are_not_explained_at_once() {
-    let server = mock(Script::default());
-    let run = profile(&server.url(), &["--concurrency", "1,2", "--request-count", "4"]).succeeded();
-    let (code, _, said) = explain(run.directory.path().to_str().unwrap());
-    assert_eq!(code, Some(1));
-    assert!(said.contains("several runs") && said.contains("concurrency_1"), "{said}");
+fn of_several_runs_it_is_said_what_limits_each() {
+    let script =
+        Script { ttft: Nanos::from_millis(40.0), max_concurrent: Some(2), ..Script::default() };
+    let server = mock(script);
+    let flags = ["--concurrency", "1,16", "--request-count", "48"];
+    let run = profile(&server.url(), &flags).succeeded();
+    let (code, text, _) = explain(run.directory.path().to_str().unwrap());
+    assert_eq!(code, Some(0), "{text}");
+    let (of_one, of_many) = text.split_once("concurrency_16").expect("two runs");
+    assert!(of_one.starts_with("concurrency_1\n"), "{text}");
+    // Two run, and fourteen wait.
+    let queue = "The server limits the throughput: on average it ran ";
+    assert!(of_many.contains(queue) && !of_one.contains(queue), "{text}");
 }
 
 #[test]

@@ -129,9 +129,9 @@ fn what_limits_a_run_at_four_widths() {
         })
     };
     let slow = [slow(210e6), slow(205.5e6)];
-    let text = explained(&report, &slow, Style { width: 160, colour: false });
+    let text = explained(&report, &[], &slow, Style { width: 160, colour: false });
     assert!(text.contains("the largest part is KV transfer + decode: 149 ms (74%)"), "{text}");
-    insta::assert_snapshot!(at_widths(|style| explained(&report, &slow, style)));
+    insta::assert_snapshot!(at_widths(|style| explained(&report, &[], &slow, style)));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Warning;
 use super::counts::{Cause, CountDifference, Side};
+use super::servers;
 use crate::console::server_spans;
 use crate::metrics::health::LoadVerdict;
 use crate::redact::printable;
@@ -224,6 +225,8 @@ impl Warning {
                  its responses.",
                 "Or remove --streaming.",
             ],
+            Self::ServerSilent(_) => servers::SILENT_ADVICE,
+            Self::ServerSlower(_) => servers::SLOWER_ADVICE,
             Self::EventsTogether { .. } => &[
                 "Measure the server without the gateway, or configure the gateway not to buffer.",
                 "Read time_to_first_token and inter_chunk_latency as times of the gateway.",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::counts::{Cause, CountDifference, Side};
 use super::responses::Groups;
+use super::servers::{Silent, Slower};
 use super::{Given, Warning};
 use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::prefix_cache::Excess;
@@ -74,6 +75,8 @@ impl Warning {
             Self::PromptsRepeat { repeated: 900, of: 1000, cached_percent: Some(88.0) },
             Self::IncompleteHistory { requests: 3, of: 100 },
             Self::NotStreamed { requests: 100, of: 100 },
+            Self::ServerSilent(Silent::example()),
+            Self::ServerSlower(Slower::example()),
             Self::EventsTogether {
                 groups: Groups {
                     percent: 93.75,

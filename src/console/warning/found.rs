@@ -1,5 +1,6 @@
 //! What is unusual in the results of a run.
 
+use super::servers::{Silent, Slower};
 use super::{Warning, counts, responses, tokens};
 use crate::console::{server_metrics, server_spans};
 use crate::metrics::tag::{self, MetricTag};
@@ -30,6 +31,8 @@ impl Warning {
             responses::prompts_repeat(report),
             incomplete_history(report),
             responses::not_streamed(report),
+            Silent::of(report).map(Warning::ServerSilent),
+            Slower::of(report).map(Warning::ServerSlower),
             responses::events_together(report),
             responses::unusual(report),
             usage_missing(report),

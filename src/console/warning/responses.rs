@@ -11,6 +11,8 @@ use crate::run::RunReport;
 
 /// The least share of content events that arrive together with the one before, in percent.
 const NOTABLE_PERCENT: f64 = 25.0;
+/// Fewest content events that are enough to say that they come in groups.
+const FEWEST_CHUNKS: f64 = 100.0;
 /// The least time between groups in milliseconds: a server that is faster does not have any.
 const NOTABLE_GAP_MS: f64 = 1.0;
 /// The least time for a token in milliseconds, if the response of a server came all at once.
@@ -97,7 +99,8 @@ pub(super) fn events_together(report: &RunReport) -> Option<Warning> {
     let percent = 100.0 * together / chunks;
     let every_ms = time_ms / (gaps - together);
     let size = chunks / (chunks - together);
-    if percent < NOTABLE_PERCENT || gaps <= together || every_ms < NOTABLE_GAP_MS {
+    let is_short = chunks < FEWEST_CHUNKS || gaps <= together;
+    if is_short || percent < NOTABLE_PERCENT || every_ms < NOTABLE_GAP_MS {
         return None;
     }
     let tokens_of_group = size * tokens / chunks;

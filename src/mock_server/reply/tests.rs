@@ -36,7 +36,8 @@ fn dialect(path: &str) -> &'static dyn Dialect {
 
 fn events(reply: Reply) -> Events {
     let script = Script { ttft: Nanos(10), itl: Nanos(10), ..Script::default() };
-    let schedule = Schedule::new(&script, 1, [Nanos(100), script.ttft], reply.fault.as_ref());
+    let times = [Nanos(100), Nanos(100), script.ttft];
+    let schedule = Schedule::new(&script, [1, reply.chunks()], times, reply.fault.as_ref());
     Events::new(reply, schedule)
 }
 

@@ -175,6 +175,7 @@ impl TestRun {
             sessions: None,
             finish_reasons,
             response_notes,
+            silences: Vec::new(),
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),
             errors: rebuild::error_counts(&profiling),

@@ -316,6 +316,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         sessions: None,
         finish_reasons: aiperf::metrics::name_counts::NameCounts::default(),
         response_notes: aiperf::metrics::name_counts::NameCounts::default(),
+        silences: Vec::new(),
         breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),
