@@ -296,6 +296,12 @@ impl RequestError {
         }
     }
 
+    /// Returns whether the run or the user cancelled the request, so that it did not fail.
+    #[must_use]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.kind == ErrorKind::Cancelled
+    }
+
     /// Creates the error of a request that the run cancelled. No server returned 499, but readers
     /// of records expect it there.
     #[must_use]

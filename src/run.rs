@@ -3,9 +3,12 @@
 
 mod agreement;
 mod endpoint_type;
+mod limits;
 pub(crate) mod provenance;
 pub mod scenario;
 pub mod setup;
+
+pub(crate) use self::limits::LoadLimit;
 
 use std::path::PathBuf;
 
@@ -20,7 +23,7 @@ use crate::gpu::report::GpuReport;
 use crate::judge::{self, AdaptivePath, Basis, EarlyEnd, Gate, Judged};
 use crate::metrics::breakdown::{BreakdownResults, PhaseResult, PhaseTimes, TenantSetup};
 use crate::metrics::health::{LoadHealth, LoadVerdict, Verdict};
-use crate::metrics::metric::{MetricResult, Percent, Settings, Statistic};
+use crate::metrics::metric::{MetricResult, Objective, Percent, Settings, Statistic};
 use crate::metrics::name_counts::NameCounts;
 use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::session::Sessions;
@@ -306,6 +309,8 @@ pub struct RunReport {
     pub bases: Vec<Basis>,
     /// What the rates of the profiling phase are in the long run.
     pub long_run: LongRun,
+    /// How many successful requests of the profiling phase missed each objective.
+    pub missed_objectives: Vec<(Objective, u64)>,
     /// The steady state of the profiling phase, or why there is none.
     pub steady_state: Result<SteadyState, Unsteady>,
     /// The results of each phase, if several are measured.

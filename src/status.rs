@@ -24,6 +24,7 @@ use crate::metrics::name_counts::NameCounts;
 use crate::metrics::steady::Unsteady;
 use crate::metrics::{ClientHealth, tag};
 use crate::run::RunDescription;
+use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::server_metrics::Scrape;
 use crate::server_metrics::watch::LiveGauge;
@@ -199,7 +200,10 @@ impl CurrentRun {
         };
         let judged = run.gates.iter().map(|gate| gate.judge(&facts));
         let good = results.iter().find(|it| it.metric.tag == tag::GOOD_REQUEST_FRACTION);
-        (judged.filter(|gate| gate.value.is_some()).collect(), good.map(|good| good.stats.avg))
+        (
+            judged.filter(|gate| gate.value.is_some()).collect(),
+            good.map(|good| 100.0 * good.stats.avg),
+        )
     }
 }
 
@@ -251,6 +255,9 @@ impl Follower for Status {
         if !is_silent {
             state.responses = (phase.requests_returned, phase.now);
         }
+        let setup = state.run.as_ref().map(|run| &run.description.setup.phases);
+        let config = setup.and_then(|phases| phases.get(phase.phase_index as usize));
+        state.known.load = config.map(PhaseConfig::load_and_end).unwrap_or_default();
         state.phases = progress.phases.to_vec();
         state.known.phase = Some(*phase);
         progress.name.clone_into(&mut state.known.phase_name);
@@ -269,11 +276,11 @@ impl Follower for Status {
             let load = run.description.own_held_load();
             LoadHealth::of(&(progress.load_times)(), load, run.clock.wall_ns(phase.start))
         });
-        let load = load.map(|load| load.verdict);
-        let (gates, good) = run.map(|run| run.limits(phase, &health, load)).unwrap_or_default();
+        let verdict = load.map(|load| load.verdict);
+        let (gates, good) = run.map(|run| run.limits(phase, &health, verdict)).unwrap_or_default();
         let mut state = self.state.lock();
         state.known.health = Some(health);
-        state.known.load = load;
+        state.known.load_health = load;
         state.known.gates = gates;
         state.known.good_percent = good;
     }

@@ -499,6 +499,7 @@ impl Run {
                 &processed.profiling,
             ),
             long_run: processed.profiling.long_run(asked_rate(listed, None)),
+            missed_objectives: processed.profiling.missed_objectives(),
             results: measured.results.clone(),
             bases: bases(&self.description.gates, |phase| processed.values(phase, listed)),
             by_phase: measured.by_phase.clone(),

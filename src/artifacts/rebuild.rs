@@ -621,6 +621,7 @@ impl Gathered {
         results.extend(deployment::results(deployment, fleets, &results, concurrency));
         RunReport {
             long_run: self.profiling.long_run(asked_rate(&run.setup.phases, None)),
+            missed_objectives: self.profiling.missed_objectives(),
             bases: bases(&run.gates, |phase| {
                 let phases = &run.setup.phases;
                 let of_phase = |name| self.breakdowns.phase(phases, name);

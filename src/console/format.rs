@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::statistics::Percent;
+
 /// Maximum length of a text in a table or a box, in characters. Widths of formatted text are limited
 /// to 65,535.
 const LONGEST_TEXT: usize = 1000;
@@ -52,6 +54,13 @@ pub(super) fn four_digits(value: f64) -> String {
     format!("{value:.*}", usize::try_from(decimals).unwrap_or(0))
 }
 
+/// Formats a percentile of `count` values with four significant digits; in brackets if there are too few values
+/// for its confidence interval.
+pub(super) fn percentile(value: f64, percent: Percent, count: u64) -> String {
+    let text = four_digits(value);
+    if value.is_finite() && count < percent.values_needed() { format!("({text})") } else { text }
+}
+
 /// Formats a whole number with thousands separators.
 pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())
@@ -79,6 +88,14 @@ pub(super) fn bounded(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A p99 has an interval from 368 values on, by 0.99³⁶⁸ < 2.5%, and a median from 6 on, by 0.5⁶ < 2.5%.
+    #[test]
+    fn percentiles_of_too_few_values_are_in_brackets() {
+        let shown = |percent, count| percentile(1.5, Percent::whole(percent), count);
+        assert_eq!([shown(99, 367), shown(99, 368)], ["(1.500)", "1.500"]);
+        assert_eq!([shown(50, 5), shown(50, 6)], ["(1.500)", "1.500"]);
+    }
 
     #[test]
     fn two_digits_say_how_exact_a_value_is() {

@@ -1,14 +1,18 @@
 //! The first screen of a run: what was measured, and one table of the metrics that people name.
 
-use super::format::{count, four_digits, two_digits};
+use super::format::{count, four_digits, percentile, two_digits};
 use super::layout::{Cell, Column, Table};
 use super::panel;
+use super::run;
 use super::server_spans;
 use super::style::Style;
 use super::table::TELLING_WAIT_MS;
 use super::vocabulary::Term;
+use crate::metrics::Registry;
 use crate::metrics::health::{Bound, ErrorBounds, RateBounds};
-use crate::metrics::metric::{Distribution, LatencyFrom, MetricResult, Percent, Statistic};
+use crate::metrics::metric::{
+    Distribution, LatencyFrom, MetricResult, Objective, Percent, Statistic,
+};
 use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
@@ -55,6 +59,18 @@ const TOTALS: &[MetricTag] = &[
 /// The label of the number of failed requests.
 const ERRORS: &str = "Errors";
 
+/// The same with a mark if there are any.
+const FAILED: &str = "! Errors";
+
+/// The label of the number of cancelled requests.
+const CANCELLED: &str = "Cancelled";
+
+/// Maximum length of the most frequent reason of failures, in characters.
+const LONGEST_REASON: usize = 100;
+
+/// Fewest requests whose rate in the steady state is shown.
+const FEWEST_OF_RATE: u64 = 32;
+
 /// A deviation from Little's law in percent that is shown: with few requests, chance exceeds 5%.
 const NOTABLE_RESIDUAL: f64 = 10.0;
 
@@ -84,7 +100,7 @@ pub(super) fn header(report: &RunReport, style: Style) -> String {
         "  {}, {streaming}{}, {} in {} s",
         run.endpoint.name,
         outcome.load,
-        requests(sent(report)),
+        requests(report.ended()),
         four_digits(seconds),
     ));
     lines.extend(report.submission().map(|submission| format!("  {}", submission.line())));
@@ -137,12 +153,14 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
         }
         let Some(distribution) = result.stats.distribution else { continue };
         let values = of_distribution(result.stats.avg, &distribution);
-        let own = further.iter().map(|percent| distribution.percentile(*percent));
-        let own = own.map(|value| value.map_or_else(String::new, four_digits));
+        let own = further.iter().map(|percent| {
+            let value = distribution.percentile(*percent);
+            value.map_or_else(String::new, |it| percentile(it, *percent, distribution.count))
+        });
         let term = Term::of(result.metric);
         let intervals = ["p50", "p99"].map(|statistic| bounds.of(tag, statistic));
         let intervals = intervals.map(|bound| bound.map_or_else(String::new, interval));
-        let values = values.map(four_digits).into_iter().chain(own);
+        let values = values.into_iter().chain(own);
         let cells = values.chain(intervals).map(Cell::from);
         let name = Cell::or(term.label(), term.short_label());
         table.row([name].into_iter().chain(cells));
@@ -154,15 +172,54 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
         let name = Cell::or(term.label(), term.short_label());
         table.row_with([name, four_digits(value).into()], beside, false);
     }
-    let (sent, failed) = (sent(report), failed(report));
-    let of = if sent == 0 { String::new() } else { format!("of {}", requests(sent)) };
-    table.row_with([Cell::from(ERRORS), count(failed).into()], of, failed > 0);
+    errors(report, &mut table);
     let mut text = table.render(style);
     let RunReport { run, .. } = report;
     if run.endpoint.supports_streaming && run.endpoint.produces_tokens && !run.streaming {
         text.push_str("Time to first token and inter-token latency need --streaming.\n");
     }
     text
+}
+
+/// Adds the number of failed requests with its share and the most frequent reason, and the number of cancelled
+/// ones.
+fn errors(report: &RunReport, table: &mut Table) {
+    let (ended, failed, cancelled) = (report.ended(), report.failed(), report.cancelled());
+    let of = |count: u64| match ended {
+        0 => String::new(),
+        _ if count == 0 => format!("of {}", requests(ended)),
+        _ => format!("of {} ({:.1}%)", requests(ended), 100.0 * count as f64 / ended as f64),
+    };
+    let most = report.failures().next().map(|error| {
+        let reason = run::reason(&error.error_details);
+        format!(", most often {}", run::cut(&printable(&reason), LONGEST_REASON))
+    });
+    let beside = of(failed) + &most.unwrap_or_default();
+    let label = if failed > 0 { FAILED } else { ERRORS };
+    table.row_with([Cell::from(label), count(failed).into()], beside, failed > 0);
+    if cancelled > 0 {
+        table.row_with([Cell::from(CANCELLED), count(cancelled).into()], of(cancelled), false);
+    }
+}
+
+/// Returns the share of good requests, and how often each objective was missed.
+fn beside_goodput(report: &RunReport) -> Option<String> {
+    let good = report.average(tag::GOOD_REQUEST_FRACTION)?;
+    let mut text = format!("{}% of requests good", four_digits(100.0 * good));
+    let missed: Vec<String> = report
+        .missed_objectives
+        .iter()
+        .map(|(objective, missed)| {
+            let Objective { tag, threshold } = objective;
+            let unit = Registry::row(*tag).map_or("", |metric| metric.display_unit.label());
+            let limit = format!("{tag}{}{threshold}{unit}", objective.operator().symbol());
+            format!("{limit} missed by {}", count(*missed))
+        })
+        .collect();
+    if !missed.is_empty() {
+        text = format!("{text}; {}", missed.join(", "));
+    }
+    Some(text)
 }
 
 /// Returns whether a latency from the due time differs from that from sending by more than the client may
@@ -181,12 +238,16 @@ fn is_of_its_own(due: &MetricResult, report: &RunReport, bounds: &ErrorBounds) -
 }
 
 /// Formats the 95% interval of a statistic: that for other requests of the same kind, wider by how far
-/// the client may have shifted the statistic. Without enough requests for it, how many are needed.
+/// the client may have shifted the statistic. Without enough requests for it, how many are needed; that more are
+/// if it is wider than the statistic.
 fn interval(bound: Bound) -> String {
     match (bound.sample_interval(), bound.requests_needed) {
         ([Some(low), Some(high)], _) => {
-            let low = (low - bound.below).max(0.0);
-            format!("{}–{}", four_digits(low), four_digits(high + bound.above))
+            let (low, high) = ((low - bound.below).max(0.0), high + bound.above);
+            if high - low > bound.value {
+                return "needs more".to_owned();
+            }
+            format!("{}–{}", four_digits(low), four_digits(high))
         }
         (_, Some(needed)) => format!("needs {}", count(needed)),
         _ => String::new(),
@@ -196,26 +257,44 @@ fn interval(bound: Bound) -> String {
 /// Returns what is shown beside a total: its value in the long run and in the steady state, and how much higher it is at most
 /// without the client's delays.
 fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -> String {
+    let goodput = (tag == tag::GOODPUT).then(|| beside_goodput(report)).flatten();
+    // The rate of a single request is its latency.
+    if report.ended() < 2 {
+        return goodput.unwrap_or_default();
+    }
     let rates =
         rates.filter(|it| tag == tag::REQUEST_THROUGHPUT && it.above_percent >= NOTABLE_PERCENT);
     let client = rates.map(|it| format!("client delays ≤ {:.1}%", it.above_percent));
-    let steady = report.steady_state.as_ref().ok().and_then(|steady| {
-        let value = steady.results.iter().find(|result| result.metric.tag == tag)?.stats.avg;
-        let half = steady.request_throughput_half_width;
-        let half = half.filter(|_| tag == tag::REQUEST_THROUGHPUT);
-        let half = half.map(|half| format!(" ± {}", two_digits(half))).unwrap_or_default();
-        Some(format!("steady state {}{half}", four_digits(value)))
-    });
+    let steady =
+        report.steady_state.as_ref().ok().filter(|_| has_rates(report)).and_then(|steady| {
+            let value = steady.results.iter().find(|result| result.metric.tag == tag)?.stats.avg;
+            let half = steady.request_throughput_half_width;
+            let half = half.filter(|_| tag == tag::REQUEST_THROUGHPUT);
+            if half.is_some_and(|half| 2.0 * half > value) {
+                return None;
+            }
+            let half = half.map(|half| format!(" ± {}", two_digits(half))).unwrap_or_default();
+            Some(format!("steady state {}{half}", four_digits(value)))
+        });
     let long_run = report.results.iter().find(|result| result.metric.tag == tag).and_then(|it| {
         let value = report.long_run.value(it.metric, it.stats.avg);
         let is_other = it.stats.avg - value > NOTABLE_SHARE * value;
         is_other.then(|| format!("in the long run {}", four_digits(value)))
     });
-    long_run.into_iter().chain(steady).chain(client).collect::<Vec<_>>().join("; ")
+    let all = [goodput, long_run, steady, client];
+    all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Renders what is unusual about the steady state; empty if nothing is.
+/// Returns whether the run has enough requests to say anything of its rates over time, and results.
+fn has_rates(report: &RunReport) -> bool {
+    report.ended() >= FEWEST_OF_RATE && !report.has_mostly_failed()
+}
+
+/// Renders what is unusual about the steady state; empty if nothing is, or if there are too few requests.
 pub(super) fn steady_note(report: &RunReport, style: Style) -> String {
+    if !has_rates(report) {
+        return String::new();
+    }
     let note = match &report.steady_state {
         Err(Unsteady::UnknownLoad) => return String::new(),
         Err(reason) => format!("No steady state: {reason}"),
@@ -233,9 +312,10 @@ pub(super) fn steady_note(report: &RunReport, style: Style) -> String {
     panel::wrapped(&note, style.width.into()).join("\n") + "\n"
 }
 
-const fn of_distribution(avg: f64, distribution: &Distribution) -> [f64; 6] {
-    let Distribution { p50, p90, p95, p99, max, .. } = *distribution;
-    [avg, p50, p90, p95, p99, max]
+fn of_distribution(avg: f64, distribution: &Distribution) -> [String; 6] {
+    let Distribution { p50, p90, p95, p99, max, count, .. } = *distribution;
+    let of = |value, percent| percentile(value, Percent::whole(percent), count);
+    [four_digits(avg), of(p50, 50), of(p90, 90), of(p95, 95), of(p99, 99), four_digits(max)]
 }
 
 /// Renders which of the percentiles that were asked for too few requests have; empty if none are.
@@ -248,17 +328,4 @@ pub(super) fn percentiles_note(report: &RunReport, style: Style) -> String {
 fn requests(count: u64) -> String {
     let noun = if count == 1 { "request" } else { "requests" };
     format!("{} {noun}", super::format::count(count))
-}
-
-/// The number of requests that ended, with and without success.
-fn sent(report: &RunReport) -> u64 {
-    total(report, tag::REQUEST_COUNT) + failed(report)
-}
-
-fn failed(report: &RunReport) -> u64 {
-    total(report, tag::ERROR_REQUEST_COUNT)
-}
-
-fn total(report: &RunReport, tag: MetricTag) -> u64 {
-    report.average(tag).map_or(0, |value| value as u64)
 }

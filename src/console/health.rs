@@ -1,12 +1,13 @@
 //! The verdicts on the client and on the load.
 
+use super::format::two_digits;
 use super::panel;
 use super::style::Style;
 use crate::metrics::health::{
     ClientHealth, HostActivity, LoadHealth, LoadVerdict, TimeStatistics, Verdict,
 };
 use crate::redact::printable;
-use crate::run::RunReport;
+use crate::run::{LoadLimit, RunReport};
 
 /// Renders the verdicts in one line, as in `Client health: valid. Load: sustained (offered 20.0/s,
 /// served 20.0/s).`; empty without verdicts.
@@ -15,7 +16,7 @@ pub(super) fn verdicts(report: &RunReport, style: Style) -> String {
     let load = report.outcome.load_health.as_ref();
     let words = [
         client.map(|verdict| format!("Client health: {}.", verdict.as_str())),
-        load.map(|health| format!("Load: {}.", in_short(health))),
+        load.map(|health| format!("Load: {health}{}.", limit(report))),
     ];
     let line = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
     if line.is_empty() {
@@ -33,16 +34,6 @@ pub(super) fn verdicts(report: &RunReport, style: Style) -> String {
     }
 }
 
-/// The verdict on the load; of one that is not known, only what it needs.
-fn in_short(health: &LoadHealth) -> String {
-    match (health.verdict, health.need()) {
-        (LoadVerdict::TooShort, Some(need)) => {
-            format!("{} (needs {need})", health.verdict.words())
-        }
-        _ => health.to_string(),
-    }
-}
-
 fn coloured(verdict: Verdict, style: Style) -> String {
     match verdict {
         Verdict::Valid => style.green(verdict.as_str()),
@@ -56,7 +47,7 @@ fn coloured_load(text: &str, health: &LoadHealth, style: Style) -> String {
     let coloured = match health.verdict {
         LoadVerdict::Sustained => style.green(word),
         LoadVerdict::TooShort | LoadVerdict::NotStationary => style.yellow(word),
-        LoadVerdict::Saturated => style.red(word),
+        LoadVerdict::Saturated | LoadVerdict::Rejecting | LoadVerdict::Failing => style.red(word),
     };
     text.replacen(word, &coloured, 1)
 }
@@ -67,10 +58,31 @@ pub(super) fn details(report: &RunReport, style: Style) -> String {
     let client = report.outcome.client_health.as_ref();
     let mut text = client.map(|health| of_client(health, style)).unwrap_or_default();
     if let Some(health) = &report.outcome.load_health {
-        let lines = panel::wrapped(&format!("Load: {health}"), style.width.into());
+        let line = format!("Load: {health}{}", limit(report));
+        let lines = panel::wrapped(&line, style.width.into());
         text.push_str(&(coloured_load(&lines.join("\n"), health, style) + "\n\n"));
     }
     text
+}
+
+/// States what limits the throughput, if that is known: `; the server limits it: on average 16 requests ran and
+/// 48 waited`.
+fn limit(report: &RunReport) -> String {
+    match report.load_limit() {
+        Some(LoadLimit::ServerQueue { running, waiting }) => format!(
+            "; the server limits it: on average {} requests ran and {} waited",
+            two_digits(running),
+            two_digits(waiting)
+        ),
+        Some(LoadLimit::ThinkTime { share }) => format!(
+            "; think time limits it: {:.0}% of the sessions' time is between turns",
+            100.0 * share
+        ),
+        Some(LoadLimit::Concurrency(concurrency)) => {
+            format!("; the concurrency of {concurrency} limits it")
+        }
+        None => String::new(),
+    }
 }
 
 fn of_client(health: &ClientHealth, style: Style) -> String {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::format::{count, four_digits};
+use super::format::{count, four_digits, percentile};
 use super::panel;
 use super::style::Style;
 use crate::metrics::breakdown::GroupResult;
@@ -13,7 +13,7 @@ use crate::redact::printable;
 use crate::run::RunReport;
 use crate::schedule::ReplayStats;
 use crate::server_family::Quantity;
-use crate::server_metrics::conservation::Comparison;
+use crate::statistics::Percent;
 
 /// Number of groups of turns that are told.
 const MAX_TURNS: usize = 6;
@@ -39,7 +39,7 @@ pub(crate) fn highlights(report: &RunReport) -> Vec<Highlight> {
         ("Replay", report.outcome.replay.as_ref().map(replay)),
         ("Finish reasons", finish_reasons(report)),
         ("Tool calls", tool_calls(report)),
-        ("Server and client agree", agreement(report.conservation())),
+        ("Server and client agree", agreement(report)),
     ];
     let known =
         lines.into_iter().filter_map(|(title, text)| Some(Highlight { title, text: text? }));
@@ -158,7 +158,8 @@ fn sessions(report: &RunReport) -> Option<String> {
     }
     let duration = report.results.iter().find(|it| it.metric.tag == tag::SESSION_DURATION);
     if let Some(times) = duration.and_then(|it| it.stats.distribution) {
-        let (p50, p99) = (four_digits(times.p50 / 1e3), four_digits(times.p99 / 1e3));
+        let of = |value, percent| percentile(value / 1e3, Percent::whole(percent), times.count);
+        let (p50, p99) = (of(times.p50, 50), of(times.p99, 99));
         let _ = write!(text, "; duration p50 {p50} s, p99 {p99} s");
     }
     let mean = |tag| report.average(tag);
@@ -170,8 +171,9 @@ fn sessions(report: &RunReport) -> Option<String> {
 }
 
 /// Returns what server and client counted alike; `None` if they differ anywhere or nothing is known.
-fn agreement(compared: &[Comparison]) -> Option<String> {
-    if !compared.iter().all(|one| one.agrees) {
+fn agreement(report: &RunReport) -> Option<String> {
+    let compared = report.conservation();
+    if report.has_mostly_failed() || !compared.iter().all(|one| one.agrees) {
         return None;
     }
     let of = |quantity: Quantity, noun: &str| {

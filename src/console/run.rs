@@ -10,6 +10,7 @@ use super::{
     server_metrics, speculation, steady, table, tenants, time_breakdown, turns, workers,
 };
 use crate::metrics::tag;
+use crate::record::RequestError;
 use crate::redact::printable;
 use crate::run::{ClientTables, RunReport};
 
@@ -24,8 +25,8 @@ pub fn render_file(report: &RunReport) -> String {
     text.push_str(&headline::table(report, style));
     text.push('\n');
     text.push_str(&highlights::render(report, style));
-    if !report.errors.is_empty() {
-        text.push_str(&table::errors(&report.errors, style));
+    if report.failures().next().is_some() {
+        text.push_str(&table::errors(report.failures(), style));
         text.push('\n');
     }
     text + &details(report, style)
@@ -105,23 +106,27 @@ fn warnings(report: &RunReport, style: Style) -> String {
 fn errors(report: &RunReport, style: Style) -> String {
     let width = usize::from(style.width);
     let mut text = String::new();
-    for error in report.errors.iter().take(MAX_ERRORS) {
-        let details = &error.error_details;
-        let code = details.code.map(|code| format!("{code} ")).unwrap_or_default();
+    for error in report.failures().take(MAX_ERRORS) {
         let times = super::count(error.count);
-        let line = format!("{times} × {code}{}: {}", details.name, details.message);
+        let line = format!("{times} × {}", reason(&error.error_details));
         text.push_str(&style.red(&cut(&printable(&line), width)));
         text.push('\n');
     }
-    if let more @ 1.. = report.errors.len().saturating_sub(MAX_ERRORS) {
+    if let more @ 1.. = report.failures().count().saturating_sub(MAX_ERRORS) {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{more} more kinds of errors; profile_export_console.txt has all");
     }
     text
 }
 
+/// Returns why a request failed: `503 Service Unavailable: the queue is full`.
+pub(super) fn reason(error: &RequestError) -> String {
+    let code = error.code.map(|code| format!("{code} ")).unwrap_or_default();
+    format!("{code}{}: {}", error.name, error.message)
+}
+
 /// Shortens a line to a width, with an ellipsis.
-fn cut(line: &str, width: usize) -> String {
+pub(super) fn cut(line: &str, width: usize) -> String {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= width {
         return line;

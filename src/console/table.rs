@@ -137,8 +137,8 @@ pub(super) fn label(metric: &Metric) -> Cell {
 }
 
 /// Renders the table of errors.
-pub(super) fn errors(errors: &[ErrorCount], style: Style) -> String {
-    let rows = errors.iter().map(|error| {
+pub(super) fn errors<'a>(errors: impl Iterator<Item = &'a ErrorCount>, style: Style) -> String {
+    let rows = errors.map(|error| {
         let details = &error.error_details;
         let message = printable(&details.message);
         let shown: String = message.chars().take(LONGEST_MESSAGE).collect();

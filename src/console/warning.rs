@@ -44,6 +44,13 @@ pub(crate) enum Warning {
         /// Whether requests had credentials.
         had_key: bool,
     },
+    /// Many requests timed out.
+    TimedOut {
+        /// Number of requests without a response in time.
+        requests: u64,
+        /// Total number of requests.
+        of: u64,
+    },
     /// The run ended before it was complete.
     Incomplete { reason: String },
     /// Connections to a server failed for some time.
@@ -222,6 +229,7 @@ impl Warning {
         match self {
             Self::NothingSucceeded { .. } => "No Request Succeeded",
             Self::NotAuthorized { .. } => "Not Authorized",
+            Self::TimedOut { .. } => "Requests Timed Out",
             Self::Incomplete { .. } => "Incomplete Run",
             Self::ConnectionsFailed { .. } => "Connections Failed",
             Self::ConnectionsLimited { .. } => "Connection Limit Reached",
@@ -258,6 +266,7 @@ impl Warning {
         match self {
             Self::NothingSucceeded { .. } => "nothing-succeeded",
             Self::NotAuthorized { .. } => "not-authorized",
+            Self::TimedOut { .. } => "requests-timed-out",
             Self::Incomplete { .. } => "incomplete-run",
             Self::ConnectionsFailed { .. } => "connections-failed",
             Self::ConnectionsLimited { .. } => "connection-limit-reached",
@@ -299,6 +308,12 @@ impl Warning {
             Self::NothingSucceeded { failed } => format!("all {} requests failed", count(*failed)),
             Self::NotAuthorized { requests, of, .. } => {
                 format!("the server rejected {} as not authorized", share(*requests, *of))
+            }
+            Self::TimedOut { requests, of } => {
+                format!(
+                    "{} had no response within --request-timeout-seconds",
+                    share(*requests, *of)
+                )
             }
             Self::Incomplete { reason } => printable(reason).trim_end_matches('.').to_owned(),
             Self::ConnectionsFailed { held_back } => {
@@ -406,6 +421,10 @@ impl Warning {
                     share(*requests, *of)
                 )]
             }
+            Self::TimedOut { requests, of } => vec![format!(
+                "{} timed out. The latencies are those of the other requests, so they are too low.",
+                share(*requests, *of)
+            )],
             Self::Incomplete { reason } => vec![
                 printable(reason),
                 "The statistics cover only the requests that completed.".to_owned(),
@@ -421,9 +440,9 @@ impl Warning {
             Self::RateNotReached { requested, reached } => vec![format!(
                 "The request rate was set to {requested:.2} per second, but {reached:.2} were sent."
             )],
-            Self::DependsOnLength { load } => vec![format!(
-                "The load is {load}. A longer or shorter run would have other latencies."
-            )],
+            Self::DependsOnLength { load } => {
+                vec![format!("Load: {load}. A longer or shorter run would have other latencies.")]
+            }
             Self::IncompleteHistory { requests, of } => vec![format!(
                 "{} were sent without an earlier response of their session, since that turn had \
                  failed or was cancelled; their prompts are shorter than intended.",

@@ -9,7 +9,9 @@ use std::ops::{Range, RangeInclusive};
 use std::slice;
 use std::sync::{Arc, OnceLock};
 
-use super::metric::{Kind, MetricResult, Observation, Rank, Settings, Stats, Totals, Value};
+use super::metric::{
+    Kind, MetricResult, Objective, Observation, Rank, Settings, Stats, Totals, Value,
+};
 use super::registry::Registry;
 use super::slices::{Log, Slices, TooManySlices, cut};
 use super::tag::{self, MetricTag};
@@ -194,6 +196,20 @@ impl Accumulator {
             .collect();
         found.sort_by_key(|request| (request.start, request.end));
         found
+    }
+
+    /// Returns how many successful requests missed each objective, unless tenants have their own. A request
+    /// without a value misses it.
+    pub(crate) fn missed_objectives(&self) -> Vec<(Objective, u64)> {
+        let is_success = |shape: &Shape| shape.contains(tag::REQUEST_COUNT);
+        let succeeded = self.shapes.iter().filter(|shape| is_success(shape)).count();
+        let missed = |objective: &Objective| {
+            let values = self.column(objective.tag)?.iter();
+            let met = values.filter(|value| objective.is_met(*value)).count();
+            Some((objective.clone(), succeeded.saturating_sub(met) as u64))
+        };
+        let shared = (!self.registry.has_own_objectives()).then_some(&self.settings().objectives);
+        shared.into_iter().flatten().filter_map(missed).collect()
     }
 
     /// Returns the number of requests, including failed ones.

@@ -15,6 +15,7 @@ mod errors;
 mod host;
 mod likely;
 mod load;
+mod load_failures;
 mod load_health;
 mod load_times;
 mod selfcheck;

@@ -78,6 +78,7 @@ struct Phase {
 struct Totals {
     succeeded: u64,
     failed: u64,
+    cancelled: u64,
     /// By rate.
     sums: Vec<f64>,
     /// By time; empty if only `tails` are kept.
@@ -99,10 +100,12 @@ struct Seconds {
 pub(crate) struct LiveStatistics {
     /// Requests of the phase that succeeded.
     pub(crate) succeeded: u64,
-    /// Requests of the phase that failed or were cancelled.
+    /// Requests of the phase that failed.
     pub(crate) failed: u64,
     /// Those of the recent time.
     pub(crate) failed_recently: u64,
+    /// Requests of the phase that the client cancelled.
+    pub(crate) cancelled: u64,
     pub(crate) rates: Vec<LiveRate>,
     pub(crate) times: Vec<LiveTime>,
     /// The most frequent first.
@@ -132,6 +135,8 @@ pub(crate) struct LiveTime {
 /// Percentiles of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Percentiles {
+    /// Number of the values.
+    pub(crate) count: u64,
     pub(crate) p50: f64,
     pub(crate) p90: f64,
     pub(crate) p99: f64,
@@ -177,7 +182,7 @@ impl Live {
         if let Some(second) = seconds.at(end / SECOND) {
             self.add(second, observation);
         }
-        if let Some(error) = &observation.error {
+        if let Some(error) = observation.error.as_ref().filter(|it| !it.is_cancelled()) {
             let mut key = (error.code, error.name.clone());
             if errors.len() >= MAX_ERRORS && !errors.contains_key(&key) {
                 key = (None, OTHER_ERRORS.to_owned());
@@ -189,9 +194,12 @@ impl Live {
     }
 
     fn add(&self, totals: &mut Totals, observation: &Observation) {
-        let failed = observation.error.is_some();
-        totals.succeeded += u64::from(!failed);
-        totals.failed += u64::from(failed);
+        let count = match &observation.error {
+            None => &mut totals.succeeded,
+            Some(error) if error.is_cancelled() => &mut totals.cancelled,
+            Some(_) => &mut totals.failed,
+        };
+        *count += 1;
         totals.sums.resize(self.rates.len(), 0.0);
         for (rate, sum) in self.rates.iter().zip(&mut totals.sums) {
             *sum += self.amount(rate.added, observation).unwrap_or(0.0);
@@ -268,6 +276,7 @@ impl Live {
             succeeded: current.whole.succeeded,
             failed: current.whole.failed,
             failed_recently: recent.failed,
+            cancelled: current.whole.cancelled,
             rates: rates.collect(),
             times: times.collect(),
             errors,
@@ -293,7 +302,7 @@ fn of_request(metric: &Metric, observation: &Observation) -> Option<f64> {
 impl Percentiles {
     fn of(values: &Histogram, shown: impl Fn(f64) -> f64) -> Option<Self> {
         let at = |percent| values.interpolated(percent).map(&shown);
-        Some(Self { p50: at(50.0)?, p90: at(90.0)?, p99: at(99.0)? })
+        Some(Self { count: values.count(), p50: at(50.0)?, p90: at(90.0)?, p99: at(99.0)? })
     }
 }
 
@@ -301,6 +310,7 @@ impl Totals {
     fn merge(&mut self, other: &Self) {
         self.succeeded += other.succeeded;
         self.failed += other.failed;
+        self.cancelled += other.cancelled;
         self.sums.resize(self.sums.len().max(other.sums.len()), 0.0);
         for (own, added) in self.sums.iter_mut().zip(&other.sums) {
             *own += added;

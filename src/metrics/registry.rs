@@ -131,6 +131,11 @@ impl Registry {
         Self { tenants: own.collect(), ..self }
     }
 
+    /// Returns whether a tenant has objectives of its own.
+    pub(crate) const fn has_own_objectives(&self) -> bool {
+        !self.tenants.is_empty()
+    }
+
     /// Returns a registry of those of its metrics that have one of `tags`. A metric that requires
     /// others needs them too.
     #[must_use]

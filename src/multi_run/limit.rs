@@ -45,7 +45,7 @@ impl Level {
             |at: usize| Evidence::together(used().filter_map(|run| *run.evidence.get(at)?));
         let found: Vec<Option<Evidence>> = (0..filters.len()).map(of_filter).collect();
         // What a server does not keep up with only meets a condition because the run was short.
-        let saturated = used().filter(|run| run.load_verdict == Some(LoadVerdict::Saturated));
+        let saturated = used().filter(|run| run.load_verdict.is_some_and(LoadVerdict::is_too_much));
         let is_saturated = 2 * saturated.count() > used().count();
         let is_whole =
             has_any && !is_saturated && !trials.has_failed() && found.iter().all(Option::is_some);
@@ -106,7 +106,7 @@ pub(crate) fn standing_of(filters: &[Filter], run: &RunResult, level: f64) -> Op
     if filters.is_empty() || run.failure.is_some() {
         return None;
     }
-    if run.load_verdict == Some(LoadVerdict::Saturated) {
+    if run.load_verdict.is_some_and(LoadVerdict::is_too_much) {
         return Some(Standing::Missed);
     }
     let tail = tail(level);

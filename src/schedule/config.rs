@@ -229,6 +229,17 @@ impl PhaseConfig {
         format!("{adaptive}{}", parts.join(", "))
     }
 
+    /// Describes the load and when it ends in a few words, such as `25 req/s, 60 s`.
+    #[must_use]
+    pub(crate) fn load_and_end(&self) -> String {
+        let StopCondition { requests, sessions, duration } = self.stop;
+        let count = |count: Option<u64>, noun| count.map(|count| format!("{count} {noun}"));
+        let duration = duration.map(|duration| format!("{} s", duration.as_seconds()));
+        let end = [count(requests, "requests"), count(sessions, "sessions"), duration];
+        let parts = [Some(self.load_label())].into_iter().chain(end).flatten();
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
     /// Returns the load that the phase holds once its ramps are over; `None` if it is adaptive.
     #[must_use]
     pub(crate) fn held_load(&self) -> Option<HeldLoad> {

@@ -2,7 +2,7 @@
 
 use crate::judge::Judged;
 use crate::metrics::ClientHealth;
-use crate::metrics::health::LoadVerdict;
+use crate::metrics::health::LoadHealth;
 use crate::metrics::live::LiveStatistics;
 use crate::schedule::PhaseStats;
 use crate::server_metrics::watch::LiveGauge;
@@ -28,8 +28,10 @@ pub(crate) struct Snapshot {
     pub(crate) gauges: Vec<LiveGauge>,
     /// Client health so far.
     pub(crate) health: Option<ClientHealth>,
-    /// The verdict on the load so far.
-    pub(crate) load: Option<LoadVerdict>,
+    /// The configured load of the phase.
+    pub(crate) load: String,
+    /// The health of the load so far.
+    pub(crate) load_health: Option<LoadHealth>,
     /// The gates as they are with the results so far; without those that are decided at the end.
     pub(crate) gates: Vec<Judged>,
     /// The share of requests so far that meet the objectives, in percent, if there are any.

@@ -244,3 +244,31 @@ fn a_terminal_that_cannot_show_the_view_gets_a_line() {
     assert!(text.contains("code 0") && !text.contains(ENTER), "{text}");
     assert_eq!(session.run()["request_count"]["avg"], 5.0);
 }
+
+/// One slot of 100 ms serves 10 of 40 requests per second.
+#[test]
+fn a_growing_queue_and_shares_are_shown_with_the_configured_load() {
+    let script = aiperf::mock_server::Script {
+        ttft: aiperf::units::Nanos::from_millis(100.0),
+        max_concurrent: Some(1),
+        ..aiperf::mock_server::Script::default()
+    };
+    let server = mock(script);
+    let flags = [
+        "--request-rate",
+        "40",
+        "--arrival-pattern",
+        "constant",
+        "--benchmark-duration",
+        "60",
+        "--goodput",
+        "request_latency<=3600s",
+    ];
+    let mut session = start(&server.url(), &flags, &[]);
+    session.wait_for("40 req/s, 60 s");
+    session.wait_for("good requests 100%");
+    session.wait_for("the queue grows by 3");
+    session.wait_for("Offered/s");
+    session.keys.write_all(b"Q").unwrap();
+    session.end();
+}

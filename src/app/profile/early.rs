@@ -93,7 +93,10 @@ impl State {
                 let holds_on = health().is_none_or(|health| match health.verdict {
                     LoadVerdict::Sustained => true,
                     LoadVerdict::TooShort => !is_open,
-                    LoadVerdict::NotStationary | LoadVerdict::Saturated => false,
+                    LoadVerdict::NotStationary
+                    | LoadVerdict::Saturated
+                    | LoadVerdict::Rejecting
+                    | LoadVerdict::Failing => false,
                 });
                 holds_on.then(|| "the gates hold".to_owned())
             }
@@ -111,9 +114,12 @@ impl State {
         }
         let so_far = phase.now.since(phase.start).as_seconds();
         self.next_look_at_load = phase.start + Nanos::from_seconds(so_far * GROWTH);
-        let health = health().filter(|health| health.verdict == LoadVerdict::Saturated);
+        let health = health().filter(|health| health.verdict.is_too_much());
         let was_saturated = std::mem::replace(&mut self.was_saturated, health.is_some());
-        health.filter(|_| was_saturated).map(|health| format!("the load is {health}"))
+        health.filter(|_| was_saturated).map(|health| match health.verdict {
+            LoadVerdict::Rejecting => format!("of the requests, {health}"),
+            _ => format!("the load is {health}"),
+        })
     }
 }
 

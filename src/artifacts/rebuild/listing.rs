@@ -228,12 +228,13 @@ fn state(summary: Option<&Summary>, has_ended: bool) -> State {
     }
     let client = summary.client_health.as_ref().and_then(|health| health.verdict);
     let load = summary.load_health.as_ref().and_then(|health| health.verdict);
-    let saturated = load.filter(|load| *load == LoadVerdict::Saturated);
+    let saturated = load.filter(|load| load.is_too_much());
     let words = [client.map(Verdict::as_str), saturated.map(LoadVerdict::words)];
     let words: Vec<&str> = words.into_iter().flatten().collect();
     let level = match (client, load) {
         (Some(Verdict::Invalid), _) => Level::Bad,
-        (Some(Verdict::Suspect), _) | (_, Some(LoadVerdict::Saturated)) => Level::Doubtful,
+        (Some(Verdict::Suspect), _)
+        | (_, Some(LoadVerdict::Saturated | LoadVerdict::Rejecting)) => Level::Doubtful,
         _ => Level::Good,
     };
     if words.is_empty() { of(level, "complete") } else { of(level, &words.join(", ")) }

@@ -8,17 +8,18 @@ use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
 use super::duration;
-use crate::console::format::{count, four_digits};
+use crate::console::format::{count, four_digits, percentile};
 use crate::console::panel::wrapped;
 use crate::console::vocabulary::Term;
 use crate::judge::Judged;
-use crate::metrics::health::LoadVerdict;
+use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::live::{LiveError, LiveRate, LiveTime, Percentiles, RECENT};
 use crate::metrics::metric::Metric;
 use crate::metrics::{ClientHealth, Verdict};
 use crate::redact::printable;
 use crate::schedule::{LaneLoad, PhaseStats};
 use crate::server_metrics::watch::LiveGauge;
+use crate::statistics::Percent;
 use crate::status::snapshot::{Snapshot, Stage};
 
 /// The smallest terminal that the view is made for: columns and rows.
@@ -211,7 +212,9 @@ fn head(sheet: &mut Sheet, snapshot: &Snapshot, choice: Choice) {
     let behind = snapshot.is_behind.then_some("client behind: records are waiting");
     let paused = choice.is_paused.then_some("view paused");
     let notes: Vec<&str> = [stage, behind, paused].into_iter().flatten().collect();
-    sheet.line([sheet.warning(format!(" {}", notes.join(", ")))]);
+    let gap = if snapshot.load.is_empty() || notes.is_empty() { "" } else { "   " };
+    let notes = sheet.warning(format!("{gap}{}", notes.join(", ")));
+    sheet.line([plain(format!(" {}", printable(&snapshot.load))), notes]);
 }
 
 fn progress<'a>(sheet: &Sheet, name: &str, stats: &PhaseStats) -> Vec<Span<'a>> {
@@ -309,7 +312,14 @@ fn load(sheet: &mut Sheet, snapshot: &Snapshot, rows: usize) {
         ];
         sheet.chart(metric, columns, &Chart::of(&by_second, seconds, rows));
     }
-    let done = statistics.succeeded + statistics.failed;
+    let offered = snapshot.load_health.filter(LoadHealth::has_rates);
+    if let Some(LoadHealth { offered_rate, .. }) = offered {
+        sheet.line([
+            plain(format!(" {:width$}{:NUMBER$}", "Offered/s", "")),
+            plain(format!("{:>NUMBER$}", four_digits(offered_rate))),
+        ]);
+    }
+    let done = statistics.succeeded + statistics.failed + statistics.cancelled;
     sheet.line([
         plain(format!(" {:width$}{:NUMBER$}", "Succeeded", "")),
         plain(format!("{:>NUMBER$}", count(statistics.succeeded))),
@@ -324,6 +334,9 @@ fn load(sheet: &mut Sheet, snapshot: &Snapshot, rows: usize) {
         let share = 100.0 * statistics.failed as f64 / done as f64;
         line.push(plain(format!("  {share:.2}% of the requests")));
     }
+    if statistics.cancelled > 0 {
+        line.push(plain(format!("  {} cancelled", count(statistics.cancelled))));
+    }
     sheet.line(line);
     let in_flight = snapshot.phase.map_or(0, |stats| stats.requests_in_flight());
     let mut line = vec![
@@ -334,6 +347,10 @@ fn load(sheet: &mut Sheet, snapshot: &Snapshot, rows: usize) {
         let text = format!("no response for {:.1} s", silence.seconds);
         line.push(plain(format!("{:NUMBER$}  ", "")));
         line.push(if silence.is_unusual { sheet.warning(text) } else { plain(text) });
+    }
+    let growing = snapshot.load_health.filter(|load| load.verdict == LoadVerdict::Saturated);
+    if let Some(slope) = growing.and_then(|load| load.queue_slope) {
+        line.push(sheet.bad(format!("  the queue grows by {:.1}/s", slope.value)));
     }
     sheet.line(line);
 }
@@ -361,8 +378,11 @@ fn times(sheet: &mut Sheet, snapshot: &Snapshot, rows: usize) {
 }
 
 fn percentiles(values: Option<Percentiles>) -> String {
-    let of = |part: fn(Percentiles) -> f64| format!("{:>NUMBER$}", value(values.map(part)));
-    [of(|it| it.p50), of(|it| it.p90), of(|it| it.p99)].concat()
+    let Some(Percentiles { count, p50, p90, p99 }) = values else {
+        return format!("{0:>NUMBER$}{0:>NUMBER$}{0:>NUMBER$}", "-");
+    };
+    let of = |(percent, value)| percentile(value, Percent::whole(percent), count);
+    [(50, p50), (90, p90), (99, p99)].map(|it| format!("{:>NUMBER$}", of(it))).concat()
 }
 
 fn value(value: Option<f64>) -> String {
@@ -477,12 +497,14 @@ fn client_in_line<'a>(sheet: &Sheet, snapshot: &Snapshot) -> Vec<Span<'a>> {
         None => line.push(plain("not known yet")),
     }
     // A load that is too short to judge becomes long enough.
-    if let Some(load) = snapshot.load.filter(|load| *load != LoadVerdict::TooShort) {
+    if let Some(load) = snapshot.load_health.filter(|it| it.verdict != LoadVerdict::TooShort) {
         line.push(bold("  Load  "));
-        line.push(match load {
-            LoadVerdict::Saturated => sheet.bad(load.words()),
-            LoadVerdict::NotStationary => sheet.warning(load.words()),
-            LoadVerdict::Sustained | LoadVerdict::TooShort => sheet.good(load.words()),
+        line.push(match load.verdict {
+            LoadVerdict::Saturated | LoadVerdict::Rejecting | LoadVerdict::Failing => {
+                sheet.bad(load.to_string())
+            }
+            LoadVerdict::NotStationary => sheet.warning(load.to_string()),
+            LoadVerdict::Sustained | LoadVerdict::TooShort => sheet.good(load.verdict.words()),
         });
     }
     line
@@ -522,7 +544,7 @@ fn log(sheet: &mut Sheet, lines: &[String]) {
 
 fn errors_and_log(sheet: &mut Sheet, snapshot: &Snapshot) {
     let statistics = &snapshot.statistics;
-    let all = statistics.succeeded + statistics.failed;
+    let all = statistics.succeeded + statistics.failed + statistics.cancelled;
     sheet.line([
         bold(" Errors"),
         plain(format!("  {} of {} requests failed", count(statistics.failed), count(all))),

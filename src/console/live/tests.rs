@@ -26,11 +26,11 @@ fn rate(tag: MetricTag, recent: f64) -> LiveRate {
 }
 
 fn time(tag: MetricTag, p50: f64) -> LiveTime {
-    let percentiles = Percentiles { p50, p90: 1.5 * p50, p99: 3.0 * p50 };
+    let percentiles = Percentiles { count: 100, p50, p90: 1.5 * p50, p99: 3.0 * p50 };
     LiveTime {
         metric: Registry::row(tag).unwrap(),
         recent: Some(percentiles),
-        whole: Some(Percentiles { p50: 0.5 * p50, ..percentiles }),
+        whole: Some(Percentiles { count: 12_000, p50: 0.5 * p50, ..percentiles }),
         by_second: (0..150)
             .map(|second| (second % 20 > 2).then(|| p50 * f64::from(second % 11)))
             .collect(),
@@ -47,6 +47,7 @@ fn streaming() -> Snapshot {
     Snapshot {
         title: "mock-model at http://127.0.0.1:8000/v1/chat/completions".to_owned(),
         phase_name: "profiling".to_owned(),
+        load: "200 req/s, 24000 requests".to_owned(),
         phase: Some(PhaseStats {
             phase: PhaseKind::Profiling,
             start: Nanos(5_000_000_000),
@@ -127,13 +128,22 @@ fn failing() -> Snapshot {
         "schedule_slip_ms": {"count": 9, "avg": 1.0, "p50": 1.0, "p90": 2.0, "p99": 31.0, "max": 40.0},
     }))
     .unwrap();
+    let load = serde_json::json!({
+        "verdict": "saturated",
+        "offered_rate": 260.0,
+        "served_rate": 180.0,
+        "queue_slope": {"value": 80.0, "low": 70.0, "high": 90.0},
+        "since_seconds": 3.5,
+    });
     Snapshot {
+        load_health: serde_json::from_value(load).unwrap(),
         member: Some("Run 2 of 5: concurrency_64".to_owned()),
         stage: Stage::Draining,
         is_behind: true,
         silence: Some(Silence { seconds: 3.21, is_unusual: true }),
         statistics: LiveStatistics {
             failed: 3_012,
+            cancelled: 17,
             failed_recently: 402,
             errors: vec![
                 error(Some(503), "Service Unavailable", 2_990, "the queue is full\x1b[2J, retry"),

@@ -26,7 +26,7 @@ fn the_tables_of_a_run_at_four_widths() {
     let mut report = usual();
     report.run.tables.client = ClientTables::All;
     insta::assert_snapshot!(at_widths(|style| {
-        render(&report, style) + &table::errors(&report.errors, style)
+        render(&report, style) + &table::errors(report.errors.iter(), style)
     }));
 }
 
@@ -67,6 +67,7 @@ fn with_server() -> RunReport {
         since_seconds: None,
         needed_seconds: Some(17.0),
         needed_requests: Some(335),
+        failures: None,
     });
     let series = |engine: &str| SeriesReport {
         endpoint_url: "http://a/metrics".into(),

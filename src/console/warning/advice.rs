@@ -216,6 +216,10 @@ impl Warning {
                 "Send fewer requests, or use a dataset with more of them.",
                 "To keep the server from answering from its prefix cache, use --cache-bust.",
             ],
+            Self::TimedOut { .. } => &[
+                "Raise --request-timeout-seconds, so that the latencies include these requests.",
+                "Or lower the load until the server responds in time.",
+            ],
             Self::IncompleteHistory { .. } => &[
                 "See missing_answers of each request in profile_export.jsonl.",
                 "To end a session at its first failed turn, use --end-failed-sessions.",

@@ -53,6 +53,7 @@ impl Warning {
             Self::Incomplete { reason: "The run was cancelled.".to_owned() },
             Self::NothingSucceeded { failed: 100 },
             Self::NotAuthorized { requests: 100, of: 100, had_key: false },
+            Self::TimedOut { requests: 12, of: 100 },
             Self::ConnectionsFailed { held_back: 20 },
             Self::ConnectionsLimited { mean_ms: 80.0, longest_ms: 250.0 },
             Self::ConcurrencyNotReached { requested: 64, reached: 40 },
@@ -67,6 +68,7 @@ impl Warning {
                     since_seconds: None,
                     needed_seconds: None,
                     needed_requests: None,
+                    failures: None,
                 },
             },
             Self::CacheNotCold {

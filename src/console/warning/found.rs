@@ -4,6 +4,7 @@ use super::servers::{Silent, Slower};
 use super::{Warning, counts, responses, tokens};
 use crate::console::{server_metrics, server_spans};
 use crate::metrics::tag::{self, MetricTag};
+use crate::record::ErrorKind;
 use crate::run::{ErrorCount, RunReport};
 use crate::telemetry::{ScrapesReport, TracesReport};
 
@@ -11,6 +12,8 @@ use crate::telemetry::{ScrapesReport, TracesReport};
 const RATE_SLACK_PERCENT: f64 = 5.0;
 /// Deviation of a random arrival process that is attributed to chance, in standard deviations.
 const RATE_SLACK_DEVIATIONS: f64 = 3.0;
+/// The least share of requests that time out to warn of it.
+const MANY_TIMEOUTS: f64 = 0.1;
 /// Error of times that servers report, some of which round them to whole milliseconds.
 const SERVER_ROUNDING_MS: f64 = 1.0;
 
@@ -22,6 +25,7 @@ impl Warning {
             incomplete(report),
             nothing_succeeded(report),
             not_authorized(report),
+            timed_out(report),
             connections_failed(report),
             connections_limited(report),
             concurrency_not_reached(report),
@@ -105,7 +109,7 @@ fn incomplete_history(report: &RunReport) -> Option<Warning> {
 }
 
 fn nothing_succeeded(report: &RunReport) -> Option<Warning> {
-    let failed = report.errors.iter().map(|error| error.count).sum();
+    let failed = report.failed();
     (failed > 0 && counted(report, tag::REQUEST_COUNT) == 0)
         .then_some(Warning::NothingSucceeded { failed })
 }
@@ -113,9 +117,17 @@ fn nothing_succeeded(report: &RunReport) -> Option<Warning> {
 fn not_authorized(report: &RunReport) -> Option<Warning> {
     let is_refusal = |error: &&ErrorCount| matches!(error.error_details.code, Some(401 | 403));
     let requests = report.errors.iter().filter(is_refusal).map(|error| error.count).sum();
-    let of = counted(report, tag::REQUEST_COUNT) + counted(report, tag::ERROR_REQUEST_COUNT);
+    let of = report.ended();
     let had_key = report.run.setup.has_credentials;
     (requests > 0).then_some(Warning::NotAuthorized { requests, of, had_key })
+}
+
+fn timed_out(report: &RunReport) -> Option<Warning> {
+    let is_timeout = |error: &&ErrorCount| error.error_details.kind == ErrorKind::Timeout;
+    let requests = report.errors.iter().filter(is_timeout).map(|error| error.count).sum();
+    let of = report.ended();
+    let is_notable = requests as f64 >= MANY_TIMEOUTS * of.max(1) as f64;
+    is_notable.then_some(Warning::TimedOut { requests, of })
 }
 
 fn incomplete(report: &RunReport) -> Option<Warning> {
@@ -139,9 +151,7 @@ fn concurrency_not_reached(report: &RunReport) -> Option<Warning> {
 fn rate_not_reached(report: &RunReport) -> Option<Warning> {
     let (requested, reached) =
         (report.outcome.load.requested_rate?, report.outcome.load.reached_rate?);
-    let failed: u64 = report.errors.iter().map(|error| error.count).sum();
-    let requests = (counted(report, tag::REQUEST_COUNT) + failed).max(1);
-    let by_chance = RATE_SLACK_DEVIATIONS / (requests as f64).sqrt();
+    let by_chance = RATE_SLACK_DEVIATIONS / (report.ended().max(1) as f64).sqrt();
     let slack = by_chance.max(RATE_SLACK_PERCENT / 100.0);
     (reached < requested * (1.0 - slack)).then_some(Warning::RateNotReached { requested, reached })
 }

@@ -53,11 +53,5 @@ pub(super) static ROWS: &[Metric] = &[
 
 fn is_met(objective: &Objective, values: &RecordValues) -> bool {
     let Some(metric) = Registry::row(objective.tag) else { return false };
-    let Some(value) = values.scalar(objective.tag) else { return false };
-    let value = metric.to_display(value);
-    if metric.flags.contains(Flag::LARGER_IS_BETTER) {
-        value >= objective.threshold
-    } else {
-        value <= objective.threshold
-    }
+    values.scalar(objective.tag).is_some_and(|value| objective.is_met(metric.to_display(value)))
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::load_failures::Failures;
 use super::load_times::{Bin, LoadTimes};
 use crate::schedule::HeldLoad;
 use crate::statistics::Estimate;
@@ -12,8 +13,11 @@ use crate::statistics::backlog::{BATCHES, Backlog, hinge};
 use crate::statistics::drift::drift;
 use crate::units::Nanos;
 
-/// Fewest requests of which anything can be told.
+/// Fewest requests of whose queue and latencies anything can be told.
 const FEWEST: u64 = 32;
+
+/// Least share of the requests that must succeed for a verdict.
+const LEAST_SUCCESS: f64 = 0.1;
 
 /// Number of mean latencies after which a queue has filled, if it ever does: of exponentially
 /// distributed latencies, 5% are longer.
@@ -30,6 +34,9 @@ const PARTS: usize = 64;
 
 /// The share of the time, from its beginning, that is not judged.
 const BEGINNING: f64 = 0.1;
+
+/// Fewest requests whose latencies show how long a queue fills.
+const FEWEST_OF_BEGINNING: u64 = 8;
 
 /// Fewest requests from which it can be estimated how many are needed.
 const FEWEST_FOR_NEED: u64 = 16;
@@ -59,12 +66,22 @@ pub(crate) enum LoadVerdict {
     NotStationary,
     /// More requests arrived than the server served.
     Saturated,
+    /// The server rejected requests, or did not respond in time.
+    Rejecting,
+    /// Requests failed in another way.
+    Failing,
 }
 
 impl LoadVerdict {
     /// All verdicts, the best first.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Sustained, Self::TooShort, Self::NotStationary, Self::Saturated];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Sustained,
+        Self::TooShort,
+        Self::NotStationary,
+        Self::Saturated,
+        Self::Rejecting,
+        Self::Failing,
+    ];
 
     /// Returns its name in files and gates.
     #[must_use]
@@ -74,6 +91,8 @@ impl LoadVerdict {
             Self::TooShort => "too_short_to_tell",
             Self::NotStationary => "not_stationary",
             Self::Saturated => "saturated",
+            Self::Rejecting => "rejecting",
+            Self::Failing => "failing",
         }
     }
 
@@ -85,10 +104,12 @@ impl LoadVerdict {
             Self::TooShort => "too short to tell",
             Self::NotStationary => "not stationary",
             Self::Saturated => "saturated",
+            Self::Rejecting => "rejected",
+            Self::Failing => "failed",
         }
     }
 
-    /// Returns the verdict as a number, from 0 for sustained to 3 for saturated.
+    /// Returns the verdict as a number, from 0 for sustained to 5 for failing.
     #[must_use]
     pub(crate) const fn level(self) -> u8 {
         self as u8
@@ -98,6 +119,12 @@ impl LoadVerdict {
     #[must_use]
     pub(crate) const fn is_of_length(self) -> bool {
         matches!(self, Self::NotStationary | Self::Saturated)
+    }
+
+    /// Returns whether the load is more than the server takes.
+    #[must_use]
+    pub(crate) const fn is_too_much(self) -> bool {
+        matches!(self, Self::Saturated | Self::Rejecting)
     }
 }
 
@@ -132,12 +159,11 @@ pub struct LoadHealth {
     /// Requests per second that were due, or sent without due times, once the queue had time to fill; in a run
     /// that is too short for that, from the first to the last request. 0 with fewer than two.
     pub(crate) offered_rate: f64,
-    /// Requests per second that ended in that time, without those that were rejected for overload; in a run
-    /// that is too short, from the first to the last end.
+    /// Requests per second that ended in that time without failing; in a run that is too short, from the first
+    /// to the last end.
     pub(crate) served_rate: f64,
-    /// Requests per second by which the queue grew: those that were due and had not ended, and those
-    /// that were rejected for overload. With the interval of 99%; absent in a closed loop without
-    /// rejections.
+    /// Requests per second by which the queue grew: those that were due and had not ended, or not in time.
+    /// With the interval of 99%; absent in a closed loop, and with too few requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue_slope: Option<Interval>,
     /// Change of the latencies in that time, in percent, with the interval of 99.8%; absent if it is
@@ -155,11 +181,14 @@ pub struct LoadHealth {
     /// About as many requests as are sent in that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) needed_requests: Option<u64>,
+    /// The requests that failed, if more than 1% do, with a confidence of 99%.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) failures: Option<Failures>,
 }
 
 impl LoadHealth {
     /// Judges the requests so far of a phase that began at `phase_start_ns` and holds `load`. `None`
-    /// if the load is not known, all requests were sent at once, or there are none.
+    /// if the load is not known, all requests were sent at once, there are none, or nearly all failed.
     #[must_use]
     pub(crate) fn of(
         times: &LoadTimes,
@@ -175,6 +204,10 @@ impl LoadHealth {
                 after.div_ceil(bin_ns) as usize
             }
         };
+        let all = Bin::sum(&bins);
+        if (all.succeeded as f64) < LEAST_SUCCESS * all.ended as f64 {
+            return None;
+        }
         let until = bins.iter().rposition(|bin| bin.arrived > 0)? + 1;
         let from = from.min(until);
         let window = Window {
@@ -183,7 +216,7 @@ impl LoadHealth {
             seconds: Nanos(bin_ns).as_seconds(),
             is_open: matches!(load, Some(HeldLoad::Arrivals { .. })),
         };
-        let mut health = window.judge();
+        let mut health = window.judge(Failures::of(times.failures(), all.ended));
         if health.verdict == LoadVerdict::Saturated {
             let start_ns = (origin_ns + from as u64 * bin_ns).saturating_sub(phase_start_ns);
             health.since_seconds = window.since().map(|since| Nanos(start_ns).as_seconds() + since);
@@ -193,38 +226,52 @@ impl LoadHealth {
 }
 
 impl fmt::Display for LoadHealth {
-    /// `saturated (offered 122.0/s, served 81.0/s, the queue grew by 41.0/s from 0.4 s on)`
+    /// `saturated (offered 122.0/s, served 81.0/s, the queue grew by 41.0/s from 0.4 s on)`,
+    /// `not stationary: latency rose by 100%; 20% failed (500)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { verdict, offered_rate, served_rate, .. } = self;
-        let mut facts = Vec::new();
-        if *offered_rate > 0.0 {
-            facts.push(format!("offered {offered_rate:.1}/s, served {served_rate:.1}/s"));
-        }
-        match verdict {
-            LoadVerdict::Saturated => {
-                let slope = self.queue_slope.map_or(0.0, |slope| slope.value);
+        let failures = self.failures.map(|failures| failures.to_string());
+        let words = verdict.words();
+        // In a closed loop, as many are offered as are served.
+        let rates = self.queue_slope.map(|slope| {
+            (format!("offered {offered_rate:.1}/s, served {served_rate:.1}/s"), slope.value)
+        });
+        let text = match (verdict, rates) {
+            (LoadVerdict::Saturated, Some((rates, slope))) => {
                 let since = self.since_seconds.unwrap_or(0.0);
-                facts.push(format!("the queue grew by {slope:.1}/s from {since:.1} s on"));
+                format!("{words} ({rates}, the queue grew by {slope:.1}/s from {since:.1} s on)")
             }
-            LoadVerdict::NotStationary => {
-                let drift = self.latency_drift_percent.map_or(0.0, |drift| drift.value);
-                facts.push(format!("latencies changed by {drift:+.0}%"));
+            (LoadVerdict::Sustained, Some((rates, _))) => format!("{words} ({rates})"),
+            (LoadVerdict::Sustained | LoadVerdict::Saturated, None) => words.to_owned(),
+            (LoadVerdict::NotStationary, _) => match self.latency_drift_percent {
+                Some(Interval { value: change, .. }) => {
+                    let moved = if change < 0.0 { "fell" } else { "rose" };
+                    format!("{words}: latency {moved} by {:.0}%", change.abs())
+                }
+                None => words.to_owned(),
+            },
+            (LoadVerdict::TooShort, _) => match self.need() {
+                Some(need) => format!("{words} (needs {need})"),
+                None => words.to_owned(),
+            },
+            (LoadVerdict::Rejecting | LoadVerdict::Failing, _) => {
+                return f.write_str(failures.as_deref().unwrap_or(words));
             }
-            LoadVerdict::TooShort => {
-                facts.extend(self.need().map(|need| format!("about {need} are needed")));
-            }
-            LoadVerdict::Sustained => {}
-        }
-        if facts.is_empty() {
-            return f.write_str(verdict.words());
-        }
-        write!(f, "{} ({})", verdict.words(), facts.join(", "))
+        };
+        f.write_str(&text)?;
+        failures.map_or(Ok(()), |failures| write!(f, "; {failures}"))
     }
 }
 
 impl LoadHealth {
+    /// Returns whether requests are offered independently of those that are served, and enough were for the
+    /// rates of both.
+    pub(crate) const fn has_rates(&self) -> bool {
+        self.queue_slope.is_some()
+    }
+
     /// Returns what a run needs at least to tell, as far as that is known: `23 s or 460 requests`.
-    pub(crate) fn need(&self) -> Option<String> {
+    fn need(&self) -> Option<String> {
         let seconds = self.needed_seconds.filter(|seconds| *seconds > 0.0)?;
         let decimals = (1.0 - seconds.log10().floor()).clamp(0.0, 9.0) as usize;
         let requests = self.needed_requests.filter(|requests| *requests > 0);
@@ -288,20 +335,21 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    fn judge(&self) -> LoadHealth {
+    fn judge(&self, failures: Option<Failures>) -> LoadHealth {
         let settled = self.settled();
         let of_window = Bin::sum(settled);
-        let [offered, served] = if of_window.arrived >= FEWEST {
+        let is_enough = of_window.arrived >= FEWEST && settled.len() >= BATCHES;
+        let [offered, served] = if is_enough {
             let length = settled.len() as f64 * self.seconds;
-            [of_window.arrived, of_window.ended - of_window.rejected].map(|it| it as f64 / length)
+            [of_window.arrived, of_window.served()].map(|it| it as f64 / length)
         } else {
             let all = self.bins.iter().chain(self.rest);
-            let served = rate_of(all, self.seconds, |bin| bin.ended - bin.rejected);
-            [self.rate(), served].map(|rate| rate.unwrap_or(0.0))
+            [self.rate(), rate_of(all, self.seconds, Bin::served)].map(|it| it.unwrap_or(0.0))
         };
         let latency = self.drift(settled);
-        let backlog = self.backlog(settled);
-        let (verdict, needed) = self.verdict(latency, backlog, settled);
+        let backlog = self.counts(settled).filter(|_| self.is_open && is_enough);
+        let verdict = self.verdict(latency.filter(|_| is_enough), backlog, failures);
+        let needed = self.needed(settled, latency).filter(|_| verdict == LoadVerdict::TooShort);
         LoadHealth {
             verdict,
             offered_rate: offered,
@@ -312,6 +360,7 @@ impl Window<'_> {
             since_seconds: None,
             needed_seconds: needed,
             needed_requests: needed.zip(self.rate()).map(|(it, rate)| (it * rate).ceil() as u64),
+            failures,
         }
     }
 
@@ -320,29 +369,30 @@ impl Window<'_> {
         rate_of(self.bins, self.seconds, |bin| bin.arrived)
     }
 
-    /// Returns the verdict, and the seconds that are needed if the run is too short.
+    /// Returns the verdict of the tests that can tell; those of the queue and of the latencies are absent with
+    /// too few requests.
     fn verdict(
         &self,
         latency: Option<Estimate>,
         backlog: Option<Backlog>,
-        settled: &[Bin],
-    ) -> (LoadVerdict, Option<f64>) {
-        let too_short = || (LoadVerdict::TooShort, self.needed(settled, latency));
-        let requests = Bin::sum(settled).arrived;
+        failures: Option<Failures>,
+    ) -> LoadVerdict {
+        let has_drifted =
+            |drift: &Estimate| drift.value.abs() - drift.half_width > STEADY_FACTOR.ln();
+        let is_known = |drift: Estimate| drift.half_width <= KNOWN_FACTOR.ln();
         if backlog.is_some_and(|backlog| backlog.is_growing()) {
-            return (LoadVerdict::Saturated, None);
+            LoadVerdict::Saturated
+        } else if latency.as_ref().is_some_and(has_drifted) {
+            LoadVerdict::NotStationary
+        } else if let Some(failures) = failures {
+            failures.verdict()
+        } else if backlog.is_some_and(|backlog| backlog.is_level())
+            || !self.is_open && latency.is_some_and(is_known)
+        {
+            LoadVerdict::Sustained
+        } else {
+            LoadVerdict::TooShort
         }
-        if requests < FEWEST || settled.len() < BATCHES {
-            return too_short();
-        }
-        if self.is_open && backlog.is_some_and(|backlog| !backlog.is_level()) {
-            return too_short();
-        }
-        if latency.is_some_and(|drift| drift.value.abs() - drift.half_width > STEADY_FACTOR.ln()) {
-            return (LoadVerdict::NotStationary, None);
-        }
-        let is_known = latency.is_some_and(|drift| drift.half_width <= KNOWN_FACTOR.ln());
-        if self.is_open || is_known { (LoadVerdict::Sustained, None) } else { too_short() }
     }
 
     /// Returns the seconds for which requests must be sent, after which nine of ten runs tell; `None` if that
@@ -376,11 +426,12 @@ impl Window<'_> {
         found.map(|backlog| backlog.seconds_needed())
     }
 
-    /// Returns the seconds after which a queue has filled.
+    /// Returns the seconds after which a queue has filled: those of the first requests have all ended, and as
+    /// good as all of their kind. If there are too few, the latencies are those of all.
     fn filling(&self) -> f64 {
-        let beginning = &self.bins[..(self.bins.len() as f64 * BEGINNING) as usize];
-        let has_any = beginning.iter().any(|bin| bin.sent > 0);
-        FILLING * mean_latency(if has_any { beginning } else { self.bins })
+        let first = Bin::sum(&self.bins[..(self.bins.len() as f64 * BEGINNING) as usize]);
+        let sum = if first.sent < FEWEST_OF_BEGINNING { Bin::sum(self.bins) } else { first };
+        (FILLING * mean_latency(&sum)).max(Nanos(sum.longest).as_seconds())
     }
 
     /// Returns the bins after a tenth of the time, and after the queue had time to fill.
@@ -392,7 +443,7 @@ impl Window<'_> {
 
     /// Returns the change of the logarithms of the latencies, in parts of at least the mean latency.
     fn drift(&self, settled: &[Bin]) -> Option<Estimate> {
-        let latency = mean_latency(settled);
+        let latency = mean_latency(&Bin::sum(settled));
         let mut parts = PARTS;
         while parts >= BATCHES / 4 {
             let length = settled.len() / parts;
@@ -408,13 +459,6 @@ impl Window<'_> {
         None
     }
 
-    /// Returns how the queue changed; `None` in a closed loop without rejections, whose queue cannot
-    /// grow, and without enough bins.
-    fn backlog(&self, settled: &[Bin]) -> Option<Backlog> {
-        let grows = self.is_open || settled.iter().any(|bin| bin.rejected > 0);
-        grows.then(|| self.counts(settled)).flatten()
-    }
-
     /// Counts the requests that arrived and left in the batches of `bins`; `None` without enough bins.
     fn counts(&self, bins: &[Bin]) -> Option<Backlog> {
         let length = bins.len() / BATCHES;
@@ -425,7 +469,7 @@ impl Window<'_> {
         let batches = batches(bins, length, BATCHES);
         for ((arrived, left), batch) in arrived.iter_mut().zip(&mut left).zip(batches) {
             *arrived = batch.arrived as f64;
-            *left = (batch.ended - batch.rejected) as f64;
+            *left = batch.left() as f64;
         }
         Backlog::of(&arrived, &left, length as f64 * self.seconds)
     }
@@ -436,7 +480,7 @@ impl Window<'_> {
         let mut queue = 0.0;
         let queues = self.bins.chunks(length).map(|part| {
             let part = Bin::sum(part);
-            queue += part.arrived as f64 - (part.ended - part.rejected) as f64;
+            queue += part.arrived as f64 - part.left() as f64;
             queue
         });
         let queues: Vec<f64> = [0.0].into_iter().chain(queues).collect();
@@ -444,10 +488,9 @@ impl Window<'_> {
     }
 }
 
-/// Returns the mean latency in seconds of the requests sent in `bins`; 0 without any.
-fn mean_latency(bins: &[Bin]) -> f64 {
-    let sum = Bin::sum(bins);
-    Nanos(sum.nanos / sum.sent.max(1)).as_seconds()
+/// Returns the mean latency in seconds of the requests sent in a bin; 0 without any.
+fn mean_latency(bin: &Bin) -> f64 {
+    Nanos(bin.nanos / bin.sent.max(1)).as_seconds()
 }
 
 /// Divides the last `count` times `length` bins into `count` batches.

@@ -1,12 +1,10 @@
 //! When requests of a measurement arrived and ended, in bins of time: a limited number, so that the
 //! verdict on the load can be computed at any time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use http::StatusCode;
-
+use super::load_failures::Cause;
 use crate::metrics::metric::Observation;
-use crate::record::{ErrorKind, RequestError};
 
 /// Logarithm of the shortest bin in nanoseconds: 0.13 ms.
 const FINEST: u32 = 17;
@@ -18,9 +16,6 @@ const MOST_BINS: u64 = 4096;
 /// affect the sum.
 const LOG_PARTS: f64 = (1_u64 << 32) as f64;
 
-/// Status of a server that is overloaded, as some servers report it.
-const OVERLOADED: u16 = 529;
-
 /// The requests of a measurement over time.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadTimes {
@@ -29,6 +24,8 @@ pub(crate) struct LoadTimes {
     first: u64,
     /// Logarithm of the length of a bin in nanoseconds.
     length: u32,
+    /// How many requests failed, by cause.
+    failures: BTreeMap<Cause, u64>,
 }
 
 /// What happened in a bin.
@@ -38,13 +35,15 @@ pub(super) struct Bin {
     pub(super) arrived: u64,
     /// Requests that ended.
     pub(super) ended: u64,
-    /// Those of them that the server did not serve because of its load.
-    pub(super) rejected: u64,
-    /// Requests that were sent, and the sum of their latencies.
+    /// Those of them that failed, and of these, those that the client stopped waiting for.
+    failed: u64,
+    timed_out: u64,
+    /// Requests that were sent, the sum of their latencies, and the longest.
     pub(super) sent: u64,
     pub(super) nanos: u64,
+    pub(super) longest: u64,
     /// Requests that were sent and will succeed, and the sum of the logarithms of their latencies.
-    succeeded: u64,
+    pub(super) succeeded: u64,
     logs: i64,
 }
 
@@ -52,11 +51,23 @@ impl Bin {
     fn add(&mut self, other: &Self) {
         self.arrived += other.arrived;
         self.ended += other.ended;
-        self.rejected += other.rejected;
+        self.failed += other.failed;
+        self.timed_out += other.timed_out;
         self.sent += other.sent;
         self.nanos = self.nanos.saturating_add(other.nanos);
+        self.longest = self.longest.max(other.longest);
         self.succeeded += other.succeeded;
         self.logs = self.logs.saturating_add(other.logs);
+    }
+
+    /// Returns the requests that ended without failing.
+    pub(super) const fn served(&self) -> u64 {
+        self.ended - self.failed
+    }
+
+    /// Returns the requests that left the queue. The work of one that timed out is still to be done.
+    pub(super) const fn left(&self) -> u64 {
+        self.ended - self.timed_out
     }
 
     /// Returns the sum of `bins`.
@@ -76,7 +87,7 @@ impl Bin {
 
 impl Default for LoadTimes {
     fn default() -> Self {
-        Self { bins: VecDeque::new(), first: 0, length: FINEST }
+        Self { bins: VecDeque::new(), first: 0, length: FINEST, failures: BTreeMap::new() }
     }
 }
 
@@ -86,17 +97,27 @@ impl LoadTimes {
         let (start, end) = (request.start_wall_ns, request.end_wall_ns);
         let latency = end.saturating_sub(start);
         self.at(due_wall_ns.unwrap_or(start)).arrived += 1;
-        let rejected = request.error.as_ref().is_some_and(is_of_load);
+        let failure = request.error.as_ref().and_then(Cause::of);
         let bin = self.at(end);
         bin.ended += 1;
-        bin.rejected += u64::from(rejected);
+        bin.failed += u64::from(failure.is_some());
+        bin.timed_out += u64::from(failure == Some(Cause::Timeout));
+        if let Some(cause) = failure {
+            *self.failures.entry(cause).or_default() += 1;
+        }
         let bin = self.at(start);
         bin.sent += 1;
         bin.nanos = bin.nanos.saturating_add(latency);
+        bin.longest = bin.longest.max(latency);
         if request.error.is_none() {
             bin.succeeded += 1;
             bin.logs += ((latency.max(1) as f64).ln() * LOG_PARTS) as i64;
         }
+    }
+
+    /// Returns how many requests failed, by cause.
+    pub(super) const fn failures(&self) -> &BTreeMap<Cause, u64> {
+        &self.failures
     }
 
     /// Returns the bins in order of time, when the first one begins in nanoseconds since the Unix
@@ -141,19 +162,11 @@ impl LoadTimes {
     }
 }
 
-/// Returns whether this is how an overloaded server fails a request, whose work is then still to do.
-fn is_of_load(error: &RequestError) -> bool {
-    let rejects = |status: StatusCode| error.code == Some(status.as_u16());
-    error.kind == ErrorKind::Timeout
-        || rejects(StatusCode::TOO_MANY_REQUESTS)
-        || rejects(StatusCode::SERVICE_UNAVAILABLE)
-        || error.code == Some(OVERLOADED)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::metrics::metric::RecordValues;
+    use crate::record::{ErrorKind, RequestError};
     use crate::schedule::PhaseKind;
 
     fn request(start: u64, end: u64, error: Option<RequestError>) -> Observation {
@@ -189,16 +202,8 @@ mod tests {
         assert!(bins.len() as u64 <= MOST_BINS && bins.len() as u64 > MOST_BINS / 2 - 1);
         assert!(first <= origin - 5 && first + length > origin - 5);
         let sum = Bin::sum(&bins);
-        assert_eq!((sum.arrived, sum.ended, sum.sent, sum.rejected), (500, 500, 500, 72));
+        assert_eq!((sum.arrived, sum.ended, sum.sent, sum.left()), (500, 500, 500, 428));
         let latencies = requests.iter().map(|it| it.end_wall_ns - it.start_wall_ns);
         assert_eq!(sum.nanos, latencies.sum::<u64>());
-    }
-
-    #[test]
-    fn only_failures_of_the_load_are_rejections() {
-        let is = |kind, code| is_of_load(&RequestError { code, ..RequestError::new(kind, "", "") });
-        assert!(is(ErrorKind::Http4xx, Some(429)) && is(ErrorKind::Http5xx, Some(503)));
-        assert!(is(ErrorKind::Http5xx, Some(529)) && is(ErrorKind::Timeout, None));
-        assert!(!is(ErrorKind::Http5xx, Some(500)) && !is(ErrorKind::Http4xx, Some(400)));
     }
 }

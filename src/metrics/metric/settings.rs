@@ -3,8 +3,10 @@
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Observation;
+use super::{MetricFlags, Observation};
 use crate::endpoint::ContextOverflow;
+use crate::metrics::Registry;
+use crate::metrics::limit::Operator;
 use crate::metrics::tag::{self, MetricTag};
 use crate::setting::named;
 use crate::statistics::Percent;
@@ -130,6 +132,20 @@ pub struct Objective {
     pub tag: MetricTag,
     /// The threshold.
     pub threshold: f64,
+}
+
+impl Objective {
+    /// Returns the operator between the metric and the threshold: `<=`, or `>=` if larger is better.
+    pub(crate) fn operator(&self) -> Operator {
+        let is_reached = Registry::row(self.tag)
+            .is_some_and(|metric| metric.flags.contains(MetricFlags::LARGER_IS_BETTER));
+        if is_reached { Operator::AtLeast } else { Operator::AtMost }
+    }
+
+    /// Returns whether a request with this `value`, in the display unit, meets it.
+    pub(crate) fn is_met(&self, value: f64) -> bool {
+        self.operator().holds(value, self.threshold)
+    }
 }
 
 fn known_objectives<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Objective>, D::Error> {

@@ -42,14 +42,16 @@ impl Run<'_> {
             let level = match health.verdict {
                 LoadVerdict::Sustained => Level::Good,
                 LoadVerdict::TooShort | LoadVerdict::NotStationary => Level::Doubtful,
-                LoadVerdict::Saturated => Level::Bad,
+                LoadVerdict::Saturated | LoadVerdict::Rejecting | LoadVerdict::Failing => {
+                    Level::Bad
+                }
             };
             let depends = if health.verdict.is_of_length() {
                 "; latencies depend on the length of the run"
             } else {
                 ""
             };
-            add(level, format!("The load is {health}{depends}."));
+            add(level, format!("Load: {health}{depends}."));
         }
         if let Some(excess) = outcome.prefix_cache.as_ref().and_then(PrefixCache::excess) {
             add(

@@ -168,6 +168,7 @@ impl TestRun {
             results: profiling.results(),
             bases: Vec::new(),
             long_run: LongRun::default(),
+            missed_objectives: Vec::new(),
             steady_state: Err(Unsteady::UnknownLoad),
             by_phase: Vec::new(),
             levels: Vec::new(),

@@ -309,6 +309,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         results,
         bases: Vec::new(),
         long_run: LongRun::default(),
+        missed_objectives: Vec::new(),
         steady_state: Err(Unsteady::UnknownLoad),
         by_phase: Vec::new(),
         levels: Vec::new(),

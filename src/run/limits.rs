@@ -1,0 +1,96 @@
+//! How the requests of a run ended, and what limits its throughput.
+
+use super::{ErrorCount, RunReport};
+use crate::metrics::health::LoadVerdict;
+use crate::metrics::tag;
+use crate::server_family;
+use crate::server_metrics::report::{MetricReport, SeriesReport};
+
+/// The least share of requests that wait at the server, of those that it has, for a queue.
+const LEAST_WAITING: f64 = 0.05;
+
+/// The share of the time of sessions that is spent between turns, from which it limits the throughput.
+const MOST_DELAY: f64 = 0.5;
+
+/// The least share of the requests, without cancelled ones, that succeed in a run with results.
+const LEAST_SUCCESS: f64 = 0.1;
+
+/// What limits the throughput of a run, as far as its own data show it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum LoadLimit {
+    /// The server, at which requests wait: the mean numbers of those that run and of those that wait.
+    ServerQueue { running: f64, waiting: f64 },
+    /// The time between the turns of sessions: its share of their duration.
+    ThinkTime { share: f64 },
+    /// The concurrency: no requests wait at the server.
+    Concurrency(u64),
+}
+
+impl RunReport {
+    /// Returns the number of requests of the profiling phase that ended.
+    pub(crate) fn ended(&self) -> u64 {
+        let of = |tag| self.average(tag).map_or(0, |count| count as u64);
+        of(tag::REQUEST_COUNT) + of(tag::ERROR_REQUEST_COUNT)
+    }
+
+    /// Returns the number of requests that the client cancelled, as asked or at the end of the load.
+    pub(crate) fn cancelled(&self) -> u64 {
+        let all: u64 = self.errors.iter().map(|error| error.count).sum();
+        all - self.failures().map(|error| error.count).sum::<u64>()
+    }
+
+    /// Returns the number of requests that failed, without those that the client cancelled.
+    pub(crate) fn failed(&self) -> u64 {
+        let errors = self.average(tag::ERROR_REQUEST_COUNT).map_or(0, |count| count as u64);
+        errors.saturating_sub(self.cancelled())
+    }
+
+    /// Returns the kinds of failures, without those of requests that the client cancelled, most frequent first.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = &ErrorCount> {
+        self.errors.iter().filter(|error| !error.error_details.is_cancelled())
+    }
+
+    /// Returns whether nearly all requests failed, so that nothing can be said of the load.
+    pub(crate) fn has_mostly_failed(&self) -> bool {
+        let (failed, tried) = (self.failed(), self.ended().saturating_sub(self.cancelled()));
+        failed > 0 && (tried.saturating_sub(failed) as f64) < LEAST_SUCCESS * tried as f64
+    }
+
+    /// Returns what limits the throughput of a closed loop, or that the limit of an open one does; `None` if it
+    /// is not known.
+    pub(crate) fn load_limit(&self) -> Option<LoadLimit> {
+        let load = &self.outcome.load;
+        let concurrency = load.requested_concurrency?;
+        if load.requested_rate.is_some() {
+            let is_saturated = self.load_verdict() == Some(LoadVerdict::Saturated);
+            let waits = self.server_queue().is_some_and(|[_, waiting]| waiting >= 1.0);
+            let is_it = is_saturated && load.reached_concurrency >= concurrency && !waits;
+            return is_it.then_some(LoadLimit::Concurrency(concurrency));
+        }
+        let delay = self.average(tag::SESSION_DELAY_TIME);
+        let share = delay.zip(self.average(tag::SESSION_DURATION)).map(|(delay, all)| delay / all);
+        if let Some(share) = share.filter(|share| *share >= MOST_DELAY) {
+            return Some(LoadLimit::ThinkTime { share });
+        }
+        let [running, waiting] = self.server_queue()?;
+        Some(if waiting >= 1.0 && waiting >= LEAST_WAITING * (running + waiting) {
+            LoadLimit::ServerQueue { running, waiting }
+        } else {
+            LoadLimit::Concurrency(concurrency)
+        })
+    }
+
+    /// Returns the mean numbers of requests that ran and waited at the servers, by their metrics.
+    fn server_queue(&self) -> Option<[f64; 2]> {
+        let metrics = &self.server_metrics.as_ref()?.report.metrics;
+        let mean = |name: &str| {
+            let of = |metric: &MetricReport| {
+                let series = metric.series.iter();
+                series.map(|it: &SeriesReport| it.stats.named("avg")).sum::<Option<f64>>()
+            };
+            metrics.iter().find(|metric| &*metric.name == name).and_then(of)
+        };
+        let found = server_family::QUEUES.iter();
+        found.filter_map(|[running, waiting]| Some([mean(running)?, mean(waiting)?])).next()
+    }
+}
