@@ -149,7 +149,8 @@ fn screen(output: &str) -> Vec<String> {
 fn numbers(rows: &[String], label: &str) -> Vec<f64> {
     let row = rows.iter().find_map(|row| row.trim_start().strip_prefix(label));
     let words = row.unwrap_or_else(|| panic!("{label} is not in {rows:#?}")).split_whitespace();
-    words.map_while(|word| word.replace(',', "").parse().ok()).collect()
+    // Percentiles of few requests are in brackets.
+    words.map_while(|word| word.replace([',', '(', ')'], "").parse().ok()).collect()
 }
 
 #[test]
