@@ -47,11 +47,48 @@ impl Percent {
         f64::from(100 * Self::PARTS - self.0) / f64::from(100 * Self::PARTS)
     }
 
-    /// Returns the smallest number of values with which the 95% interval of the percentile ends at
-    /// values other than the extremes; with fewer, the percentile is hardly more than an extreme.
+    /// Returns the smallest number of values of which a 95% interval of the percentile exists; with fewer,
+    /// the percentile is hardly more than an extreme. This is the one rule for how many requests a
+    /// percentile needs: for gates, tables, comparisons, the screen and files.
     #[must_use]
     pub(crate) fn values_needed(self) -> u64 {
         order::needed(self.share())
+    }
+
+    /// Returns what `values` lack for the percentile; `None` if they are enough.
+    #[must_use]
+    pub(crate) fn too_few(self, values: u64) -> Option<TooFew> {
+        (values < self.values_needed()).then_some(TooFew { percent: self, values })
+    }
+}
+
+/// That there are too few values for a percentile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooFew {
+    percent: Percent,
+    values: u64,
+}
+
+impl TooFew {
+    /// Usual percentiles above the median, the outermost first.
+    const USUAL: [u8; 5] = [99, 95, 90, 75, 50];
+
+    /// Returns the outermost of the usual percentiles on the same side of the median for which the values
+    /// are enough; `None` if they are not enough for the median.
+    #[must_use]
+    pub(crate) fn instead(self) -> Option<Percent> {
+        let is_upper = self.percent >= Percent::whole(50);
+        let usual = Self::USUAL.map(|one| Percent::whole(if is_upper { one } else { 100 - one }));
+        usual.into_iter().find(|one| one.values_needed() <= self.values)
+    }
+}
+
+/// Formats it as in `p99 of 50 requests: at least 368 needed`.
+impl fmt::Display for TooFew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { percent, values } = self;
+        let noun = if *values == 1 { "request" } else { "requests" };
+        write!(f, "p{percent} of {values} {noun}: at least {} needed", percent.values_needed())
     }
 }
 
@@ -174,5 +211,19 @@ mod tests {
         // ln(0.025) / ln(share): 367.04, 3687.03, 36886.95 by hand.
         let needed = ["99", "99.9", "99.99"].map(|text| text.parse::<Percent>().unwrap());
         assert_eq!(needed.map(Percent::values_needed), [368, 3688, 36_887]);
+    }
+
+    #[test]
+    fn too_few_values_are_enough_for_another_percentile() {
+        // By hand: 0.9^n <= 0.025 from n = 36 on, 0.95^n from 72 on, 0.99^n from 368 on, 0.5^n from 6 on.
+        let p99 = Percent::whole(99);
+        let few = p99.too_few(50).unwrap();
+        assert_eq!(few.to_string(), "p99 of 50 requests: at least 368 needed");
+        assert_eq!(few.instead(), Some(Percent::whole(90)));
+        let instead = |percent: u8, values| Percent::whole(percent).too_few(values)?.instead();
+        assert_eq!(instead(99, 367), Some(Percent::whole(95)));
+        assert_eq!(instead(1, 50), Some(Percent::whole(10)));
+        assert_eq!((instead(99, 5), instead(99, 6)), (None, Some(Percent::whole(50))));
+        assert_eq!((p99.too_few(368), Percent::whole(50).too_few(6)), (None, None));
     }
 }
