@@ -39,7 +39,22 @@ pub struct Config {
     /// What ends the load before its configured end (`--stop-when`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop_when: Vec<StopWhen>,
+    /// What a gate that too few requests leave undecided counts as (`--gate-undecided`); absent if the exit
+    /// code says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<Undecided>,
 }
+
+/// What a gate that too few requests leave undecided counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undecided {
+    /// As one that held.
+    Pass,
+    /// As one that did not hold.
+    Fail,
+}
+
+named! { Undecided { "pass" => Pass, "fail" => Fail } }
 
 /// What ends the load of a run before its configured end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -319,6 +319,8 @@ pub(crate) struct RunResult {
     pub(crate) long_run: LongRun,
     /// Its throughput with an interval, or why there is none.
     pub(crate) throughput: Result<Estimate, String>,
+    /// The successful requests per second of a closed loop by its latencies; absent for other loads.
+    pub(crate) closed_rate: Option<f64>,
     /// What it says about each condition of a search or a sweep; `None` if it lacks the metric.
     pub(crate) evidence: Vec<Option<Evidence>>,
     /// How far its client may have shifted rates.
@@ -388,6 +390,7 @@ impl RunResult {
             values: None,
             long_run: LongRun::default(),
             throughput: Err("the run failed".to_owned()),
+            closed_rate: None,
             evidence: Vec::new(),
             rate_bounds: None,
             verdict: None,
@@ -481,6 +484,17 @@ impl Trials {
     /// Returns the other runs that were started, each with the reason.
     pub(crate) fn failed(&self) -> impl Iterator<Item = (&RunResult, &Failure)> {
         self.runs.iter().filter_map(|run| Some((run, run.failure.as_ref()?)))
+    }
+
+    /// Returns whether a run has too few values for the percentile `statistic` of a metric.
+    #[must_use]
+    pub(crate) fn are_few(&self, tag: MetricTag, statistic: &str) -> bool {
+        let Some(Statistic::Percentile(percent)) = Statistic::named(statistic) else {
+            return false;
+        };
+        let counts = self.successful().filter_map(|run| run.value(tag, Statistic::Count));
+        let counts = counts.map(|count| count as u64).filter(|count| *count > 0);
+        counts.min().is_some_and(|least| percent.too_few(least).is_some())
     }
 
     /// Returns the mean of a statistic of the metric `tag` over all runs that have it, including

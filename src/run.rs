@@ -508,6 +508,7 @@ impl RunReport {
         let health = self.outcome.client_health;
         let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
         let level = config.throughput_level();
+        let is_closed = self.outcome.load.slot_seconds.is_some();
         let conditions = config.conditions().iter();
         let evidence =
             conditions.map(|filter| Evidence::of(filter, &self.results, &values)).collect();
@@ -521,7 +522,8 @@ impl RunReport {
             steady_results: self.steady_state.map_or_else(|_| Vec::new(), |steady| steady.results),
             time_breakdown: self.outcome.time_breakdown,
             long_run: self.long_run,
-            throughput: judge::throughput(&values, level, bounds.rates),
+            throughput: judge::throughput(&values, level, bounds.rates, is_closed),
+            closed_rate: is_closed.then(|| values.closed_rate()).flatten(),
             evidence,
             rate_bounds: bounds.rates,
             values: (config.runs > 1).then_some(values),

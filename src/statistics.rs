@@ -27,5 +27,5 @@ mod sums;
 
 pub use distribution::Distribution;
 pub(crate) use estimate::Estimate;
-pub(crate) use percent::{TooFew, further};
+pub(crate) use percent::further;
 pub use percent::{NotAPercent, Percent, Percentiles};

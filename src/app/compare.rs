@@ -14,7 +14,9 @@ use crate::cli::{Compare, CompareFormat, Comparing};
 use crate::column::Store;
 use crate::console;
 use crate::judge::Comparison;
-use crate::judge::compare::{Conclusion, Finding, Plan, Requests, Row, Side, Trial, differences};
+use crate::judge::compare::{
+    Conclusion, Finding, Models, Plan, Requests, Row, Side, Trial, differences, different_loads,
+};
 use crate::judge::reports::{Case, CaseOutcome, Suite};
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::multi_run::{Member, Variation};
@@ -125,6 +127,7 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
         base.cells.iter().filter(|cell| new.index_of(cell).is_some()).count()
     };
     let plan = asked.comparing.plan(all.iter().map(matches).sum());
+    let asked = &asked.comparing;
     let mut comparisons: Vec<Vec<Comparison>> = all.iter().map(|_| Vec::new()).collect();
     for cell in &base.cells {
         let old = side(cell, &plan)?;
@@ -133,17 +136,17 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
                 Some(at) => side(&new.cells[at], &plan)?,
                 None => Read::missing(),
             };
-            found.push(compared(&plan, cell, (&base.path, &old), (&new.path, &other)));
+            found.push(compared(asked, &plan, cell, (&base.path, &old), (&new.path, &other)));
         }
     }
     for (new, found) in all.iter().zip(&mut comparisons) {
         for cell in new.cells.iter().filter(|cell| base.index_of(cell).is_none()) {
             let sides = ((&*base.path, &Read::missing()), (&*new.path, &side(cell, &plan)?));
-            found.push(compared(&plan, cell, sides.0, sides.1));
+            found.push(compared(asked, &plan, cell, sides.0, sides.1));
         }
     }
     let mut out = Output::new(out);
-    let outcome = deliver(&comparisons, &asked.comparing, &mut out);
+    let outcome = deliver(&comparisons, asked, &mut out);
     out.finish(outcome)
 }
 
@@ -186,18 +189,31 @@ pub(super) fn document(comparisons: &[&Comparison]) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-/// Compares the runs of a cell, each given with its directory.
-fn compared(plan: &Plan, cell: &Cell, base: (&str, &Read), new: (&str, &Read)) -> Comparison {
+/// Compares the runs of a cell, each given with its directory. Runs with different loads are only judged if
+/// that is `asked` for.
+fn compared(
+    asked: &Comparing,
+    plan: &Plan,
+    cell: &Cell,
+    base: (&str, &Read),
+    new: (&str, &Read),
+) -> Comparison {
     let variation = cell.variation.as_ref();
     let trials = |read: &Read| read.side.trials.len();
     let has_both = trials(base.1) > 0 && trials(new.1) > 0;
+    let of = |read: &Read| read.about["config"].clone();
+    let different = || different_loads(&of(base.1), &of(new.1), Models::OfTheLoad);
+    let different_loads = if has_both { different() } else { Vec::new() };
+    let compared = plan.compare(&base.1.side, &new.1.side);
+    let is_judged = different_loads.is_empty() || asked.allow_different;
     Comparison {
         base: base.0.to_owned(),
         new: new.0.to_owned(),
         cell: cell.name.clone(),
         parameters: variation.map(|variation| variation.values.clone()).unwrap_or_default(),
         runs: [trials(base.1), trials(new.1)],
-        compared: plan.compare(&base.1.side, &new.1.side),
+        different_loads,
+        compared: if is_judged { compared } else { compared.withdrawn() },
         differences: if has_both { differences(&base.1.about, &new.1.about) } else { Vec::new() },
     }
 }
@@ -264,7 +280,16 @@ pub(super) fn trial(report: RunReport, requests: Requests) -> Trial {
     let requested_rate = outcome.load.requested_rate;
     let bounds = outcome.client_health.map(|health| health.bounds()).unwrap_or_default();
     let prefix_cache = outcome.prefix_cache;
-    Trial { results, steady_state, time_breakdown, prefix_cache, bounds, requested_rate, requests }
+    Trial {
+        results,
+        steady_state,
+        time_breakdown,
+        prefix_cache,
+        bounds,
+        requested_rate,
+        long_run: None,
+        requests,
+    }
 }
 
 /// Returns the facts about a run in which others may differ.

@@ -20,7 +20,7 @@ use crate::config::RunConfig;
 use crate::console;
 use crate::follow::{Delivered, Ended, Follower as _, Followers};
 use crate::interrupt::Interrupt;
-use crate::judge::JudgedRun;
+use crate::judge::{JudgedRun, Undecided};
 use crate::metrics::Accumulator;
 use crate::multi_run::knee::Saturation;
 use crate::multi_run::limit::standing_of;
@@ -359,6 +359,8 @@ pub(super) struct Delivery {
     pub(super) page: Option<PageFile>,
     /// The file for the results of gates, if any.
     pub(super) junit: Option<PathBuf>,
+    /// What gates that too few requests leave undecided count as.
+    pub(super) undecided: Option<Undecided>,
     pub(super) auto_plot: AutoPlot,
     /// The tables of a run to print; those that its description asks for if not given.
     pub(super) tables: Option<ClientTables>,
@@ -374,6 +376,7 @@ impl Delivery {
         Self {
             page: config.page.clone(),
             junit: config.judge.junit.clone(),
+            undecided: config.judge.undecided,
             auto_plot: config.auto_plot,
             tables: None,
             lists_files: config.tables.files,
@@ -395,6 +398,7 @@ pub(super) fn deliver(
         Ending::Group(group) => summarize_group(*group, delivery),
     };
     out.say(&summary.text);
+    JudgedRun::count(&mut summary.judged, delivery.undecided);
     out.say(&gates::annotations(&summary.judged));
     let judged = gates::finish(&summary.judged, delivery.junit.as_deref());
     if !summary.listed.is_empty() {

@@ -38,7 +38,7 @@ pub(super) fn annotations(runs: &[JudgedRun]) -> String {
 }
 
 /// Writes the files with the gates of `runs`. The outcome of a command that was done otherwise is
-/// [`Outcome::Missed`] if a gate did not hold.
+/// [`Outcome::Missed`] if a gate did not hold, and [`Outcome::Unknown`] if too few requests leave one undecided.
 pub(super) fn finish(runs: &[JudgedRun], junit: Option<&Path>) -> anyhow::Result<Outcome> {
     if let Some(path) = junit {
         write_junit(path, &reports::suites(runs))?;
@@ -46,7 +46,13 @@ pub(super) fn finish(runs: &[JudgedRun], junit: Option<&Path>) -> anyhow::Result
     if runs.iter().any(|run| !run.gates.is_empty()) {
         summarize(|| reports::markdown(runs));
     }
-    Ok(if JudgedRun::all_held(runs) { Outcome::Done } else { Outcome::Missed })
+    Ok(if JudgedRun::any_missed(runs) {
+        Outcome::Missed
+    } else if JudgedRun::all_held(runs) {
+        Outcome::Done
+    } else {
+        Outcome::Unknown
+    })
 }
 
 /// Appends Markdown to the summary of the step of the GitHub workflow that the command is part of;

@@ -98,6 +98,7 @@ fn delivery(asked: &Report) -> Delivery {
     Delivery {
         page: asked.page.clone(),
         junit: asked.judge.junit.clone(),
+        undecided: asked.judge.undecided,
         auto_plot: asked.auto_plot,
         tables: asked.tables,
         lists_files: asked.files,

@@ -61,6 +61,10 @@ pub(crate) struct Comparing {
     /// Difference in percent that is tolerated unless there are gates
     #[arg(long, value_name = "PERCENT", value_parser = tolerance, default_value_t = TOLERANCE_PERCENT)]
     pub(crate) tolerance: f64,
+    /// Judge runs with different loads (concurrency, rate, lengths, dataset, model), whose differences are not
+    /// those of the servers
+    #[arg(long)]
+    pub(crate) allow_different: bool,
     /// Format of the output
     #[arg(long, value_name = "FORMAT", value_parser = choice::<CompareFormat>(), default_value = "table")]
     pub(crate) format: CompareFormat,

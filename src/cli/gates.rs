@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::value::choice;
-use crate::judge::{Config, Gate, StopWhen};
+use crate::judge::{Config, Gate, StopWhen, Undecided};
 
 /// The limits that a run must keep, and where to write the result.
 #[derive(Args, Clone)]
@@ -20,6 +20,9 @@ pub(super) struct GateArgs {
     /// File for the results of the gates, as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
+    /// What a gate counts as that too few requests leave undecided: pass or fail [default: exit code 4]
+    #[arg(long, value_name = "RESULT", value_parser = choice::<Undecided>())]
+    pub(super) gate_undecided: Option<Undecided>,
 }
 
 /// What ends the load of a run before its configured end.
@@ -37,7 +40,12 @@ pub(super) struct StopArgs {
 
 impl GateArgs {
     pub(super) fn config(&self) -> Config {
-        Config { gates: self.gates.clone(), junit: self.junit.clone(), stop_when: Vec::new() }
+        Config {
+            gates: self.gates.clone(),
+            junit: self.junit.clone(),
+            stop_when: Vec::new(),
+            undecided: self.gate_undecided,
+        }
     }
 }
 

@@ -361,9 +361,9 @@ fn judge(
                    combines the shards";
         given.refuse(&["GateArgs", "StopArgs"], why)?;
     }
-    let judge::Config { gates, junit, .. } = gates.config();
+    let judge::Config { gates, junit, undecided, .. } = gates.config();
     let gates = gates.into_iter().map(|gate| gate.counting(from)).collect();
-    Ok(judge::Config { gates, junit, stop_when: stop.events() })
+    Ok(judge::Config { gates, junit, stop_when: stop.events(), undecided })
 }
 
 /// Minimum length of the API's token, so that it cannot be guessed.

@@ -13,6 +13,7 @@ use crate::judge::compare::{
 };
 use crate::judge::{Comparison, Reading};
 use crate::metrics::Registry;
+use crate::metrics::metric::Statistic;
 use crate::redact::printable;
 
 /// Maximum number of differences that are listed.
@@ -42,8 +43,10 @@ pub(crate) fn render(cells: &[Comparison], style: Style) -> String {
     let rows = rows(cells).map(|Shown { short, cells: [first, metric, rest @ ..] }| {
         [first.into(), Cell::or(metric, short)].into_iter().chain(rest.map(Cell::from))
     });
-    let mut text = Table::new(&title(cells), columns).rows(rows).render(style);
     let width = usize::from(style.width);
+    let first = panel::wrapped(&different_loads(cells), width).join("\n");
+    let table = Table::new(&title(cells), columns).rows(rows).render(style);
+    let mut text = if first.is_empty() { table } else { format!("{first}\n\n{table}") };
     let ending = [String::new(), conclusion(cells), String::new()];
     for line in notes(cells).iter().chain(&ending).flat_map(|line| panel::wrapped(line, width)) {
         // Writing to a string cannot fail.
@@ -60,8 +63,10 @@ pub(crate) fn markdown(cells: &[Comparison]) -> String {
         let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
         format!("| {} |\n", cells.join(" | "))
     };
+    let first = different_loads(cells).replace('<', "&lt;");
+    let first = if first.is_empty() { first } else { first + "\n\n" };
     let mut text = format!(
-        "### {}\n\n**{}**\n\n",
+        "{first}### {}\n\n**{}**\n\n",
         title(cells).replace('<', "&lt;"),
         conclusion(cells).replace('<', "&lt;")
     );
@@ -86,6 +91,20 @@ pub(crate) fn sentence(row: &Row) -> String {
     format!(
         "{finding}{by} {difference} ({interval}); BASE {base} {unit}, NEW {new} {unit}{required}"
     )
+}
+
+/// Returns a line that states in what the loads of the runs differ; empty if they do not.
+fn different_loads(cells: &[Comparison]) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for name in cells.iter().flat_map(|one| &one.different_loads) {
+        if !all.contains(&&**name) {
+            all.push(name);
+        }
+    }
+    match all.as_slice() {
+        [] => String::new(),
+        all => printable(&format!("these runs had different loads: {}", all.join(", "))),
+    }
 }
 
 /// Returns whether the comparisons are those of the cells of sweeps.
@@ -138,7 +157,9 @@ fn title(cells: &[Comparison]) -> String {
 /// Returns the row of a table, after its `first` cell.
 fn row_cells(first: &str, row: &Row) -> Shown {
     let with_unit = |value: Option<f64>| {
-        value.map_or_else(|| "N/A".to_owned(), |value| Reading::Number(value).to_string())
+        let text = value.map(|value| Reading::Number(value).to_string());
+        let text = text.map(|text| if row.is_of_few { format!("({text})") } else { text });
+        text.unwrap_or_else(|| "N/A".to_owned())
     };
     let percent = |value: f64| format!("{value:+.1}%");
     let difference = row.difference_percent.map(percent).or(row.difference.map(signed));
@@ -228,6 +249,12 @@ fn notes(cells: &[Comparison]) -> Vec<String> {
             notes.extend(needed(comparison).map(|text| of_cell(comparison, &text)));
         }
     }
+    let few = cells.iter().flat_map(|one| &one.compared.rows).filter(|row| row.is_of_few);
+    notes.extend(few.filter_map(|row| {
+        let Statistic::Percentile(percent) = row.statistic else { return None };
+        let needed = percent.values_needed();
+        Some(format!("In parentheses: of too few requests; p{percent} needs {needed} in each run."))
+    }));
     let all: Vec<&Difference> = cells.iter().flat_map(|one| &one.differences).collect();
     let (url, _, derived) = URL;
     let has_url = all.iter().any(|it| is_within(&it.path, url));
@@ -339,6 +366,10 @@ fn short(value: &Value) -> String {
 }
 
 fn conclusion(cells: &[Comparison]) -> String {
+    if !cells.is_empty() && cells.iter().all(|one| one.compared.is_withdrawn()) {
+        return "Cannot tell: the loads were different, so the servers are not compared."
+            .to_owned();
+    }
     let names = |finding| {
         let of = |one: &Comparison| {
             let rows = one.compared.rows.iter();
@@ -367,7 +398,6 @@ mod tests {
 
     use super::*;
     use crate::judge::compare::{Plan, Side, differences};
-    use crate::metrics::metric::Statistic;
     use crate::metrics::{MetricTag, tag};
 
     fn compared() -> Comparison {
@@ -387,6 +417,7 @@ mod tests {
                 interval_percent: Some([18.5, 19.4]),
                 block_lengths: None,
                 client_errors: None,
+                is_of_few: false,
                 decides: statistic == "avg",
                 gate: None,
                 finding: Finding::NoDifference,
@@ -419,6 +450,7 @@ mod tests {
             cell: None,
             parameters: serde_json::Map::new(),
             runs: [1, 1],
+            different_loads: Vec::new(),
             compared,
             differences: differences(&of(9110, 1), &of(9112, 2)),
         }

@@ -16,19 +16,33 @@ pub(super) fn render(gates: &[Judged], style: Style) -> String {
 /// Renders how many gates held, and which did not; empty without any.
 pub(super) fn line(gates: &[Judged], style: Style) -> String {
     let held = gates.iter().filter(|judged| judged.held).count();
-    let missed = gates.iter().filter(|judged| !judged.held);
+    let missed = gates.iter().filter(|judged| !judged.held && !judged.undecided);
     let missed: Vec<String> =
         missed.map(|it| printable(&format!("{} ({})", it.gate, it.shown_value()))).collect();
-    match missed.as_slice() {
-        _ if gates.is_empty() => String::new(),
-        [] => format!("Gates: all {held} held.\n"),
-        missed => {
-            let line =
-                format!("Gates: {held} of {} held. Not held: {}.", gates.len(), missed.join(", "));
-            let lines = panel::wrapped(&line, style.width.into()).join("\n");
-            lines.replacen("Not held", &style.red("Not held"), 1) + "\n"
-        }
+    let undecided = gates.iter().filter(|judged| judged.undecided).map(|it| {
+        let note = it.note.as_deref().unwrap_or_default();
+        printable(&format!("{} ({note})", it.gate))
+    });
+    let undecided: Vec<String> = undecided.collect();
+    if gates.is_empty() {
+        return String::new();
     }
+    if held == gates.len() {
+        return format!("Gates: all {held} held.\n");
+    }
+    let list = |what: &str, names: &[String]| match names {
+        [] => String::new(),
+        names => format!(" {what}: {}.", names.join(", ")),
+    };
+    let line = format!(
+        "Gates: {held} of {} held.{}{}",
+        gates.len(),
+        list("Not held", &missed),
+        list("Undecided", &undecided)
+    );
+    let lines = panel::wrapped(&line, style.width.into()).join("\n");
+    let lines = lines.replacen("Not held", &style.red("Not held"), 1);
+    lines.replacen("Undecided", &style.red("Undecided"), 1) + "\n"
 }
 
 /// Renders the gates of several runs; empty without any.
@@ -59,7 +73,7 @@ fn lines<'a>(
             printable(&judged.shown_value()),
             printable(&judged.shown_limit()),
             judged.shown_margin(),
-            if judged.held { "yes" } else { "no" }.to_owned(),
+            judged.shown_result().to_owned(),
         ]
     });
     let columns = [

@@ -9,7 +9,7 @@ use super::format::number;
 use super::layout::{Cell as Text, Column, Table, numbers};
 use super::panel;
 use super::style::Style;
-use crate::metrics::metric::Metric;
+use crate::metrics::metric::{Metric, Percent};
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::Stage;
 use crate::metrics::{ConsoleGroup, MetricTag, Registry, Verdict};
@@ -165,7 +165,10 @@ fn table(trials: &Trials, rows: &[Row], successful: usize, style: Style) -> Stri
     let mut shown: Vec<&Row> = rows.iter().filter(|row| is_shown(row)).collect();
     // A stable sort: the mean of a metric stays before its percentiles.
     shown.sort_by_key(|row| row.metric.order.unwrap_or(u32::MAX));
-    Table::new(&title, columns).rows(shown.into_iter().map(cells)).render(style)
+    let few = shown.iter().filter(|row| trials.are_few(row.metric.tag, &row.statistic.to_string()));
+    let note = of_few(few.map(|row| row.statistic.to_string()));
+    let rows = shown.iter().map(|row| cells(trials, row));
+    Table::new(&title, columns).rows(rows).render(style) + &note
 }
 
 /// Whether the row has the mean of a metric in the main table, or the p99 of a latency.
@@ -176,15 +179,16 @@ fn is_shown(row: &Row) -> bool {
         && (row.statistic == "avg" || is_tail)
 }
 
-fn cells(row: &Row) -> [Text; 8] {
+fn cells(trials: &Trials, row: &Row) -> [Text; 8] {
     let across = row.across;
+    let is_few = trials.are_few(row.metric.tag, &row.statistic.to_string());
     let spread = |field: fn(&Dispersion) -> f64| number(across.spread.as_ref().map(field)).into();
     let cv = across.spread.and_then(|spread| spread.cv);
     let statistic = if row.statistic == "avg" { "" } else { " p99" };
     let name = |header: &str| format!("{header}{statistic} ({})", row.metric.display_unit);
     [
         Text::or(name(row.metric.header), name(row.metric.short_header)),
-        number(Some(across.mean)).into(),
+        bracketed(number(Some(across.mean)), is_few).into(),
         spread(|spread| spread.ci_low),
         spread(|spread| spread.ci_high),
         spread(|spread| spread.std),
@@ -212,6 +216,11 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         };
         let title = format!("aiperf | Sweep (latencies in ms{trials})");
         text.push_str(&sweep_table(&title, results).render(style));
+        let shown = SWEEP_COLUMNS.iter().filter(|column| !column.is_steady);
+        let few = shown.filter(|column| {
+            results.cells.iter().any(|cell| cell.trials.are_few(column.tag, column.statistic))
+        });
+        text.push_str(&of_few(few.map(|column| column.statistic)));
         text.push('\n');
     }
     text.push_str(&times(results, style));
@@ -286,7 +295,10 @@ fn sweep_table(title: &str, results: &Results) -> Table {
     header.extend(converges.then(|| Column::number("Converged").spare(7)));
     let row = |cell: &Cell| {
         let mut row = settings_of(results, cell);
-        row.extend(columns.iter().map(|column| number(column.of(cell))));
+        row.extend(columns.iter().map(|column| {
+            let is_few = !column.is_steady && cell.trials.are_few(column.tag, column.statistic);
+            bracketed(number(column.of(cell)), is_few)
+        }));
         let errors = cell.value(tag::ERROR_REQUEST_COUNT, "avg").filter(|_| !cell.rows.is_empty());
         row.push(match (cell.rows.is_empty(), errors) {
             (true, _) => "N/A".to_owned(),
@@ -357,19 +369,7 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
         Evaluation::Prefill => {
             let points = curve::points(results, 0, tag::TIME_TO_FIRST_TOKEN, "avg");
             let fit = Fit::of(&points)?;
-            let terms: Vec<String> = fit
-                .coefficients
-                .iter()
-                .rev()
-                .zip(["", " * ISL", " * ISL^2"])
-                .map(|(coefficient, power)| format!("{coefficient:.4}{power}"))
-                .collect();
-            let doubt = if fit.r_squared < GOOD_FIT { ", which is not a good fit" } else { "" };
-            Some(format!(
-                "Time to First Token in ms = {}, with R^2 = {:.3}{doubt}.",
-                terms.join(" + "),
-                fit.r_squared,
-            ))
+            Some(prefill(&fit, &points))
         }
         Evaluation::Breach => {
             let name = |cell: &&&Cell| printable(&cell.variation.label);
@@ -386,6 +386,38 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
         }
         Evaluation::Decode | Evaluation::Pareto => None,
     }
+}
+
+/// What a fit says of the time to first token over the input length.
+fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
+    let widths = fit.half_widths.as_deref().unwrap_or_default();
+    if let (true, Some(slope), Some(width)) =
+        (fit.is_flat(), fit.coefficients.first(), widths.first())
+    {
+        let mean = points.iter().map(|(_, time)| time).sum::<f64>() / points.len() as f64;
+        return format!(
+            "Time to First Token does not depend on the input length (slope {slope:.2} ± {width:.2} ms a \
+             token, 95% interval): it is {} ms on average.",
+            number(Some(mean)),
+        );
+    }
+    let width = |at: usize| widths.get(at).map(|width| format!(" (±{width:.4})"));
+    let last = fit.coefficients.len().saturating_sub(1);
+    let terms = fit.coefficients.iter().enumerate().rev().filter(|(_, it)| **it != 0.0);
+    let terms: Vec<String> = terms
+        .map(|(at, coefficient)| {
+            let power = ["", " * ISL", " * ISL^2"].get(last - at).unwrap_or(&"");
+            format!("{coefficient:.4}{}{power}", width(at).unwrap_or_default())
+        })
+        .collect();
+    let doubt = if fit.r_squared < GOOD_FIT { ", which is not a good fit" } else { "" };
+    let quality = if widths.is_empty() {
+        "; any so many points are on such a curve, so more lengths are needed to see whether it is one"
+            .to_owned()
+    } else {
+        format!(", with R^2 = {:.3}{doubt}; 95% intervals in parentheses", fit.r_squared)
+    };
+    format!("Time to First Token in ms = {}{quality}.", terms.join(" + "))
 }
 
 /// Renders the parts of the mean request latency of each cell, if any is divided.
@@ -438,23 +470,37 @@ fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
     };
     let found = match (&saturation.throughput, saturation.saturated_from, &saturation.knee) {
         (Some(most), Some(from), Some(knee)) => {
-            let until = saturation.grows_until.unwrap_or_default();
+            let [lower, higher] = saturation.around.unwrap_or([saturation.grows_until, Some(from)]);
+            let (lower, higher) = (lower.unwrap_or_default(), higher.unwrap_or(from));
             format!(
                 "Throughput grows up to {name} {} ({level}% interval: {}), where it reaches {} \
-                 requests/s ({}). The next lower and higher loads tried are {until} and {from}.",
+                 requests/s ({}). The next lower and higher loads tried are {lower} and {higher}.",
                 number(Some(knee.value)),
                 interval(knee),
                 number(Some(most.value)),
                 interval(most),
             )
         }
+        (Some(most), Some(from), None) if saturation.grows_until.is_some() => format!(
+            "Throughput grows up to between {name} {} and {from}, the next lower and higher loads tried; it \
+             reaches {} requests/s ({level}% interval: {}).",
+            saturation.grows_until.unwrap_or_default(),
+            number(Some(most.value)),
+            interval(most),
+        ),
         (Some(most), Some(from), None) => format!(
             "Throughput is {} requests/s ({level}% interval: {}) from {name} {from} on, the lowest \
              one tried.",
             number(Some(most.value)),
             interval(most),
         ),
-        _ => String::new(),
+        _ => saturation.at_least.as_ref().map_or_else(String::new, |most| {
+            format!(
+                "Throughput is at least {} requests/s ({level}% interval: {}), the highest that was tried.",
+                number(Some(most.value)),
+                interval(most),
+            )
+        }),
     };
     let end = match &saturation.end {
         Some(knee::End::Saturated) => String::new(),
@@ -527,6 +573,23 @@ impl SweepColumn {
 /// Formats a count, or a mean of counts.
 fn trimmed(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+/// Puts a percentile of too few requests in parentheses.
+fn bracketed(text: String, is_few: bool) -> String {
+    if is_few { format!("({text})") } else { text }
+}
+
+/// States how many requests the percentiles in parentheses need; empty without any.
+fn of_few(statistics: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let percents: BTreeSet<Percent> =
+        statistics.filter_map(|it| it.as_ref().strip_prefix('p')?.parse().ok()).collect();
+    let needed = percents.iter().map(|it| format!("p{it} needs {}", it.values_needed()));
+    let needed: Vec<String> = needed.collect();
+    if needed.is_empty() {
+        return String::new();
+    }
+    format!("In parentheses: of too few requests; {} in each run.\n", needed.join(", "))
 }
 
 /// The name of a cell's directory, with its settings unless they are the name.

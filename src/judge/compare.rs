@@ -2,6 +2,7 @@
 
 mod cache;
 mod finding;
+mod load;
 mod parts;
 mod trial;
 
@@ -16,6 +17,7 @@ use crate::metrics::time_breakdown::Growth;
 use crate::statistics::interval::{self, Measured, Scale};
 
 pub(crate) use finding::{Finding, Needed};
+pub(crate) use load::{Models, different_loads};
 pub(crate) use parts::PartRow;
 pub(crate) use trial::{Requests, Sampled, Side, Source, Trial};
 
@@ -155,7 +157,8 @@ impl Plan {
             let errors = [base, new].map(|side| errors(side.trials.iter(), measure.subject));
             let of_requests = matches!(measure.source, Source::Mean(_) | Source::Percentile(..));
             let why = obstacle.as_ref().or(of_latencies.as_ref().filter(|_| of_requests));
-            measure.row(estimate, errors, self.tolerance_percent, level, why)
+            let row = measure.row(estimate, errors, self.tolerance_percent, level, why);
+            Row { is_of_few: measure.is_of_few(trials()), ..row }
         };
         let mut rows: Vec<Row> = measures.into_iter().map(row).collect();
         if let Some(cache) = CacheDifference::between(base.trials.iter(), new.trials.iter()) {
@@ -294,6 +297,9 @@ pub(crate) struct Row {
     /// if neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_errors: Option<[[f64; 2]; 2]>,
+    /// Whether it is a percentile of which a run has too few requests.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_of_few: bool,
     /// Whether it decides the result.
     pub(crate) decides: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -305,6 +311,32 @@ pub(crate) struct Row {
     /// Why it cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
+}
+
+/// Why runs with different loads are not judged.
+const DIFFERENT_LOADS: &str = "the runs had different loads; --allow-different judges them anyway";
+
+impl Compared {
+    /// Returns whether nothing was judged since the runs had different loads.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.obstacle.as_deref() == Some(DIFFERENT_LOADS)
+    }
+
+    /// Returns it without any finding, since the runs had different loads.
+    #[must_use]
+    pub(crate) fn withdrawn(mut self) -> Self {
+        for row in &mut self.rows {
+            row.finding = Finding::CannotTell;
+            row.needed = None;
+            row.note = None;
+        }
+        Self {
+            obstacle: Some(DIFFERENT_LOADS.to_owned()),
+            growth: Vec::new(),
+            outcome: Conclusion::CannotTell,
+            ..self
+        }
+    }
 }
 
 impl Row {
@@ -326,6 +358,17 @@ impl Measure {
             let why = side.trials.iter().find_map(|trial| trial.steady_state.as_ref().err())?;
             Some(format!("{name} does not have a steady state: {why}"))
         })
+    }
+
+    /// Returns whether it is a percentile of which one of `trials` has too few requests.
+    pub(super) fn is_of_few<'a>(&self, mut trials: impl Iterator<Item = &'a Trial>) -> bool {
+        let Statistic::Percentile(percent) = self.subject.statistic else { return false };
+        let count = |trial: &Trial| {
+            let tag = self.subject.metric.tag;
+            let result = trial.results.iter().find(|found| found.metric.tag == tag)?;
+            Some(result.stats.distribution?.count).filter(|count| *count > 0)
+        };
+        trials.any(|trial| count(trial).is_some_and(|count| percent.too_few(count).is_some()))
     }
 
     /// Returns the scale on which two values are compared: shares can be 0, everything else is compared
@@ -413,6 +456,7 @@ impl Measure {
             interval_percent: None,
             block_lengths: None,
             client_errors: None,
+            is_of_few: false,
             decides: self.decides,
             gate: self.gate.as_ref().map(ToString::to_string),
             finding: Finding::CannotTell,
@@ -475,6 +519,9 @@ pub(crate) struct Comparison {
     pub(crate) parameters: serde_json::Map<String, Json>,
     /// Number of runs on both sides.
     pub(crate) runs: [usize; 2],
+    /// In what the loads of the runs differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) different_loads: Vec<String>,
     #[serde(flatten)]
     pub(crate) compared: Compared,
     /// In what else the runs differ.

@@ -4,19 +4,21 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::Undecided;
 use super::certainty::{Basis, Certainty};
 use super::gate::{Condition, Gate, Series, Subject};
 use crate::metrics::breakdown::PhaseResult;
 use crate::metrics::health::ClientBounds;
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::limit::{Operator, Quantity, Suffix, unit};
-use crate::metrics::metric::{Metric, MetricFlags, MetricResult};
+use crate::metrics::metric::{Metric, MetricFlags, MetricResult, Statistic};
 use crate::metrics::name_counts::NameCounts;
 use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{LongRun, Registry, Verdict};
 use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsReport};
+use crate::statistics::Distribution;
 use crate::units::Unit;
 
 /// The results of a run that gates can limit.
@@ -89,6 +91,17 @@ impl<'a> Facts<'a> {
         let value = value.filter(|value| !value.is_nan()).ok_or_else(|| missing(subject))?;
         let long_run = if subject.is_steady { LongRun::default() } else { self.basis.long_run };
         Ok(long_run.value(subject.metric, value))
+    }
+
+    /// Returns the distribution of a metric, if it has one.
+    fn distribution(&self, subject: Subject) -> Option<&'a Distribution> {
+        let results = match self.steady_state {
+            _ if !subject.is_steady => self.results,
+            Ok(steady) => &steady.results,
+            Err(_) => return None,
+        };
+        let found = results.iter().find(|result| result.metric.tag == subject.metric.tag)?;
+        found.stats.distribution.as_ref()
     }
 
     /// Returns the 95% interval of a rate with this `value`, and a note if the files have another value.
@@ -167,6 +180,10 @@ pub(crate) struct Judged {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) margin_percent: Option<f64>,
     pub(crate) held: bool,
+    /// Whether there are too few requests for the percentile that it limits, so that it neither held nor was
+    /// missed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) undecided: bool,
     /// What the result is based on, if a percentile is limited with a confidence: the value is then the
     /// bound of the percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,9 +209,34 @@ impl JudgedRun {
     pub(crate) fn all_held(runs: &[Self]) -> bool {
         runs.iter().flat_map(|run| &run.gates).all(|judged| judged.held)
     }
+
+    /// Returns whether a gate of `runs` was missed, not just left undecided.
+    #[must_use]
+    pub(crate) fn any_missed(runs: &[Self]) -> bool {
+        runs.iter().flat_map(|run| &run.gates).any(|judged| !judged.held && !judged.undecided)
+    }
+
+    /// Counts gates that were left undecided as `undecided` says.
+    pub(crate) fn count(runs: &mut [Self], undecided: Option<Undecided>) {
+        let Some(undecided) = undecided else { return };
+        for judged in runs.iter_mut().flat_map(|run| &mut run.gates).filter(|it| it.undecided) {
+            judged.undecided = false;
+            judged.held = undecided == Undecided::Pass;
+        }
+    }
 }
 
 impl Judged {
+    /// Returns whether it held, in a word.
+    #[must_use]
+    pub(crate) const fn shown_result(&self) -> &'static str {
+        match (self.held, self.undecided) {
+            (true, _) => "yes",
+            (false, true) => "undecided",
+            (false, false) => "no",
+        }
+    }
+
     /// Returns the value with its unit; `N/A` without one.
     #[must_use]
     pub(crate) fn shown_value(&self) -> String {
@@ -227,6 +269,32 @@ impl Judged {
             )
         });
         Self { range: Some(range), note: self.note.clone().or(note), ..self }
+    }
+
+    /// Leaves it undecided if there are too few values for the percentile of `subject`. If a percentile for
+    /// which they are enough misses an upper limit already, one further out does so as well; if it keeps a
+    /// lower one, likewise.
+    fn unless_few(
+        self,
+        facts: &Facts<'_>,
+        subject: Subject,
+        operator: Operator,
+        limit: f64,
+    ) -> Self {
+        let Statistic::Percentile(percent) = subject.statistic else { return self };
+        let Some(found) = facts.distribution(subject) else { return self };
+        let few = Some(found.count).filter(|count| *count > 0).and_then(|it| percent.too_few(it));
+        let Some(few) = few else { return self };
+        let instead = few.instead();
+        let is_upper = matches!(operator, Operator::AtMost | Operator::Below);
+        let is_outer = is_upper == (percent.share() >= 0.5);
+        let told = instead.filter(|_| operator != Operator::Equal);
+        let told = told.and_then(|it| found.percentile(it)).map(|it| operator.holds(it, limit));
+        if told.is_some_and(|holds| holds != is_outer) {
+            return self;
+        }
+        let instead = instead.map(|it| format!(", or gate p{it}")).unwrap_or_default();
+        Self { held: false, undecided: true, note: Some(format!("{few}{instead}")), ..self }
     }
 
     fn with_unit(&self, value: &str) -> String {
@@ -314,7 +382,8 @@ impl Gate {
                         let (interval, note) = facts.of_rate(*subject, value);
                         let judged = self.compared(value, *operator, *limit, unit, note);
                         let judged = Judged { interval, ..judged };
-                        judged.within(facts.range(*subject, value), *operator, *limit)
+                        let judged = judged.within(facts.range(*subject, value), *operator, *limit);
+                        judged.unless_few(facts, *subject, *operator, *limit)
                     }
                     Err(why) => self.without(*operator, *limit, unit, why),
                 }
@@ -338,6 +407,7 @@ impl Gate {
             margin_percent: None,
             confidence: None,
             held: verdict == Some(wanted),
+            undecided: false,
             note: verdict.is_none().then(|| format!("the run does not state a verdict on {what}")),
         }
     }
@@ -376,7 +446,9 @@ impl Gate {
                 Judged { note: Some(note), ..self.compared(bound, operator, limit, unit, None) }
             }
         };
-        Judged { confidence: certainty, ..judged }
+        let undecided =
+            certainty.is_some_and(|found| found.permitted.is_none() && found.beyond == 0);
+        Judged { confidence: certainty, undecided, ..judged }
     }
 
     fn server(
@@ -455,6 +527,7 @@ impl Gate {
             margin_percent: None,
             confidence: None,
             held: false,
+            undecided: false,
             note: note.into(),
         }
     }

@@ -69,7 +69,9 @@ impl Paired {
         let errors = [[0.0; 2]; 2];
         let row = |measure: &Measure| {
             let estimate = estimate(measure, pairs, level);
-            measure.row(estimate, errors, self.plan.tolerance_percent(), level, obstacle.as_ref())
+            let tolerance = self.plan.tolerance_percent();
+            let row = measure.row(estimate, errors, tolerance, level, obstacle.as_ref());
+            Row { is_of_few: measure.is_of_few(trials()), ..row }
         };
         let mut rows: Vec<Row> = self.plan.measures_of(trials).into_iter().map(row).collect();
         let side = |at: usize| pairs.iter().map(move |pair| pair[at]);

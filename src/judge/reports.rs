@@ -40,10 +40,10 @@ pub(crate) enum CaseOutcome {
 pub(crate) fn suites(runs: &[JudgedRun]) -> Vec<Suite> {
     let case = |judged: &Judged| Case {
         name: judged.gate.clone(),
-        outcome: if judged.held {
-            CaseOutcome::Passed(judged.message())
-        } else {
-            CaseOutcome::Failed(judged.message())
+        outcome: match (judged.held, judged.undecided) {
+            (true, _) => CaseOutcome::Passed(judged.message()),
+            (false, true) => CaseOutcome::Error(judged.message()),
+            (false, false) => CaseOutcome::Failed(judged.message()),
         },
     };
     let suite = |run: &JudgedRun| {
@@ -159,7 +159,8 @@ pub(crate) fn annotations(runs: &[JudgedRun]) -> String {
             // The message ends with the line, and `%` begins an escape.
             let line = printable(&line).replace('%', "%25");
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "::error title=aiperf gate failed::{line}");
+            let what = if judged.undecided { "undecided" } else { "failed" };
+            let _ = writeln!(text, "::error title=aiperf gate {what}::{line}");
         }
     }
     text
@@ -168,11 +169,16 @@ pub(crate) fn annotations(runs: &[JudgedRun]) -> String {
 /// Returns how many gates held, and how many runs failed.
 fn verdict(runs: &[JudgedRun]) -> String {
     let all = runs.iter().flat_map(|run| &run.gates);
-    let missed = all.clone().filter(|judged| !judged.held).count();
-    let held = match (all.count(), missed) {
-        (1, 0) => "The gate held.".to_owned(),
-        (all, 0) => format!("All {all} gates held."),
-        (all, missed) => format!("{missed} of {all} gates did not hold."),
+    let undecided = all.clone().filter(|judged| judged.undecided).count();
+    let missed = all.clone().filter(|judged| !judged.held).count() - undecided;
+    let held = match (all.count(), missed, undecided) {
+        (1, 0, 0) => "The gate held.".to_owned(),
+        (all, 0, 0) => format!("All {all} gates held."),
+        (all, 0, undecided) => format!("{undecided} of {all} gates are undecided."),
+        (all, missed, 0) => format!("{missed} of {all} gates did not hold."),
+        (all, missed, undecided) => {
+            format!("{missed} of {all} gates did not hold, {undecided} are undecided.")
+        }
     };
     let failed = runs.iter().filter(|run| run.failure.is_some()).count();
     match failed {
@@ -203,7 +209,10 @@ pub(crate) fn markdown(runs: &[JudgedRun]) -> String {
                 &judged.shown_value(),
                 &judged.shown_limit(),
                 &judged.shown_margin(),
-                if judged.held { "yes" } else { "**no**" },
+                &match judged.shown_result() {
+                    "yes" => "yes".to_owned(),
+                    other => format!("**{other}**"),
+                },
                 judged.note.as_deref().unwrap_or_default(),
             ]);
         }

@@ -10,6 +10,9 @@ use crate::statistics::interval::Measured;
 /// with probability `level`, widened by how far the client may have shifted them by its `bounds`;
 /// without a level, none is wanted.
 ///
+/// That of a closed loop follows from its latencies: of a hundred requests, those in flight at the end would
+/// make it several percent too low.
+///
 /// A count over a time is exact to one request only, so the interval is at least that wide.
 ///
 /// # Errors
@@ -19,6 +22,7 @@ pub(crate) fn throughput(
     phase: &Accumulator,
     level: Option<f64>,
     bounds: Option<RateBounds>,
+    is_closed: bool,
 ) -> Result<Estimate, String> {
     let level = level.ok_or("it was not wanted")?;
     let count = phase.request_count();
@@ -26,7 +30,8 @@ pub(crate) fn throughput(
         return Err(format!("{count} requests, at least {MIN_REQUESTS} required"));
     }
     let found = phase.rate_of(tag::REQUEST_COUNT).ok_or("its requests ended at the same time")?;
-    let value = found.weight / found.seconds;
+    let of_latencies = is_closed.then(|| phase.closed_rate()).flatten();
+    let value = of_latencies.unwrap_or(found.weight / found.seconds);
     let measured = Measured::of_sum(value, found.seconds, found.exactness, found.batch, count);
     let [below, above] = bounds.unwrap_or_default().errors(value);
     let half_width = measured

@@ -9,6 +9,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+mod people;
+
 use super::evidence::tail;
 use super::filter::{Comparison, Filter};
 use super::{Load, RunResult, Trials, Variation};
@@ -19,6 +21,9 @@ use crate::statistics::service_curve::ServiceCurve;
 
 /// Number of curves that are fitted again.
 const RESAMPLES: usize = 400;
+
+/// The most users that a replica is said to have.
+const MOST_USERS: u64 = 1 << 20;
 
 /// How many times the highest load that was tried is predicted at most.
 pub(crate) const BEYOND: f64 = 4.0;
@@ -44,6 +49,8 @@ pub(crate) struct Level {
     pub(crate) rate: f64,
     /// Mean latency in seconds.
     pub(crate) seconds: f64,
+    /// Standard deviation of the latency relative to its mean.
+    pub(crate) variation: f64,
     /// Other statistics, in display units.
     values: Vec<(MetricTag, String, f64)>,
 }
@@ -59,21 +66,23 @@ impl Level {
             let statistic = Statistic::named(statistic)?;
             let values = trials.successful().filter_map(|run| run.value(tag, statistic));
             let values: Vec<f64> = values.collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+            average(values.into_iter())
         };
-        Self::with(label, filters, mean)
+        let rate = average(trials.successful().filter_map(|run| run.closed_rate));
+        Self::with(label, filters, rate, mean)
     }
 
     /// Summarizes a single run.
     #[must_use]
     pub(crate) fn of_run(run: &RunResult, filters: &[Filter]) -> Option<Self> {
         let value = |tag, statistic: &str| run.value(tag, Statistic::named(statistic)?);
-        Self::with(run.directory.display().to_string(), filters, value)
+        Self::with(run.directory.display().to_string(), filters, run.closed_rate, value)
     }
 
     fn with(
         label: String,
         filters: &[Filter],
+        closed_rate: Option<f64>,
         value: impl Fn(MetricTag, &str) -> Option<f64>,
     ) -> Option<Self> {
         let limited = filters.iter().map(|filter| (filter.metric, filter.statistic.as_str()));
@@ -83,7 +92,12 @@ impl Level {
         });
         Some(Self {
             label,
-            rate: value(tag::REQUEST_THROUGHPUT, "avg").filter(|rate| *rate > 0.0)?,
+            rate: closed_rate
+                .or_else(|| value(tag::REQUEST_THROUGHPUT, "avg"))
+                .filter(|rate| *rate > 0.0)?,
+            variation: value(tag::REQUEST_LATENCY, "std")
+                .zip(value(tag::REQUEST_LATENCY, "avg"))
+                .map_or(0.0, |(std, mean)| std / mean),
             seconds: value(tag::REQUEST_LATENCY, "avg").filter(|it| *it > 0.0)? / 1e3,
             values: values.collect(),
         })
@@ -102,6 +116,11 @@ impl Level {
             |(tag, name, _): &&(MetricTag, String, f64)| *tag == metric && name == statistic;
         self.values.iter().find(is_it).map(|(_, _, value)| *value)
     }
+}
+
+fn average(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// A load to predict.
@@ -208,6 +227,12 @@ impl Model {
     /// can be predicted.
     #[must_use]
     pub(crate) fn predict(&self, demand: Demand) -> Option<Prediction> {
+        if let (Demand::Users { count, think_seconds }, ServiceCurve::Slots { seconds, slots }) =
+            (demand, self.curve)
+            && think_seconds > 0.0
+        {
+            return self.predict_people(count, think_seconds, [seconds, slots]);
+        }
         let most = BEYOND * self.most_tried();
         let n = in_flight(&self.curve, demand, most)?;
         // A curve that cannot do it has an infinite latency, so the interval does not have an upper end.
@@ -287,7 +312,7 @@ impl Model {
             self.predict(demand).is_some_and(|found| filters.iter().all(|it| found.meets(it)))
         };
         let (mut low, mut high) = (0, 1);
-        while high < 1 << 30 && meets(high) {
+        while high < MOST_USERS && meets(high) {
             (low, high) = (high, 2 * high);
         }
         while high - low > 1 {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sweep::Results;
 use crate::metrics::{MetricTag, tag};
-use crate::statistics::linear;
+use crate::statistics::{linear, student_t};
 
 /// What is computed from the cells of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,9 @@ impl Evaluation {
     }
 }
 
+/// Confidence level of the intervals of coefficients.
+const LEVEL: f64 = 0.95;
+
 /// Coefficient of determination from which a curve describes the points.
 pub(crate) const GOOD_FIT: f64 = 0.85;
 
@@ -51,26 +54,70 @@ pub(crate) const GOOD_FIT: f64 = 0.85;
 pub(crate) struct Fit {
     /// The coefficients, that of the highest power first.
     pub(crate) coefficients: Vec<f64>,
+    /// Half the widths of their 95% intervals by Student's t; absent if there are not more points than
+    /// coefficients, which any points then have.
+    pub(crate) half_widths: Option<Vec<f64>>,
     /// Coefficient of determination, 1 - Σ(y - ŷ)² / Σ(y - ȳ)²; 0 if all values are equal.
     pub(crate) r_squared: f64,
 }
 
 impl Fit {
-    /// Fits a line to `points`, or a parabola if the line is not a good fit; `None` if there are
-    /// fewer than two different abscissas.
+    /// Fits a line to `points`, or a parabola if the line is not a good fit, which takes more points than it
+    /// has coefficients; `None` if there are fewer than two different abscissas. A line of times that would be
+    /// negative without any length goes through the origin.
     #[must_use]
     pub(crate) fn of(points: &[(f64, f64)]) -> Option<Self> {
         let line = polynomial(points, 1)?;
         if line.r_squared >= GOOD_FIT {
+            let is_negative = line.coefficients.last().is_some_and(|at_zero| *at_zero < 0.0);
+            return Some(if is_negative { through_origin(points) } else { line });
+        }
+        if points.len() <= 3 {
             return Some(line);
         }
+        let is_curved = |it: &Self| it.first_exceeds_its_interval() || !line.is_flat();
         let parabola = polynomial(points, 2);
-        Some(parabola.filter(|it| it.r_squared > line.r_squared).unwrap_or(line))
+        Some(parabola.filter(|it| it.r_squared > line.r_squared && is_curved(it)).unwrap_or(line))
+    }
+
+    /// Returns whether it is a line whose slope may be 0, of more points than it has coefficients.
+    #[must_use]
+    pub(crate) fn is_flat(&self) -> bool {
+        let is_line = self.coefficients.len() == 2;
+        is_line && self.half_widths.is_some() && !self.first_exceeds_its_interval()
+    }
+
+    /// Returns whether the coefficient of the highest power is not 0, apart from chance.
+    fn first_exceeds_its_interval(&self) -> bool {
+        let widths = self.half_widths.as_deref().unwrap_or_default();
+        let first = self.coefficients.first().zip(widths.first());
+        first.is_some_and(|(coefficient, half_width)| coefficient.abs() > *half_width)
+    }
+
+    /// Determines how well it describes `points`; returns the sum of the squares of the residuals.
+    fn assess(&mut self, points: &[(f64, f64)]) -> f64 {
+        let mean = points.iter().map(|(_, y)| y).sum::<f64>() / points.len() as f64;
+        let total: f64 = points.iter().map(|(_, y)| (y - mean).powi(2)).sum();
+        let rest: f64 = points.iter().map(|(x, y)| (y - self.at(*x)).powi(2)).sum();
+        self.r_squared = if total > 0.0 { 1.0 - rest / total } else { 0.0 };
+        rest
     }
 
     fn at(&self, x: f64) -> f64 {
         self.coefficients.iter().fold(0.0, |sum, coefficient| sum * x + coefficient)
     }
+}
+
+/// Fits a line through the origin by least squares.
+fn through_origin(points: &[(f64, f64)]) -> Fit {
+    let square: f64 = points.iter().map(|(x, _)| x * x).sum();
+    let slope = points.iter().map(|(x, y)| x * y).sum::<f64>() / square;
+    let mut fit = Fit { coefficients: vec![slope, 0.0], half_widths: None, r_squared: 0.0 };
+    let rest = fit.assess(points);
+    let degrees = points.len() as f64 - 1.0;
+    fit.half_widths = student_t::critical(LEVEL, degrees)
+        .map(|critical| vec![critical * (rest / degrees / square).sqrt(), 0.0]);
+    fit
 }
 
 /// Fits a polynomial by least squares; `None` if the points do not determine it.
@@ -88,18 +135,31 @@ fn polynomial(points: &[(f64, f64)], degree: usize) -> Option<Fit> {
             equation[size] += power(row) * y;
         }
     }
-    let scaled = linear::solved(system)?;
+    let scaled = linear::solved(system.clone())?;
     let unscaled =
         |(exponent, value): (usize, &f64)| value / scale.powi(i32::try_from(exponent).unwrap_or(0));
     let mut coefficients: Vec<f64> = scaled.iter().enumerate().map(unscaled).collect();
     coefficients.reverse();
-    let mut fit = Fit { coefficients, r_squared: 0.0 };
-    let mean = points.iter().map(|(_, y)| y).sum::<f64>() / points.len() as f64;
-    let total: f64 = points.iter().map(|(_, y)| (y - mean).powi(2)).sum();
-    let rest: f64 = points.iter().map(|(x, y)| (y - fit.at(*x)).powi(2)).sum();
-    if total > 0.0 {
-        fit.r_squared = 1.0 - rest / total;
-    }
+    let mut fit = Fit { coefficients, half_widths: None, r_squared: 0.0 };
+    let rest = fit.assess(points);
+    // The diagonal of the inverse of the normal equations, times the variance of the residuals.
+    let degrees = points.len() as f64 - size as f64;
+    let variance = |exponent: usize| {
+        let unit = |(row, mut equation): (usize, Vec<f64>)| {
+            equation[size] = if row == exponent { 1.0 } else { 0.0 };
+            equation
+        };
+        linear::solved(system.iter().cloned().enumerate().map(unit).collect())?
+            .get(exponent)
+            .copied()
+    };
+    let half_width = |exponent: usize| {
+        let critical = student_t::critical(LEVEL, degrees)?;
+        let error = (variance(exponent)?.max(0.0) * rest / degrees).sqrt();
+        Some(critical * unscaled((exponent, &error)))
+    };
+    let widths = || (0..size).rev().map(half_width).collect();
+    fit.half_widths = if degrees > 0.0 { widths() } else { None };
     fit.coefficients.iter().all(|it| it.is_finite()).then_some(fit)
 }
 
@@ -160,6 +220,29 @@ mod tests {
         assert_eq!(Fit::of(&[(2.0, 5.0), (2.0, 6.0)]), None);
         // No variation to explain.
         assert_eq!(Fit::of(&[(1.0, 5.0), (2.0, 5.0)]).unwrap().r_squared, 0.0);
+    }
+
+    #[test]
+    fn coefficients_have_intervals() {
+        // numpy.polyfit(x, y, 1, cov='unscaled') by hand: x = 1, 2, 3, 4; y = 1, 2, 2, 3: slope 0.6,
+        // intercept 0.5, residuals -0.1, 0.3, -0.3, 0.1, so that s² = 0.2 / 2 = 0.1; the sum of
+        // (x - 2.5)² is 5, and that of x² is 30. Student's t of 97.5% with two degrees is 4.302653.
+        let fit = polynomial(&[(1.0, 1.0), (2.0, 2.0), (3.0, 2.0), (4.0, 3.0)], 1).unwrap();
+        let widths = fit.half_widths.clone().unwrap();
+        let expected = [0.1_f64 / 5.0, 0.1 * 30.0 / (4.0 * 5.0)].map(|it| 4.302_653 * it.sqrt());
+        assert!(widths.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{widths:?}");
+        assert!(fit.is_flat() == (0.6 <= widths[0]));
+        // As many points as coefficients have no residuals.
+        assert_eq!(Fit::of(&[(1.0, 5.0), (2.0, 9.0)]).unwrap().half_widths, None);
+        assert_eq!(Fit::of(&[(1.0, 5.0), (2.0, 9.0), (3.0, 1.0)]).unwrap().coefficients.len(), 2);
+        // A constant time with noise.
+        let flat =
+            Fit::of(&[(256.0, 50.1), (512.0, 49.9), (1024.0, 50.0), (2048.0, 50.1)]).unwrap();
+        assert!(flat.is_flat() && flat.coefficients.len() == 2, "{flat:?}");
+        // Times are not negative: 1, 3 and 5 at 1, 2 and 3 would be -1 at 0.
+        let fit = Fit::of(&[(1.0, 1.0), (2.0, 3.0), (3.0, 5.0)]).unwrap();
+        assert_eq!(fit.coefficients[1], 0.0);
+        assert!((fit.coefficients[0] - 22.0 / 14.0).abs() < 1e-12, "{fit:?}");
     }
 
     #[test]

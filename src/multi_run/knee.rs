@@ -133,8 +133,12 @@ pub(crate) struct Saturation {
     pub(crate) end: Option<End>,
     /// The highest throughput that was sustained.
     pub(crate) throughput: Option<Estimate>,
+    /// The throughput at the highest load, if it still grew there.
+    pub(crate) at_least: Option<Estimate>,
     /// The load at which it is reached.
     pub(crate) knee: Option<Estimate>,
+    /// The next loads below and above that which were tried.
+    pub(crate) around: Option<[Option<f64>; 2]>,
     /// The highest load with a lower throughput, if one was tried.
     pub(crate) grows_until: Option<f64>,
     /// The lowest load whose throughput is not below that of any higher one.
@@ -155,11 +159,19 @@ impl Saturation {
     #[must_use]
     pub(crate) fn of(range: &Range, levels: &[Level]) -> Self {
         let end = next(range, levels).err();
-        let mut found =
-            Self { end, throughput: None, knee: None, grows_until: None, saturated_from: None };
+        let mut found = Self {
+            end,
+            throughput: None,
+            at_least: None,
+            knee: None,
+            around: None,
+            grows_until: None,
+            saturated_from: None,
+        };
         let Ok(points) = points(levels) else { return found };
         let from = first_saturated(&points);
         if from + 1 >= points.len() {
+            found.at_least = points.last().map(|(_, highest)| *highest);
             return found;
         }
         let (below, above) = points.split_at(from);
@@ -168,6 +180,11 @@ impl Saturation {
         found.grows_until = below.last().map(|(load, _)| *load);
         found.throughput = sustained;
         found.knee = sustained.and_then(|sustained| knee(below, sustained));
+        found.around = found.knee.map(|knee| {
+            let loads = || points.iter().map(|(load, _)| *load);
+            let lower = loads().rev().find(|load| *load <= knee.value);
+            [lower, loads().find(|load| *load >= knee.value)]
+        });
         found
     }
 }

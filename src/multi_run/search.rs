@@ -101,6 +101,8 @@ pub(crate) struct Point {
     pub(crate) objective: Option<f64>,
     /// What each condition limits, mean over the runs, and whether it is within the limit.
     pub(crate) observed: Vec<(Option<f64>, bool)>,
+    /// Whether each is a percentile of too few requests.
+    pub(crate) few: Vec<bool>,
     /// What its runs say about the conditions.
     pub(crate) level: Level,
     /// Whether it is shown to meet them, or not to.
@@ -126,11 +128,18 @@ impl Point {
     ) -> Option<Self> {
         let level = Level::of(filters, variation, trials)?;
         let mean = |tag| trials.mean(tag, "avg");
+        // Of requests that arrive at random, more may come than in the long run.
+        let is_of_requests = [tag::GOODPUT, tag::REQUEST_THROUGHPUT].contains(&config.objective);
+        let most = match level.load {
+            Load::RequestRate(rate) if is_of_requests => rate,
+            _ => f64::INFINITY,
+        };
         Some(Self {
             variation: variation.clone(),
             load: level.load,
-            objective: mean(config.objective),
+            objective: mean(config.objective).map(|value| value.min(most)),
             observed: filters.iter().map(|filter| filter.of(trials)).collect(),
+            few: filters.iter().map(|it| trials.are_few(it.metric, &it.statistic)).collect(),
             level,
             standing: Standing::CannotTell,
             is_feasible: false,

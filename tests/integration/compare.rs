@@ -254,3 +254,29 @@ fn intervals_are_numpys() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     run_python("tests/check_intervals.py", &golden);
 }
+
+/// Concurrency 4 and 2: whatever differs then is not the server's doing.
+#[test]
+fn different_loads_are_not_judged_unless_that_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let (four, two) = (directory.path().join("four"), directory.path().join("two"));
+    run(&four, 20.0, "valid", &["--concurrency", "4"]);
+    run(&two, 40.0, "valid", &["--concurrency", "2"]);
+    let output = compare(&four, &[&two], &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert_eq!(text.lines().next(), Some("these runs had different loads: concurrency 4 and 2"));
+    assert!(!text.contains("regression"), "{text}");
+    let found = &json(&compare(&four, &[&two], &["--format", "json"]))[0];
+    assert_eq!(found["different_loads"], serde_json::json!(["concurrency 4 and 2"]));
+    assert_eq!(found["outcome"], "cannot_tell");
+    let judged = compare(&four, &[&two], &["--allow-different"]);
+    let text = String::from_utf8_lossy(&judged.stdout).into_owned();
+    assert_eq!(judged.status.code(), Some(3), "{text}");
+    assert!(text.starts_with("these runs had different loads: concurrency 4 and 2"), "{text}");
+    // Other prompts of the same lengths are no other load.
+    let other = directory.path().join("other");
+    run(&other, 20.0, "valid", &["--random-seed", "7", "--concurrency", "4"]);
+    let output = compare(&four, &[&other], &["--format", "json"]);
+    assert_eq!(json(&output)[0].get("different_loads"), None);
+}

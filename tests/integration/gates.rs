@@ -120,7 +120,7 @@ fn percentiles_that_are_asked_for_are_in_files_gates_and_comparisons() {
         "request_latency:p99<=60s@99%",
     ];
     let run = profile(&server.url(), &flags);
-    assert_eq!(run.exit_code(), Some(3), "{}\n{}", run.stdout(), run.stderr());
+    assert_eq!(run.exit_code(), Some(4), "{}\n{}", run.stdout(), run.stderr());
     let summary = run.summary();
     // numpy interpolates between the two largest of 20 values: position 18.981.
     let latency = &summary["request_latency"];
@@ -156,6 +156,7 @@ fn percentiles_that_are_asked_for_are_in_files_gates_and_comparisons() {
     let judged = summary["gates"].as_array().unwrap();
     let held: Vec<_> = judged.iter().map(|gate| gate["held"].as_bool().unwrap()).collect();
     assert_eq!(held, [true, true, false]);
+    assert_eq!(judged[2]["undecided"], true);
     assert_eq!(judged[0]["value"], latency["p99.5"]);
     // scipy.stats.binom.cdf(t, 20, 0.5) is 0.0059 for t = 4 and 0.0207 for 5.
     assert_eq!(
@@ -317,4 +318,22 @@ fn few_requests_do_not_hold_a_rate_that_they_are_not_sent_at() {
     assert_eq!(run.exit_code(), Some(3), "{}", run.stderr());
     let value = run.summary()["gates"][0]["value"].as_f64().unwrap();
     assert!(value < 5.5, "{value}");
+}
+
+/// 0.99^50 is 60%: 50 requests do not tell a p99, and 0.9^50 is 0.5%, so that they tell a p90.
+#[test]
+fn a_percentile_of_too_few_requests_is_undecided() {
+    let server = mock(script());
+    let code = |flags: &[&str]| {
+        let common = ["--request-count", "50", "--gate", "request_latency:p99<=60s"];
+        let run = profile(&server.url(), &[&common, flags].concat());
+        (run.exit_code(), run.stdout())
+    };
+    let (undecided, text) = code(&[]);
+    assert_eq!(undecided, Some(4), "{text}");
+    let note = "p99 of 50 requests: at least 368 needed, or gate p90";
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(note), "{text}");
+    assert_eq!(code(&["--gate-undecided", "pass"]).0, Some(0));
+    assert_eq!(code(&["--gate-undecided", "fail"]).0, Some(3));
+    assert_eq!(code(&["--gate", "request_latency:max<=1ms"]).0, Some(3));
 }

@@ -20,13 +20,13 @@ use crate::app::outcome::Outcome;
 use crate::app::output::Output;
 use crate::app::{gates, interrupt};
 use crate::artifacts::Claim;
-use crate::cli::{Ab, AbSide};
+use crate::cli::{Ab, AbSide, CompareFormat};
 use crate::column::Store;
 use crate::config::RunConfig;
 use crate::follow::{Delivered, Follower as _};
 use crate::interrupt::Interrupt;
 use crate::judge::Comparison;
-use crate::judge::compare::{Plan, Requests, Trial, differences};
+use crate::judge::compare::{Models, Plan, Requests, Trial, differences, different_loads};
 use crate::judge::paired::{Decision, Look, Paired};
 use crate::metrics::Verdict;
 use crate::multi_run::{Failure, Member};
@@ -48,6 +48,15 @@ const NAMES: [&str; 2] = ["a", "b"];
 /// to `out`.
 pub(in crate::app) fn ab(asked: Ab, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let Ab { sides, pairs, comparing } = asked;
+    if let Some(why) = different_sides(&sides)?
+        && !comparing.allow_different
+    {
+        match comparing.format {
+            CompareFormat::Json => writeln!(Stderr, "{why}")?,
+            CompareFormat::Table | CompareFormat::Markdown => writeln!(out, "{why}")?,
+        }
+        return Ok(Outcome::Unknown);
+    }
     raise_file_limit()?;
     gates::check(comparing.junit.as_deref())?;
     let listener = Listener::bind(&sides[0].config.api)?;
@@ -71,6 +80,20 @@ pub(in crate::app) fn ab(asked: Ab, out: &mut impl Write) -> anyhow::Result<Outc
     let outcome = compare::deliver(&[vec![comparison]], &comparing, &mut out);
     let outcome = if whole { outcome } else { outcome.map(|_| Outcome::Interrupted) };
     out.finish(outcome)
+}
+
+/// Returns in what the loads of the sides differ, and what can be done; `None` if they do not. Models and
+/// endpoints are what is compared.
+fn different_sides([a, b]: &[AbSide; 2]) -> anyhow::Result<Option<String>> {
+    let [a, b] = [serde_json::to_value(&a.config)?, serde_json::to_value(&b.config)?];
+    let different = different_loads(&a, &b, Models::Compared);
+    Ok((!different.is_empty()).then(|| {
+        format!(
+            "these runs have different loads: {}; nothing was measured, since the difference would not be \
+             that of the servers; --allow-different measures and judges them anyway",
+            different.join(", ")
+        )
+    }))
 }
 
 /// What the blocks share.
@@ -235,7 +258,7 @@ impl Blocks {
         let mut ending = run.conclude(measured);
         ending.tell(&followers, &self.interrupt);
         ending.files?;
-        let report = ending.report;
+        let (report, values) = (ending.report, ending.values);
         let failure = report.failure();
         if failure.as_ref().is_some_and(Failure::is_cancelled) {
             return Ok(false);
@@ -248,7 +271,11 @@ impl Blocks {
         side.invalid += usize::from(is_invalid);
         let why = failure.map(|why| format!("{name}, block {}: {}", pair + 1, why.message()));
         side.failure = side.failure.take().or(why);
-        side.blocks.push(trial(report, Requests::new(&self.plan, &Store::default())));
+        let is_closed = report.outcome.load.slot_seconds.is_some();
+        let mut block = trial(report, Requests::new(&self.plan, &Store::default()));
+        // A block is short, so that what is in flight at its end matters.
+        block.long_run = Some(values.by_latency()).filter(|_| is_closed);
+        side.blocks.push(block);
         Ok(true)
     }
 
@@ -269,6 +296,11 @@ impl Blocks {
             cell: None,
             parameters: Map::new(),
             runs: [a.blocks.len(), b.blocks.len()],
+            different_loads: different_loads(
+                &a.about["config"],
+                &b.about["config"],
+                Models::Compared,
+            ),
             compared,
             differences: differences(&a.about, &b.about),
         }

@@ -668,7 +668,7 @@ fn gate_result<'a>(gate: &'a Gate, judged: &'a Judged) -> GateResult<'a> {
         expression: &judged.gate,
         metric: gate.metric(),
         statistic: gate.statistic(),
-        held: judged.value.map(|_| judged.held),
+        held: judged.value.filter(|_| !judged.undecided).map(|_| judged.held),
         value: judged.value.and_then(number),
         limit: number(judged.limit),
         unit: &judged.unit,

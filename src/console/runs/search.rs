@@ -1,6 +1,6 @@
 //! The results of a search for a load.
 
-use super::{limit, limited, measured, of_statistic, required, title};
+use super::{bracketed, limit, limited, measured, of_few, of_statistic, required, title};
 use crate::console::format::number;
 use crate::console::layout::{Column, Table};
 use crate::console::panel;
@@ -96,8 +96,9 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
         let mut row = vec![point.load.amount().to_string()];
         row.extend(goal.map(|_| number(point.objective)));
         let observed = history.filters.iter().zip(&point.observed);
-        row.extend(observed.map(|(filter, (value, _))| {
-            filter.row().map(|row| measured(row, *value)).unwrap_or_default()
+        row.extend(observed.zip(&point.few).map(|((filter, (value, _)), is_few)| {
+            let shown = filter.row().map(|row| measured(row, *value)).unwrap_or_default();
+            bracketed(shown, *is_few)
         }));
         row.extend([
             point.standing.as_str().to_owned(),
@@ -118,6 +119,9 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
             Table::new(&format!("aiperf | Search for {searched}"), columns).rows(rows).render(style)
         }
     };
+    let few = history.points.iter().flat_map(|point| history.filters.iter().zip(&point.few));
+    let few = few.filter(|(_, is_few)| **is_few).map(|(filter, _)| &*filter.statistic);
+    let table = table + &of_few(few);
     let conclusion = panel::wrapped(&conclusion(history), style.width.into()).join("\n");
     format!("\n{table}\n{conclusion}\n\n")
 }

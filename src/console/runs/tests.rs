@@ -28,6 +28,7 @@ fn history(points: &[(u64, f64, bool)]) -> History {
         load: Load::Concurrency(*concurrency),
         objective: Some(*goodput),
         observed: vec![(Some(if *is_feasible { 1.0 } else { 0.5 }), *is_feasible)],
+        few: vec![false],
         level: level(Load::Concurrency(*concurrency), *is_feasible),
         standing: Standing::CannotTell,
         is_feasible: *is_feasible,

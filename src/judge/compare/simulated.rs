@@ -49,6 +49,7 @@ fn trial(plan: &Plan, simulated: &[Simulated]) -> Trial {
         prefix_cache: None,
         bounds: ClientBounds::default(),
         requested_rate: None,
+        long_run: None,
         requests,
     }
 }

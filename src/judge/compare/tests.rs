@@ -64,6 +64,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         prefix_cache: None,
         bounds: ClientBounds::default(),
         requested_rate: None,
+        long_run: None,
         requests,
     }
 }
@@ -190,12 +191,12 @@ fn too_little_data_is_never_a_pass() {
     assert_eq!(note, "NEW: 49 requests, at least 50 required");
     let p99 = plan_of(&["request_latency:p99<=10%"]);
     let compared = p99.compare(
-        &side(vec![run(&p99, 400, noisy(100.0, 1))]),
+        &side(vec![run(&p99, 367, noisy(100.0, 1))]),
         &side(vec![run(&p99, 400, noisy(100.0, 2))]),
     );
     assert_eq!(compared.outcome, Conclusion::CannotTell);
     let note = compared.rows[0].note.clone().unwrap();
-    assert_eq!(note, "BASE: 400 requests, at least 1000 required for p99");
+    assert_eq!(note, "BASE: 367 requests, at least 368 required for p99");
     let missing = plan_of(&["time_to_first_token<=5%"]);
     assert_eq!(missing.compare(&long, &long).outcome, Conclusion::CannotTell);
     for (verdict, failure) in [(Some(Verdict::Invalid), None), (None, Some("cancelled".to_owned()))]

@@ -14,6 +14,7 @@ use crate::metrics::{Extent, LongRun, Registry, Verdict};
 use crate::schedule::PhaseKind;
 use crate::statistics::dependent::Exactness;
 use crate::statistics::interval::Measured;
+use crate::statistics::order;
 use crate::statistics::percentile::exact_sum;
 use crate::statistics::rate::{Span, rate};
 use crate::units::{Nanos, Unit};
@@ -23,10 +24,6 @@ pub(in crate::judge) const MIN_REQUESTS: usize = 50;
 
 /// Minimum number of independent requests of a mean that are as exact as the requests.
 const MIN_INDEPENDENT: f64 = 5.0;
-
-/// Minimum number of requests on either side of a percentile; half as many must be left of the
-/// independent requests that are as exact.
-const MIN_BEYOND: f64 = 10.0;
 
 /// Where a statistic of a run comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -162,6 +159,8 @@ pub(crate) struct Trial {
     pub(crate) bounds: ClientBounds,
     /// The requests per second that it was to send, if that is a certain number.
     pub(crate) requested_rate: Option<f64>,
+    /// What its rates are in the long run, if that does not follow from the times of its requests alone.
+    pub(crate) long_run: Option<LongRun>,
     pub(crate) requests: Requests,
 }
 
@@ -180,7 +179,7 @@ impl Trial {
 
     /// Returns what its rates are in the long run.
     fn long_run(&self) -> LongRun {
-        self.requests.extent.long_run(self.requested_rate)
+        self.long_run.unwrap_or_else(|| self.requests.extent.long_run(self.requested_rate))
     }
 
     /// Returns the requests that a measure covers, in the order in which they started; and the
@@ -286,12 +285,11 @@ impl Sampled {
         // Of a rate, the degrees of freedom are fewer instead.
         let (required, of) = match source {
             Source::Percentile(_, percent) => {
-                let share = percent.min(100.0 - percent) / 100.0;
-                let required = (MIN_BEYOND / share).round() as usize;
-                if n < required {
-                    return few(required, &format!(" for p{percent}"));
+                let required = order::needed(percent / 100.0);
+                if (n as u64) < required {
+                    return few(usize::try_from(required).ok()?, &format!(" for p{percent}"));
                 }
-                (MIN_BEYOND / 2.0 / share, format!(" for p{percent}"))
+                (required as f64 / 2.0, format!(" for p{percent}"))
             }
             Source::Mean(_) => (MIN_INDEPENDENT, String::new()),
             Source::Rate(_) | Source::SuccessRate | Source::Share(_) | Source::Failures => {

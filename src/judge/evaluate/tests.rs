@@ -17,7 +17,7 @@ fn single(tag: &str, avg: f64) -> MetricResult {
 }
 
 fn latency() -> MetricResult {
-    let distribution = Distribution { p99: 231.5, max: 400.0, count: 20, ..Distribution::UNKNOWN };
+    let distribution = Distribution { p99: 231.5, max: 400.0, count: 400, ..Distribution::UNKNOWN };
     result(
         "time_to_first_token",
         Stats { avg: 100.0, instant: None, distribution: Some(distribution) },
@@ -397,4 +397,39 @@ fn finish_reasons_are_limited_by_number_and_by_share() {
     // Without any reason, it is not known whether the output was filtered.
     let unknown = judge("finish_reason:content_filter<=5%", &NOTHING);
     assert_eq!((unknown.value, unknown.held), (None, false));
+}
+
+#[test]
+fn a_percentile_of_too_few_requests_is_undecided() {
+    let of = |count, p90, p99| {
+        let distribution = Some(Distribution { count, p90, p99, ..Distribution::UNKNOWN });
+        [result("time_to_first_token", Stats { avg: 100.0, instant: None, distribution })]
+    };
+    let judged = |results: &[MetricResult], gate: &str| judge(gate, &Facts { results, ..NOTHING });
+    let few = judged(&of(50, 120.0, 200.0), "time_to_first_token:p99<=250ms");
+    let note = "p99 of 50 requests: at least 368 needed, or gate p90";
+    assert_eq!((few.held, few.undecided, few.note.as_deref()), (false, true, Some(note)));
+    assert!(few.message().contains(note) && few.shown_result() == "undecided");
+    // 0.9^50 is 0.5%: that the p90 misses the limit is known, so the p99 does as well.
+    let missed = judged(&of(50, 260.0, 300.0), "time_to_first_token:p99<=250ms");
+    assert_eq!((missed.held, missed.undecided), (false, false));
+    for (results, gate) in [
+        // That a p90 is above a lower limit holds for the p99 as well.
+        (of(50, 120.0, 200.0), "time_to_first_token:p99>=100ms"),
+        (of(50, 120.0, 200.0), "time_to_first_token:p90<=250ms"),
+        (of(368, 120.0, 200.0), "time_to_first_token:p99<=250ms"),
+        (of(50, 120.0, 200.0), "time_to_first_token<=250ms"),
+    ] {
+        let found = judged(&results, gate);
+        assert_eq!((found.held, found.undecided), (true, false), "{gate}");
+    }
+    let run = || JudgedRun { label: None, failure: None, gates: vec![few.clone()] };
+    let counted = |undecided| {
+        let mut runs = [run()];
+        JudgedRun::count(&mut runs, undecided);
+        (JudgedRun::all_held(&runs), JudgedRun::any_missed(&runs))
+    };
+    assert_eq!(counted(None), (false, false));
+    assert_eq!(counted(Some(Undecided::Pass)), (true, false));
+    assert_eq!(counted(Some(Undecided::Fail)), (false, true));
 }

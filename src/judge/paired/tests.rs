@@ -31,6 +31,7 @@ fn block(plan: &Plan, results: &[(MetricTag, f64)]) -> Trial {
         prefix_cache: None,
         bounds: ClientBounds::default(),
         requested_rate: None,
+        long_run: None,
         requests: Requests::new(plan, &Store::default()),
     }
 }

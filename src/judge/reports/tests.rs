@@ -16,6 +16,7 @@ fn judged(gate: &str, held: bool, note: Option<&str>) -> Judged {
         margin_percent: Some(-20.0),
         confidence: None,
         held,
+        undecided: false,
         note: note.map(str::to_owned),
     }
 }

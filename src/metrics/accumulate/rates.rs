@@ -40,6 +40,47 @@ impl LongRun {
     }
 }
 
+impl LongRun {
+    /// Returns what the rates of a closed loop are by Little's law: the mean number in flight divided by the
+    /// mean latency, of requests that start and end at these times in nanoseconds. Unlike the time from the
+    /// first start to the last end, this does not depend on how many are in flight at the end.
+    ///
+    /// The number in flight is averaged from the time when it first was at its highest until the last start.
+    /// Where that is less than a latency, it is the highest. Requests that started before may have found the
+    /// server idle, and count only if there are fewer others.
+    pub(crate) fn by_latency(spans: &[(u64, u64)]) -> Self {
+        let mut changes: Vec<(u64, i64)> =
+            spans.iter().flat_map(|(start, end)| [(*start, 1), (*end, -1)]).collect();
+        // A request that ends makes room for the one that starts.
+        changes.sort_unstable();
+        let mut running = 0;
+        let counts = changes.iter().map(|(time, change)| {
+            running += change;
+            (*time, running)
+        });
+        let counts: Vec<(u64, i64)> = counts.collect();
+        let Some(peak) = counts.iter().map(|(_, count)| *count).max() else { return Self::WHOLE };
+        let from = counts.iter().find(|(_, count)| *count == peak).map_or(0, |(time, _)| *time);
+        let until = spans.iter().map(|(start, _)| *start).max().unwrap_or(0);
+        let first = spans.iter().map(|(start, _)| *start).min().unwrap_or(0);
+        let last = spans.iter().map(|(_, end)| *end).max().unwrap_or(0);
+        let settled = |span: &&(u64, u64)| span.0 > from;
+        let is_enough = 2 * spans.iter().filter(settled).count() >= spans.len();
+        let counted = || spans.iter().filter(|span| !is_enough || settled(span));
+        let latencies =
+            counted().map(|(start, end)| end.saturating_sub(*start) as f64).sum::<f64>();
+        let latency = latencies / counted().count() as f64;
+        let window = until.saturating_sub(from) as f64;
+        let within = counts.windows(2).filter(|pair| (from..until).contains(&pair[0].0));
+        let area: f64 =
+            within.map(|pair| pair[0].1 as f64 * (pair[1].0.min(until) - pair[0].0) as f64).sum();
+        let held = if window < latency { peak as f64 } else { area / window };
+        let time = last.saturating_sub(first) as f64;
+        let share = (held / latency) / (spans.len() as f64 / time);
+        if share > 0.0 && share.is_finite() { Self(share) } else { Self::WHOLE }
+    }
+}
+
 /// The times of the requests of a phase, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Extent {
@@ -98,6 +139,26 @@ impl Accumulator {
         extent.long_run(asked)
     }
 
+    /// Returns what the rates of a closed loop are by the latencies of its requests, however many of them were
+    /// in flight when the phase ended.
+    #[must_use]
+    pub(crate) fn by_latency(&self) -> LongRun {
+        let spans: Vec<(u64, u64)> =
+            self.timeline().requests().map(|request| (request.start, request.end())).collect();
+        LongRun::by_latency(&spans)
+    }
+
+    /// Returns the successful requests per second of a closed loop [by its latencies](Self::by_latency);
+    /// `None` if they take no time.
+    #[must_use]
+    pub(crate) fn closed_rate(&self) -> Option<f64> {
+        let mut extent = Extent::default();
+        self.timeline().requests().for_each(|request| extent.add(request.start, request.end()));
+        let LongRun(share) = self.by_latency();
+        let rate = self.request_count() as f64 / Nanos(extent.time() as u64).as_seconds() * share;
+        Some(rate).filter(|rate| rate.is_finite())
+    }
+
     /// Returns the sum of the record metric `summed` per second in the long run, in its display unit, or the
     /// requests that a count with this tag counted; `None` if its requests take no time.
     #[must_use]
@@ -122,6 +183,7 @@ mod tests {
     use super::*;
     use crate::metrics::Registry;
     use crate::metrics::tag;
+    use crate::statistics::simulation::{Arrivals, Server, Service};
 
     /// Milliseconds.
     fn extent(requests: &[(u64, u64)]) -> Extent {
@@ -154,6 +216,54 @@ mod tests {
         for busy in [one_user, overlapping, extent(&[(0, 100)]), Extent::default()] {
             assert_eq!(busy.long_run(None), LongRun::WHOLE);
         }
+    }
+
+    /// The rate of a closed loop of 16 for one second, of a server with lognormal latencies, by the time
+    /// until the last response and by latencies.
+    fn block(seconds: f64, seed: u64) -> [f64; 2] {
+        let server = Server::new(16, seconds, Service::Lognormal(0.1));
+        let run = server.run(Arrivals::Closed(16), 1000, seed);
+        let nanos = |seconds: f64| (seconds * 1e9) as u64;
+        let spans = run.iter().filter(|request| request.start < 1.0);
+        let spans: Vec<(u64, u64)> =
+            spans.map(|request| (nanos(request.start), nanos(request.end))).collect();
+        let last = spans.iter().map(|(_, end)| *end).max().unwrap();
+        let plain = spans.len() as f64 / (last as f64 / 1e9);
+        let found = LongRun::by_latency(&spans);
+        [plain, shown(found, tag::REQUEST_THROUGHPUT, plain)]
+    }
+
+    #[test]
+    fn short_blocks_of_a_closed_loop_have_the_rate_of_their_latencies() {
+        // 16 / latency by Little's law, for latencies that fit into the second any number of times.
+        for seconds in [0.05, 0.19, 0.33, 0.4, 0.7, 1.4] {
+            let blocks: Vec<[f64; 2]> = (0..40).map(|seed| block(seconds, seed)).collect();
+            let mean = blocks.iter().map(|[_, rate]| rate).sum::<f64>() / 40.0;
+            assert!((mean * seconds / 16.0 - 1.0).abs() < 0.012, "{seconds}: {mean}");
+        }
+        // With as many as the slots serve, or more: 100 requests that begin all at once.
+        for (concurrency, expected) in
+            [(8, 200.0), (9, 225.0), (10, 250.0), (20, 250.0), (40, 250.0)]
+        {
+            let run =
+                Server::new(10, 0.04, Service::Constant).run(Arrivals::Closed(concurrency), 100, 1);
+            let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
+            let spans: Vec<(u64, u64)> =
+                run.iter().map(|request| (nanos(request.start), nanos(request.end))).collect();
+            let last = spans.iter().map(|(_, end)| *end).max().unwrap();
+            let plain = 100.0 / (last as f64 / 1e9);
+            let rate = shown(LongRun::by_latency(&spans), tag::REQUEST_THROUGHPUT, plain);
+            assert!((rate / expected - 1.0).abs() < 0.01, "{concurrency}: {rate}");
+        }
+        // By the time until the last response, the rate of a server that is 4% slower is off by far more.
+        let off = |of: usize| {
+            let ratio =
+                |seed| block(0.19 * 1.04, seed + 100)[of] / block(0.19, seed)[of] - 1.0 / 1.04;
+            (0..40).map(ratio).sum::<f64>() / 40.0
+        };
+        assert!(off(1).abs() < 0.005, "{}", off(1));
+        assert!(off(0).abs() > 0.01, "{}", off(0));
+        assert_eq!(LongRun::by_latency(&[]), LongRun::WHOLE);
     }
 
     #[test]

@@ -84,6 +84,7 @@ fn point(index: u64, load: Load, goodput: Option<f64>, is_met: bool) -> Point {
         load,
         objective: goodput,
         observed: Vec::new(),
+        few: Vec::new(),
         level: Level { load, runs: 1, is_believed: true, can_repeat: true, evidence },
         standing: Standing::CannotTell,
         is_feasible: false,
@@ -150,4 +151,26 @@ proptest! {
             other => prop_assert!(false, "{other:?}"),
         }
     }
+}
+
+/// Of 60 requests that arrive at random at 0.9/s, more than that may come in their time.
+#[test]
+fn no_goodput_is_above_the_rate_of_its_load() {
+    use crate::metrics::metric::{MetricResult, Stats};
+    use crate::multi_run::{self, Failure, Member};
+    let load = Load::RequestRate(0.9);
+    let variation = Variation::of_search(0, load.values());
+    let member = Member::new(uuid::Uuid::nil(), 0, Some(variation.clone()));
+    let failure = Failure::Client(String::new());
+    let mut run = multi_run::RunResult::failed(member, std::path::PathBuf::new(), failure);
+    run.failure = None;
+    run.results = vec![MetricResult {
+        metric: Registry::row(tag::GOODPUT).unwrap(),
+        stats: Stats { avg: 1.1, ..Stats::default() },
+    }];
+    let mut trials = Trials::new(multi_run::Config::default(), uuid::Uuid::nil());
+    trials.runs.push(run);
+    let config = config(Dimension::RequestRate, 0.4, 0.9);
+    let found = Point::of(&config, &[], &variation, &trials).unwrap();
+    assert_eq!(found.objective, Some(0.9));
 }

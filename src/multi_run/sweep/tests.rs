@@ -216,7 +216,9 @@ fn what_grows_beyond_the_knee_is_known() {
     found.saturation = Some(Saturation {
         end: None,
         throughput: None,
+        at_least: None,
         knee: None,
+        around: None,
         grows_until: Some(1.0),
         saturated_from: Some(2.0),
     });

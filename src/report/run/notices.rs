@@ -95,6 +95,10 @@ impl Run<'_> {
 
 /// Describes the result of a gate.
 fn gate(judged: &Judged) -> (Level, String) {
+    if judged.undecided {
+        let note = judged.note.as_deref().unwrap_or_default();
+        return (Level::Bad, format!("The gate {} is undecided: {note}.", judged.gate));
+    }
     let (level, held) =
         if judged.held { (Level::Good, "held") } else { (Level::Bad, "did not hold") };
     (level, format!("The gate {} {held}: the value is {}.", judged.gate, judged.shown_value()))

@@ -21,6 +21,7 @@ fn run(parts: &[(Stage, f64)]) -> Trial {
         prefix_cache: None,
         bounds: ClientBounds::default(),
         requested_rate: None,
+        long_run: None,
         requests: Requests::new(&Plan::new(&[], &[], 0.95, 2.0, 1), &Store::default()),
     }
 }
@@ -80,6 +81,7 @@ fn mean(interval: [f64; 2], finding: Finding) -> Row {
         interval_percent: None,
         block_lengths: None,
         client_errors: None,
+        is_of_few: false,
         decides: true,
         gate: None,
         finding,
