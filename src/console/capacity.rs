@@ -36,16 +36,25 @@ pub(crate) fn render(model: &Model, style: Style) -> String {
         .other
         .map(|(curve, error)| format!("; {} would have {}", name(&curve), percent(error)));
     let (n, peak) = model.peak();
+    let highest = match model.still_growing() {
+        Some(rate) => format!(
+            "at least {} requests/s, the highest that was tried; it still grew there.",
+            number(Some(rate))
+        ),
+        None => format!(
+            "{} requests/s{}, with {} in flight.",
+            number(Some(peak.value)),
+            interval(&peak),
+            number(Some(n))
+        ),
+    };
     format!(
-        "\n{table}\nCurve: {}, {}. Its error at a load that is left out is {}{}.\nHighest throughput: {} \
-         requests/s{}, with {} in flight.\n\n",
+        "\n{table}\nCurve: {}, {}. Its error at a load that is left out is {}{}.\nHighest throughput: \
+         {highest}\n\n",
         name(&model.curve),
         terms(&model.curve),
         percent(model.error),
         other.unwrap_or_default(),
-        number(Some(peak.value)),
-        interval(&peak),
-        number(Some(n)),
     )
 }
 

@@ -18,7 +18,7 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{LongRun, Registry, Verdict};
 use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsReport};
-use crate::statistics::Distribution;
+use crate::statistics::{Distribution, order};
 use crate::units::Unit;
 
 /// The results of a run that gates can limit.
@@ -288,8 +288,15 @@ impl Judged {
         let instead = few.instead();
         let is_upper = matches!(operator, Operator::AtMost | Operator::Below);
         let is_outer = is_upper == (percent.share() >= 0.5);
-        let told = instead.filter(|_| operator != Operator::Equal);
-        let told = told.and_then(|it| found.percentile(it)).map(|it| operator.holds(it, limit));
+        let told = instead.and_then(|it| found.percentile(it)).or_else(|| {
+            // All values are on one side: hardly by chance if only a small share of them were.
+            let is_upper = percent.share() >= 0.5;
+            let share = if is_upper { percent.share_above() } else { percent.share() };
+            let chance = share.powf(found.count as f64);
+            (chance <= order::TAIL).then_some(if is_upper { found.min } else { found.max })
+        });
+        let told = told.filter(|_| operator != Operator::Equal);
+        let told = told.map(|it| operator.holds(it, limit));
         if told.is_some_and(|holds| holds != is_outer) {
             return self;
         }

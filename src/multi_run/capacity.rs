@@ -223,6 +223,17 @@ impl Model {
         (n, self.interval(rate, again.collect()))
     }
 
+    /// Returns the highest rate that was tried if throughput still grew at the highest load, so that the most
+    /// that the server can do is not known.
+    #[must_use]
+    pub(crate) fn still_growing(&self) -> Option<f64> {
+        /// The share of the highest load below which a peak is one.
+        const BELOW: f64 = 0.95;
+        let (n, _) = self.peak();
+        let highest = self.levels.iter().map(|level| level.rate).reduce(f64::max);
+        highest.filter(|_| n >= BELOW * self.most_tried())
+    }
+
     /// Predicts what the server does with `demand`; `None` if it is more than it can do, or beyond what
     /// can be predicted.
     #[must_use]

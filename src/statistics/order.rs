@@ -3,7 +3,7 @@
 //! Statistics", 2003, section 7.1). It assumes that the values do not depend on each other.
 
 /// Probability that the true percentile is outside the interval, on each side.
-const TAIL: f64 = 0.025;
+pub(crate) const TAIL: f64 = 0.025;
 
 /// The indices of the sorted values at which the interval begins and ends; absent if there are too
 /// few values.

@@ -106,7 +106,9 @@ fn a_comparison_names_the_stage_that_grew() {
         replace(&place(name), "valid", |_, _, _| {});
     }
     let output = compare(&place("before"), &[&place("after")], &["--format", "json"]);
-    let growth = &json(&output)[0]["growth"];
+    let found = &json(&output)[0];
+    assert_eq!(found["outcome"], "regression", "{found}");
+    let growth = &found["growth"];
     for (at, metric) in ["time_to_first_token", "request_latency"].into_iter().enumerate() {
         let found = &growth[at];
         assert_eq!(found["metric"], metric, "{growth}");

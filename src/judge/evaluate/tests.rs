@@ -413,6 +413,12 @@ fn a_percentile_of_too_few_requests_is_undecided() {
     // 0.9^50 is 0.5%: that the p90 misses the limit is known, so the p99 does as well.
     let missed = judged(&of(50, 260.0, 300.0), "time_to_first_token:p99<=250ms");
     assert_eq!((missed.held, missed.undecided), (false, false));
+    // All of four are beyond the limit, of which only 1% would be.
+    let all = Distribution { count: 4, min: 3.0, p99: 4.0, ..Distribution::UNKNOWN };
+    let all =
+        [result("time_to_first_token", Stats { avg: 3.5, instant: None, distribution: Some(all) })];
+    assert!(!judged(&all, "time_to_first_token:p99<=2ms").undecided);
+    assert!(judged(&all, "time_to_first_token:p99<=3.5ms").undecided);
     for (results, gate) in [
         // That a p90 is above a lower limit holds for the p99 as well.
         (of(50, 120.0, 200.0), "time_to_first_token:p99>=100ms"),

@@ -121,3 +121,17 @@ fn people_who_think_wait_before_all_slots_are_busy() {
     let found = model.predict(users(most as f64, 10.0)).unwrap();
     assert!(found.rate.value < 0.85 * 16.0 / 0.227, "{found:?}");
 }
+
+/// 176 is the rate of 16 in flight for 91 ms each; no slot was ever busy.
+#[test]
+fn a_throughput_that_still_grows_is_a_lower_bound() {
+    let server = Server::new(64, 0.091, Service::Constant);
+    let levels = [1, 2, 4, 8, 16].map(|users| {
+        let mut level = level(&server, Arrivals::Closed(users), 1);
+        level.rate = users as f64 / 0.091;
+        level
+    });
+    let found = Model::fit(levels.to_vec(), 0.95).unwrap().still_growing().unwrap();
+    assert!((found - 16.0 / 0.091).abs() < 1e-9, "{found}");
+    assert_eq!(model().still_growing(), None);
+}
