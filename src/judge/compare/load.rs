@@ -141,8 +141,7 @@ fn setting(path: &str) -> String {
     let of_source = of_part.strip_prefix("source.").and_then(|rest| rest.split_once('.'));
     match (of_part, of_source) {
         ("source", _) | (_, Some((_, "path"))) => PARTS.to_owned(),
-        (_, Some((_, rest))) => rest.replace(['.', '_'], " "),
-        (rest, None) => rest.replace(['.', '_'], " "),
+        (_, of_source) => of_source.map_or(of_part, |(_, rest)| rest).replace(['.', '_'], " "),
     }
 }
 
