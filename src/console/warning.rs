@@ -309,12 +309,7 @@ impl Warning {
             Self::NotAuthorized { requests, of, .. } => {
                 format!("the server rejected {} as not authorized", share(*requests, *of))
             }
-            Self::TimedOut { requests, of } => {
-                format!(
-                    "{} had no response within --request-timeout-seconds",
-                    share(*requests, *of)
-                )
-            }
+            Self::TimedOut { requests, of } => timed_out(*requests, *of),
             Self::Incomplete { reason } => printable(reason).trim_end_matches('.').to_owned(),
             Self::ConnectionsFailed { held_back } => {
                 format!("connections failed; {} sends were each delayed", count(*held_back))
@@ -421,10 +416,7 @@ impl Warning {
                     share(*requests, *of)
                 )]
             }
-            Self::TimedOut { requests, of } => vec![format!(
-                "{} timed out. The latencies are those of the other requests, so they are too low.",
-                share(*requests, *of)
-            )],
+            Self::TimedOut { requests, of } => vec![timed_out(*requests, *of) + "."],
             Self::Incomplete { reason } => vec![
                 printable(reason),
                 "The statistics cover only the requests that completed.".to_owned(),
@@ -574,6 +566,10 @@ fn first(all: &[String], indent: &str) -> Vec<String> {
 fn not_reconciled(discrepancies: &[String]) -> Vec<String> {
     let what = "The exported telemetry differs from the files:".to_owned();
     [what].into_iter().chain(first(discrepancies, "  ")).collect()
+}
+
+fn timed_out(requests: u64, of: u64) -> String {
+    format!("{} had no response within --request-timeout-seconds", share(requests, of))
 }
 
 /// Formats a share of requests as `36 of 40 requests (90.0%)`.

@@ -90,7 +90,7 @@ impl RunReport {
             };
             metrics.iter().find(|metric| &*metric.name == name).and_then(of)
         };
-        let found = server_family::QUEUES.iter();
-        found.filter_map(|[running, waiting]| Some([mean(running)?, mean(waiting)?])).next()
+        let mut found = server_family::QUEUES.iter();
+        found.find_map(|[running, waiting]| Some([mean(running)?, mean(waiting)?]))
     }
 }

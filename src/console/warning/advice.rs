@@ -12,6 +12,12 @@ use crate::run::{RunDescription, RunReport};
 use crate::server_family::Quantity;
 use crate::server_metrics::conservation::Comparison;
 
+/// What to do about requests that time out.
+const TIMED_OUT: &[&str] = &[
+    "Raise --request-timeout-seconds, so that the latencies include these requests.",
+    "Or lower the load until the server responds in time.",
+];
+
 /// The settings of a run that advice depends on.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
@@ -216,10 +222,7 @@ impl Warning {
                 "Send fewer requests, or use a dataset with more of them.",
                 "To keep the server from answering from its prefix cache, use --cache-bust.",
             ],
-            Self::TimedOut { .. } => &[
-                "Raise --request-timeout-seconds, so that the latencies include these requests.",
-                "Or lower the load until the server responds in time.",
-            ],
+            Self::TimedOut { .. } => TIMED_OUT,
             Self::IncompleteHistory { .. } => &[
                 "See missing_answers of each request in profile_export.jsonl.",
                 "To end a session at its first failed turn, use --end-failed-sessions.",
