@@ -1,7 +1,8 @@
 //! The dataset: conversations, generated or read from files.
 //!
-//! A dataset is complete before the first request: every text, model, requested output length and
-//! token count is known, and all of it follows from the configuration and the seed.
+//! Every text, model, requested output length and token count follows from the configuration and the seed.
+//! What is read is complete before the first request. Generated conversations follow from their numbers, so
+//! that more of them are made while a run goes on that needs more.
 
 mod account;
 pub(crate) mod agentic_code;
@@ -13,6 +14,7 @@ mod dialog;
 pub(crate) mod file;
 mod finish;
 mod forks;
+pub(crate) mod growth;
 mod hub;
 pub(crate) mod known_prefixes;
 mod lengths;
@@ -52,6 +54,7 @@ pub(crate) use self::file::{
 };
 pub(crate) use self::finish::conversation_id;
 pub use self::forks::Inherited;
+pub use self::growth::Grown;
 pub use self::hub::{HubDataset, PUBLIC, Public};
 pub(crate) use self::lengths::LengthPreset;
 pub use self::lengths::{Length, RandomRange, RangeStyle, RecordedLengths, SequenceDistribution};
@@ -92,6 +95,10 @@ pub struct Config {
     pub strips_repeated_images: bool,
     /// Seed of all random choices; `None` draws one.
     pub random_seed: Option<u64>,
+    /// Seed of the system prompts and prefixes that the runs of a command have in common; `None` is
+    /// `random_seed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_seed: Option<u64>,
 }
 
 /// Kinds of datasets.
@@ -428,6 +435,8 @@ pub struct Dataset {
     pub conversations: Conversations,
     /// The places of the conversations of each part.
     parts: Vec<Range<usize>>,
+    /// What makes more conversations while the run goes on, if anything does.
+    pub(crate) growth: Option<Arc<growth::Growth>>,
 }
 
 /// One conversation: turns that are sent one after the other.
@@ -601,6 +610,7 @@ impl Config {
             cache_bust: CacheBust::None,
             strips_repeated_images: false,
             random_seed: None,
+            shared_seed: None,
         }
     }
 
@@ -645,6 +655,15 @@ impl Dataset {
     pub(crate) fn models(&self) -> impl Iterator<Item = Arc<str>> {
         let mut seen = HashSet::new();
         self.turns().map(|turn| &turn.model).filter(move |model| seen.insert(*model)).cloned()
+    }
+
+    /// Returns the most turns of a conversation; of one that is made while the run goes on, only whether it may
+    /// have several is known.
+    #[must_use]
+    pub(crate) fn most_turns(&self) -> usize {
+        let known = self.conversations.iter().map(Conversation::len).max().unwrap_or(0);
+        let grows_longer = self.growth.as_ref().is_some_and(|growth| growth.has_several_turns());
+        known.max(1 + usize::from(grows_longer))
     }
 
     fn turns(&self) -> impl Iterator<Item = &Turn> {

@@ -19,6 +19,7 @@ pub use server_span::{OriginalSpan, ServerSpan};
 pub use trace::{ArrivalClock, HttpTrace};
 pub(crate) use trace_context::{TraceContext, TraceFlags, TraceShare};
 
+use crate::dataset::Grown;
 use crate::redact::ShownUrl;
 use crate::schedule::{Hold, PhaseKind};
 use crate::units::Nanos;
@@ -74,6 +75,9 @@ impl Ancestry {
 pub struct RequestRecord {
     /// Turn that the request belongs to.
     pub turn: TurnId,
+    /// Its conversation, if that was made while the run went on. It is not serialised.
+    #[serde(skip)]
+    pub grown: Option<Grown>,
     /// Phase the request belongs to.
     pub phase: PhaseKind,
     /// Index of the phase in the run; the first is 0.

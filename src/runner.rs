@@ -6,6 +6,7 @@
 //! and starts the next session of a slot where the last one ended. Finished records go to a
 //! [queue](RecordQueue). This module does not parse JSON, count tokens or write files.
 
+mod ahead;
 mod dial;
 mod enough;
 mod lanes;
@@ -52,10 +53,11 @@ use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::schedule::{PhaseKind, Shard, Tenant};
 use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
+use ahead::{Ahead, Threads};
 use lanes::Lanes;
 use phase::{Cause, Draws, GivenUp, PhaseRun, Stop};
 use reach::{Reach, Rejection};
-use session::Marks;
+use session::{Found, Marks};
 use worker::{Part, PartEnd, Worker, WorkerParts};
 
 /// Interval between checks whether the run is to be aborted.
@@ -170,6 +172,8 @@ pub struct Workload {
     builder: Arc<RequestBuilder>,
     /// Bodies of first turns: of all conversations, or of as many as [`BODIES_BUDGET`] holds.
     first_bodies: Arc<[Bytes]>,
+    /// What has the conversations that are made while the run goes on.
+    ahead: Option<Arc<Ahead>>,
     cache_bust: CacheBust,
     /// By what an error says that a prompt is too long.
     context_overflow: ContextOverflow,
@@ -206,6 +210,7 @@ impl Workload {
             targets,
             builder,
             first_bodies,
+            ahead: None,
             cache_bust: CacheBust::None,
             context_overflow: ContextOverflow::default(),
             tenants: Arc::default(),
@@ -238,7 +243,7 @@ impl Workload {
     /// Returns the body of the first turn of the first conversation.
     #[must_use]
     pub(crate) fn first_body(&self) -> Bytes {
-        self.body(0, 0, &[], Marks::default())
+        self.body(Found::At(0), 0, &[], Marks::default())
     }
 
     /// Returns the bodies of first turns that were built before the run, by conversation.
@@ -272,9 +277,9 @@ impl OwnConversations {
         Self { sampler, drawn: AtomicU64::new(0) }
     }
 
-    /// Draws the conversation of the next session.
-    fn draw(&self) -> usize {
-        self.sampler.conversation(self.drawn.fetch_add(1, Relaxed))
+    /// Draws the conversation of the next session of a process.
+    fn draw(&self, shard: Shard) -> usize {
+        self.sampler.conversation(shard.nth(self.drawn.fetch_add(1, Relaxed)))
     }
 }
 
@@ -348,7 +353,11 @@ impl Runner {
         let connector = Arc::new(Connector::new(self.transport.clone(), targets)?);
         let reach =
             Arc::new(Reach::of(targets.len(), Arc::clone(&connector), self.config.rejection_limit));
-        let workers = self.start_workers(&connector)?;
+        let mut workload = self.workload.clone();
+        workload.ahead = Ahead::of(&workload.dataset, &workload.endpoint, self.config.shard);
+        let ahead = workload.ahead.clone().filter(|_| self.may_grow());
+        let _threads = ahead.map(Threads::start).transpose()?;
+        let workers = self.start_workers(&connector, &workload)?;
         runtime.block_on(self.drive(&workers, &reach, interrupt))?;
         for worker in workers {
             drop(worker.parts);
@@ -460,14 +469,30 @@ impl Runner {
         outcome.map(|()| done)
     }
 
-    fn start_workers(&self, connector: &Arc<Connector>) -> Result<Vec<WorkerHandle>, RunnerError> {
+    /// Returns whether sessions may need more conversations than exist before the run.
+    fn may_grow(&self) -> bool {
+        let mut drawn = vec![0u64; self.workload.samplers.len()];
+        for PhaseConfig { dataset, stop, .. } in &self.config.phases {
+            let sessions = stop.sessions.or(stop.requests).unwrap_or(u64::MAX);
+            drawn[*dataset] = drawn[*dataset].saturating_add(sessions);
+        }
+        let tenants = self.workload.tenants.iter().any(|it| !it.conversations.is_empty());
+        let samplers = self.workload.samplers.iter();
+        tenants || samplers.zip(drawn).any(|(sampler, drawn)| drawn > sampler.len())
+    }
+
+    fn start_workers(
+        &self,
+        connector: &Arc<Connector>,
+        workload: &Workload,
+    ) -> Result<Vec<WorkerHandle>, RunnerError> {
         let start = |id: usize| {
             let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
             let parts = WorkerParts {
                 id: id as u32,
                 workers: self.config.workers.max(1),
                 connector: Arc::clone(connector),
-                workload: self.workload.clone(),
+                workload: workload.clone(),
                 queue: Arc::clone(&self.queue),
             };
             let worker = Worker::new(parts)?;

@@ -12,7 +12,6 @@ mod open_files;
 mod together;
 
 use std::io::Write;
-use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) use self::ab::ab;
@@ -152,9 +151,16 @@ impl RunInputs {
         Ok(inputs)
     }
 
-    /// Returns whether the run of `config` has this dataset. Without a seed each run has its own.
+    /// Returns whether the run of `config` has this dataset. Without a seed each run has its own, unless it is
+    /// read.
     fn fits(&self, config: &RunConfig) -> anyhow::Result<bool> {
         Ok(config.dataset.random_seed.is_some() && self.origin == origin(config)?)
+    }
+
+    /// Drops the dataset, which no run has then.
+    fn forget(&mut self) {
+        self.dataset = Arc::default();
+        self.origin = serde_json::Value::Null;
     }
 
     /// Completes `config` with what depends on the dataset.
@@ -224,6 +230,11 @@ fn origin(config: &RunConfig) -> anyhow::Result<serde_json::Value> {
         replay
     };
     let replays: Vec<Replay> = (0..dataset.parts.len()).map(replay).collect();
+    let mut dataset = dataset.clone();
+    if dataset.parts.iter().all(|part| part.source.is_read()) {
+        // What is read is read once for all runs: it may come from a pipe.
+        (dataset.random_seed, dataset.shared_seed) = (None, None);
+    }
     Ok(serde_json::to_value((dataset, endpoint, replays))?)
 }
 
@@ -260,10 +271,13 @@ impl Run {
     /// Builds the request bodies from `inputs`, which were loaded for this load.
     fn new(mut config: RunConfig, inputs: RunInputs) -> anyhow::Result<Self> {
         let RunInputs { seed, counter, dataset, account, .. } = inputs;
+        if let Some(growth) = &dataset.growth {
+            growth.begin(Arc::clone(&counter));
+        }
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
         let parts = || config.dataset.parts.iter().enumerate();
-        let samplers = parts().map(|(index, part)| part.sampler(dataset.roots(index), seed));
+        let samplers = parts().map(|(index, part)| dataset.sampler(index, part, seed));
         let samplers = samplers.collect();
         let tenants = config.tenants.iter().map(|it| (&*it.traffic.name, it.objectives.as_slice()));
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?
@@ -291,9 +305,7 @@ impl Run {
         for (at, tenant) in config.tenants.iter().enumerate() {
             let all: Vec<_> = headers.iter().chain(&tenant.headers).cloned().collect();
             let own = parts().filter_map(|(index, part)| {
-                let Range { start, end } = part.ranges_of_tenants().get(at)?.clone();
-                let first = dataset.roots(index).start;
-                let sampler = part.sampler(first + start..first + end, seed);
+                let sampler = dataset.sampler_of_tenant(index, part, at, seed)?;
                 Some(OwnConversations::new(sampler))
             });
             tenants.push(TenantRequests {

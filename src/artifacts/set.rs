@@ -241,6 +241,7 @@ impl ArtifactSet {
 /// Returns the ID of the conversation of a request among `ids`, by conversation; a generated one
 /// without it.
 fn conversation_id<'a>(ids: &'a [String], measured: &MeasuredRecord) -> Cow<'a, str> {
+    // One that was made while the run went on has a generated one.
     let conversation = measured.record.turn.conversation;
     let known = ids.get(conversation).map(Cow::from);
     known.unwrap_or_else(|| dataset::conversation_id(conversation).into())

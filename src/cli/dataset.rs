@@ -14,9 +14,12 @@ use crate::input;
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{PhaseConfig, StopCondition};
 
-/// Maximum number of conversations to generate by default: enough that a server's cache
-/// has evicted a conversation before it is sent again.
+/// Maximum number of conversations to generate before the run by default. Others are generated while it
+/// goes on.
 const MAX_DEFAULT_ENTRIES: u64 = 10_000;
+
+/// Minimum number of conversations to generate before the run, if their number is not known.
+const MIN_DEFAULT_ENTRIES: u64 = 100;
 
 /// A phase that draws conversations.
 #[derive(Clone, Copy)]
@@ -25,6 +28,8 @@ struct Drawing<'a> {
     flags: &'a ProfileArgs,
     given: Given<'a>,
     stop: StopCondition,
+    /// Maximum number of its sessions in flight, if it is limited.
+    in_flight: Option<u64>,
     /// Whether it is the warmup that the flags of the run describe.
     is_warmup_of_run: bool,
 }
@@ -54,6 +59,7 @@ pub(super) fn config(
             flags: own.map_or(flags, |own| &own.flags),
             given: own.map_or(given, |own| given.of(&own.matches)),
             stop: phase.stop,
+            in_flight: phase.concurrency.map(|limit| limit.most),
             is_warmup_of_run: own.is_none() && phase.kind == PhaseKind::Warmup,
         };
         let part = drawing.part(none, environment).map_err(|error| match own {
@@ -83,26 +89,27 @@ pub(super) fn config(
         cache_bust: flags.prompt.cache_bust.unwrap_or_default(),
         strips_repeated_images: flags.endpoint.uuid_and_strip,
         random_seed: None,
+        shared_seed: None,
     })
 }
 
-/// Returns how many conversations the phases need that draw from the same part. To generate, by
-/// default, is one for each request, since the server would answer a repeated prompt from its cache.
+/// Returns how many conversations the phases need that draw from the same part. To generate before the run, by
+/// default, is one for each request, as far as their number is known.
 fn needed(drawings: &[Drawing<'_>]) -> Needed {
     let (warmups, others): (Vec<&Drawing<'_>>, Vec<_>) =
         drawings.iter().partition(|it| it.is_warmup_of_run);
-    let total = |count: &dyn Fn(&ProfileArgs) -> Option<u64>| {
-        let counts = others.iter().map(|it| count(it.flags));
-        counts.reduce(|sum, count| Some(sum?.saturating_add(count?))).flatten()
-    };
-    let sessions = |flags: &ProfileArgs| flags.conversation.num_sessions;
-    // The warmup draws first, and the measurement must not repeat its conversations.
-    let warmup = warmups.iter().filter_map(|it| it.flags.warmup.warmup_request_count).sum();
-    let requests = total(&|flags| sessions(flags).or(flags.load.request_count));
+    let count = |it: &&Drawing<'_>| it.stop.sessions.or(it.stop.requests);
+    let counts = others.iter().map(count);
+    let requests = counts.reduce(|sum, count| Some(sum?.saturating_add(count?))).flatten();
+    // The warmup draws first.
+    let warmup = warmups.iter().filter_map(count).sum::<u64>();
     let requests = requests.map(|count| count.saturating_add(warmup).min(MAX_DEFAULT_ENTRIES));
+    // The first requests of a closed loop are sent at once.
+    let at_once = drawings.iter().filter_map(|it| it.in_flight).max().unwrap_or(0);
+    let least = at_once.clamp(MIN_DEFAULT_ENTRIES, MAX_DEFAULT_ENTRIES);
     let stops = drawings.iter().map(|it| it.stop.sessions.or(it.stop.requests));
     Needed {
-        to_generate: total(&sessions).or(requests).unwrap_or(100) as usize,
+        to_generate: requests.unwrap_or(least) as usize,
         to_download: stops.reduce(|sum, stop| Some(sum?.saturating_add(stop?))).flatten(),
     }
 }
@@ -156,6 +163,7 @@ impl Drawing<'_> {
             && prompt.batch_size.is_none_or(|size| size == 1);
         let default_sampling = is_drawn.then_some(Sampling::Random);
         Ok(Part {
+            grows: asked.is_none() && !source.is_read(),
             sampling: flags.input.dataset_sampling_strategy.or(default_sampling),
             output_tokens: output_tokens.transpose()?,
             delay_ratio: conversation.session_delay_ratio.unwrap_or(1.0),

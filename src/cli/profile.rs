@@ -451,9 +451,9 @@ pub(super) struct ConversationArgs {
     #[arg(long, visible_aliases = ["conversation-num", "num-conversations"], value_name = "COUNT",
           value_parser = positive)]
     pub(super) num_sessions: Option<u64>,
-    /// Number of distinct conversations to generate, or to read from the Hugging Face Hub or a
-    /// weka-trace [default: --num-sessions, or else one for each request; to generate, up to 10000 or
-    /// else 100; of a weka-trace in a file, all]
+    /// Number of distinct conversations to generate, which are sent repeatedly, or to read from the
+    /// Hugging Face Hub or a weka-trace [default: to generate, one for each session; to read,
+    /// --num-sessions or else one for each request; of a weka-trace in a file, all]
     #[arg(long, visible_alias = "num-prompts", value_name = "COUNT", value_parser = positive, group = "entries")]
     pub(super) num_dataset_entries: Option<u64>,
     /// Mean number of turns in a conversation [default: 1]

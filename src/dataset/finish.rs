@@ -86,8 +86,13 @@ pub(super) fn strip_repeated_images(
 }
 
 /// Assigns one of the configured models to each turn without one, or one of the LoRA adapters to
-/// all turns of a conversation.
-pub(super) fn assign_models(conversations: &mut [Conversation], config: &Config, seed: Seed) {
+/// all turns of a conversation. Turns take models in turn from that of number `first` on.
+pub(super) fn assign_models(
+    conversations: &mut [Conversation],
+    config: &Config,
+    seed: Seed,
+    first: u64,
+) {
     let names = config.requested_models();
     let names: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
     if names.is_empty() {
@@ -97,7 +102,7 @@ pub(super) fn assign_models(conversations: &mut [Conversation], config: &Config,
         return assign_adapters(conversations, &names, seed);
     }
     let mut rng = seed.stream("dataset.model");
-    let mut next = 0;
+    let mut next = (first % names.len() as u64) as usize;
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
         if turn.model.is_empty() {
             let chosen = match config.model_selection {
@@ -235,16 +240,19 @@ pub(super) fn scale_delays(conversations: &mut [Conversation], ratio: f64) {
 }
 
 /// Counts the tokens of every text whose count is unknown. Roles and the tokens of the chat
-/// template are not included.
-pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCounter) {
-    // All conversations may share one system prompt.
-    let mut shared: Option<(Arc<str>, u64)> = None;
+/// template are not included. All conversations may share one system prompt: the last one is `shared`,
+/// with its tokens.
+pub(super) fn count_tokens(
+    conversations: &mut [Conversation],
+    counter: &TokenCounter,
+    shared: &mut Option<(Arc<str>, u64)>,
+) {
     for conversation in conversations {
-        let system = conversation.system.as_ref().map_or(0, |system| match &shared {
+        let system = conversation.system.as_ref().map_or(0, |system| match &*shared {
             Some((text, tokens)) if Arc::ptr_eq(text, system) => *tokens,
             _ => {
                 let tokens = counter.count(system);
-                shared = Some((Arc::clone(system), tokens));
+                *shared = Some((Arc::clone(system), tokens));
                 tokens
             }
         });

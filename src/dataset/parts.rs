@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::account::Conversations;
+use super::growth::{Change, Growth, Maker, Seeds, Stream};
 use super::{
     Config, Conversation, Dataset, DatasetError, Length, Sampler, Sampling, Seed, Source,
-    TenantLengths, file, finish, forks, hub, rankings, synthetic,
+    TenantLengths, file, finish, forks, hub,
 };
 use crate::hub::Hub;
 use crate::tokenizer::TokenCounter;
@@ -29,19 +30,21 @@ pub struct Part {
     /// The conversations of a generated part that belong to tenants; empty if they share all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantLengths>,
+    /// Whether more conversations are generated while the run goes on, instead of sending some again.
+    pub grows: bool,
 }
 
 impl From<Source> for Part {
     /// Creates a part without any settings that change what `source` has.
     fn from(source: Source) -> Self {
-        Self { source, sampling: None, output_tokens: None, delay_ratio: 1.0, tenants: Vec::new() }
-    }
-}
-
-impl Part {
-    /// Returns the sampler of the conversations with the indices `roots`.
-    pub(crate) fn sampler(&self, roots: Range<usize>, seed: Seed) -> Sampler {
-        Sampler::new(self.sampling.unwrap_or_default(), roots, seed)
+        Self {
+            source,
+            sampling: None,
+            output_tokens: None,
+            delay_ratio: 1.0,
+            tenants: Vec::new(),
+            grows: false,
+        }
     }
 }
 
@@ -61,10 +64,10 @@ impl Config {
         self.parts.iter().any(|part| part.source.is_read())
     }
 
-    /// Returns the seed of the part with this index. Each has another one: prompts that begin alike would
+    /// Returns the seeds of the part with this index. Each has others: prompts that begin alike would
     /// be in the prefix cache of a server.
-    fn seed_of(part: usize, seed: Seed) -> Seed {
-        if part == 0 { seed } else { seed.derive(&format!("dataset.part.{part}")) }
+    fn seeds_of(part: usize, seeds: Seeds) -> Seeds {
+        if part == 0 { seeds } else { seeds.derive(&format!("dataset.part.{part}")) }
     }
 }
 
@@ -74,7 +77,53 @@ impl Dataset {
     pub fn of(conversations: impl Into<Conversations>) -> Self {
         let conversations = conversations.into();
         let parts = std::iter::once(0..conversations.len()).collect();
-        Self { conversations, parts }
+        Self { conversations, parts, growth: None }
+    }
+
+    /// Takes note that conversations of a dataset of one part were added, removed or changed, as those are
+    /// `changed` that are made while the run goes on.
+    pub(crate) fn rearranged(
+        &mut self,
+        changed: impl Fn(&mut Conversation) + Send + Sync + 'static,
+    ) {
+        self.parts = std::iter::once(0..self.conversations.len()).collect();
+        if let Some(growth) = self.growth.as_mut().and_then(Arc::get_mut) {
+            let changed: Change = Arc::new(changed);
+            growth.changed_by(&changed);
+            growth.begins_at(self.conversations.len());
+        }
+    }
+
+    /// Returns what draws the conversations of a part for sessions.
+    pub(crate) fn sampler(&self, index: usize, part: &Part, seed: Seed) -> Sampler {
+        self.sampler_of(self.roots(index), (index, part), None, seed)
+    }
+
+    /// Returns what draws the conversations of a tenant in a part, if tenants have conversations of their own.
+    pub(crate) fn sampler_of_tenant(
+        &self,
+        index: usize,
+        part: &Part,
+        tenant: usize,
+        seed: Seed,
+    ) -> Option<Sampler> {
+        let Range { start, end } = part.ranges_of_tenants().get(tenant)?.clone();
+        let first = self.roots(index).start;
+        Some(self.sampler_of(first + start..first + end, (index, part), Some(tenant), seed))
+    }
+
+    fn sampler_of(
+        &self,
+        roots: Range<usize>,
+        (index, part): (usize, &Part),
+        tenant: Option<usize>,
+        seed: Seed,
+    ) -> Sampler {
+        let sampler = Sampler::new(part.sampling.unwrap_or_default(), roots, seed);
+        match &self.growth {
+            Some(growth) => growth.sampler(sampler, index, tenant),
+            None => sampler,
+        }
     }
 
     /// Generates or reads the conversations that `config` describes.
@@ -98,18 +147,29 @@ impl Dataset {
         tokenizes_input: bool,
         hub: &Hub,
     ) -> Result<Vec<Self>, DatasetError> {
-        let seed = Seed::or_random(config.random_seed);
+        let own = Seed::or_random(config.random_seed);
+        let seeds = Seeds { own, shared: config.shared_seed.map_or(own, Seed) };
         // Generated identifiers are numbered over all parts.
         let mut number = 0;
         let mut load = |(index, part): (usize, &Part)| {
-            let seed = Config::seed_of(index, seed);
+            let seeds = Config::seeds_of(index, seeds);
             let loading = Loading { config, counter, tokenizes_input, hub };
-            let conversations = if part.tenants.is_empty() {
-                loading.part(part, seed, &mut number)?
+            let (conversations, makers) = if part.tenants.is_empty() {
+                let (conversations, maker) = loading.part(part, seeds, &mut number)?;
+                (conversations, Vec::from_iter(maker))
             } else {
-                loading.of_tenants(part, seed, &mut number)?
+                loading.of_tenants(part, seeds, &mut number)?
             };
-            Ok(Self::of(conversations))
+            let firsts = part.ranges_of_tenants();
+            let stream = |(tenant, maker): (usize, Maker)| {
+                let range = firsts.get(tenant);
+                let first = range.map_or(conversations.len(), ExactSizeIterator::len) as u64;
+                let tenant = range.map(|_| tenant);
+                Stream { maker, part: index, tenant, first, change: None }
+            };
+            let grown = makers.into_iter().filter(|_| part.grows).enumerate().map(stream);
+            let growth = Growth::of(grown.collect()).map(Arc::new);
+            Ok(Self { growth, ..Self::of(conversations) })
         };
         config.parts.iter().enumerate().map(&mut load).collect()
     }
@@ -121,6 +181,7 @@ impl Dataset {
             return parts.remove(0);
         }
         let (mut all, mut ranges) = (Vec::new(), Vec::new());
+        let mut growth: Option<Growth> = None;
         let mut ids: HashSet<Arc<str>> = HashSet::new();
         for part in parts {
             let first = all.len();
@@ -133,8 +194,14 @@ impl Dataset {
             }
             ids.extend(all[first..].iter().map(|it: &Conversation| Arc::clone(&it.id)));
             ranges.push(first..all.len());
+            if let Some(own) = part.growth.and_then(Arc::into_inner) {
+                growth.get_or_insert_default().add(own);
+            }
         }
-        Self { conversations: all.into(), parts: ranges }
+        if let Some(growth) = &mut growth {
+            growth.begins_at(all.len());
+        }
+        Self { conversations: all.into(), parts: ranges, growth: growth.map(Arc::new) }
     }
 
     /// Returns the conversations of a part.
@@ -172,34 +239,32 @@ pub(super) struct Loading<'a> {
 
 impl Loading<'_> {
     /// Generates or reads the conversations of a part that tenants share, or that is one tenant's. The
-    /// generated identifiers begin with `number`.
+    /// generated identifiers begin with `number`. Returns what makes more of them, if they are generated.
     pub(super) fn part(
         &self,
         part: &Part,
-        seed: Seed,
+        seeds: Seeds,
         number: &mut usize,
-    ) -> Result<Conversations, DatasetError> {
-        let Self { config, counter, .. } = *self;
-        let output_tokens = part.output_tokens.as_ref();
-        let mut conversations = match &part.source {
-            Source::Synthetic(synthetic) => {
-                synthetic::generate(synthetic, output_tokens, counter, seed)?.into()
-            }
-            Source::Rankings(rankings) => rankings::generate(rankings, counter, seed)?.into(),
-            Source::File { path, format, traces, entries, batch_size } => {
-                file::read(path, *format, traces, counter, seed, (*entries, *batch_size))?
-            }
-            Source::Hub(dataset) => hub::read(dataset, self.hub, counter, seed)?,
+    ) -> Result<(Conversations, Option<Maker>), DatasetError> {
+        let Self { config, counter, tokenizes_input, .. } = *self;
+        let mut maker = Maker::of(part, config, counter, tokenizes_input, seeds)?;
+        let mut conversations = match &mut maker {
+            Some(maker) => maker.first(counter)?.into(),
+            None => self.read(part, seeds.own)?,
         };
         if config.strips_repeated_images {
             finish::strip_repeated_images(&mut conversations)?;
         }
         finish::fill_ids(&mut conversations, number);
-        finish::assign_models(&mut conversations, config, seed);
-        finish::fill_output_tokens(&mut conversations, output_tokens, seed);
+        if maker.is_some() {
+            return Ok((conversations, maker));
+        }
+        let seed = seeds.own;
+        finish::assign_models(&mut conversations, config, seed, 0);
+        finish::fill_output_tokens(&mut conversations, part.output_tokens.as_ref(), seed);
         finish::scale_delays(&mut conversations, part.delay_ratio);
-        if self.tokenizes_input {
-            finish::count_tokens(&mut conversations, counter);
+        if tokenizes_input {
+            finish::count_tokens(&mut conversations, counter, &mut None);
         } else {
             finish::forget_tokens(&mut conversations);
         }
@@ -220,7 +285,19 @@ impl Loading<'_> {
                 forks::share_again(&mut conversations);
             }
         }
-        Ok(conversations)
+        Ok((conversations, None))
+    }
+
+    /// Reads the conversations of a part.
+    fn read(&self, part: &Part, seed: Seed) -> Result<Conversations, DatasetError> {
+        match &part.source {
+            Source::Synthetic(_) | Source::Rankings(_) => Ok(Conversations::default()),
+            Source::File { path, format, traces, entries, batch_size } => {
+                let drawn = (*entries, *batch_size);
+                file::read(path, *format, traces, self.counter, seed, drawn)
+            }
+            Source::Hub(dataset) => hub::read(dataset, self.hub, self.counter, seed),
+        }
     }
 }
 

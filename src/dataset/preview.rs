@@ -116,7 +116,11 @@ impl Preview {
         let (mut sent, mut session) = (0, 0);
         while session < sessions && sent < most && self.room() > 0 {
             let before = sent;
-            let root = walk.sampler.conversation(first + session);
+            let drawn = walk.sampler.conversation(first + session);
+            let exists = drawn < dataset.conversations.len();
+            // Those that are made while the run goes on are like those before it.
+            let like = || walk.sampler.nth((first + session) % walk.sampler.len());
+            let root = if exists { drawn } else { like() };
             for at in tree(&dataset.conversations, root) {
                 let Some(conversation) = dataset.conversations.get(at) else { continue };
                 let turns = conversation.own_turns().len();
@@ -128,7 +132,7 @@ impl Preview {
                 for turn in (conversation.inherited_turns..).take(turns) {
                     places.count(walk.is_accounted, at, turn);
                 }
-                if let Some(compared) = compared {
+                if let Some(compared) = compared.as_mut().filter(|_| exists) {
                     let session = first + session;
                     compared.add(conversation, turns, session, look);
                 }

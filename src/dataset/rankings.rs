@@ -4,35 +4,49 @@ use super::prompts::{Prompt, PromptCutter};
 use super::{Conversation, DatasetError, Rankings, Seed, Text, Turn};
 use crate::tokenizer::TokenCounter;
 
-/// Generates conversations of one turn each, whose texts are named `query` and `passages`.
-pub(super) fn generate(
-    config: &Rankings,
-    counter: &TokenCounter,
-    seed: Seed,
-) -> Result<Vec<Conversation>, DatasetError> {
-    let Rankings { entries, passages, passage_tokens, query_tokens, corpus } = config;
-    let mut cutter = PromptCutter::new(*corpus, counter, seed);
-    let mut counts = seed.stream("dataset.rankings.passages");
-    let mut passage_lengths = seed.stream("dataset.rankings.passage_tokens");
-    let mut query_lengths = seed.stream("dataset.rankings.query_tokens");
-    let mut ranking = || {
+/// Makes conversations of one turn each, whose texts are named `query` and `passages`.
+#[derive(Debug)]
+pub(super) struct Generator {
+    config: Rankings,
+    cutter: PromptCutter,
+}
+
+impl Generator {
+    /// Prepares the conversations that `config` describes; tokens of a random corpus follow from the seed
+    /// `shared`.
+    pub(super) fn new(config: Rankings, counter: &TokenCounter, shared: Seed) -> Self {
+        Self { config, cutter: PromptCutter::new(config.corpus, counter, shared) }
+    }
+
+    /// Warns of texts that do not have their length.
+    pub(super) fn warn(&self) {
+        self.cutter.warn();
+    }
+
+    /// Makes the conversation of which `seed` is the seed.
+    pub(super) fn conversation(
+        &self,
+        seed: Seed,
+        counter: &TokenCounter,
+    ) -> Result<Conversation, DatasetError> {
+        let Rankings { passages, passage_tokens, query_tokens, .. } = self.config;
+        let mut prompts = seed.stream("dataset.prompts");
+        let mut passage_lengths = seed.stream("dataset.rankings.passage_tokens");
         let mut tokens = 0;
-        let mut text = |name: &str, prompt: Prompt| {
-            tokens += prompt.tokens;
-            Text::from(prompt.text).named(name)
+        let mut text = |name: &str, length: u32| -> Result<Text, DatasetError> {
+            let Prompt { text, tokens: own } =
+                self.cutter.cut_behind(counter, &mut prompts, "", length)?;
+            tokens += own;
+            Ok(Text::from(text).named(name))
         };
-        let query = cutter.cut_behind("", query_tokens.draw_count(&mut query_lengths))?;
-        let mut texts = vec![text("query", query)];
-        for _ in 0..passages.draw_count(&mut counts) {
-            let length = passage_tokens.draw_count(&mut passage_lengths);
-            texts.push(text("passages", cutter.cut_behind("", length)?));
+        let length = query_tokens.draw_count(&mut seed.stream("dataset.rankings.query_tokens"));
+        let mut texts = vec![text("query", length)?];
+        for _ in 0..passages.draw_count(&mut seed.stream("dataset.rankings.passages")) {
+            texts.push(text("passages", passage_tokens.draw_count(&mut passage_lengths))?);
         }
         let turn = Turn { texts, input_tokens: Some(tokens), ..Turn::default() };
         Ok(Conversation { turns: vec![turn], ..Conversation::default() })
-    };
-    let rankings = (0..*entries).map(|_| ranking()).collect();
-    cutter.warn();
-    rankings
+    }
 }
 
 #[cfg(test)]
@@ -51,9 +65,9 @@ mod tests {
             query_tokens: spread(7.0),
             corpus: Corpus::Prose,
         };
-        let rankings = generate(&config, &counter, Seed(3)).unwrap();
-        assert_eq!(rankings.len(), 2);
-        for ranking in rankings {
+        let generator = Generator::new(config, &counter, Seed(3));
+        for seed in [1, 2] {
+            let ranking = generator.conversation(Seed(seed), &counter).unwrap();
             let [turn] = &ranking.turns[..] else { panic!("{ranking:?}") };
             let names: Vec<_> = turn.texts.iter().map(|text| text.name().unwrap()).collect();
             assert_eq!(names, ["query", "passages", "passages", "passages"]);
@@ -73,9 +87,11 @@ mod tests {
             query_tokens: NormalDistribution { mean: 1.0, stddev: 0.0 },
             corpus: Corpus::Prose,
         };
-        let rankings = generate(&config, &TokenCounter::builtin(), Seed(3)).unwrap();
-        let counts: Vec<usize> =
-            rankings.iter().map(|ranking| ranking.turns[0].texts.len() - 1).collect();
+        let counter = TokenCounter::builtin();
+        let generator = Generator::new(config, &counter, Seed(3));
+        let passages =
+            |seed| generator.conversation(Seed(seed), &counter).unwrap().turns[0].texts.len() - 1;
+        let counts: Vec<usize> = (0..40).map(passages).collect();
         assert!(counts.iter().any(|count| *count != 5), "{counts:?}");
         assert!(counts.iter().all(|count| (1..20).contains(count)), "{counts:?}");
     }

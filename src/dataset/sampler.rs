@@ -13,6 +13,9 @@ pub struct Sampler {
     first: u64,
     conversations: u64,
     seed: Seed,
+    /// Where conversations go on that are made while the run goes on, if they do: the index of the first
+    /// one, and the distance of the next.
+    beyond: Option<(usize, usize)>,
 }
 
 impl Sampler {
@@ -20,7 +23,14 @@ impl Sampler {
     #[must_use]
     pub fn new(sampling: Sampling, of: Range<usize>, seed: Seed) -> Self {
         let (first, conversations) = (of.start as u64, of.len().max(1) as u64);
-        Self { sampling, first, conversations, seed: seed.derive("dataset.sampling") }
+        Self { sampling, first, conversations, seed: seed.derive("dataset.sampling"), beyond: None }
+    }
+
+    /// Returns a sampler that draws each conversation once: after those of the range, that of index `first`,
+    /// the `step`th after it, and so on.
+    #[must_use]
+    pub(super) fn growing(self, first: usize, step: usize) -> Self {
+        Self { beyond: Some((first, step)), ..self }
     }
 
     /// Returns the number of conversations.
@@ -36,6 +46,12 @@ impl Sampler {
     /// Returns the index of the conversation that is drawn as number `session`, from 0.
     #[must_use]
     pub(crate) fn conversation(&self, session: u64) -> usize {
+        if let Some((first, step)) = self.beyond {
+            return match session.checked_sub(self.conversations) {
+                None => self.nth(session),
+                Some(beyond) => first + beyond as usize * step,
+            };
+        }
         let index = match self.sampling {
             Sampling::Sequential => session % self.conversations,
             Sampling::Random => self.seed.below(session, self.conversations),

@@ -1,39 +1,24 @@
 //! Generated conversations.
 //!
-//! Every aspect draws from its own random stream. Prompts therefore stay the same if other output
+//! Every conversation has its own seed, and every aspect of it its own random stream. A conversation
+//! therefore does not depend on how many others there are, and prompts stay the same if other output
 //! lengths are configured.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::lengths::{Correlated, Length, Window};
-use super::media::{self, Gallery, MediaMaker};
+use super::media::{Gallery, MediaMaker};
 use super::prompts::PromptCutter;
 use super::{
-    Conversation, DatasetError, RecordedLengths, Seed, SequenceDistribution, Synthetic, Text, Turn,
+    Conversation, DatasetError, Media, RecordedLengths, Seed, SequenceDistribution, Synthetic,
+    Text, Turn,
 };
 use crate::tokenizer::{TokenCounter, Wrapping};
 use crate::units::Nanos;
-
-/// Generates the conversations that `config` describes. Models, identifiers and the token counts of
-/// the messages before the turns are added later, as are output lengths unless the sequence
-/// distribution, recorded lengths or ranges set them, or they
-/// are correlated with the input lengths: `output_tokens` are their distribution.
-pub(super) fn generate(
-    config: &Synthetic,
-    output_tokens: Option<&Length>,
-    counter: &TokenCounter,
-    seed: Seed,
-) -> Result<Vec<Conversation>, DatasetError> {
-    let mut generator = Generator::new(config, output_tokens, counter, seed)?;
-    let conversations = (0..config.entries).map(|_| generator.conversation());
-    let mut conversations = conversations.collect::<Result<Vec<_>, _>>()?;
-    generator.cutter.warn();
-    media::encode(&mut conversations, config, seed)?;
-    Ok(conversations)
-}
 
 /// Where the lengths of a turn come from.
 enum Lengths<'a> {
@@ -99,76 +84,137 @@ impl<'a> Lengths<'a> {
     }
 }
 
-struct Generator<'a> {
-    config: &'a Synthetic,
-    counter: &'a TokenCounter,
-    cutter: PromptCutter<'a>,
+/// Makes conversations. Models, identifiers and the token counts of the messages before the turns are added
+/// later, as are output lengths unless the sequence distribution, recorded lengths or ranges set them, or they
+/// are correlated with the input lengths.
+#[derive(Debug)]
+pub(super) struct Generator {
+    config: Synthetic,
+    /// The distribution of output lengths.
+    output_tokens: Option<Length>,
+    cutter: PromptCutter,
     /// Tokens that the chat template adds to prompts if it counts; prompts are shorter by that
     /// number.
     wrapping: Wrapping,
-    source: Lengths<'a>,
+    /// Tokens that the tokenizer adds to each prompt.
+    added: u32,
     system: Option<Arc<str>>,
     prefixes: Vec<Arc<str>>,
-    turns: ChaCha8Rng,
-    lengths: ChaCha8Rng,
-    output_lengths: ChaCha8Rng,
-    delays: ChaCha8Rng,
-    prefix_choice: ChaCha8Rng,
     pictures: Option<Gallery>,
-    media: MediaMaker,
 }
 
-impl<'a> Generator<'a> {
-    fn new(
-        config: &'a Synthetic,
-        output_tokens: Option<&'a Length>,
-        counter: &'a TokenCounter,
-        seed: Seed,
+impl Generator {
+    /// Prepares the conversations that `config` describes. System prompt and prefixes follow from the seed
+    /// `shared`.
+    pub(super) fn new(
+        config: &Synthetic,
+        output_tokens: Option<&Length>,
+        counter: &TokenCounter,
+        (seed, shared): (Seed, Seed),
     ) -> Result<Self, DatasetError> {
-        let mut cutter = PromptCutter::new(config.corpus, counter, seed);
+        let cutter = PromptCutter::new(config.corpus, counter, shared);
+        let mut rng = shared.stream("dataset.prefixes");
+        let mut cut = |length: usize| cutter.cut(counter, &mut rng, length as u32);
         let system = match (&config.system_prompt, config.shared_system_prompt_length) {
             (Some(text), _) => Some(Arc::from(text.as_str())),
-            (None, Some(length)) => Some(cutter.cut(length as u32)?),
+            (None, Some(length)) => Some(cut(length)?),
             (None, None) => None,
         };
         let prefixes = (0..config.prefix_pool_size)
-            .map(|_| cutter.cut(config.prefix_length as u32))
+            .map(|_| cut(config.prefix_length))
             .collect::<Result<_, _>>()?;
         // A chat template contains the tokens that the tokenizer would otherwise add.
         // To token IDs, the server adds none.
         let has_all_tokens = counter.has_chat_template() || config.sends_token_ids;
         let added = if has_all_tokens { 0 } else { counter.added_tokens() };
+        Lengths::new(config, output_tokens, added)?;
         Ok(Self {
-            config,
-            counter,
+            config: config.clone(),
+            output_tokens: output_tokens.cloned(),
             cutter,
             wrapping: counter.wrapping(),
-            source: Lengths::new(config, output_tokens, added)?,
+            added,
             system,
             prefixes,
+            pictures: config.pictures.as_ref().map(|it| Gallery::open(it, seed)).transpose()?,
+        })
+    }
+
+    /// Returns the settings.
+    pub(super) const fn config(&self) -> &Synthetic {
+        &self.config
+    }
+
+    /// Warns of texts that do not have their length.
+    pub(super) fn warn(&self) {
+        self.cutter.warn();
+    }
+
+    /// Makes the conversation of which `seed` is the seed and whose first turn has the number `first_turn`. Its
+    /// turns get the media of `borrowed` ones, if there are any, instead of their own, whose bytes are added to
+    /// `media_bytes`.
+    pub(super) fn conversation(
+        &self,
+        (first_turn, seed): (u64, Seed),
+        counter: &TokenCounter,
+        (borrowed, media_bytes): (&[Vec<Media>], &AtomicU64),
+    ) -> Result<Conversation, DatasetError> {
+        Draft {
+            source: Lengths::new(&self.config, self.output_tokens.as_ref(), self.added)?,
+            prompts: seed.stream("dataset.prompts"),
             turns: seed.stream("dataset.turns"),
             lengths: seed.stream("dataset.input_tokens"),
             output_lengths: seed.stream("dataset.sequence_output_tokens"),
             delays: seed.stream("dataset.turn_delay"),
             prefix_choice: seed.stream("dataset.prefix"),
-            pictures: config.pictures.as_ref().map(|it| Gallery::open(it, seed)).transpose()?,
-            media: MediaMaker::new(config.images.as_ref(), config.audio.as_ref(), seed),
-        })
+            media: MediaMaker::new(
+                self.config.images.as_ref(),
+                self.config.audio.as_ref(),
+                seed,
+                media_bytes,
+            ),
+            of: self,
+            counter,
+            borrowed,
+            first_turn,
+        }
+        .conversation()
     }
+}
 
+/// A conversation that is being made.
+struct Draft<'a> {
+    of: &'a Generator,
+    counter: &'a TokenCounter,
+    source: Lengths<'a>,
+    first_turn: u64,
+    prompts: ChaCha8Rng,
+    turns: ChaCha8Rng,
+    lengths: ChaCha8Rng,
+    output_lengths: ChaCha8Rng,
+    delays: ChaCha8Rng,
+    prefix_choice: ChaCha8Rng,
+    media: MediaMaker<'a>,
+    borrowed: &'a [Vec<Media>],
+}
+
+impl Draft<'_> {
     fn conversation(&mut self) -> Result<Conversation, DatasetError> {
-        let user_context = match self.config.user_context_prompt_length {
-            Some(length) => Some(self.cutter.cut(length as u32)?),
+        let config = &self.of.config;
+        let user_context = match config.user_context_prompt_length {
+            Some(length) => {
+                Some(self.of.cutter.cut(self.counter, &mut self.prompts, length as u32)?)
+            }
             None => None,
         };
-        let turns = self.config.turns.draw_count(&mut self.turns);
+        let turns = config.turns.draw_count(&mut self.turns);
         let mut conversation = Conversation {
-            system: self.system.clone(),
+            system: self.of.system.clone(),
             user_context,
-            turns: (0..turns).map(|index| self.turn(index == 0)).collect::<Result<_, _>>()?,
+            turns: (0..turns).map(|index| self.turn(index)).collect::<Result<_, _>>()?,
             ..Conversation::default()
         };
-        if self.config.sends_token_ids {
+        if config.sends_token_ids {
             self.add_token_ids(&mut conversation);
         }
         Ok(conversation)
@@ -188,32 +234,45 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn turn(&mut self, is_first: bool) -> Result<Turn, DatasetError> {
-        let texts_of_turn = self.config.batch_size;
+    fn turn(&mut self, index: u32) -> Result<Turn, DatasetError> {
+        let is_first = index == 0;
+        let Generator { config, wrapping, cutter, .. } = self.of;
         let (lengths, max_tokens) =
-            self.source.draw(texts_of_turn, &mut self.lengths, &mut self.output_lengths);
-        let mut texts = Vec::with_capacity(self.config.batch_size);
+            self.source.draw(config.batch_size, &mut self.lengths, &mut self.output_lengths);
+        let mut texts = Vec::with_capacity(config.batch_size);
         let mut tokens = 0;
         for length in lengths {
-            let wrapping = if is_first { self.wrapping.first } else { self.wrapping.later };
+            let wrapping = if is_first { wrapping.first } else { wrapping.later };
             let length = length.saturating_sub(wrapping as u32).max(1);
             let prefix = if is_first { self.prefix() } else { None };
-            let prompt = self.cutter.cut_behind(prefix.as_deref().unwrap_or_default(), length)?;
+            let prefix = prefix.as_deref().unwrap_or_default();
+            let prompt = cutter.cut_behind(self.counter, &mut self.prompts, prefix, length)?;
             tokens += prompt.tokens;
             texts.push(prompt.text.into());
         }
         let delay = if is_first { Nanos::ZERO } else { self.delay() };
-        let mut media = self.pictures.as_mut().map(Gallery::draw).unwrap_or_default();
-        media.extend(self.media.media()?);
+        let media = self.media(self.first_turn.wrapping_add(u64::from(index)))?;
         Ok(Turn { texts, media, max_tokens, delay, input_tokens: Some(tokens), ..Turn::default() })
+    }
+
+    /// Returns the media of the turn with this number.
+    fn media(&mut self, number: u64) -> Result<Vec<Media>, DatasetError> {
+        if !self.borrowed.is_empty() {
+            let at = number % self.borrowed.len() as u64;
+            return Ok(self.borrowed[at as usize].clone());
+        }
+        let pictures = self.of.pictures.as_ref();
+        let mut media = pictures.map(|gallery| gallery.draw(number)).unwrap_or_default();
+        media.extend(self.media.media()?);
+        Ok(media)
     }
 
     /// Draws a prefix from the pool; `None` without a pool.
     fn prefix(&mut self) -> Option<Arc<str>> {
-        self.prefixes.choose(&mut self.prefix_choice).cloned()
+        self.of.prefixes.choose(&mut self.prefix_choice).cloned()
     }
 
     fn delay(&mut self) -> Nanos {
-        Nanos::from_millis(self.config.turn_delay_ms.draw(&mut self.delays))
+        Nanos::from_millis(self.of.config.turn_delay_ms.draw(&mut self.delays))
     }
 }

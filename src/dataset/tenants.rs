@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::growth::{Maker, Seeds};
 use super::parts::Loading;
-use super::{Conversation, Conversations, DatasetError, Length, Part, Seed, Source};
+use super::{Conversation, Conversations, DatasetError, Length, Part, Source};
 
 /// The part of a generated dataset that belongs to a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,15 +57,18 @@ impl Loading<'_> {
     pub(super) fn of_tenants(
         &self,
         part: &Part,
-        seed: Seed,
+        seeds: Seeds,
         number: &mut usize,
-    ) -> Result<Conversations, DatasetError> {
+    ) -> Result<(Conversations, Vec<Maker>), DatasetError> {
         let mut all: Vec<Conversation> = Vec::new();
+        let mut makers = Vec::new();
         for (tenant, range) in part.tenants.iter().zip(part.ranges_of_tenants()) {
             let own = part.of_tenant(tenant, range.len());
-            let seed = seed.derive(&format!("dataset.tenant.{}", tenant.name));
-            all.extend(self.part(&own, seed, number)?.into_vec());
+            let seeds = seeds.derive(&format!("dataset.tenant.{}", tenant.name));
+            let (conversations, maker) = self.part(&own, seeds, number)?;
+            all.extend(conversations.into_vec());
+            makers.extend(maker);
         }
-        Ok(all.into())
+        Ok((all.into(), makers))
     }
 }

@@ -71,6 +71,7 @@ pub(super) fn measure_chat(settings: Settings, body: ResponseBody) -> MeasuredRe
 /// response ends with the last event.
 pub(crate) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
     RequestRecord {
+        grown: None,
         turn: TurnId { session: 0, conversation: 0, turn: 1, first: 0, is_final: true },
         phase: PhaseKind::Profiling,
         phase_index: 0,

@@ -108,7 +108,13 @@ impl Measurer {
     /// If a response makes the client panic, for example in a tokenizer, the panic becomes the
     /// record's error, and other records are not affected.
     #[must_use]
-    pub fn measure(&self, record: RequestRecord) -> MeasuredRecord {
+    pub fn measure(&self, mut record: RequestRecord) -> MeasuredRecord {
+        if record.grown.is_none() && record.turn.conversation >= self.dataset.conversations.len() {
+            // The queue had written the record to its file, without its conversation.
+            let growth = self.dataset.growth.as_ref();
+            let again = growth.and_then(|growth| growth.make(record.turn.conversation));
+            record.grown = again.map(Into::into);
+        }
         let read = catch_unwind(AssertUnwindSafe(|| self.read(&record)));
         let (response, observation) = read.unwrap_or_else(|panic| {
             let response = ParsedResponse { error: Some(panicked(&*panic)), ..Default::default() };
@@ -117,7 +123,7 @@ impl Measurer {
             (response, observation)
         });
         let is_text = self.is_text(&record, &response);
-        let conversation = self.dataset.conversations.get(record.turn.conversation);
+        let conversation = self.conversation(&record);
         let agent = conversation.and_then(|conversation| AgentCall::of(conversation, &record));
         MeasuredRecord { record, response, observation, is_text, agent }
     }
@@ -193,8 +199,14 @@ impl Measurer {
         }
     }
 
-    fn turn(&self, record: &RequestRecord) -> Option<&Turn> {
-        self.dataset.conversations.get(record.turn.conversation)?.turn(record.turn.turn)
+    /// Returns the conversation of a request.
+    fn conversation<'a>(&'a self, record: &'a RequestRecord) -> Option<&'a Conversation> {
+        let known = || self.dataset.conversations.get(record.turn.conversation);
+        record.grown.as_deref().or_else(known)
+    }
+
+    fn turn<'a>(&'a self, record: &'a RequestRecord) -> Option<&'a Turn> {
+        self.conversation(record)?.turn(record.turn.turn)
     }
 
     /// Returns whether the request and its response consist of text alone. This is not known of
@@ -212,15 +224,19 @@ impl Measurer {
     }
 
     /// Returns the media of a kind in the request.
-    fn media(&self, record: &RequestRecord, kind: MediaKinds) -> impl Iterator<Item = &Media> {
+    fn media<'a>(
+        &'a self,
+        record: &'a RequestRecord,
+        kind: MediaKinds,
+    ) -> impl Iterator<Item = &'a Media> {
         let media = self.turns(record).flat_map(|turn| &turn.media);
         media.filter(move |media| media.kind == kind)
     }
 
     /// Returns the turns in the request: its own, and those that it repeats.
-    fn turns(&self, record: &RequestRecord) -> impl Iterator<Item = &Turn> {
-        let (conversation, turn) = (record.turn.conversation, record.turn.turn);
-        let found = self.dataset.conversations.get(conversation);
+    fn turns<'a>(&'a self, record: &'a RequestRecord) -> impl Iterator<Item = &'a Turn> {
+        let turn = record.turn.turn;
+        let found = self.conversation(record);
         let repeats = self.endpoint.traits().repeats_history;
         found.into_iter().flat_map(move |found| {
             let first = if repeats { found.repeated(turn).start } else { turn };
@@ -238,9 +254,8 @@ impl Measurer {
     }
 
     /// Returns the conversation of a request, unless all its turns contain their history.
-    fn repeating(&self, record: &RequestRecord) -> Option<&Conversation> {
-        let conversation = self.dataset.conversations.get(record.turn.conversation);
-        conversation.filter(|found| !found.standalone_turns)
+    fn repeating<'a>(&'a self, record: &'a RequestRecord) -> Option<&'a Conversation> {
+        self.conversation(record).filter(|found| !found.standalone_turns)
     }
 
     /// Counts tokens with the client's tokenizer; `None` for an empty text.
@@ -277,7 +292,7 @@ impl Measurer {
         {
             return tokens_sent(&record.payload, |text| counter(text));
         }
-        let conversation = self.dataset.conversations.get(record.turn.conversation)?;
+        let conversation = self.conversation(record)?;
         // Such a turn contains its whole history.
         let is_whole = self.turn(record)?.raw_payload.is_some() || conversation.standalone_turns;
         if is_whole {

@@ -81,6 +81,8 @@ pub(super) struct PhaseRun {
     /// The lanes of the run, if it has any.
     pub(super) lanes: Option<Arc<Lanes>>,
     pub(super) reach: Arc<Reach>,
+    /// The process's share of the schedule.
+    pub(super) shard: Shard,
     start: Nanos,
     draws: Draws,
     /// Index of the part of the dataset that it draws from.
@@ -144,6 +146,7 @@ impl PhaseRun {
             pace,
             lanes,
             reach,
+            shard,
             start,
             draws,
             dataset: config.dataset,

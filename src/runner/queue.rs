@@ -258,7 +258,9 @@ impl RecordQueue {
     /// included.
     pub(crate) fn footprint(&self, record: &RequestRecord) -> usize {
         let is_shared = has_shared_payload(record, &self.shared);
-        footprint(record) + if is_shared { 0 } else { record.payload.len() }
+        // A conversation that was made for it has about as many bytes as its request.
+        let texts = 1 + usize::from(record.grown.is_some());
+        footprint(record) + if is_shared { 0 } else { texts * record.payload.len() }
     }
 
     /// Notes whether there is room, after records were added or taken.

@@ -10,6 +10,7 @@ use http::Method;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::ahead::Made;
 use super::phase::{Pace, Stop};
 use super::request::Identified;
 use super::slots::Slot;
@@ -43,6 +44,14 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Returns the conversation, and the body of its first request if that is built.
+    fn found(&self) -> Found<'_> {
+        match &self.run.made {
+            Some(made) => Found::Made(made),
+            None => Found::At(self.index),
+        }
+    }
+
     /// Returns the number of conversations above it in its tree.
     pub(super) fn depth(&self) -> u32 {
         self.ancestry.map_or(0, |place| place.depth)
@@ -114,11 +123,16 @@ impl PhaseWorker {
         let tenant_of = workload.tenant(tenant);
         let own = tenant_of.and_then(|it| it.conversations.get(self.phase.dataset));
         let root = match own {
-            Some(own) => own.draw(),
+            Some(own) => own.draw(self.phase.shard),
             None => self.phase.conversation(number),
         };
-        let (tree, born) = Tree::begin(self.conversations(), root, first.issued.into());
-        let run = Arc::new(TreeRun::new(tree, (number, tenant), None, first.issued));
+        let made = workload.made(root);
+        let (of, root) = match &made {
+            Some(made) => (std::slice::from_ref(&*made.conversation), 0),
+            None => (self.conversations(), root),
+        };
+        let (tree, born) = Tree::begin(of, root, first.issued.into());
+        let run = Arc::new(TreeRun::new(tree, (number, tenant), None, first.issued).of(made));
         self.start(&run, &born);
         if !self.send(&run, ROOT, Some(first), user).await.is_whole {
             self.phase.counters.session_cut_short();
@@ -168,15 +182,15 @@ impl PhaseWorker {
         stream: usize,
         user: Option<&'a UserTurns>,
     ) -> Option<(Session<'a>, Vec<Option<Arc<str>>>)> {
-        let index = run.with(|tree| tree.conversation(stream));
-        let all = self.conversations();
-        let conversation = all.get(index)?;
+        let at = run.with(|tree| tree.conversation(stream));
+        let all = run.conversations(self.conversations());
+        let conversation = all.get(at)?;
         let begun = run.begun(all, stream, &mut || self.shared.new_id(), &|id| self.marker(id));
         let Begun { correlation_id, ancestry, marker, answers } = begun;
         let session = Session {
             run,
             stream,
-            index,
+            index: run.made.as_ref().map_or(at, |made| made.index),
             first_turn: run.with(|tree| tree.next(stream)).unwrap_or_default(),
             conversation,
             server: self.shared.workload.targets.server(run.number),
@@ -206,7 +220,7 @@ impl PhaseWorker {
         user: Option<&UserTurns>,
     ) -> Ending {
         let mut ending = Ending::default();
-        let all = self.conversations();
+        let all = run.conversations(self.conversations());
         let Some((session, mut answers)) = self.session_of(run, stream, user) else {
             return ending;
         };
@@ -381,7 +395,7 @@ impl PhaseWorker {
             marker: session.marker.as_deref(),
             asks_for_one_token: self.phase.asks_for_one_token(),
         };
-        let payload = workload.body(session.index, turn, answers, marks);
+        let payload = workload.body(session.found(), turn, answers, marks);
         let asked = session.conversation.turn(turn);
         let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
         let (target, path) = workload.targets.of(session.server, &model);
@@ -434,6 +448,7 @@ impl PhaseWorker {
         };
         RequestRecord {
             turn: turn_id,
+            grown: session.run.made.as_ref().map(|made| made.conversation.clone()),
             phase: self.phase.kind,
             phase_index: self.phase.index,
             worker: self.shared.id,
@@ -511,21 +526,38 @@ pub(super) struct Marks<'a> {
     pub(super) asks_for_one_token: bool,
 }
 
+/// A conversation of the dataset.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Found<'a> {
+    /// The one with this index.
+    At(usize),
+    /// One that was made while the run goes on.
+    Made(&'a Made),
+}
+
 impl super::Workload {
-    /// Returns the body of a request, which is built before the run if it never changes.
+    /// Returns the conversation with this index, if it is not one of those that exist before the run.
+    fn made(&self, index: usize) -> Option<Made> {
+        let ahead = self.ahead.as_ref()?;
+        (index >= self.dataset.conversations.len()).then(|| ahead.take(index))
+    }
+
+    /// Returns the body of a request, which is built before it is due if it never changes.
     pub(super) fn body(
         &self,
-        conversation: usize,
+        found: Found<'_>,
         turn: usize,
         answers: &[Option<Arc<str>>],
         marks: Marks<'_>,
     ) -> Bytes {
-        let Some(found) = self.dataset.conversations.get(conversation) else {
-            return Bytes::new();
+        let (found, built) = match found {
+            Found::Made(made) => (Some(&*made.conversation), Some(&made.body)),
+            Found::At(at) => (self.dataset.conversations.get(at), self.first_bodies.get(at)),
         };
+        let Some(found) = found else { return Bytes::new() };
         let Marks { marker, asks_for_one_token } = marks;
         if marker.is_none() && !asks_for_one_token {
-            let built = self.first_bodies.get(conversation).filter(|_| turn == 0);
+            let built = built.filter(|_| turn == 0);
             return built
                 .cloned()
                 .unwrap_or_else(|| self.endpoint.request_body(found, turn, answers).into());

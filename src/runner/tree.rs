@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use super::ahead::Made;
 use crate::dataset::{Conversation, Recorded};
 use crate::lock::Lock;
 use crate::record::Ancestry;
@@ -21,6 +22,8 @@ pub(super) struct TreeRun {
     pub(super) tenant: Option<usize>,
     /// The lane that replays it, and the marker of all its prompts, if a lane does.
     pub(super) lane: Option<OfLane>,
+    /// Its only conversation, if that was made while the run went on.
+    pub(super) made: Option<Made>,
     state: Lock<State>,
     changed: Notify,
 }
@@ -103,7 +106,17 @@ impl TreeRun {
         let begun = (0..tree.streams()).map(|_| None).collect();
         let state = State { tree, begun, tasks: Vec::new(), last_end: begins, span: None };
         let state = Lock::new(state);
-        Self { number, tenant, lane, state, changed: Notify::new() }
+        Self { number, tenant, lane, made: None, state, changed: Notify::new() }
+    }
+
+    /// Adds the conversation, if it was made while the run went on.
+    pub(super) fn of(self, made: Option<Made>) -> Self {
+        Self { made, ..self }
+    }
+
+    /// Returns the conversations that the tree is of, `all` of the dataset unless it has its own.
+    pub(super) fn conversations<'a>(&'a self, all: &'a [Conversation]) -> &'a [Conversation] {
+        self.made.as_ref().map_or(all, |made| std::slice::from_ref(&*made.conversation))
     }
 
     /// Looks at the tree, or changes it.

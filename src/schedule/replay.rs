@@ -72,7 +72,8 @@ pub(crate) fn settle_dataset(
         return Err(ScheduleError::NoGaps);
     }
     set_delays(replay, conversations);
-    *dataset = Dataset::of(std::mem::take(&mut dataset.conversations));
+    let replay = replay.clone();
+    dataset.rearranged(move |made| set_delays(&replay, std::slice::from_mut(made)));
     Ok(is_fixed)
 }
 

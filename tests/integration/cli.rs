@@ -135,14 +135,26 @@ fn many_runs_and_what_is_the_same_in_them() {
     let config = profile("--num-profile-runs 5 --profile-run-cooldown-seconds 1.5");
     assert_eq!((config.multi_run.runs, config.multi_run.confidence_level), (5, 0.95));
     assert_eq!(config.multi_run.cooldown, Nanos(1_500_000_000));
-    assert_eq!(config.dataset.random_seed, Some(42));
+    assert_eq!(config.dataset.random_seed, None);
     let recorded = serde_json::to_value(&config).unwrap();
     assert_eq!(recorded["multi_run"]["runs"], 5);
     assert_eq!(recorded["multi_run"]["cooldown"], 1_500_000_000);
     let given = profile("--num-profile-runs 2 --random-seed 7 --vary-seed-per-trial");
     assert_eq!(given.dataset.random_seed, Some(7));
     assert!(given.multi_run.varies_seed && !given.multi_run.repeats_warmup);
-    assert_eq!(profile("--num-profile-runs 2 --no-set-consistent-seed").dataset.random_seed, None);
+    for (flags, seed, varies) in [
+        ("", None, true),
+        ("--no-set-consistent-seed", None, true),
+        ("--random-seed 7", Some(7), true),
+        ("--vary-seed-per-trial", Some(42), true),
+        ("--set-consistent-seed", Some(42), false),
+        ("--no-vary-seed-per-trial", Some(42), false),
+        ("--set-consistent-seed --random-seed 7", Some(7), false),
+    ] {
+        let config = profile(&format!("--num-profile-runs 2 {flags}"));
+        let found = (config.dataset.random_seed, config.multi_run.varies_seed);
+        assert_eq!(found, (seed, varies), "{flags}");
+    }
     assert_eq!(profile("--num-profile-runs 1").dataset.random_seed, None);
     profile("--no-vary-seed-per-trial");
     for wrong in ["0", "11", "-1", "1.5", "x", "1,2"] {
@@ -190,8 +202,12 @@ fn a_sweep_has_a_configuration_for_each_cell() {
     let seeds = |flags: &str| -> Vec<Option<u64>> {
         benchmark(flags).cells.iter().map(|cell| cell.config.dataset.random_seed).collect()
     };
-    assert_eq!(seeds("--isl 1,2,3"), [Some(42), Some(43), Some(44)]);
-    assert_eq!(seeds("--isl 1,2 --random-seed 7 --parameter-sweep-same-seed"), [Some(7); 2]);
+    assert_eq!(seeds("--isl 1,2,3"), [None; 3]);
+    assert_eq!(seeds("--isl 1,2,3 --random-seed 7"), [Some(7); 3]);
+    let consistent = "--isl 1,2,3 --set-consistent-seed";
+    assert_eq!(seeds(consistent), [Some(42), Some(43), Some(44)]);
+    let same = format!("{consistent} --random-seed 7 --parameter-sweep-same-seed");
+    assert_eq!(seeds(&same), [Some(7); 3]);
     assert_eq!(seeds("--isl 1,2 --no-set-consistent-seed"), [None; 2]);
     assert_eq!(seeds("--isl 1"), []);
     for (flags, said) in [
@@ -225,7 +241,7 @@ fn a_search_and_what_it_needs() {
         serde_json::to_value(&sweep.filters).unwrap(),
         json!([{"metric_tag": "good_request_fraction", "stat": "avg", "op": "ge", "threshold": 0.95}])
     );
-    assert_eq!(config.dataset.random_seed, Some(42));
+    assert_eq!(config.dataset.random_seed, None);
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-max_goodput_under_slo");
     // Ten rounds of the sessions in flight; the warmup has them too.
@@ -481,8 +497,12 @@ fn a_sweep_that_chooses_its_loads() {
     assert_eq!(requests(Load::Concurrency(20)), Some(200));
     let cell = config.cell_at(3, Load::Concurrency(20));
     assert_eq!(cell.variation.directory(), "concurrency_20");
+    assert_eq!(cell.config.dataset.random_seed, None);
+    let consistent = profile("--sweep-auto --request-count 30 --set-consistent-seed");
+    let cell = consistent.cell_at(3, Load::Concurrency(20));
     assert_eq!(cell.config.dataset.random_seed, Some(45));
-    let same = profile("--sweep-auto --request-rate-max 50 --parameter-sweep-same-seed");
+    let flags = "--request-rate-max 50 --set-consistent-seed --parameter-sweep-same-seed";
+    let same = profile(&format!("--sweep-auto {flags}"));
     let cell = same.cell_at(3, Load::RequestRate(20.0));
     assert_eq!(cell.variation.directory(), "rate_20.0");
     assert_eq!(cell.config.dataset.random_seed, Some(42));
@@ -617,8 +637,14 @@ fn a_prompt_is_generated_for_each_request() {
     assert_eq!(entries("--request-count 640 --warmup-request-count 64"), 704);
     assert_eq!(entries("--request-count 640 --num-sessions 20"), 20);
     assert_eq!(entries("--request-count 640 --num-sessions 20 --num-prompts 7"), 7);
+    assert_eq!(entries("--request-count 640 --num-sessions 20 --warmup-request-count 4"), 24);
     assert_eq!(entries("--benchmark-duration 10"), 100);
+    assert_eq!(entries("--benchmark-duration 10 --concurrency 300"), 300);
     assert_eq!(entries("--request-count 100000"), 10_000);
+    // More are generated while the run goes on, unless their number is given.
+    let grows = |flags: &str| profile(flags).dataset.parts[0].grows;
+    assert!(grows("--benchmark-duration 10") && grows("--request-count 100000"));
+    assert!(!grows("--benchmark-duration 10 --num-dataset-entries 100"));
 }
 
 #[test]
@@ -636,7 +662,7 @@ fn defaults() {
     assert_eq!((config.ui, config.log_level), (Ui::Dashboard, LogLevel::Info));
     assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));
     let Source::Synthetic(synthetic) = &config.dataset.parts[0].source else { panic!() };
-    assert_eq!(synthetic.entries, 100);
+    assert_eq!(synthetic.entries, 10);
     assert_eq!(synthetic.input_tokens, Length::exactly(550.0));
     let [phase] = &config.schedule.phases[..] else { panic!() };
     assert_eq!(phase.concurrency, Some(Limit::constant(1)));

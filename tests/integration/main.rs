@@ -39,6 +39,7 @@ mod endpoint;
 mod events;
 mod exemplars;
 mod explain;
+mod fresh_prompts;
 mod gates;
 mod gateways;
 mod gen_ai_conventions;

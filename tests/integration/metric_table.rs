@@ -415,6 +415,7 @@ fn whole(start: Nanos, millis: f64, text: &str) -> ResponseBody {
 /// A request for the second turn, which repeats a response; it ends with its last event.
 fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
     RequestRecord {
+        grown: None,
         turn: TurnId { session: 0, conversation: 0, turn: 1, first: 0, is_final: true },
         phase: PhaseKind::Profiling,
         phase_index: 0,

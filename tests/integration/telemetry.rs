@@ -256,6 +256,7 @@ impl Request {
     fn record(&self, error: Option<RequestError>) -> RequestRecord {
         let start = Nanos::from_millis(1000.0);
         RequestRecord {
+            grown: None,
             turn: TurnId::default(),
             phase: PhaseKind::Profiling,
             phase_index: 0,

@@ -89,7 +89,7 @@ impl Summary {
                 skipped[part] += stop.sessions.or(stop.requests).unwrap_or(0);
                 continue;
             }
-            let sampler = parts[part].sampler(dataset.roots(part), inputs.seed);
+            let sampler = dataset.sampler(part, &parts[part], inputs.seed);
             let all = sampler.len();
             walks.push(Walk {
                 part,

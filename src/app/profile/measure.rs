@@ -36,6 +36,7 @@ use crate::metrics::{
     Accumulator, ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry,
 };
 use crate::otlp_receiver::Receiver;
+use crate::parallel;
 use crate::processing::{Processed, Processing, ProcessingParts};
 use crate::redact::Secret;
 use crate::runner::{
@@ -58,6 +59,12 @@ use crate::units::Clock;
 /// Maximum size of records waiting in memory for the processors, in bytes; a closed loop uses
 /// half of it.
 const QUEUE_BUDGET: usize = 64 << 20;
+
+/// Maximum number of conversations in inputs.json, if some are made while the run goes on.
+const MAX_INPUTS: usize = 10_000;
+
+/// Number of conversations that are made again for it at the same time.
+const AT_ONCE: usize = 64;
 
 /// Interval between updates of the counters.
 const REFRESH: Duration = Duration::from_millis(100);
@@ -150,6 +157,7 @@ impl Run {
         // Not closed yet if the runner could not start or panicked.
         queue.close();
         let (mut processed, is_cut_short) = process_rest(processing, interrupt, self.config.ui)?;
+        self.record_grown(&mut processed.files, interrupt);
         let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = knows_all.then(|| self.client_counts(&processed));
@@ -313,7 +321,7 @@ impl Run {
             phases: if has_several(phases) { phases.len() } else { 0 },
             models: self.config.dataset.requested_models().len(),
             urls: self.config.server.urls.len(),
-            turns: self.dataset.conversations.iter().map(Conversation::len).max().unwrap_or(0),
+            turns: self.dataset.most_turns(),
         };
         let description = &self.description;
         let by_tenant = TenantBreakdown::of(
@@ -345,7 +353,8 @@ impl Run {
 
     /// The sessions, if conversations have several turns or start others.
     fn sessions(&self, store: &Store) -> Option<SessionLedger> {
-        let has_any = self.dataset.conversations.iter().any(Conversation::is_agent);
+        let starts_any = self.dataset.conversations.iter().any(Conversation::is_agent);
+        let has_any = starts_any || self.dataset.most_turns() > 1;
         let is_scheduled = self.description.settings.fixed_schedule;
         has_any.then(|| SessionLedger::new(store.clone(), is_scheduled))
     }
@@ -454,7 +463,8 @@ impl Run {
 
     /// Writes inputs.json, unless it would be too large or the user interrupted the run.
     fn record_inputs(&self, set: &mut ArtifactSet, interrupt: &Interrupt) {
-        if set.write_inputs(self.inputs(), &|| !interrupt.is_draining()) {
+        let of_dataset = self.dataset.conversations.iter();
+        if set.write_inputs(of_dataset.map(|it| self.input(it)), &|| !interrupt.is_draining()) {
             return;
         }
         if !interrupt.is_draining() {
@@ -468,21 +478,42 @@ impl Run {
         set.leave_out_inputs(self.dataset.conversations.iter().map(|c| c.id.to_string()));
     }
 
-    /// Request bodies by conversation. The body of a later turn leaves out the earlier turns
-    /// that it repeats.
-    fn inputs(&self) -> impl Iterator<Item = (String, impl Iterator<Item = Vec<u8>>)> {
-        let repeats_history = self.endpoint.traits().repeats_history;
-        self.dataset.conversations.iter().map(move |conversation| {
-            let body = move |turn| {
-                if repeats_history {
-                    self.endpoint.request_body(&conversation.alone(turn), 0, &[])
-                } else {
-                    self.endpoint.request_body(conversation, turn, &[])
-                }
+    /// Writes inputs.json again with the conversations that were made while the run went on, as far as they are
+    /// among its first [`MAX_INPUTS`]; no more are made after it.
+    fn record_grown(&self, set: &mut ArtifactSet, interrupt: &Interrupt) {
+        let Some(growth) = &self.dataset.growth else { return };
+        let all = &self.dataset.conversations;
+        let grown = growth.first()..growth.end_of_sent().min(MAX_INPUTS);
+        // The processes that share a run write the same file.
+        let is_whole = self.config.schedule.shard.is_none();
+        if is_whole && !grown.is_empty() && !interrupt.is_draining() {
+            let make = |first: usize| {
+                let count = (grown.end - first).min(AT_ONCE);
+                let made = |at| growth.make(first + at).map(|made| self.input(&made));
+                parallel::in_order(parallel::threads(), count, made).into_iter().flatten()
             };
-            let own = conversation.inherited_turns..conversation.len();
-            (conversation.id.to_string(), own.map(body))
-        })
+            let made = grown.clone().step_by(AT_ONCE).flat_map(make);
+            let inputs = all.iter().map(|it| self.input(it)).chain(made);
+            if !set.write_inputs(inputs, &|| !interrupt.is_draining()) {
+                set.leave_out_inputs(all.iter().map(|it| it.id.to_string()));
+            }
+        }
+        growth.end();
+    }
+
+    /// Returns the name of a conversation and its request bodies. The body of a later turn leaves out the
+    /// earlier turns that it repeats.
+    fn input(&self, conversation: &Conversation) -> (String, Vec<Vec<u8>>) {
+        let repeats_history = self.endpoint.traits().repeats_history;
+        let body = |turn| {
+            if repeats_history {
+                self.endpoint.request_body(&conversation.alone(turn), 0, &[])
+            } else {
+                self.endpoint.request_body(conversation, turn, &[])
+            }
+        };
+        let own = conversation.inherited_turns..conversation.len();
+        (conversation.id.to_string(), own.map(body).collect())
     }
 
     /// Returns the queue of records.

@@ -338,6 +338,7 @@ pub(super) fn entries(config: &RunConfig) -> Option<Value> {
     match &part(config).source {
         Source::File { traces, .. } => traces.entries.and_then(some),
         Source::Hub(hub) => hub.entries.and_then(some),
+        Source::Rankings(_) | Source::Synthetic(_) if part(config).grows => None,
         Source::Rankings(rankings) => some(rankings.entries),
         Source::Synthetic(synthetic) => some(synthetic.entries),
     }

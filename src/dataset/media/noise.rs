@@ -1,5 +1,7 @@
 //! Generated media: images and audio of noise.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use flate2::Compression;
 use rand::Rng;
 use rand::seq::IndexedRandom;
@@ -148,7 +150,7 @@ impl AudioNoise {
 }
 
 /// Generator of media for turns.
-pub(in crate::dataset) struct MediaMaker {
+pub(in crate::dataset) struct MediaMaker<'a> {
     images: Option<ImageNoise>,
     audio: Option<AudioNoise>,
     sizes: ChaCha8Rng,
@@ -156,14 +158,17 @@ pub(in crate::dataset) struct MediaMaker {
     lengths: ChaCha8Rng,
     formats: ChaCha8Rng,
     samples: ChaCha8Rng,
-    total: u64,
+    /// Bytes of all media of the dataset so far.
+    total: &'a AtomicU64,
 }
 
-impl MediaMaker {
+impl<'a> MediaMaker<'a> {
+    /// Creates the generator of the media of a conversation, which adds their bytes to `total`.
     pub(in crate::dataset) fn new(
         images: Option<&ImageNoise>,
         audio: Option<&AudioNoise>,
         seed: Seed,
+        total: &'a AtomicU64,
     ) -> Self {
         Self {
             images: images.cloned(),
@@ -173,7 +178,7 @@ impl MediaMaker {
             lengths: seed.stream("dataset.audio.length"),
             formats: seed.stream("dataset.audio.format"),
             samples: seed.stream("dataset.audio.samples"),
-            total: 0,
+            total,
         }
     }
 
@@ -221,10 +226,11 @@ impl MediaMaker {
     }
 
     fn make_room(&mut self, flag: &'static str, bytes: u64) -> Result<(), DatasetError> {
-        self.total = self.total.saturating_add(bytes + BESIDE_BYTES);
+        let own = bytes.saturating_add(BESIDE_BYTES);
+        let total = self.total.fetch_add(own, Relaxed).saturating_add(own);
         let (most, of) = if bytes > MAX_FILE_BYTES {
             (MAX_FILE_BYTES, "a file")
-        } else if self.total > MAX_TOTAL_BYTES {
+        } else if total > MAX_TOTAL_BYTES {
             (MAX_TOTAL_BYTES, "all files together")
         } else {
             return Ok(());
@@ -273,7 +279,8 @@ mod tests {
     }
 
     fn made(images: Option<&ImageNoise>, audio: Option<&AudioNoise>, seed: u64) -> Vec<Media> {
-        let mut maker = MediaMaker::new(images, audio, Seed(seed));
+        let total = AtomicU64::new(0);
+        let mut maker = MediaMaker::new(images, audio, Seed(seed), &total);
         (0..8).flat_map(|_| maker.media().unwrap()).collect()
     }
 
@@ -339,7 +346,8 @@ mod tests {
         let short = AudioNoise { seconds: NormalDistribution::exactly(0.0), ..sound(8) };
         assert!(refusal(&short).starts_with("--audio-length-mean: "));
         let endless = AudioNoise { seconds: NormalDistribution::exactly(1e6), ..sound(32) };
-        let mut maker = MediaMaker::new(None, Some(&endless), Seed(1));
+        let total = AtomicU64::new(0);
+        let mut maker = MediaMaker::new(None, Some(&endless), Seed(1), &total);
         assert!(maker.media().unwrap_err().to_string().contains("MiB in memory"));
         assert!(images(1e6, ImageFormat::Png).check().is_err());
     }

@@ -49,10 +49,10 @@ named! {
 const ENDINGS: [&str; 9] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "avif"];
 
 /// The pictures of a directory, from which turns get theirs.
+#[derive(Debug)]
 pub(in crate::dataset) struct Gallery {
     pictures: Vec<Media>,
     sampler: Sampler,
-    drawn: u64,
     batch_size: usize,
 }
 
@@ -89,14 +89,14 @@ impl Gallery {
         };
         let sampler =
             Sampler::new(sampling, 0..pictures.len(), seed.derive("dataset.image.source"));
-        Ok(Self { pictures, sampler, drawn: 0, batch_size: *batch_size })
+        Ok(Self { pictures, sampler, batch_size: *batch_size })
     }
 
-    /// Draws the pictures of the next turn.
-    pub(in crate::dataset) fn draw(&mut self) -> Vec<Media> {
-        let next = self.drawn..self.drawn + self.batch_size as u64;
-        self.drawn = next.end;
-        next.filter_map(|number| self.pictures.get(self.sampler.conversation(number)).cloned())
+    /// Returns the pictures of the turn with this number.
+    pub(in crate::dataset) fn draw(&self, number: u64) -> Vec<Media> {
+        let first = number.wrapping_mul(self.batch_size as u64);
+        let own = first..first.saturating_add(self.batch_size as u64);
+        own.filter_map(|number| self.pictures.get(self.sampler.conversation(number)).cloned())
             .collect()
     }
 }
@@ -178,8 +178,8 @@ mod tests {
 
     /// The names of the pictures of `turns` turns.
     fn drawn(directory: &Path, sampling: PictureSampling, seed: u64, turns: usize) -> Vec<String> {
-        let mut gallery = gallery(directory, sampling, seed).unwrap();
-        let pictures = (0..turns).flat_map(|_| gallery.draw());
+        let gallery = gallery(directory, sampling, seed).unwrap();
+        let pictures = (0..turns).flat_map(|turn| gallery.draw(turn as u64));
         let name = |media: Media| match media.content {
             MediaContent::Inline(file) => String::from_utf8(file.bytes[8..].to_vec()).unwrap(),
             MediaContent::Url(url) => panic!("{url}"),

@@ -18,6 +18,7 @@ fn request(number: u128) -> Uuid {
 
 fn record(request_id: Uuid, end: Nanos) -> RequestRecord {
     RequestRecord {
+        grown: None,
         turn: TurnId::default(),
         phase: PhaseKind::Profiling,
         phase_index: 0,

@@ -22,6 +22,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
     let event = |n| SseEvent { arrival, start: n * third, end: (n + 1) * third };
     RequestRecord {
         turn: TurnId { session: number, conversation: 0, turn: 0, first: 0, is_final: true },
+        grown: None,
         phase: PhaseKind::Profiling,
         phase_index: 1,
         worker: 3,
@@ -404,6 +405,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
                 first: turn.2 / 2,
                 is_final: turn.3,
             },
+            grown: None,
             phase: if rest.3 { PhaseKind::Warmup } else { PhaseKind::Profiling },
             phase_index: rest.1,
             worker: rest.1 / 2,

@@ -16,6 +16,7 @@ use crate::redact::Secret;
 /// A request that the server rejected with `message`.
 fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
     let record = RequestRecord {
+        grown: None,
         turn: TurnId::default(),
         phase: PhaseKind::Profiling,
         phase_index: 0,

@@ -268,6 +268,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
     let body = if refused { refusal(start) } else { stream(number, start, cancelled) };
     let end = body.events.last().map_or(start, |event| event.arrival.at);
     RequestRecord {
+        grown: None,
         turn: TurnId {
             session: number,
             conversation: (number % 2) as usize,

@@ -1,0 +1,323 @@
+//! Generated conversations by their numbers, before the run and while it goes on.
+//!
+//! The conversation with number n of a part follows from the settings, the seed, the part and n alone. It can
+//! be made in any order, by any process and again later.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use super::{
+    Config, Conversation, DatasetError, Media, Part, Rankings, Sampler, Seed, Source, Synthetic,
+    finish, media, rankings, synthetic,
+};
+use crate::lock::Lock;
+use crate::parallel;
+use crate::tokenizer::TokenCounter;
+
+/// The seeds of a part.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seeds {
+    /// That of its conversations.
+    pub(super) own: Seed,
+    /// That of what the runs of a command have in common: system prompts and prefixes.
+    pub(super) shared: Seed,
+}
+
+impl Seeds {
+    /// Returns the seeds for the purpose `name`.
+    pub(super) fn derive(self, name: &str) -> Self {
+        Self { own: self.own.derive(name), shared: self.shared.derive(name) }
+    }
+}
+
+/// Makes the conversations of a part.
+#[derive(Debug)]
+pub(super) struct Maker {
+    kind: Kind,
+    /// The settings that all parts have in common.
+    config: Config,
+    /// The part, of which its output lengths and its delays matter.
+    part: Part,
+    seed: Seed,
+    tokenizes_input: bool,
+    /// A system message with its tokens, which conversations may share.
+    system: Lock<Option<(Arc<str>, u64)>>,
+    /// Media of turns that were made before the run, if they take ffmpeg to make. Later turns have the same.
+    borrowed: Vec<Vec<Media>>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Synthetic(Box<synthetic::Generator>),
+    Rankings(rankings::Generator),
+}
+
+impl Maker {
+    /// Prepares the conversations of `part`; `None` if they are read.
+    pub(super) fn of(
+        part: &Part,
+        config: &Config,
+        counter: &TokenCounter,
+        tokenizes_input: bool,
+        seeds: Seeds,
+    ) -> Result<Option<Self>, DatasetError> {
+        let kind = match &part.source {
+            Source::Synthetic(own) => {
+                let output_tokens = part.output_tokens.as_ref();
+                let seeds = (seeds.own, seeds.shared);
+                let generator = synthetic::Generator::new(own, output_tokens, counter, seeds)?;
+                Kind::Synthetic(Box::new(generator))
+            }
+            Source::Rankings(own) => {
+                Kind::Rankings(rankings::Generator::new(*own, counter, seeds.shared))
+            }
+            Source::File { .. } | Source::Hub(_) => return Ok(None),
+        };
+        Ok(Some(Self {
+            kind,
+            config: Config { parts: Vec::new(), ..config.clone() },
+            part: part.clone(),
+            seed: seeds.own,
+            tokenizes_input,
+            system: Lock::default(),
+            borrowed: Vec::new(),
+        }))
+    }
+
+    /// Makes the conversations that exist before the run, on all cores.
+    pub(super) fn first(
+        &mut self,
+        counter: &TokenCounter,
+    ) -> Result<Vec<Conversation>, DatasetError> {
+        let bytes = AtomicU64::new(0);
+        let make = |number: usize| self.make(number as u64, counter, &bytes);
+        let made = parallel::in_order(parallel::threads(), self.part.source.entries(), make);
+        let mut made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
+        match &self.kind {
+            Kind::Synthetic(generator) => {
+                generator.warn();
+                media::encode(&mut made, generator.config(), self.seed)?;
+                if generator.config().needs_encoder() {
+                    let turns = made.iter().flat_map(|conversation| &conversation.turns);
+                    self.borrowed = turns.map(|turn| turn.media.clone()).collect();
+                }
+            }
+            Kind::Rankings(generator) => generator.warn(),
+        }
+        Ok(made)
+    }
+
+    /// Makes the conversation with this number, from 0; it lacks its identifier.
+    fn make(
+        &self,
+        number: u64,
+        counter: &TokenCounter,
+        media_bytes: &AtomicU64,
+    ) -> Result<Conversation, DatasetError> {
+        let seed = Seed(self.seed.derive("dataset.conversation").number(number));
+        let first_turn = number.wrapping_mul(self.turns());
+        let mut conversation = match &self.kind {
+            Kind::Synthetic(generator) => {
+                let place = (first_turn, seed);
+                generator.conversation(place, counter, (&self.borrowed, media_bytes))?
+            }
+            Kind::Rankings(generator) => generator.conversation(seed, counter)?,
+        };
+        let own = std::slice::from_mut(&mut conversation);
+        finish::assign_models(own, &self.config, seed, first_turn);
+        finish::fill_output_tokens(own, self.part.output_tokens.as_ref(), seed);
+        finish::scale_delays(own, self.part.delay_ratio);
+        if self.tokenizes_input {
+            let mut system = self.system.lock().clone();
+            finish::count_tokens(own, counter, &mut system);
+            *self.system.lock() = system;
+        } else {
+            finish::forget_tokens(own);
+        }
+        Ok(conversation)
+    }
+
+    /// Returns the usual number of turns of a conversation, so that models take turns.
+    fn turns(&self) -> u64 {
+        match &self.kind {
+            Kind::Synthetic(generator) => generator.config().turns.mean.round().max(1.0) as u64,
+            Kind::Rankings(_) => 1,
+        }
+    }
+}
+
+impl Source {
+    /// Returns the number of conversations that are generated before the run; 0 if they are read.
+    pub(crate) const fn entries(&self) -> usize {
+        match self {
+            Self::Synthetic(Synthetic { entries, .. })
+            | Self::Rankings(Rankings { entries, .. }) => *entries,
+            Self::File { .. } | Self::Hub(_) => 0,
+        }
+    }
+}
+
+/// The conversations of a part, or of a tenant in it, that are numbered together.
+pub(super) struct Stream {
+    pub(super) maker: Maker,
+    /// Index of the part.
+    pub(super) part: usize,
+    /// Index of the tenant, if tenants have conversations of their own.
+    pub(super) tenant: Option<usize>,
+    /// Number of conversations that exist before the run.
+    pub(super) first: u64,
+    /// How conversations are changed after they were made.
+    pub(super) change: Option<Change>,
+}
+
+/// A conversation that was made while the run went on. Two are equal if they are the same one in memory.
+#[derive(Debug, Clone)]
+pub struct Grown(Arc<Conversation>);
+
+impl From<Conversation> for Grown {
+    fn from(conversation: Conversation) -> Self {
+        Self(Arc::new(conversation))
+    }
+}
+
+impl Deref for Grown {
+    type Target = Conversation;
+
+    fn deref(&self) -> &Conversation {
+        &self.0
+    }
+}
+
+impl PartialEq for Grown {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Grown {}
+
+/// A change of a conversation.
+pub(super) type Change = Arc<dyn Fn(&mut Conversation) + Send + Sync>;
+
+/// Makes conversations beyond those that exist before the run. Their indices follow those of the dataset, the
+/// streams in turn.
+#[derive(Default)]
+pub(crate) struct Growth {
+    streams: Vec<Stream>,
+    /// Number of conversations of the dataset.
+    first: usize,
+    /// Index after that of the last conversation that was sent.
+    end: AtomicUsize,
+    counter: Lock<Option<Arc<TokenCounter>>>,
+}
+
+impl fmt::Debug for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Growth")
+            .field("streams", &self.streams.len())
+            .field("first", &self.first)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Growth {
+    /// Creates the growth of one part; `None` if it does not grow.
+    pub(super) fn of(streams: Vec<Stream>) -> Option<Self> {
+        let first = streams.iter().map(|stream| stream.first as usize).sum();
+        (!streams.is_empty()).then(|| Self { streams, first, ..Self::default() })
+    }
+
+    /// Adds the streams of another part.
+    pub(super) fn add(&mut self, other: Self) {
+        self.streams.extend(other.streams);
+    }
+
+    /// Sets the number of conversations of the dataset.
+    pub(super) const fn begins_at(&mut self, first: usize) {
+        self.first = first;
+    }
+
+    /// Has each conversation changed after it was made.
+    pub(super) fn changed_by(&mut self, change: &Change) {
+        self.streams.iter_mut().for_each(|stream| stream.change = Some(Arc::clone(change)));
+    }
+
+    /// Lets conversations be made, whose tokens `counter` counts.
+    pub(crate) fn begin(&self, counter: Arc<TokenCounter>) {
+        self.end.store(0, Relaxed);
+        *self.counter.lock() = Some(counter);
+    }
+
+    /// Frees the memory of the tokenizer; no conversation is made any more.
+    pub(crate) fn end(&self) {
+        *self.counter.lock() = None;
+    }
+
+    /// Returns the number of streams.
+    pub(crate) fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Returns the index of the first conversation.
+    pub(crate) const fn first(&self) -> usize {
+        self.first
+    }
+
+    /// Returns the index of the first conversation of a stream that the process `index` of `count` sends.
+    pub(crate) fn first_of(&self, stream: usize, (index, count): (u64, u64)) -> usize {
+        let first = self.streams.get(stream).map_or(0, |stream| stream.first);
+        let own = (index + count - first % count) % count;
+        self.first + stream + own as usize * self.streams.len()
+    }
+
+    /// Takes note that the conversation with this index is sent.
+    pub(crate) fn note(&self, index: usize) {
+        self.end.fetch_max(index.saturating_add(1), Relaxed);
+    }
+
+    /// Returns the index after that of the last conversation that was sent.
+    pub(crate) fn end_of_sent(&self) -> usize {
+        self.end.load(Relaxed)
+    }
+
+    /// Returns whether its conversations may have several turns.
+    pub(crate) fn has_several_turns(&self) -> bool {
+        let several = |stream: &Stream| match &stream.maker.kind {
+            Kind::Synthetic(generator) => {
+                let turns = generator.config().turns;
+                turns.stddev > 0.0 || turns.mean >= 1.5
+            }
+            Kind::Rankings(_) => false,
+        };
+        self.streams.iter().any(several)
+    }
+
+    /// Returns the sampler that goes on after `sampler`, which draws the conversations of a part or of a
+    /// tenant that exist before the run.
+    pub(super) fn sampler(&self, sampler: Sampler, part: usize, tenant: Option<usize>) -> Sampler {
+        let is_it = |stream: &Stream| stream.part == part && stream.tenant == tenant;
+        match self.streams.iter().position(is_it) {
+            Some(stream) => sampler.growing(self.first + stream, self.streams.len()),
+            None => sampler,
+        }
+    }
+
+    /// Makes the conversation with this index; `None` if there is no such one, or if it cannot be made.
+    pub(crate) fn make(&self, index: usize) -> Option<Conversation> {
+        let beyond = index.checked_sub(self.first)?;
+        let stream = self.streams.get(beyond % self.streams.len().max(1))?;
+        let number = stream.first + (beyond / self.streams.len()) as u64;
+        let counter = self.counter.lock().clone()?;
+        let made = stream.maker.make(number, &counter, &AtomicU64::new(0));
+        let mut made = made
+            .inspect_err(|error| tracing::warn!("cannot generate conversation {number}: {error}"))
+            .ok()?;
+        made.id = finish::conversation_id(index).into();
+        if let Some(change) = &stream.change {
+            change(&mut made);
+        }
+        Some(made)
+    }
+}
