@@ -57,7 +57,7 @@ pub struct Config {
     pub confidence_level: f64,
     /// Whether runs after the first have a warmup too.
     pub repeats_warmup: bool,
-    /// Whether each run has its own seed, derived from the common one.
+    /// Whether each run has its own seed, derived from the one of the command.
     pub varies_seed: bool,
     /// When the runs of a load are enough before their number is reached.
     #[serde(default)]
@@ -75,7 +75,7 @@ impl Default for Config {
             cooldown: Nanos::ZERO,
             confidence_level: 0.95,
             repeats_warmup: false,
-            varies_seed: false,
+            varies_seed: true,
             convergence: None,
             sweep: None,
         }
@@ -83,6 +83,13 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns whether the seed is one higher in each cell, and the same in all runs of a cell, as in AIPerf.
+    #[must_use]
+    pub(crate) fn has_seed_by_cell(&self) -> bool {
+        let differs = |sweep: &sweep::Config| !sweep.same_seed && !sweep.is_search();
+        !self.varies_seed && self.sweep.as_ref().is_some_and(differs)
+    }
+
     /// Checks the range of loads.
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         match self.range() {

@@ -47,16 +47,18 @@ pub(super) struct MultiRunArgs {
     /// Run the warmup before each of several runs
     #[arg(long, overrides_with = "profile_run_disable_warmup_after_first", group = "of_many_runs")]
     pub(super) no_profile_run_disable_warmup_after_first: bool,
-    /// Use the same seed in each of several runs, 42 unless --random-seed is given (the default)
+    /// Send the same prompts at the same times in each of several runs: use the same seed in each, 42
+    /// unless --random-seed is given
     #[arg(long, overrides_with = "no_set_consistent_seed", group = "of_many_runs")]
     pub(super) set_consistent_seed: bool,
-    /// Use a different random seed in each of several runs, unless --random-seed is given
+    /// Send new prompts at new times in each of several runs (the default)
     #[arg(long, overrides_with = "set_consistent_seed", group = "of_many_runs")]
     pub(super) no_set_consistent_seed: bool,
-    /// Derive a different seed for each of several runs from the common seed
+    /// Derive a different seed for each of several runs from the common one, 42 unless --random-seed
+    /// is given
     #[arg(long, overrides_with = "no_vary_seed_per_trial", group = "of_many_runs")]
     pub(super) vary_seed_per_trial: bool,
-    /// Use the common seed unchanged in each of several runs (the default)
+    /// Use the common seed unchanged in each of several runs, like --set-consistent-seed
     #[arg(long, overrides_with = "vary_seed_per_trial")]
     pub(super) no_vary_seed_per_trial: bool,
     /// Metric that decides whether the runs of a load are enough before their number reaches
@@ -114,7 +116,7 @@ pub(super) fn config(
         cooldown: args.profile_run_cooldown_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),
         confidence_level: args.confidence_level.unwrap_or(defaults.confidence_level),
         repeats_warmup: args.no_profile_run_disable_warmup_after_first,
-        varies_seed: args.vary_seed_per_trial,
+        varies_seed: !has_consistent_seed(args),
         convergence: args.convergence_metric.map(|metric| convergence(args, metric)).transpose()?,
         sweep: match cell {
             Some(CellOf { chosen: Some(chosen), .. }) => Some(chosen.clone()),
@@ -196,17 +198,21 @@ fn metric(name: &str) -> Result<MetricTag, String> {
     found.ok_or_else(|| "unknown metric; aiperf metrics lists them".to_owned())
 }
 
-/// The seed that all runs share, or all runs of `cell`: the one `given` by `--random-seed`, or else
-/// the same one always, unless the runs of `flags` are to differ.
+/// Whether all runs of a load have the same seed.
+const fn has_consistent_seed(args: &MultiRunArgs) -> bool {
+    (args.set_consistent_seed || args.no_vary_seed_per_trial) && !args.vary_seed_per_trial
+}
+
+/// The seed that all runs have, or all runs of `cell`, or from which those of all runs are derived: the one
+/// `given` by `--random-seed`, or else the same one always if a flag asks for that.
 pub(super) fn seed(
     given: Option<u64>,
     flags: &MultiRunArgs,
     config: &Config,
     cell: Option<CellOf<'_>>,
 ) -> Option<u64> {
-    let is_common = config.is_many() && !flags.no_set_consistent_seed;
+    let is_common = config.is_many() && (has_consistent_seed(flags) || flags.vary_seed_per_trial);
     let seed = given.or_else(|| is_common.then_some(COMMON_SEED))?;
-    let differs = config.sweep.as_ref().is_some_and(|sweep| !sweep.same_seed);
-    let index = cell.filter(|_| differs).map_or(0, |cell| cell.index);
+    let index = cell.filter(|_| config.has_seed_by_cell()).map_or(0, |cell| cell.index);
     Some(seed.wrapping_add(index))
 }

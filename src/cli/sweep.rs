@@ -93,10 +93,10 @@ pub(super) struct SweepArgs {
     /// Pause between cells, in seconds [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, group = "of_sweep")]
     pub(super) parameter_sweep_cooldown_seconds: Option<f64>,
-    /// Use the same seed in each cell; by default it is one higher in each
+    /// Send the same prompts at the same times in each cell
     #[arg(long, overrides_with = "no_parameter_sweep_same_seed", group = "of_sweep")]
     pub(super) parameter_sweep_same_seed: bool,
-    /// Use a seed that is one higher in each cell (the default)
+    /// Send other prompts at other times in each cell (the default)
     #[arg(long, overrides_with = "parameter_sweep_same_seed")]
     pub(super) no_parameter_sweep_same_seed: bool,
     /// Time after which no further run of a sweep or a search starts, in seconds
@@ -564,10 +564,7 @@ pub(super) fn chosen(
         search.search_space.iter().map(|variable| variable.parameter.clone()).collect()
     };
     let common = config(given, search, &parameters)?;
-    let is_search = matches!(choice, Choice::Search(_) | Choice::Space(_));
-    // Loads are compared with the same prompts.
-    let same_seed = common.same_seed || is_search;
-    Ok(Config { mode: Mode::Independent, same_seed, choice, ..common })
+    Ok(Config { mode: Mode::Independent, choice, ..common })
 }
 
 #[cfg(test)]

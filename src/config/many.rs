@@ -38,24 +38,30 @@ impl RunConfig {
     #[must_use]
     pub(crate) fn warning_of_same_prompts(&self) -> Option<String> {
         let is_read = self.dataset.is_read();
-        let same_in_trials = self.multi_run.runs > 1
-            && (is_read || (self.dataset.random_seed.is_some() && !self.multi_run.varies_seed));
-        let same_in_cells =
-            self.multi_run.sweep.as_ref().is_some_and(|sweep| is_read || sweep.same_seed);
+        let is_same = !self.multi_run.varies_seed;
+        let same_in_trials = self.multi_run.runs > 1 && (is_read || is_same);
+        let same_in_cells = self.multi_run.sweep.as_ref().is_some_and(|sweep| {
+            is_read || sweep.same_seed || (is_same && !self.multi_run.has_seed_by_cell())
+        });
         if !self.may_find_cached() || !(same_in_trials || same_in_cells) {
             return None;
         }
-        let other = if is_read { "--cache-bust" } else { "--vary-seed-per-trial" };
+        let other = if is_read {
+            "send other prompts with --cache-bust"
+        } else {
+            "remove the flags that give the runs the same seed"
+        };
         Some(format!(
             "the runs send the same prompts, which the server may have in its prefix cache from the second \
-             run on; empty it before each with --reset-kv-cache, or send other prompts with {other}"
+             run on; empty it before each with --reset-kv-cache, or {other}"
         ))
     }
 
     /// The configuration of the run `member`, with files in `directory`. Runs after the first skip
-    /// the warmup, unless it is to be repeated; seeds differ if they are to vary.
+    /// the warmup, unless it is to be repeated. Each run has its own seed, derived from `seed`, which is that of
+    /// the command, unless they are to have the same.
     #[must_use]
-    pub(crate) fn run_of_many(&self, member: Member, directory: PathBuf) -> Self {
+    pub(crate) fn run_of_many(&self, member: Member, directory: PathBuf, seed: u64) -> Self {
         let mut config = self.clone();
         config.artifacts.directory = directory;
         config.artifacts.has_default_directory = false;
@@ -64,24 +70,24 @@ impl RunConfig {
         if member.trial > 0 && !self.multi_run.repeats_warmup {
             config.schedule.phases.retain(|phase| phase.kind != PhaseKind::Warmup);
         }
-        if let Some(seed) = self.dataset.random_seed.filter(|_| self.multi_run.varies_seed) {
-            let load = member.variation.as_ref().map_or(0, |variation| variation.index);
-            let name = format!("run.{load}.{}", member.trial);
+        if self.multi_run.varies_seed {
+            let has_same = self.multi_run.sweep.as_ref().is_some_and(|sweep| sweep.same_seed);
+            let cell = member.variation.as_ref().filter(|_| !has_same);
+            let name = format!("run.{}.{}", cell.map_or(0, |cell| cell.index), member.trial);
             // 32 bits, which JSON readers represent exactly.
             config.dataset.random_seed = Some(Seed(seed).derive(&name).0 >> 32);
+            config.dataset.shared_seed = Some(seed);
         }
         config.member = Some(member);
         config
     }
 
     /// The cell with the index `index` and this load, with enough requests to measure it. The
-    /// warmup has the same load if it follows. As in other sweeps, the seed is one higher in each
-    /// cell of a sweep, unless all are to have the same.
+    /// warmup has the same load if it follows.
     #[must_use]
     pub fn cell_at(&self, index: u64, load: Load) -> Cell {
         let mut config = self.clone();
         let follows = self.multi_run.range().is_some_and(|range| range.warmup_follows);
-        let sweep = self.multi_run.sweep.as_ref();
         for phase in &mut config.schedule.phases {
             let is_measurement = phase.kind == PhaseKind::Profiling;
             if is_measurement {
@@ -95,7 +101,7 @@ impl RunConfig {
                 phase.put(load);
             }
         }
-        if sweep.is_some_and(|sweep| !sweep.same_seed) {
+        if self.multi_run.has_seed_by_cell() {
             let seed = &mut config.dataset.random_seed;
             *seed = seed.map(|seed| seed.wrapping_add(index));
         }

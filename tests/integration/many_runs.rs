@@ -74,6 +74,10 @@ fn statistics_are_those_of_the_runs_files() {
     let summaries: Vec<Value> = (1..=3).map(|number| summary(directory, number)).collect();
     let ids: BTreeSet<_> = summaries.iter().map(|s| s["benchmark_id"].to_string()).collect();
     assert_eq!(ids.len(), 3, "each has an id of its own");
+    let seeds: BTreeSet<_> =
+        summaries.iter().map(|it| it["run_info"]["random_seed"].to_string()).collect();
+    assert_eq!(seeds.len(), 3, "and a seed of its own");
+    let first = &summaries[0]["run_info"]["config"]["dataset"];
     let found = aggregate(directory);
     assert_eq!(found["metadata"]["num_profile_runs"], 3);
     assert_eq!(found["metadata"]["num_successful_runs"], 3);
@@ -84,7 +88,7 @@ fn statistics_are_those_of_the_runs_files() {
         assert_eq!(info["trial"], trial);
         assert_eq!(info["run_label"], format!("trial_{:04}", trial + 1));
         assert_eq!(info["sweep_id"], found["metadata"]["sweep_id"]);
-        assert_eq!(info["random_seed"], 42);
+        assert_eq!(info["config"]["dataset"]["shared_seed"], first["shared_seed"]);
         assert_eq!(found["metadata"]["runs"][trial]["benchmark_id"], summary["benchmark_id"]);
         assert_eq!(summary["input_config"]["phases"].as_array().unwrap().len(), 2 - trial.min(1));
         assert_eq!(summary.get("warmup_metrics").is_some(), trial == 0);

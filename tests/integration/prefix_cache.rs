@@ -140,9 +140,14 @@ fn runs_that_send_the_same_prompts_say_so_before() {
         assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
         words(&run.stderr())
     };
-    assert!(said(&[]).contains(SAME));
-    for other in ["--vary-seed-per-trial", "--no-set-consistent-seed", "--reset-kv-cache"] {
-        assert!(!said(&[other]).contains(SAME), "{other}");
+    assert!(said(&["--set-consistent-seed"]).contains(SAME));
+    for others in [
+        &[][..],
+        &["--vary-seed-per-trial"],
+        &["--no-set-consistent-seed"],
+        &["--set-consistent-seed", "--reset-kv-cache"],
+    ] {
+        assert!(!said(others).contains(SAME), "{others:?}");
     }
     let ab = |urls: [&str; 2]| {
         let place = tempfile::tempdir().unwrap();

@@ -23,6 +23,7 @@ use crate::artifacts::Claim;
 use crate::cli::{Ab, AbSide, CompareFormat};
 use crate::column::Store;
 use crate::config::RunConfig;
+use crate::dataset::Seed;
 use crate::follow::{Delivered, Follower as _};
 use crate::interrupt::Interrupt;
 use crate::judge::Comparison;
@@ -99,6 +100,8 @@ fn different_sides([a, b]: &[AbSide; 2]) -> anyhow::Result<Option<String>> {
 /// What the blocks share.
 struct Blocks {
     sides: [Side; 2],
+    /// The seed from which those of the pairs are derived.
+    seed: Seed,
     paired: Paired,
     pairs: u64,
     plan: Plan,
@@ -137,6 +140,7 @@ impl Side {
         config.artifacts.has_default_directory = false;
         config.multi_run.runs = pairs;
         config.multi_run.repeats_warmup = true;
+        config.multi_run.varies_seed = true;
         std::fs::create_dir_all(&config.artifacts.directory)
             .with_context(|| format!("cannot create {}", config.artifacts.directory.display()))?;
         let log = config.artifacts.directory.join("server.log");
@@ -188,6 +192,8 @@ impl Blocks {
         let interrupt = interrupter.interrupt();
         let audience = Arc::new(Audience::start(&sides[0].config, listener, &interrupter)?);
         let [a, b] = sides;
+        let given = a.config.dataset.random_seed.or(b.config.dataset.random_seed);
+        let seed = Seed::or_random(given);
         if have_same_cache(&a.config, &b.config) {
             // Nothing is logged before the first block. An error means that the terminal is gone.
             let _ = writeln!(
@@ -201,7 +207,7 @@ impl Blocks {
             Side::prepare(b, NAMES[1], &directory, pairs)?,
         ];
         let paired = Paired::new(plan.clone(), usize::try_from(pairs)?);
-        Ok(Self { sides, paired, pairs, plan, directory, interrupt, audience, _claim: claim })
+        Ok(Self { sides, seed, paired, pairs, plan, directory, interrupt, audience, _claim: claim })
     }
 
     /// Measures pairs of blocks until their difference is told; returns false if the user interrupted
@@ -241,10 +247,9 @@ impl Blocks {
         side.check_server(name, if pair == 0 { START } else { Duration::ZERO })?;
         let member = Member::new(side.group, pair, None);
         let place = side.config.artifacts.directory.join(Member::place(pair));
-        let mut config = side.config.run_of_many(member, place);
         // Both blocks of a pair have the same prompts, and no other pair has them, since a server
         // would find them in its cache.
-        config.dataset.random_seed = Some(side.config.dataset.random_seed.unwrap_or(0) + pair);
+        let mut config = side.config.run_of_many(member, place, self.seed.0);
         let inputs = RunInputs::with(&mut config, Arc::clone(&side.counter))?;
         let mut run = Run::new(config, inputs)?;
         run.name = Some(format!("Pair {} of {}: {name}", pair + 1, self.pairs));

@@ -27,6 +27,7 @@ use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::artifacts::{Claim, newest};
 use crate::config::{self, Benchmark, RunConfig, Space};
 use crate::console;
+use crate::dataset::Seed;
 use crate::interrupt::Interrupt;
 use crate::multi_run::search::History;
 use crate::multi_run::sweep::{self, Choice, Step};
@@ -46,7 +47,11 @@ pub(super) fn profile(
 ) -> anyhow::Result<Outcome> {
     match benchmark.config.multi_run.sweep.clone() {
         Some(sweep) => perform_sweep(benchmark, &sweep, listener, out),
-        None => Group::prepare(benchmark.config, None, Uuid::new_v4(), listener)?.repeat(out),
+        None => {
+            let seed = Seed::or_random(benchmark.config.dataset.random_seed);
+            let of = (Uuid::new_v4(), seed);
+            Group::prepare(benchmark.config, None, of, listener)?.repeat(out)
+        }
     }
 }
 
@@ -64,6 +69,8 @@ fn perform_sweep(
     let directory = &config.artifacts.directory;
     let earlier = if sweep.resumes { Some(interrupted(directory)?) } else { None };
     let sweep_id = earlier.as_ref().map_or_else(Uuid::new_v4, |plan| plan.sweep_id);
+    let drawn = earlier.as_ref().and_then(|plan| plan.seed);
+    let seed = Seed::or_random(config.dataset.random_seed.or(drawn));
     if sweep.choice.is_open() {
         // The cells chosen so far, as they are with the settings of this command.
         let known = earlier.iter().flat_map(|plan| &plan.cells);
@@ -74,7 +81,8 @@ fn perform_sweep(
             cells.push(cell.map_err(anyhow::Error::msg)?);
         }
     }
-    let mut plan = Plan::new(sweep_id, &config.cli_command, &config.multi_run, &config)?;
+    let of = (sweep_id, seed.0);
+    let mut plan = Plan::new(of, &config.cli_command, &config.multi_run, &config)?;
     cells.iter().try_for_each(|cell| plan.add(&cell.variation, &cell.config))?;
     let differences = earlier.map(|earlier| earlier.differences(&plan)).unwrap_or_default();
     if !differences.is_empty() {
@@ -85,7 +93,7 @@ fn perform_sweep(
             differences.join("; ")
         );
     }
-    Group::prepare(config, space, sweep_id, listener)?.sweep(sweep, cells, plan, out)
+    Group::prepare(config, space, (sweep_id, seed), listener)?.sweep(sweep, cells, plan, out)
 }
 
 /// Returns the plan of the sweep to continue.
@@ -172,6 +180,8 @@ struct Group {
     config: RunConfig,
     space: Option<Arc<dyn Space>>,
     sweep_id: Uuid,
+    /// The seed from which those of the runs are derived.
+    seed: Seed,
     inputs: RunInputs,
     interrupt: Interrupt,
     audience: Arc<Audience>,
@@ -190,7 +200,7 @@ impl Group {
     fn prepare(
         config: RunConfig,
         space: Option<Arc<dyn Space>>,
-        sweep_id: Uuid,
+        (sweep_id, seed): (Uuid, Seed),
         listener: Option<Listener>,
     ) -> anyhow::Result<Self> {
         if let Some(warning) = config.warning_of_same_prompts() {
@@ -199,7 +209,7 @@ impl Group {
         }
         let first = Member::new(sweep_id, 0, None);
         let mut settled = config.clone();
-        settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
+        settled.dataset = config.run_of_many(first, PathBuf::new(), seed.0).dataset;
         let inputs = RunInputs::load(&mut settled)?;
         let mut config = RunConfig { dataset: config.dataset, ..settled };
         let claim = claim(&mut config)?;
@@ -212,6 +222,7 @@ impl Group {
             config,
             space,
             sweep_id,
+            seed,
             inputs,
             interrupt,
             audience,
@@ -439,7 +450,7 @@ impl Group {
         let place = self.config.artifacts.directory.join(&directory);
         let member = Member::new(self.sweep_id, trial, cell.variation.clone());
         let name = console::runs::name(number, progress.all, &member.label(asked));
-        let made = self.make(cell.config.run_of_many(member.clone(), place), name);
+        let made = self.make(cell.config.run_of_many(member.clone(), place, self.seed.0), name);
         let asked = &self.config.multi_run;
         match made {
             Ok(ending) => self.runs.add(ending, member, directory, asked),
@@ -458,9 +469,14 @@ impl Group {
             self.inputs.settle(&mut config)?;
         } else {
             let counter = Arc::clone(&self.inputs.counter);
+            // The memory of those before is free for these.
+            self.inputs.forget();
             self.inputs = RunInputs::with(&mut config, counter)?;
         }
-        let mut run = Run::new(config, self.inputs.clone())?;
+        let mut inputs = self.inputs.clone();
+        // Arrivals are those of the run, even if several send the same conversations.
+        inputs.seed = config.dataset.random_seed.map_or(inputs.seed, Seed);
+        let mut run = Run::new(config, inputs)?;
         run.name = Some(name);
         run.ready_servers(&self.interrupt)?;
         let followers = self.audience.followers();

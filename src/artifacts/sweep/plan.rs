@@ -41,6 +41,9 @@ pub(crate) struct Plan {
     schema_version: String,
     aiperf_version: String,
     pub(crate) sweep_id: Uuid,
+    /// The seed from which those of the runs are derived; absent in plans of programs that had none.
+    #[serde(default)]
+    pub(crate) seed: Option<u64>,
     cli_command: String,
     pub(crate) multi_run: Config,
     /// The settings of the sweep, as those of a cell.
@@ -66,9 +69,9 @@ pub(crate) struct PlannedRun {
 }
 
 impl Plan {
-    /// Creates the plan of a sweep with the configuration `config`, without cells.
+    /// Creates the plan of a sweep with the configuration `config` and the seed of the command, without cells.
     pub(crate) fn new(
-        sweep_id: Uuid,
+        (sweep_id, seed): (Uuid, u64),
         cli_command: &str,
         multi_run: &Config,
         config: &impl Serialize,
@@ -77,6 +80,7 @@ impl Plan {
             schema_version: SCHEMA_VERSION.to_owned(),
             aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
             sweep_id,
+            seed: Some(seed),
             cli_command: cli_command.to_owned(),
             multi_run: multi_run.clone(),
             config: material(config)?,
