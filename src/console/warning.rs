@@ -333,8 +333,10 @@ impl Warning {
                     "{cached:.1}% of the prompt tokens were cached, but prompts repeat {expected:.1}%"
                 )
             }
-            Self::PromptsRepeat { repeated, of, .. } => {
-                format!("{} were sent before", share(*repeated, *of))
+            Self::PromptsRepeat { repeated, of, cached_percent } => {
+                let cached =
+                    cached_percent.map(|it| format!("; {it:.1}% of the prompt tokens were cached"));
+                format!("{} were sent before{}", share(*repeated, *of), cached.unwrap_or_default())
             }
             Self::IncompleteHistory { requests, of } => {
                 format!("{} lack an earlier response", share(*requests, *of))

@@ -18,6 +18,8 @@ const NOTABLE_GAP_MS: f64 = 1.0;
 /// The least time for a token in milliseconds, if the response of a server came all at once.
 const NOTABLE_TOKEN_MS: f64 = 0.5;
 
+/// The least share of the prompt tokens that the server read from its cache, in percent.
+const NOTABLE_CACHED_PERCENT: f64 = 1.0;
 /// The least share of requests that repeat an earlier one.
 const REPEATED: f64 = 0.1;
 
@@ -128,12 +130,19 @@ pub(super) fn prompts_repeat(report: &RunReport) -> Option<Warning> {
 pub(super) fn repeated_findings(repeated: u64, of: u64, cached: Option<f64>) -> Vec<String> {
     let text = format!(
         "{} were the same as an earlier one, since the dataset has fewer: a server with a prefix cache \
-         answers those sooner than it answers users.",
+         answers those sooner than it answers users. ",
         share(repeated, of)
     );
-    let cached = cached
-        .map(|percent| format!(" It read {percent:.1}% of the prompt tokens from its cache."))
-        .unwrap_or_default();
+    let cached = match cached {
+        None => "time_to_first_token may be that of cached prompts.".to_owned(),
+        Some(percent) if percent < NOTABLE_CACHED_PERCENT => {
+            format!("It read {percent:.1}% of the prompt tokens from its cache.")
+        }
+        Some(percent) => format!(
+            "It read {percent:.1}% of the prompt tokens from its cache: time_to_first_token is that of cached \
+             prompts."
+        ),
+    };
     vec![text + &cached]
 }
 
