@@ -92,8 +92,8 @@ impl Maker {
         counter: &TokenCounter,
     ) -> Result<Vec<Conversation>, DatasetError> {
         let bytes = AtomicU64::new(0);
-        let make = |number: usize| self.make(number as u64, counter, &bytes);
-        let made = parallel::in_order(parallel::threads(), self.part.source.entries(), make);
+        let one = |number: usize| self.make(number as u64, counter, &bytes);
+        let made = parallel::in_order(parallel::threads(), self.part.source.entries(), one);
         let mut made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
         match &self.kind {
             Kind::Synthetic(generator) => {
@@ -319,5 +319,105 @@ impl Growth {
             change(&mut made);
         }
         Some(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::{Corpus, Dataset, Length, ModelSelection, NormalDistribution};
+    use crate::environment::Environment;
+    use crate::hub::Hub;
+
+    fn load(entries: usize, grows: bool, seed: u64, shared: Option<u64>) -> Dataset {
+        let of = |mean, stddev| NormalDistribution { mean, stddev };
+        let synthetic = Synthetic {
+            entries,
+            input_tokens: Length::Normal(of(30.0, 5.0)),
+            length_correlation: None,
+            recorded_lengths: None,
+            sequence_distribution: None,
+            range: None,
+            corpus: Corpus::Prose,
+            batch_size: 1,
+            sends_token_ids: false,
+            turns: of(2.0, 1.0),
+            turn_delay_ms: of(50.0, 10.0),
+            prefix_pool_size: 3,
+            prefix_length: 8,
+            shared_system_prompt_length: Some(12),
+            user_context_prompt_length: Some(9),
+            system_prompt: None,
+            images: None,
+            pictures: None,
+            audio: None,
+            video: None,
+        };
+        let part = Part {
+            output_tokens: Some(Length::Normal(of(20.0, 4.0))),
+            delay_ratio: 0.5,
+            grows,
+            ..Source::Synthetic(synthetic).into()
+        };
+        let models = vec!["a".to_owned(), "b".to_owned()];
+        let config = Config {
+            parts: vec![part],
+            model_selection: ModelSelection::Random,
+            random_seed: Some(seed),
+            shared_seed: shared,
+            ..Config::new(Source::Rankings(RANKINGS), models)
+        };
+        let hub = Hub::new(Environment::new(&|_| None));
+        Dataset::load(&config, &TokenCounter::builtin(), true, &hub).unwrap()
+    }
+
+    const RANKINGS: Rankings = Rankings {
+        entries: 1,
+        passages: NormalDistribution::exactly(1.0),
+        passage_tokens: NormalDistribution::exactly(1.0),
+        query_tokens: NormalDistribution::exactly(1.0),
+        corpus: Corpus::Prose,
+    };
+
+    #[test]
+    fn conversations_that_are_made_later_are_those_of_a_larger_dataset() {
+        let (small, large) = (load(5, true, 7, None), load(20, false, 7, None));
+        assert!(large.growth.is_none());
+        let growth = small.growth.unwrap();
+        assert!(growth.make(5).is_none(), "there is no tokenizer yet");
+        growth.begin(Arc::new(TokenCounter::builtin()));
+        let shown = |found: &Conversation| format!("{found:?}");
+        let first: Vec<_> = small.conversations.iter().map(shown).collect();
+        // In any order.
+        let mut later: Vec<_> = (5..20).rev().map(|at| shown(&growth.make(at).unwrap())).collect();
+        later.reverse();
+        let all: Vec<_> = large.conversations.iter().map(shown).collect();
+        assert_eq!([first, later].concat(), all);
+        assert!(growth.make(4).is_none(), "it exists");
+    }
+
+    #[test]
+    fn runs_have_system_prompts_and_prefixes_in_common_and_nothing_else() {
+        let [one, two] = [1, 2].map(|seed| load(10, false, seed, Some(9)));
+        let opening = |found: &Conversation| {
+            let text = found.turns[0].texts[0].to_string();
+            text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+        };
+        let openings = |of: &Dataset| -> std::collections::BTreeSet<String> {
+            of.conversations.iter().map(opening).collect()
+        };
+        assert_eq!(one.conversations[0].system, two.conversations[0].system);
+        assert_eq!(openings(&one), openings(&two));
+        for (a, b) in one.conversations.iter().zip(two.conversations.iter()) {
+            assert_ne!(a.user_context, b.user_context);
+            assert_ne!(a.turns[0].texts[0].to_string(), b.turns[0].texts[0].to_string());
+        }
+    }
+
+    #[test]
+    fn each_process_begins_with_its_own_conversation() {
+        let growth = load(5, true, 7, None).growth.unwrap();
+        // Numbers 5 and more: of three processes, the first has 6, the second 7, and the third 5.
+        assert_eq!([0, 1, 2].map(|index| growth.first_of(0, (index, 3))), [6, 7, 5]);
     }
 }

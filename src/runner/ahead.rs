@@ -1,8 +1,8 @@
 //! Makes the conversations that sessions send next while the run goes on, so that they are ready when they are
 //! due.
 //!
-//! Threads of a lower priority stay ahead of the sessions by as many conversations as the last moments say that
-//! the next two seconds need. A session that comes before its conversation makes it itself, which delays its
+//! Threads of a lower priority stay ahead of the sessions by as many conversations as the next two seconds need if
+//! sessions go on as in the last moments. A session that comes before its conversation makes it itself, which delays its
 //! request, as client health shows.
 
 use std::collections::BTreeMap;

@@ -191,3 +191,14 @@ fn rankings_have_texts_of_their_own() {
     assert!(sent.len() > 110, "{}", sent.len());
     assert_eq!(different(&sent), sent.len());
 }
+
+/// 10,000 conversations exist before the run; those after them are like them.
+#[test]
+fn a_dry_run_counts_the_requests_of_conversations_that_do_not_exist_yet() {
+    let flags = "profile --model mock-model --tokenizer builtin --url http://127.0.0.1:1 --isl 5 --osl 3 \
+                 --request-count 12000 --dry-run=json";
+    let output = aiperf(&flags.split_whitespace().collect::<Vec<_>>()).output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["requests"], 12_000);
+    assert_eq!(found["input_tokens"], 60_000.0);
+}

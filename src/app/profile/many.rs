@@ -45,14 +45,11 @@ pub(super) fn profile(
     listener: Option<Listener>,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
-    match benchmark.config.multi_run.sweep.clone() {
-        Some(sweep) => perform_sweep(benchmark, &sweep, listener, out),
-        None => {
-            let seed = Seed::or_random(benchmark.config.dataset.random_seed);
-            let of = (Uuid::new_v4(), seed);
-            Group::prepare(benchmark.config, None, of, listener)?.repeat(out)
-        }
+    if let Some(sweep) = benchmark.config.multi_run.sweep.clone() {
+        return perform_sweep(benchmark, &sweep, listener, out);
     }
+    let seed = Seed::or_random(benchmark.config.dataset.random_seed);
+    Group::prepare(benchmark.config, None, (Uuid::new_v4(), seed), listener)?.repeat(out)
 }
 
 /// Performs the runs of the sweep, or those that an earlier command did not finish.

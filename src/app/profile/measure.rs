@@ -487,12 +487,12 @@ impl Run {
         // The processes that share a run write the same file.
         let is_whole = self.config.schedule.shard.is_none();
         if is_whole && !grown.is_empty() && !interrupt.is_draining() {
-            let make = |first: usize| {
+            let several = |first: usize| {
                 let count = (grown.end - first).min(AT_ONCE);
                 let made = |at| growth.make(first + at).map(|made| self.input(&made));
                 parallel::in_order(parallel::threads(), count, made).into_iter().flatten()
             };
-            let made = grown.clone().step_by(AT_ONCE).flat_map(make);
+            let made = grown.clone().step_by(AT_ONCE).flat_map(several);
             let inputs = all.iter().map(|it| self.input(it)).chain(made);
             if !set.write_inputs(inputs, &|| !interrupt.is_draining()) {
                 set.leave_out_inputs(all.iter().map(|it| it.id.to_string()));
