@@ -36,15 +36,6 @@ pub(crate) const ALL: &[&ServerFamily] = &[
     &llama_cpp::FAMILY,
 ];
 
-/// The gauges of the requests that run and wait, of those families that have both.
-pub(crate) const QUEUES: &[[&str; 2]] = &[
-    ["vllm:num_requests_running", "vllm:num_requests_waiting"],
-    ["sglang:num_running_reqs", "sglang:num_queue_reqs"],
-    ["trtllm_num_requests_running", "trtllm_num_requests_waiting"],
-    ["lmdeploy:num_requests_running", "lmdeploy:num_requests_waiting"],
-    ["llamacpp:requests_processing", "llamacpp:requests_deferred"],
-];
-
 /// The families of the servers that process the requests of a run.
 #[derive(Debug)]
 pub(crate) struct Families {

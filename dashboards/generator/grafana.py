@@ -94,7 +94,7 @@ def mapping(**texts):
 VERDICTS = mapping(_0=("valid", "green"), _1=("suspect", "yellow"), _2=("invalid", "red"))
 LOADS = mapping(
     _0=("sustained", "green"), _1=("too short to tell", "text"), _2=("not stationary", "yellow"),
-    _3=("saturated", "red"),
+    _3=("saturated", "red"), _4=("rejecting", "red"), _5=("failing", "red"),
 )
 PASSED = mapping(_0=("failed", "red"), _1=("passed", "green"))
 YES_NO = mapping(_0=("no", "green"), _1=("yes", "red"))

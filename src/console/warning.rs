@@ -426,17 +426,9 @@ impl Warning {
             Self::ConnectionsFailed { .. } | Self::ConnectionsLimited { .. } => {
                 self.connection_findings()
             }
-            Self::ConcurrencyNotReached { requested, reached } => vec![format!(
-                "The concurrency was set to {}, but never exceeded {}.",
-                count(*requested),
-                count(*reached)
-            )],
-            Self::RateNotReached { requested, reached } => vec![format!(
-                "The request rate was set to {requested:.2} per second, but {reached:.2} were sent."
-            )],
-            Self::DependsOnLength { load } => {
-                vec![format!("Load: {load}. A longer or shorter run would have other latencies.")]
-            }
+            Self::ConcurrencyNotReached { .. }
+            | Self::RateNotReached { .. }
+            | Self::DependsOnLength { .. } => vec![self.load_finding()],
             Self::IncompleteHistory { requests, of } => vec![format!(
                 "{} were sent without an earlier response of their session, since that turn had \
                  failed or was cancelled; their prompts are shorter than intended.",
@@ -505,6 +497,23 @@ impl Warning {
                 [what].into_iter().chain(comparisons.iter().map(difference)).collect()
             }
             Self::ServerMetricsDoubtful { doubts } => first(doubts, ""),
+        }
+    }
+
+    /// The finding about the load.
+    fn load_finding(&self) -> String {
+        match self {
+            Self::ConcurrencyNotReached { requested, reached } => {
+                let [requested, reached] = [requested, reached].map(|most| count(*most));
+                format!("The concurrency was set to {requested}, but never exceeded {reached}.")
+            }
+            Self::RateNotReached { requested, reached } => format!(
+                "The request rate was set to {requested:.2} per second, but {reached:.2} were sent."
+            ),
+            Self::DependsOnLength { load } => {
+                format!("Load: {load}. A longer or shorter run would have other latencies.")
+            }
+            _ => String::new(),
         }
     }
 

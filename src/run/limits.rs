@@ -3,14 +3,19 @@
 use super::{ErrorCount, RunReport};
 use crate::metrics::health::LoadVerdict;
 use crate::metrics::tag;
-use crate::server_family;
-use crate::server_metrics::report::{MetricReport, SeriesReport};
+use crate::server_metrics::watch;
 
 /// The least share of requests that wait at the server, of those that it has, for a queue.
 const LEAST_WAITING: f64 = 0.05;
 
 /// The share of the time of sessions that is spent between turns, from which it limits the throughput.
 const MOST_DELAY: f64 = 0.5;
+
+/// The share of the configured rate that is sent unless something holds requests back.
+const LEAST_SENT: f64 = 0.8;
+
+/// Fewest requests that show what limits a run.
+const FEWEST: u64 = 32;
 
 /// The least share of the requests, without cancelled ones, that succeed in a run with results.
 const LEAST_SUCCESS: f64 = 0.1;
@@ -56,41 +61,37 @@ impl RunReport {
         failed > 0 && (tried.saturating_sub(failed) as f64) < LEAST_SUCCESS * tried as f64
     }
 
-    /// Returns what limits the throughput of a closed loop, or that the limit of an open one does; `None` if it
-    /// is not known.
+    /// Returns what limits the throughput of a closed loop, and that of an open loop whose rate was not reached
+    /// or not served; `None` if it is not known.
     pub(crate) fn load_limit(&self) -> Option<LoadLimit> {
+        if self.ended() < FEWEST {
+            return None;
+        }
         let load = &self.outcome.load;
-        let concurrency = load.requested_concurrency?;
-        if load.requested_rate.is_some() {
+        let concurrency = load.requested_concurrency.map(LoadLimit::Concurrency);
+        let queue = self.server_queue();
+        let waits = queue.filter(|[running, waiting]| {
+            *waiting >= 1.0 && *waiting >= LEAST_WAITING * (running + waiting)
+        });
+        let waits = waits.map(|[running, waiting]| LoadLimit::ServerQueue { running, waiting });
+        if let Some(wanted) = load.requested_rate {
+            let is_short = load.reached_rate.is_some_and(|sent| sent < LEAST_SENT * wanted);
+            let is_held =
+                load.requested_concurrency.is_some_and(|most| load.reached_concurrency >= most);
             let is_saturated = self.load_verdict() == Some(LoadVerdict::Saturated);
-            let waits = self.server_queue().is_some_and(|[_, waiting]| waiting >= 1.0);
-            let is_it = is_saturated && load.reached_concurrency >= concurrency && !waits;
-            return is_it.then_some(LoadLimit::Concurrency(concurrency));
+            let held = concurrency.filter(|_| is_held);
+            return waits.or(held).filter(|_| is_short || is_saturated);
         }
         let delay = self.average(tag::SESSION_DELAY_TIME);
         let share = delay.zip(self.average(tag::SESSION_DURATION)).map(|(delay, all)| delay / all);
         if let Some(share) = share.filter(|share| *share >= MOST_DELAY) {
             return Some(LoadLimit::ThinkTime { share });
         }
-        let [running, waiting] = self.server_queue()?;
-        Some(if waiting >= 1.0 && waiting >= LEAST_WAITING * (running + waiting) {
-            LoadLimit::ServerQueue { running, waiting }
-        } else {
-            LoadLimit::Concurrency(concurrency)
-        })
+        queue.and(waits.or(concurrency))
     }
 
     /// Returns the mean numbers of requests that ran and waited at the servers, by their metrics.
     fn server_queue(&self) -> Option<[f64; 2]> {
-        let metrics = &self.server_metrics.as_ref()?.report.metrics;
-        let mean = |name: &str| {
-            let of = |metric: &MetricReport| {
-                let series = metric.series.iter();
-                series.map(|it: &SeriesReport| it.stats.named("avg")).sum::<Option<f64>>()
-            };
-            metrics.iter().find(|metric| &*metric.name == name).and_then(of)
-        };
-        let mut found = server_family::QUEUES.iter();
-        found.find_map(|[running, waiting]| Some([mean(running)?, mean(waiting)?]))
+        watch::in_servers(&self.server_metrics.as_ref()?.report)
     }
 }

@@ -729,12 +729,12 @@ pub(crate) mod metric {
         boundaries: &[],
     };
 
-    /// Whether the server kept up with the load; 0 for sustained, 1 for too short to tell, 2 for not stationary, 3 for saturated. `1`, gauge.
+    /// Whether the server kept up with the load; 0 for sustained, 1 for too short to tell, 2 for not stationary, 3 for saturated, 4 for rejecting, 5 for failing. `1`, gauge.
     pub(crate) const AIPERF_LOAD_VERDICT: Definition = Definition {
         name: "aiperf.load.verdict",
         kind: InstrumentKind::Gauge,
         unit: "1",
-        brief: "Whether the server kept up with the load; 0 for sustained, 1 for too short to tell, 2 for not stationary, 3 for saturated",
+        brief: "Whether the server kept up with the load; 0 for sustained, 1 for too short to tell, 2 for not stationary, 3 for saturated, 4 for rejecting, 5 for failing",
         boundaries: &[],
     };
 

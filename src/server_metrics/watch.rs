@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::report::{MetricReport, SeriesReport, ServerMetricsReport};
 use super::snapshot::{Family, Snapshot, Value};
 use crate::server_family::Kind;
-use crate::server_family::{self, ServerFamily, Watched};
+use crate::server_family::{self, InServer, ServerFamily, Watched};
 
 /// An important metric that is in a report.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +47,18 @@ pub(crate) fn families(
         (!found.is_empty()).then_some((family, found))
     };
     server_family::ALL.iter().copied().filter_map(found).collect()
+}
+
+/// Returns the mean numbers of requests that ran and that waited in the servers, if they count both.
+#[must_use]
+pub(crate) fn in_servers(report: &ServerMetricsReport) -> Option<[f64; 2]> {
+    let families = families(report);
+    let sum = |place| -> Option<f64> {
+        let mut metrics = families.iter().flat_map(|(_, metrics)| metrics);
+        let found = metrics.find(|shown| shown.watched.counts == Some(place))?;
+        found.metric.series.iter().map(|series| series.stats.named("avg")).sum()
+    };
+    Some([sum(InServer::Running)?, sum(InServer::Waiting)?])
 }
 
 /// The latest value of an important gauge.

@@ -10,6 +10,7 @@ mod agent_messages;
 mod agents;
 mod aiperf_models;
 mod anonymize;
+mod answers;
 mod api;
 mod arrivals;
 mod artifacts;

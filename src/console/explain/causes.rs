@@ -10,17 +10,11 @@ use crate::metrics::health::{LoadVerdict, Verdict};
 use crate::metrics::silence::Silence;
 use crate::metrics::tag;
 use crate::redact::printable;
-use crate::run::RunReport;
-use crate::server_family::InServer;
-use crate::server_metrics::watch;
+use crate::run::{LoadLimit, RunReport};
 
 /// Least share of rejected requests that is a cause, and of prompt tokens from a cache.
 const NOTABLE_SHARE: f64 = 0.01;
 const NOTABLE_CACHED_PERCENT: f64 = 10.0;
-/// Fewest requests that wait in the server on average if its queue limits the throughput.
-const NOTABLE_WAITING: f64 = 1.0;
-/// Share of the concurrency that is in flight on average unless something else holds requests back.
-const BUSY_SHARE: f64 = 0.8;
 /// How many times slower a server or the first requests are if it is worth a sentence.
 const SLOWER: f64 = 1.25;
 const COLD: f64 = 1.5;
@@ -45,10 +39,7 @@ pub(super) fn of(report: &RunReport, requests: &[Request]) -> Vec<String> {
 /// Returns what limits the throughput. If the client could not keep up, that comes first, and of the rest
 /// only what does not depend on it.
 fn limits(report: &RunReport) -> Vec<String> {
-    let counted = rejected(report)
-        .or_else(|| held_back(report))
-        .or_else(|| queue_of_server(report))
-        .or_else(|| idle_sessions(report));
+    let counted = rejected(report).or_else(|| Some(counted(report, report.load_limit()?)));
     let client = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
     if client == Some(Verdict::Invalid) {
         let first = "The client limits the results: see the reasons below.".to_owned();
@@ -63,8 +54,7 @@ fn limits(report: &RunReport) -> Vec<String> {
 
 /// Requests that the server rejected at once, which is not a queue.
 fn rejected(report: &RunReport) -> Option<String> {
-    let of: u64 = report.errors.iter().map(|error| error.count).sum::<u64>()
-        + report.average(tag::REQUEST_COUNT).map_or(0, |count| count as u64);
+    let of = report.ended();
     let with = |code: u16| -> u64 {
         let errors = report.errors.iter();
         errors.filter(|one| one.error_details.code == Some(code)).map(|one| one.count).sum()
@@ -80,42 +70,36 @@ fn rejected(report: &RunReport) -> Option<String> {
     })
 }
 
-/// A rate that was not sent because the concurrency did not permit it.
-fn held_back(report: &RunReport) -> Option<String> {
-    let load = &report.outcome.load;
-    let (wanted, sent, most) =
-        (load.requested_rate?, load.reached_rate?, load.requested_concurrency?);
-    (sent < BUSY_SHARE * wanted && load.reached_concurrency >= most).then(|| {
-        format!(
-            "The configured concurrency limits the throughput: with at most {} in flight, {sent:.1} of \
-             {wanted:.1} requests/s were sent. Raise --concurrency, or leave it out.",
-            count(most)
-        )
-    })
-}
-
-/// The server's queue, as its own metrics count it.
-fn queue_of_server(report: &RunReport) -> Option<String> {
-    let [running, waiting] = in_server(report)?;
-    (waiting >= NOTABLE_WAITING && waiting >= 0.1 * running).then(|| {
-        format!(
+/// States a limit that the data count.
+fn counted(report: &RunReport, limit: LoadLimit) -> String {
+    match limit {
+        LoadLimit::ServerQueue { running, waiting } => format!(
             "The server limits the throughput: on average it ran {} requests, and {} waited in its \
              queue. More requests in flight only wait longer.",
             four_digits(running),
             four_digits(waiting)
-        )
-    })
-}
-
-/// Returns the mean numbers of requests that ran and that waited in the servers.
-fn in_server(report: &RunReport) -> Option<[f64; 2]> {
-    let families = watch::families(&report.server_metrics.as_ref()?.report);
-    let gauges = || families.iter().flat_map(|(_, metrics)| metrics);
-    let sum = |place| -> Option<f64> {
-        let found = gauges().find(|shown| shown.watched.counts == Some(place))?;
-        found.metric.series.iter().map(|series| series.stats.named("avg")).sum()
-    };
-    Some([sum(InServer::Running)?, sum(InServer::Waiting)?])
+        ),
+        LoadLimit::ThinkTime { share } => format!(
+            "The think time of sessions limits the throughput: they spent {:.0}% of their time between \
+             turns.",
+            100.0 * share
+        ),
+        LoadLimit::Concurrency(most) => {
+            let load = &report.outcome.load;
+            match (load.requested_rate, load.reached_rate) {
+                (Some(wanted), Some(sent)) => format!(
+                    "The configured concurrency limits the throughput: with at most {} in flight, \
+                     {sent:.1} of {wanted:.1} requests/s were sent. Raise --concurrency, or leave it out.",
+                    count(most)
+                ),
+                _ => format!(
+                    "The concurrency limits the throughput: {} requests were in flight, and hardly any waited in \
+                     the server, so a higher concurrency may give a higher throughput.",
+                    count(most)
+                ),
+            }
+        }
+    }
 }
 
 fn saturated(report: &RunReport) -> Option<String> {
@@ -127,21 +111,6 @@ fn saturated(report: &RunReport) -> Option<String> {
     ))
 }
 
-/// Sessions that wait between their turns.
-fn idle_sessions(report: &RunReport) -> Option<String> {
-    let load = &report.outcome.load;
-    let (most, busy) = (load.requested_concurrency?, report.average(tag::EFFECTIVE_CONCURRENCY)?);
-    let has_turns = report.sessions.is_some() && load.requested_rate.is_none();
-    (has_turns && busy < BUSY_SHARE * most as f64).then(|| {
-        format!(
-            "The think time of the sessions limits the throughput: of {} sessions at a time, {} had a \
-             request in flight on average; the others waited for their next turn.",
-            count(most),
-            four_digits(busy)
-        )
-    })
-}
-
 fn configured_rate(report: &RunReport) -> Option<String> {
     report.outcome.load.requested_rate.map(|rate| {
         format!(
@@ -151,18 +120,14 @@ fn configured_rate(report: &RunReport) -> Option<String> {
     })
 }
 
+/// A closed loop whose server does not say whether requests wait, or few requests.
 fn concurrency(report: &RunReport) -> Option<String> {
     let latency = report.average(tag::REQUEST_LATENCY)?;
     let concurrency = report.outcome.load.requested_concurrency?;
-    let next = match in_server(report) {
-        Some(_) => "The server had no queue, so a higher concurrency may give a higher throughput.",
-        None => {
-            "Whether requests waited in the server is not known without its metrics; a higher \
-             concurrency shows whether it can do more."
-        }
-    };
     Some(format!(
-        "The concurrency limits the throughput: {} requests were in flight, of {} ms each. {next}",
+        "The concurrency limits the throughput: at most {} requests were in flight, of {} ms each. Whether \
+         they waited in the server is not known without its metrics; a higher concurrency shows whether \
+         it can do more.",
         count(concurrency),
         four_digits(latency)
     ))

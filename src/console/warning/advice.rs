@@ -234,10 +234,7 @@ impl Warning {
             ],
             Self::ServerSilent(_) => servers::SILENT_ADVICE,
             Self::ServerSlower(_) => servers::SLOWER_ADVICE,
-            Self::EventsTogether { .. } => &[
-                "Measure the server without the gateway, or configure the gateway not to buffer.",
-                "Read time_to_first_token and inter_chunk_latency as times of the gateway.",
-            ],
+            Self::EventsTogether { .. } => servers::TOGETHER_ADVICE,
             Self::UnusualResponses { .. } => &[
                 "See response_notes of each request in profile_export.jsonl, and compare a response \
                  (--export-level raw) with the lengths and counts that are reported.",

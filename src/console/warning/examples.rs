@@ -35,18 +35,21 @@ pub(crate) fn by_example() -> Vec<Explained> {
     Warning::examples().into_iter().map(explained).collect()
 }
 
+fn comparison() -> Comparison {
+    Comparison {
+        quantity: Quantity::Requests,
+        metric: Arc::from("vllm:request_success"),
+        server: 201.0,
+        client: 200.0,
+        agrees: false,
+    }
+}
+
 impl Warning {
     /// Returns an example of each warning, the most serious first.
     #[must_use]
     fn examples() -> Vec<Self> {
         let endpoint = || "http://localhost:4317".to_owned();
-        let comparison = Comparison {
-            quantity: Quantity::Requests,
-            metric: Arc::from("vllm:request_success"),
-            server: 201.0,
-            client: 200.0,
-            agrees: false,
-        };
         let (server, client, cause) = (584.0, 550.0, Some(Cause::Template));
         let difference = CountDifference { side: Side::Input, server, client, cause };
         vec![
@@ -106,7 +109,7 @@ impl Warning {
             },
             Self::BundledTokens { tokens: 4.0, percent: 2.4 },
             Self::ServerTimesExceed { by_ms: 2.5 },
-            Self::ServerCountsDiffer { comparisons: vec![comparison] },
+            Self::ServerCountsDiffer { comparisons: vec![comparison()] },
             Self::ServerMetricsDoubtful {
                 doubts: vec![
                     "http://localhost:8000/metrics: 2 of 20 scrapes failed; statistics cover the \

@@ -54,6 +54,11 @@ pub(crate) struct Slower {
     pub(super) means_ms: [f64; 2],
 }
 
+pub(super) const TOGETHER_ADVICE: &[&str] = &[
+    "Measure the server without the gateway, or configure the gateway not to buffer.",
+    "Read time_to_first_token and inter_chunk_latency as times of the gateway.",
+];
+
 pub(super) const SLOWER_ADVICE: &[&str] =
     &["Compare the servers by `by_url` of profile_export_aiperf.json."];
 
