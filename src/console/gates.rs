@@ -1,7 +1,5 @@
 //! The results of gates.
 
-use std::fmt::Write as _;
-
 use super::layout::{Column, Table};
 use super::panel;
 use super::style::Style;
@@ -86,8 +84,9 @@ fn lines<'a>(
     let mut text = Table::new(&format!("aiperf | Gates{suffix}"), columns).rows(rows).render(style);
     for (label, judged) in judged {
         if let Some(note) = &judged.note {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{}: {}", name((label, judged)), printable(note));
+            let line = format!("{}: {}", name((label, judged)), printable(note));
+            text.push_str(&panel::wrapped(&line, style.width.into()).join("\n"));
+            text.push('\n');
         }
     }
     text + "\n"

@@ -200,7 +200,7 @@ impl Accumulator {
 
     /// Returns how many successful requests missed each objective, unless tenants have their own. A request
     /// without a value misses it.
-    pub(crate) fn missed_objectives(&self) -> Vec<(Objective, u64)> {
+    pub fn missed_objectives(&self) -> Vec<(Objective, u64)> {
         let is_success = |shape: &Shape| shape.contains(tag::REQUEST_COUNT);
         let succeeded = self.shapes.iter().filter(|shape| is_success(shape)).count();
         let missed = |objective: &Objective| {

@@ -67,7 +67,7 @@ fn exported(set: &[&str], more: &[&str]) -> Series {
     let url = receiver.otel_url();
     let flags = [
         &["--otel-url", &url, "--request-count", "60", "--concurrency", "4"],
-        &["--gate", "time_to_first_token:p99<=10s", "--gate", "request_error_rate<=1%"][..],
+        &["--gate", "time_to_first_token:p90<=10s", "--gate", "request_error_rate<=1%"][..],
         &["--gate", "request_throughput>=0.1", "--goodput", "time_to_first_token:10000"],
         set,
         more,

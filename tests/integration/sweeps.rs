@@ -255,7 +255,9 @@ fn recipes_write_what_they_find() {
     let expected = json!({"isl": 16, "ttft_ms": mean(cell, "time_to_first_token", "avg")});
     assert_eq!(*last, expected);
     assert!(curve["coefficients"].as_array().unwrap().len() >= 2, "{curve}");
-    assert!(stdout.contains("Time to First Token in ms ="), "{stdout}");
+    // The server needs as long for long prompts as for short ones, which shows on a quiet machine.
+    let said = ["Time to First Token in ms =", "does not depend on the input length"];
+    assert!(said.iter().any(|said| stdout.contains(said)), "{stdout}");
 
     let (surface, cells, _) = file(
         "decode-itl-curve --isl 5 --concurrency 1,2 --osl-min 3 --osl-max 6 --osl-steps 2",

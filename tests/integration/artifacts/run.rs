@@ -168,7 +168,7 @@ impl TestRun {
             results: profiling.results(),
             bases: Vec::new(),
             long_run: LongRun::default(),
-            missed_objectives: Vec::new(),
+            missed_objectives: profiling.missed_objectives(),
             steady_state: Err(Unsteady::UnknownLoad),
             by_phase: Vec::new(),
             levels: Vec::new(),
