@@ -15,6 +15,7 @@ import collections
 import concurrent.futures
 import fnmatch
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +37,8 @@ def verdict(card: Card, seed: int, aiperf: str) -> tuple[str, str]:
             return "undecided", str(why)
         except Wrong as why:
             return "wrong", str(why)
+        except (KeyError, OSError, subprocess.SubprocessError) as error:
+            return "wrong", f"the files cannot be read: {error!r}"
         return "right", ""
 
 
