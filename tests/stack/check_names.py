@@ -33,6 +33,8 @@ UNSEEN = {
     r"aiperf_(percentiles_|total_)?usage_(accepted|rejected)_prediction_tokens": "the mock server predicts nothing",
     r"aiperf_overall_usage_prompt_cache_read_pct_percent": "the mock server reports no such usage",
     r"aiperf_(percentiles_)?session_cache_read_pct.*": "the mock server reports no such usage",
+    r"aiperf_(percentiles_)?end_token_time.*": "no server here reports the times of requests",
+    r"aiperf_buffered_response_count_total": "the mock server streams one event after the other",
     r"aiperf_usage_discrepancy_count_total": "the mock server's usage is right",
     r"aiperf_osl_mismatch_count_total": "the mock server gives as many tokens as it is asked for",
     r"aiperf_(skipped_)?context_overflow_count_total": "no prompt is too long for the servers here",

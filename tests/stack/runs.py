@@ -14,7 +14,7 @@ MOCK = ["--model", MockServer.model, "--tokenizer", "builtin"]
 TRACED = ["--export-http-trace", "--trace-sample"]
 
 # Gates that hold: on a latency, a rate and a server's metric.
-GATES = ["--gate", "time_to_first_token:p99<=30s", "--gate", "request_error_rate<=50%",
+GATES = ["--gate", "time_to_first_token:p90<=30s", "--gate", "request_error_rate<=50%",
          "--gate", "server:vllm:num_requests_waiting:max<=1000"]
 
 # Runs against Dynamo: closed loop, a rate, conversations of several turns.
