@@ -302,7 +302,7 @@ def _add_load(expected, health):
     """Whether the server kept up with the load, if that is known."""
     if health is None:
         return
-    verdicts = ["sustained", "too_short_to_tell", "not_stationary", "saturated"]
+    verdicts = ["sustained", "too_short_to_tell", "not_stationary", "saturated", "rejecting", "failing"]
     drift = health.get("latency_drift_percent")
     gauges = {
         "verdict": verdicts.index(health["verdict"]),
