@@ -34,6 +34,7 @@ pub mod silence;
 pub(crate) mod slices;
 pub mod steady;
 pub mod tag;
+pub(crate) mod time_bins;
 pub(crate) mod time_breakdown;
 pub(crate) mod timeline;
 

@@ -1,12 +1,11 @@
 //! Times in which no server sent anything on several open streams: a pause of all of them, which is not
 //! in any percentile of a run with many tokens.
 
-use std::collections::VecDeque;
-
 use serde::Serialize;
 
 use super::metric::{Observation, Value};
 use super::tag;
+use super::time_bins::{Join, TimeBins};
 use crate::units::Nanos;
 
 /// Logarithm of the length of the shortest bin in nanoseconds: 4.2 ms.
@@ -37,11 +36,7 @@ pub struct Silence {
 /// When the content events of a measurement arrived, over all streams.
 #[derive(Debug, Clone)]
 pub(crate) struct EventTimes {
-    bins: VecDeque<Bin>,
-    /// Number of the first bin since the Unix epoch.
-    first: u64,
-    /// Logarithm of the length of a bin in nanoseconds.
-    length: u32,
+    bins: TimeBins<Bin>,
     /// Number and sum of the times between events of a stream that did not arrive together.
     gaps: u64,
     gaps_ns: f64,
@@ -57,15 +52,17 @@ struct Bin {
     ended: u64,
 }
 
-impl Bin {
-    fn add(&mut self, other: Self) {
+impl Join for Bin {
+    fn join(&mut self, other: &Self) {
         for at in other.events.into_iter().flatten() {
             self.arrived(at);
         }
         self.begun += other.begun;
         self.ended += other.ended;
     }
+}
 
+impl Bin {
     fn arrived(&mut self, at: u64) {
         let [first, last] = self.events.unwrap_or([at; 2]);
         self.events = Some([first.min(at), last.max(at)]);
@@ -74,7 +71,7 @@ impl Bin {
 
 impl Default for EventTimes {
     fn default() -> Self {
-        Self { bins: VecDeque::new(), first: 0, length: FINEST, gaps: 0, gaps_ns: 0.0 }
+        Self { bins: TimeBins::new(FINEST, MOST_BINS), gaps: 0, gaps_ns: 0.0 }
     }
 }
 
@@ -82,18 +79,18 @@ impl EventTimes {
     /// Adds the events of a streamed response.
     pub(crate) fn observe(&mut self, request: &Observation) {
         let Some(Gaps { first_wall_ns, gaps }) = Gaps::of(request) else { return };
-        self.at(first_wall_ns).begun += 1;
+        self.bins.at(first_wall_ns).begun += 1;
         let mut at = first_wall_ns as f64;
-        self.at(first_wall_ns).arrived(first_wall_ns);
+        self.bins.at(first_wall_ns).arrived(first_wall_ns);
         for gap in gaps {
             at += gap;
-            self.at(at as u64).arrived(at as u64);
+            self.bins.at(at as u64).arrived(at as u64);
             if *gap >= TOGETHER_NS {
                 self.gaps += 1;
                 self.gaps_ns += gap;
             }
         }
-        self.at(at as u64).ended += 1;
+        self.bins.at(at as u64).ended += 1;
     }
 
     /// Returns the times without events in a measurement that began at `start_wall_ns`, the longest first.
@@ -102,7 +99,7 @@ impl EventTimes {
         let shortest = SHORTEST_NS.max((UNUSUAL * usual_ns) as u64);
         let mut silences = Vec::new();
         let (mut streams, mut latest) = (0_u64, None);
-        for bin in &self.bins {
+        for bin in self.bins.iter() {
             let Some([first, last]) = bin.events else { continue };
             let duration_ns = first.saturating_sub(latest.unwrap_or(first));
             if duration_ns >= shortest && streams >= FEWEST_STREAMS {
@@ -118,39 +115,6 @@ impl EventTimes {
         }
         silences.sort_by(|a, b| b.duration_seconds.total_cmp(&a.duration_seconds));
         silences
-    }
-
-    /// Returns the bin of a time.
-    fn at(&mut self, nanos: u64) -> &mut Bin {
-        if self.bins.is_empty() {
-            self.first = nanos >> self.length;
-        }
-        loop {
-            let index = nanos >> self.length;
-            let end = (self.first + self.bins.len() as u64).max(index + 1);
-            let first = self.first.min(index);
-            if end - first <= MOST_BINS {
-                for _ in first..self.first {
-                    self.bins.push_front(Bin::default());
-                }
-                self.first = first;
-                self.bins.resize((end - first) as usize, Bin::default());
-                return &mut self.bins[(index - first) as usize];
-            }
-            self.widen();
-        }
-    }
-
-    /// Joins bins to ones of twice the length.
-    fn widen(&mut self) {
-        let mut wider: VecDeque<Bin> = VecDeque::new();
-        for (index, bin) in (self.first..).zip(&self.bins) {
-            match wider.back_mut() {
-                Some(last) if index % 2 == 1 => last.add(*bin),
-                _ => wider.push_back(*bin),
-            }
-        }
-        (self.bins, self.first, self.length) = (wider, self.first / 2, self.length + 1);
     }
 }
 
@@ -254,7 +218,7 @@ mod tests {
         for one in &all {
             times.observe(one);
         }
-        assert!(times.bins.len() as u64 <= MOST_BINS);
+        assert!(times.bins.iter().count() as u64 <= MOST_BINS);
         assert_eq!(silences(&all), [[4_002_005, 1500, 2]]);
     }
 }

@@ -1,10 +1,11 @@
 //! When requests of a measurement arrived and ended, in bins of time: a limited number, so that the
 //! verdict on the load can be computed at any time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::load_failures::Cause;
 use crate::metrics::metric::Observation;
+use crate::metrics::time_bins::{Join, TimeBins};
 
 /// Logarithm of the shortest bin in nanoseconds: 0.13 ms.
 const FINEST: u32 = 17;
@@ -19,11 +20,7 @@ const LOG_PARTS: f64 = (1_u64 << 32) as f64;
 /// The requests of a measurement over time.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadTimes {
-    bins: VecDeque<Bin>,
-    /// Number of the first bin since the Unix epoch.
-    first: u64,
-    /// Logarithm of the length of a bin in nanoseconds.
-    length: u32,
+    bins: TimeBins<Bin>,
     /// How many requests failed, by cause.
     failures: BTreeMap<Cause, u64>,
 }
@@ -47,8 +44,8 @@ pub(super) struct Bin {
     logs: i64,
 }
 
-impl Bin {
-    fn add(&mut self, other: &Self) {
+impl Join for Bin {
+    fn join(&mut self, other: &Self) {
         self.arrived += other.arrived;
         self.ended += other.ended;
         self.failed += other.failed;
@@ -59,7 +56,9 @@ impl Bin {
         self.succeeded += other.succeeded;
         self.logs = self.logs.saturating_add(other.logs);
     }
+}
 
+impl Bin {
     /// Returns the requests that ended without failing.
     pub(super) const fn served(&self) -> u64 {
         self.ended - self.failed
@@ -73,7 +72,7 @@ impl Bin {
     /// Returns the sum of `bins`.
     pub(super) fn sum<'a>(bins: impl IntoIterator<Item = &'a Self>) -> Self {
         bins.into_iter().fold(Self::default(), |mut sum, bin| {
-            sum.add(bin);
+            sum.join(bin);
             sum
         })
     }
@@ -87,7 +86,7 @@ impl Bin {
 
 impl Default for LoadTimes {
     fn default() -> Self {
-        Self { bins: VecDeque::new(), first: 0, length: FINEST, failures: BTreeMap::new() }
+        Self { bins: TimeBins::new(FINEST, MOST_BINS), failures: BTreeMap::new() }
     }
 }
 
@@ -96,16 +95,16 @@ impl LoadTimes {
     pub(crate) fn observe(&mut self, due_wall_ns: Option<u64>, request: &Observation) {
         let (start, end) = (request.start_wall_ns, request.end_wall_ns);
         let latency = end.saturating_sub(start);
-        self.at(due_wall_ns.unwrap_or(start)).arrived += 1;
+        self.bins.at(due_wall_ns.unwrap_or(start)).arrived += 1;
         let failure = request.error.as_ref().and_then(Cause::of);
-        let bin = self.at(end);
+        let bin = self.bins.at(end);
         bin.ended += 1;
         bin.failed += u64::from(failure.is_some());
         bin.timed_out += u64::from(failure == Some(Cause::Timeout));
         if let Some(cause) = failure {
             *self.failures.entry(cause).or_default() += 1;
         }
-        let bin = self.at(start);
+        let bin = self.bins.at(start);
         bin.sent += 1;
         bin.nanos = bin.nanos.saturating_add(latency);
         bin.longest = bin.longest.max(latency);
@@ -123,42 +122,7 @@ impl LoadTimes {
     /// Returns the bins in order of time, when the first one begins in nanoseconds since the Unix
     /// epoch, and the length of each.
     pub(super) fn bins(&self) -> (Vec<Bin>, u64, u64) {
-        let length = 1 << self.length;
-        (self.bins.iter().copied().collect(), self.first * length, length)
-    }
-
-    /// Returns the bin of a time.
-    fn at(&mut self, nanos: u64) -> &mut Bin {
-        if self.bins.is_empty() {
-            self.first = nanos >> self.length;
-        }
-        loop {
-            let index = nanos >> self.length;
-            let end = (self.first + self.bins.len() as u64).max(index + 1);
-            let first = self.first.min(index);
-            if end - first <= MOST_BINS {
-                for _ in first..self.first {
-                    self.bins.push_front(Bin::default());
-                }
-                self.first = first;
-                let count = (end - first) as usize;
-                self.bins.resize(count, Bin::default());
-                return &mut self.bins[(index - first) as usize];
-            }
-            self.widen();
-        }
-    }
-
-    /// Joins bins to ones of twice the length.
-    fn widen(&mut self) {
-        let mut wider: VecDeque<Bin> = VecDeque::new();
-        for (index, bin) in (self.first..).zip(&self.bins) {
-            match wider.back_mut() {
-                Some(last) if index % 2 == 1 => last.add(bin),
-                _ => wider.push_back(*bin),
-            }
-        }
-        (self.bins, self.first, self.length) = (wider, self.first / 2, self.length + 1);
+        (self.bins.iter().copied().collect(), self.bins.start_ns(), self.bins.length_ns())
     }
 }
 
