@@ -30,7 +30,7 @@ const USUAL: [&str; 14] = [
 const LIMITS: [&str; 5] =
     ["length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "model_length"];
 
-/// Returns whether a limit ended the output, and not the model with a token that has no text.
+/// Returns whether a limit ended the output, and not the model with a token without a text.
 pub(crate) fn is_limit(reason: &str) -> bool {
     LIMITS.contains(&reason)
 }

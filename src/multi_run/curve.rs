@@ -232,7 +232,7 @@ mod tests {
         let expected = [0.1_f64 / 5.0, 0.1 * 30.0 / (4.0 * 5.0)].map(|it| 4.302_653 * it.sqrt());
         assert!(widths.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{widths:?}");
         assert!(fit.is_flat() == (0.6 <= widths[0]));
-        // As many points as coefficients have no residuals.
+        // As many points as coefficients do not have residuals.
         assert_eq!(Fit::of(&[(1.0, 5.0), (2.0, 9.0)]).unwrap().half_widths, None);
         assert_eq!(Fit::of(&[(1.0, 5.0), (2.0, 9.0), (3.0, 1.0)]).unwrap().coefficients.len(), 2);
         // A constant time with noise.

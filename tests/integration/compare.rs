@@ -276,7 +276,7 @@ fn different_loads_are_not_judged_unless_that_is_asked_for() {
     let text = String::from_utf8_lossy(&judged.stdout).into_owned();
     assert_eq!(judged.status.code(), Some(3), "{text}");
     assert!(text.starts_with("these runs had different loads: concurrency 4 and 2"), "{text}");
-    // Other prompts of the same lengths are no other load.
+    // Other prompts of the same lengths are not another load.
     let other = directory.path().join("other");
     run(&other, 20.0, "valid", &["--random-seed", "7", "--concurrency", "4"]);
     let output = compare(&four, &[&other], &["--format", "json"]);

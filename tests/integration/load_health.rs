@@ -104,7 +104,7 @@ fn failing(selector: &str, flags: &str) -> Run {
 }
 
 #[test]
-fn rejections_and_failures_are_named_and_are_no_queue() {
+fn rejections_and_failures_are_named_and_are_not_a_queue() {
     let load = "--concurrency 4 --request-count 150";
     let limited = failing("every=3:status=429,slow down", load);
     let health = &limited.summary()["load_health"];

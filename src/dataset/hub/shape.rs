@@ -39,7 +39,7 @@ enum Source<'a> {
     Template(&'static str),
 }
 
-/// Why a row has no conversation.
+/// Why a row does not have a conversation.
 #[derive(Debug)]
 pub(super) enum Unusable {
     /// It is not like the others, which can be used without it.

@@ -166,7 +166,7 @@ fn requests_without_an_end_count_with_what_arrived() {
     let first = 8.0 * (200 - from.min(200)) as f64 / 200.0;
     is(&found, tag::TOTAL_OSL, first + 8.0);
     is(&found, tag::OUTPUT_TOKEN_THROUGHPUT, (first + 8.0) / seconds);
-    // Of the whole phase, what has no end does not count, as in AIPerf.
+    // Of the whole phase, what does not end is not counted, as in AIPerf.
     let whole = accumulator.results();
     let total = whole.iter().find(|result| result.metric.tag == tag::TOTAL_OSL).unwrap();
     assert_eq!(total.stats.avg, 16.0);

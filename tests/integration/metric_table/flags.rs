@@ -120,7 +120,7 @@ fn failed_requests_have_what_is_for_errors_alone_and_others_the_rest() {
     }
     let clean = Run::of(EndpointType::CHAT, all(), true, &requests(true)[..2]);
     for metric in Registry::catalogue().iter().filter(|m| m.flags.contains(Flag::ERROR_ONLY)) {
-        // Only a scenario leaves requests out, and the rejected request has no content.
+        // Only a scenario leaves requests out, and the rejected request does not have content.
         let is_usual = ![tag::SKIPPED_CONTEXT_OVERFLOW_COUNT, tag::ERROR_OSL].contains(&metric.tag);
         assert_eq!(
             (run.has(metric.tag), clean.has(metric.tag)),

@@ -164,7 +164,7 @@ fn latencies_that_rise_are_not_stationary() {
 
 /// The first requests take 50 ms, and every fifth one takes 5 s: it has not ended yet, but no request waits.
 #[test]
-fn responses_that_have_not_come_yet_are_no_queue() {
+fn responses_that_have_not_come_yet_are_not_a_queue() {
     for rate in [5.0, 20.0, 100.0] {
         for count in [10, 40, 100, 300, 1000] {
             let requests: Vec<_> = (0..count)
