@@ -172,7 +172,7 @@ fn run_demo(demo: &Demo, out: &mut impl Write) -> anyhow::Result<Outcome> {
             out,
             "\nMeasure your server:  aiperf URL --concurrency 8\n\
              See it as a page:     aiperf report {directory} --html\n\
-             Fail in CI:           --gate 'time_to_first_token:p99<=250ms' on the command line"
+             Fail in CI:           --gate 'time_to_first_token:p90<=250ms' on the command line"
         )?;
     }
     Ok(outcome)
