@@ -14,27 +14,19 @@ use std::{io, iter};
 use thiserror::Error;
 
 use crate::artifacts::ArtifactSet;
-use crate::column::Store;
-use crate::dataset::{Sent, SentCounter};
 use crate::follow::{Follower, Followers};
 use crate::lock::{Condition, Lock};
-use crate::metrics::breakdown::{Breakdowns, Grouped, asked_rate};
 use crate::metrics::health::LoadTimes;
-use crate::metrics::name_counts::{self, NameCounts};
-use crate::metrics::prefix_cache::{CacheLedger, PrefixCache, PromptBlocks};
-use crate::metrics::session::{SessionLedger, SessionTurn, Sessions};
-use crate::metrics::silence::EventTimes;
-use crate::metrics::{Accumulator, AgentTotals, ClientHealth, Health, Measurer, Registry};
+use crate::metrics::name_counts;
+use crate::metrics::prefix_cache::PromptBlocks;
+use crate::metrics::session::SessionTurn;
+use crate::metrics::{ClientHealth, Measurer, Registry};
 use crate::otlp_receiver::SpanJoin;
 use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::record::RequestRecord;
-use crate::run::provenance::Responders;
+use crate::run::ledger::{Entry, Ledger, Live};
 use crate::runner::{Progress, RecordQueue};
-use crate::schedule::PhaseKind;
-use crate::schedule::config::PhaseConfig;
-use crate::server_metrics::prefix_cache;
-use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::Telemetry;
 use crate::units::{Clock, Nanos};
 
@@ -74,22 +66,10 @@ pub(crate) struct ProcessingParts {
     pub(crate) measurer: Measurer,
     /// The metrics that apply.
     pub(crate) registry: Arc<Registry>,
-    /// Where the values of all requests are kept.
-    pub(crate) store: Store,
     /// Exports each record's values as OpenTelemetry metrics and traces.
     pub(crate) telemetry: Arc<Telemetry>,
     /// Counts the outcomes of requests and sessions.
     pub(crate) progress: Arc<Progress>,
-    /// Whether the measurement is divided into time slices.
-    pub(crate) is_sliced: bool,
-    /// For each phase, whether its requests are in the account of the dataset.
-    pub(crate) accounted_phases: Vec<bool>,
-    /// The groups of the measurement's requests.
-    pub(crate) breakdowns: Breakdowns,
-    /// What prompts repeat, if the endpoint takes prompts.
-    pub(crate) prefix_cache: Option<CacheLedger>,
-    /// The sessions of the measurement, if conversations have several turns or start others.
-    pub(crate) sessions: Option<SessionLedger>,
     /// Those who are passed each record.
     pub(crate) followers: Followers,
     pub(crate) clock: Clock,
@@ -103,61 +83,20 @@ pub(crate) struct Processing {
     ended: Receiver<()>,
 }
 
-/// The results of processing.
+/// What the processors add to, one record at a time. Telemetry and followers process records
+/// concurrently.
 pub(crate) struct Processed {
-    pub(crate) warmup: Accumulator,
-    /// Statistics of the measurement.
-    pub(crate) profiling: Accumulator,
-    /// Statistics of the measurement by model and by URL.
-    pub(crate) breakdowns: Breakdowns,
-    /// What the prompts of the measurement repeat, if the endpoint takes prompts.
-    pub(crate) prefix_cache: Option<CacheLedger>,
-    /// The sessions of the measurement, if conversations have several turns or start others.
-    pub(crate) sessions: Option<Sessions>,
-    /// Why the outputs of the measurement ended.
-    pub(crate) finish_reasons: NameCounts,
-    pub(crate) response_notes: NameCounts,
-    /// Client health in the measurement.
-    pub(crate) health: Health,
-    /// When the requests of the measurement arrived and ended.
-    pub(crate) load_times: LoadTimes,
-    /// When the events of their responses arrived.
-    pub(crate) event_times: EventTimes,
-    /// Agents of the warmup, and those of the measurement.
-    pub(crate) agents: [AgentTotals; 2],
-    /// The requests of the dataset that were sent in all phases.
-    pub(crate) sent: Sent,
-    /// The servers that have responded in all phases.
-    pub(crate) responders: Responders,
+    /// The analyses of the requests.
+    pub(crate) ledger: Ledger,
     /// The files, still open.
     pub(crate) files: ArtifactSet,
-}
-
-impl Processed {
-    /// Returns the values of the phase with this name among `phases`, or without one those of the
-    /// measurement, and the requests per second that it was to send, if that is a certain number.
-    pub(crate) fn values(
-        &self,
-        phase: Option<&str>,
-        phases: &[PhaseConfig],
-    ) -> Option<(&Accumulator, Option<f64>)> {
-        let of_phase = |name| self.breakdowns.phase(phases, name);
-        let values = phase.map_or(Some(&self.profiling), of_phase)?;
-        Some((values, asked_rate(phases, phase)))
-    }
-
-    /// Returns what prompts repeat beside what the servers read from their caches.
-    pub(crate) fn prefix_cache(&self, servers: Option<&ServerMetrics>) -> Option<PrefixCache> {
-        let counted = servers.and_then(|servers| prefix_cache::counted(&servers.report));
-        self.prefix_cache.as_ref()?.report(counted)
-    }
 }
 
 struct Shared {
     parts: ProcessingParts,
     /// Whether prompts are compared.
     compares_prompts: bool,
-    readers: Lock<Readers>,
+    processed: Lock<Processed>,
     stage: Lock<Stage>,
     stage_changed: Condition,
 }
@@ -168,66 +107,25 @@ enum Stage {
     /// The processors, of low priority.
     Background,
     /// The relief, of normal priority; the processors pause, so that none of them holds the lock of
-    /// the readers without getting CPU time.
+    /// the results without getting CPU time.
     Relief,
     /// The load has ended: the finishers, of normal priority, and the processors end.
     Finishing,
 }
 
-/// The consumers that process one record at a time. Telemetry and followers process them
-/// concurrently.
-struct Readers {
-    warmup: Accumulator,
-    profiling: Accumulator,
-    breakdowns: Breakdowns,
-    prefix_cache: Option<CacheLedger>,
-    sessions: Option<SessionLedger>,
-    finish_reasons: NameCounts,
-    response_notes: NameCounts,
-    health: Health,
-    load_times: LoadTimes,
-    event_times: EventTimes,
-    /// Agents of the warmup, and those of the measurement.
-    agents: [AgentTotals; 2],
-    sent: SentCounter<usize>,
-    responders: Responders,
-    files: ArtifactSet,
-}
-
 impl Processing {
-    /// Starts `processors` threads that process records until the queue is closed, and write them to
-    /// `files`.
+    /// Starts `processors` threads that process records until the queue is closed, and add them to
+    /// `processed`.
     pub(crate) fn start(
-        mut parts: ProcessingParts,
-        files: ArtifactSet,
+        parts: ProcessingParts,
+        processed: Processed,
         processors: usize,
     ) -> Result<Self, ProcessingError> {
-        let accumulator =
-            || Accumulator::keeping_in(parts.store.clone(), Arc::clone(&parts.registry));
-        let breakdowns = std::mem::take(&mut parts.breakdowns);
-        let prefix_cache = parts.prefix_cache.take();
-        let sessions = parts.sessions.take();
-        let compares_prompts = prefix_cache.is_some();
-        let readers = Readers {
-            warmup: accumulator(),
-            profiling: if parts.is_sliced { accumulator().sliced() } else { accumulator() },
-            breakdowns,
-            prefix_cache,
-            sessions,
-            finish_reasons: NameCounts::default(),
-            response_notes: NameCounts::default(),
-            health: Health::keeping_in(parts.store.clone()),
-            load_times: LoadTimes::default(),
-            event_times: EventTimes::default(),
-            agents: Default::default(),
-            sent: SentCounter::default(),
-            responders: Responders::default(),
-            files,
-        };
+        let compares_prompts = processed.ledger.prefix_cache.is_some();
         let shared = Arc::new(Shared {
             parts,
             compares_prompts,
-            readers: Lock::new(readers),
+            processed: Lock::new(processed),
             stage: Lock::new(Stage::Background),
             stage_changed: Condition::default(),
         });
@@ -259,12 +157,12 @@ impl Processing {
 
     /// Returns client health in the measurement so far.
     pub(crate) fn health_so_far(&self) -> ClientHealth {
-        self.shared.readers.lock().health.so_far(&self.shared.parts.queue.stats())
+        self.shared.processed.lock().ledger.health.so_far(&self.shared.parts.queue.stats())
     }
 
     /// Returns when the requests of the measurement that have been processed arrived and ended.
     pub(crate) fn load_times_so_far(&self) -> LoadTimes {
-        self.shared.readers.lock().load_times.clone()
+        self.shared.processed.lock().ledger.load_times.clone()
     }
 
     /// Processes the records left in the queue, which must be closed, and returns the results.
@@ -295,40 +193,7 @@ impl Processing {
         }
         self.shared.await_spans(waits);
         let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
-        let readers = shared.readers.into_inner();
-        let Readers {
-            warmup,
-            profiling,
-            breakdowns,
-            prefix_cache,
-            sessions,
-            finish_reasons,
-            response_notes,
-            health,
-            load_times,
-            event_times,
-            agents,
-            sent,
-            responders,
-            files,
-        } = readers;
-        let sent = sent.sent();
-        Ok(Processed {
-            warmup,
-            profiling,
-            breakdowns,
-            prefix_cache,
-            sessions: sessions.as_ref().and_then(SessionLedger::sessions),
-            finish_reasons,
-            response_notes,
-            health,
-            load_times,
-            event_times,
-            agents,
-            sent,
-            responders,
-            files,
-        })
+        Ok(shared.processed.into_inner())
     }
 }
 
@@ -369,7 +234,7 @@ impl Shared {
             && let Some(next) = self.parts.queue.pop(POP_TIMEOUT)
         {
             self.take(next);
-            self.readers.lock().files.tick(Clock::now());
+            self.processed.lock().files.tick(Clock::now());
             if gives_up() {
                 self.parts.queue.discard();
             }
@@ -429,51 +294,30 @@ impl Shared {
         let prompt = self.compares_prompts.then(|| PromptBlocks::of(&measured));
         let reason = name_counts::joined(&measured.response.finish_reasons);
         let notes = name_counts::joined(&measured.response.notes);
-        let mut readers = self.readers.lock();
-        let readers = &mut *readers;
-        if let (Some(ledger), Some(prompt)) = (&mut readers.prefix_cache, &prompt) {
-            ledger.observe(&measured, prompt);
-        }
         let turn = measured.record.turn;
-        let is_accounted = self.parts.accounted_phases.get(phase_index) == Some(&true);
-        readers.sent.count(is_accounted, turn.conversation, turn.turn);
-        readers.breakdowns.observe_in(measured.record.phase_index, observation);
-        let [of_warmup, of_profiling] = &mut readers.agents;
-        match observation.phase {
-            PhaseKind::Warmup => {
-                of_warmup.observe(&measured);
-                readers.warmup.observe(observation);
-            }
-            PhaseKind::Profiling => {
-                of_profiling.observe(&measured);
-                readers.profiling.observe(observation);
-                let RequestRecord { model, url, tenant, .. } = &measured.record;
-                let worker =
-                    measured.response.server.as_ref().and_then(|server| server.worker.as_ref());
-                readers.breakdowns.observe(Grouped {
-                    model,
-                    url,
-                    worker,
-                    tenant: tenant.as_ref(),
-                    turn: Some(turn.turn),
-                    observation,
-                });
-                if observation.error.is_none() {
-                    readers.finish_reasons.observe(reason.as_deref());
-                    readers.response_notes.observe(notes.as_deref());
-                }
-                readers.health.observe(&measured);
-                let due = measured.record.due.map(|due| self.parts.clock.wall_ns(due));
-                readers.load_times.observe(due, observation);
-                readers.event_times.observe(observation);
-                if let Some(sessions) = &mut readers.sessions {
-                    let id = readers.files.conversation_id(&measured);
-                    sessions.observe(&SessionTurn::of(&measured, &id, due));
-                }
-            }
-        }
-        readers.responders.observe(&measured.record);
-        readers.files.record(&measured, &self.parts.clock);
+        let due_wall_ns = measured.record.due.map(|due| self.parts.clock.wall_ns(due));
+        let mut processed = self.processed.lock();
+        let Processed { ledger, files } = &mut *processed;
+        let has_sessions = ledger.has_sessions();
+        let id = has_sessions.then(|| files.conversation_id(&measured));
+        ledger.observe(&Entry {
+            observation,
+            phase_index: measured.record.phase_index,
+            model: &measured.record.model,
+            url: &measured.record.url,
+            worker: measured.response.server.as_ref().and_then(|server| server.worker.as_ref()),
+            tenant: measured.record.tenant.as_ref(),
+            conversation: Some(turn.conversation),
+            turn: Some(turn.turn),
+            due_wall_ns,
+            retries: measured.record.retry_count.into(),
+            client_errors: None,
+            finish_reason: reason.as_deref(),
+            response_notes: notes.as_deref(),
+            session: id.as_deref().map(|id| SessionTurn::of(&measured, id, due_wall_ns)),
+            live: Some(Live { record: &measured, prompt: prompt.as_ref() }),
+        });
+        files.record(&measured, &self.parts.clock);
     }
 }
 

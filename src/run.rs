@@ -3,11 +3,13 @@
 
 mod agreement;
 mod endpoint_type;
+pub(crate) mod ledger;
 mod limits;
 pub(crate) mod provenance;
 pub mod scenario;
 pub mod setup;
 
+pub use self::ledger::error_counts;
 pub(crate) use self::limits::LoadLimit;
 
 use std::path::PathBuf;
@@ -38,9 +40,11 @@ use crate::metrics::{
 use crate::multi_run::evidence::Evidence;
 use crate::multi_run::{self, Failure, Member, RunResult};
 use crate::record::{ErrorKind, RequestError};
+use crate::redact::ShownUrl;
 use crate::schedule::{BranchStats, HeldLoad, PhaseStats, ReplayStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
+use crate::server_metrics::time_breakdown::time_breakdown;
 use crate::setting::named;
 use crate::telemetry::TelemetryReport;
 
@@ -417,6 +421,15 @@ impl RunReport {
         self.outcome.incomplete_reason.is_none() && !self.outcome.was_cancelled
     }
 
+    /// Divides the client's mean latencies by the times of the servers, if those that were `configured`
+    /// report any.
+    pub(crate) fn divide_times(&mut self, configured: &[ShownUrl]) {
+        let servers = self.server_metrics.as_ref();
+        let health = self.outcome.client_health.as_ref();
+        self.outcome.time_breakdown =
+            time_breakdown(self.run.shard, &self.results, configured, servers, health);
+    }
+
     /// Returns what became of the requests of the dataset, if it was read.
     #[must_use]
     pub(crate) fn dataset(&self) -> Option<Account> {
@@ -540,6 +553,14 @@ impl RunReport {
         let is_part = self.run.shard.is_some_and(|shard| shard.count() > 1);
         let known = self.server_metrics.as_ref().filter(|_| !is_part);
         known.map_or(&[], |metrics| &metrics.conservation)
+    }
+
+    /// Returns the share of the prompt tokens that the server read from its cache, in percent, if it is
+    /// known.
+    #[must_use]
+    pub(crate) fn cached_percent(&self) -> Option<f64> {
+        let counted = || Some(100.0 * self.outcome.prefix_cache.as_ref()?.cached_ratio()?);
+        self.average(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT).or_else(counted)
     }
 
     /// Returns the mean, or the single value, of the profiling phase's metric `tag`.

@@ -17,6 +17,7 @@ use crate::metrics::{Registry, reference};
 use crate::record::ErrorKind;
 use crate::setting;
 use crate::terminal::terminal_style;
+use crate::warnings::Warning;
 
 const CONCEPTS: &str = include_str!("../../docs/concepts.md");
 const GATES: &str = include_str!("../../docs/gates.md");
@@ -83,7 +84,7 @@ fn entries() -> Vec<Entry> {
         let names = [metric.tag.name(), metric.short_header, metric.header];
         Entry::new(METRIC, &names, reference::entry(metric))
     });
-    let warnings = console::warnings_by_example().into_iter().map(|warning| {
+    let warnings = Warning::examples().into_iter().map(|warning| {
         let list = |lines: &[String]| -> String {
             lines.iter().flat_map(|line| ["- ", line.trim(), "\n"]).collect()
         };

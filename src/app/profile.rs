@@ -15,36 +15,31 @@ use std::io::Write;
 use std::sync::Arc;
 
 pub(super) use self::ab::ab;
-use self::measure::{Measured, profiling};
+use self::measure::Measured;
 use self::open_files::raise_file_limit;
 use super::audience::Audience;
 use super::ending::{Delivery, Ending, RunEnding, deliver};
-use super::outcome::{Outcome, explained};
+use super::outcome::Outcome;
 use super::output::Output;
 use super::start::Start;
 use super::{datasets, gates, interrupt, page};
 use crate::api::Listener;
 use crate::artifacts::Claim;
-use crate::artifacts::rebuild::error_counts;
 use crate::config::{Benchmark, Environment, RunConfig, Ui, selfcheck, url as urls};
 use crate::console;
 use crate::dataset::{self, Account, CacheBust, Dataset, MediaKinds, Part, Seed, Source};
 use crate::endpoint::{self, Endpoint};
 use crate::follow::Followers;
 use crate::interrupt::Interrupt;
-use crate::judge::bases;
 use crate::metrics::Registry;
-use crate::metrics::breakdown::asked_rate;
 use crate::metrics::health::SelfCheck;
 use crate::otlp_receiver;
+use crate::processing::Processed;
 use crate::record::TraceShare;
+use crate::run::RunDescription;
 use crate::run::provenance::Provenance;
-use crate::run::scenario::DurationCoverage;
 use crate::run::setup::Setup;
-use crate::run::{EndedBy, RunDescription, RunOutcome, RunReport};
-use crate::runner::{
-    OwnConversations, RequestBuilder, RunnerError, Targets, TenantRequests, Workload,
-};
+use crate::runner::{OwnConversations, RequestBuilder, Targets, TenantRequests, Workload};
 use crate::schedule;
 use crate::schedule::config::{
     LoadPattern, PhaseConfig, Replay, UseOfTimestamps, measured, only_measured,
@@ -453,81 +448,10 @@ impl Run {
 
     /// Writes the summaries.
     fn conclude(self, measured: Measured) -> RunEnding {
-        let report = self.report(&measured);
-        let Measured { processed, .. } = measured;
-        let layout = processed.files.layout().clone();
-        let files = processed.files.finish(&report, &console::render_file(&report));
-        RunEnding { report, layout, values: processed.profiling, files }
-    }
-
-    fn report(&self, measured: &Measured) -> RunReport {
-        let Measured { processed, phases, failure, is_cut_short, .. } = measured;
-        // Without a failure, a phase is missing only if the user interrupted the run.
-        let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
-        let was_cancelled =
-            is_short || *is_cut_short || phases.iter().any(|phase| phase.was_cancelled);
-        let (first, last) = (profiling(phases).next(), profiling(phases).last());
-        let start = first.map_or_else(Clock::now, |phase| phase.start);
-        let end = last.map_or_else(Clock::now, |phase| phase.requests_end.unwrap_or(phase.now));
-        let incomplete_reason = match failure {
-            Some(failure) => Some(explained(failure)),
-            None if was_cancelled => Some("cancelled by the user".to_owned()),
-            None => None,
-        };
-        let (start_wall_ns, end_wall_ns) = (self.clock.wall_ns(start), self.clock.wall_ns(end));
-        let slices = self.description.setup.slice_duration.and_then(|duration| {
-            let slices = processed.profiling.slices(&(start_wall_ns..end_wall_ns), duration);
-            slices.map_err(|error| tracing::warn!("{error}")).ok()?
-        });
-        let listed = &self.config.schedule.phases;
-        let mut run = self.description.clone();
-        run.provenance.servers = processed.responders.servers(measured.server_metrics.as_ref());
-        RunReport {
-            run,
-            outcome: RunOutcome {
-                start_wall_ns,
-                end_wall_ns,
-                phases: self.phase_times(phases),
-                was_cancelled,
-                incomplete_reason,
-                ended_by: failure.as_ref().map(ended_by),
-                ended_early: measured.ended_early.clone(),
-                adaptive: measured.adaptive.0.clone(),
-                sent: Some(processed.sent),
-                prefix_cache: processed.prefix_cache(measured.server_metrics.as_ref()),
-                branches: measured.branches,
-                replay: measured.replay,
-                load: measured.load.clone(),
-                client_health: Some(measured.health.clone()),
-                load_health: measured.load_health,
-                telemetry: Some(measured.telemetry.clone()).filter(|report| !report.is_empty()),
-                time_breakdown: measured.time_breakdown.clone(),
-                gpus: measured.gpus.clone(),
-                shards: None,
-            },
-            coverage: DurationCoverage::of(
-                &self.description.setup,
-                start_wall_ns,
-                &processed.profiling,
-            ),
-            long_run: processed.profiling.long_run(asked_rate(listed, None)),
-            missed_objectives: processed.profiling.missed_objectives(),
-            results: measured.results.clone(),
-            bases: bases(&self.description.gates, |phase| processed.values(phase, listed)),
-            by_phase: measured.by_phase.clone(),
-            levels: measured.adaptive.1.clone(),
-            steady_state: measured.steady_state.clone(),
-            sessions: processed.sessions.clone(),
-            finish_reasons: processed.finish_reasons.clone(),
-            response_notes: processed.response_notes.clone(),
-            silences: processed.event_times.silences(start_wall_ns),
-            breakdowns: processed.breakdowns.results(),
-            slices,
-            warmup_results: processed.warmup.results_if_any(),
-            errors: error_counts(&processed.profiling),
-            server_metrics: measured.server_metrics.clone(),
-            phases: phases.clone(),
-        }
+        let Measured { report, processed: Processed { ledger, files } } = measured;
+        let layout = files.layout().clone();
+        let files = files.finish(&report, &console::render_file(&report));
+        RunEnding { report, layout, values: ledger.profiling, files }
     }
 }
 
@@ -535,16 +459,6 @@ impl Run {
 fn trace_share(config: &RunConfig) -> TraceShare {
     let sample = config.telemetry.trace_sample;
     sample.map_or(TraceShare::of_percent(100.0), |sample| sample.share())
-}
-
-/// Returns what ended a load that failed with this error.
-fn ended_by(failure: &anyhow::Error) -> EndedBy {
-    match failure.downcast_ref() {
-        Some(RunnerError::TooManyFailures { .. } | RunnerError::Rejected { .. }) => {
-            EndedBy::Requests
-        }
-        _ => EndedBy::Client,
-    }
 }
 
 /// Claims the directory for a run, or for several, and prints where an earlier run's files

@@ -14,6 +14,7 @@ mod origin;
 mod server_metrics;
 mod table;
 
+use std::collections::HashMap;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -27,29 +28,18 @@ use super::manifest::End;
 use super::server_metrics::ServerMetricsFiles;
 use super::sessions;
 use crate::column::{Column, Sorted, Store, fixed_struct};
-use crate::dataset::{Sent, SentCounter};
-use crate::judge::{AdaptivePath, Gate, bases};
-use crate::metrics::breakdown::{
-    Breakdowns, Grouped, Levels, TenantBreakdown, Variety, asked_rate,
-};
-use crate::metrics::deployment;
-use crate::metrics::health::{
-    ClientErrors, Collector, LoadHealth, LoadTimes, OfRecords, SlotTimes, SlotUse,
-};
+use crate::dataset::Sent;
+use crate::judge::Gate;
+use crate::metrics::health::ClientErrors;
 use crate::metrics::metric::{Observation, Percent};
-use crate::metrics::name_counts::NameCounts;
-use crate::metrics::session::{self, SessionLedger, SessionTurn, TurnPlace};
-use crate::metrics::silence::EventTimes;
-use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
+use crate::metrics::session::{SessionTurn, TurnPlace};
+use crate::metrics::{Accumulator, LoadReport, MetricsError, Registry};
 use crate::record::Ancestry;
 use crate::redact::ShownUrl;
-use crate::run::scenario::DurationCoverage;
-use crate::run::{EndedBy, ErrorCount, RunDescription, RunOutcome, RunReport};
-use crate::schedule::config::has_several;
+use crate::run::ledger::{Entry, Ledger};
+use crate::run::{EndedBy, RunDescription, RunOutcome, RunReport};
 use crate::schedule::{PhaseKind, Shard};
 use crate::server_metrics::limits::ClientLimits;
-use crate::server_metrics::report::ServerMetrics;
-use crate::units::Nanos;
 
 pub use combine::{combine, shards_of};
 pub(crate) use group::{Group, GroupRun};
@@ -259,7 +249,8 @@ pub(crate) fn rebuild_with(
     let registry = Arc::new(run.registry()?);
     let store = Store::of_run(directory.to_owned());
     let mut gathered = Gathered::new(&registry, &run, &store);
-    gathered.add_levels(end.as_ref().map_or(&[], |end| end.outcome.adaptive.as_slice()));
+    let paths = end.as_ref().map_or(&[][..], |end| end.outcome.adaptive.as_slice());
+    gathered.ledger = gathered.ledger.with_levels(paths);
     let mut seen = Seen::of([layout.records.as_path()], &store);
     let (repeated, mut notes) = records.read(&registry, &mut seen, |record, _| {
         gathered.take(record);
@@ -288,24 +279,24 @@ pub(crate) fn rebuild_with(
         layout: &layout,
         outcome: server_side.as_ref(),
         first_request_ns: gathered.spans.iter().map(|span| span.start).min(),
-        limits: has_ended.then(|| ClientLimits::of(&gathered.profiling)).flatten(),
+        limits: has_ended.then(|| ClientLimits::of(&gathered.ledger.profiling)).flatten(),
         is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
     let of_run = outcome.sent.map(Sent::total).filter(|_| outcome.client_health.is_some());
-    outcome.sent = gathered.sent();
-    outcome.client_health =
-        ClientHealth::recomputed(outcome.client_health, &gathered.of_client(), &outcome.load);
+    outcome.sent = gathered.ledger.sent();
+    let health = &gathered.ledger.health;
+    outcome.client_health = health.recomputed(outcome.client_health.take(), &outcome.load);
     let probes = [layout.network_latency_lines.as_path()];
     let round_trip = network_latency::round_trip_ns(&run, probes, &mut notes, |_| {});
-    gathered.profiling.set_round_trip(round_trip);
-    let report = gathered.report(run, outcome, server_metrics, &mut notes);
+    gathered.ledger.profiling.set_round_trip(round_trip);
+    let report = gathered.ledger.report(run, outcome, server_metrics, &mut notes);
     let rows = Rows {
         registry,
         origins: vec![RowOrigin::new(String::new(), &layout, gathered.records, repeated)],
     };
     let coverage = Coverage::of(&gathered, of_run);
-    let profiling = gathered.profiling;
+    let profiling = gathered.ledger.profiling;
     let written = Vec::new();
     Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows, coverage })
 }
@@ -380,16 +371,6 @@ pub fn write(rebuilt: &mut Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, 
     Ok(files)
 }
 
-/// Returns the failures in `accumulator`.
-#[must_use]
-pub fn error_counts(accumulator: &Accumulator) -> Vec<ErrorCount> {
-    accumulator
-        .errors()
-        .into_iter()
-        .map(|(error_details, count)| ErrorCount { error_details, count })
-        .collect()
-}
-
 /// A record as parsed from its line.
 struct Line {
     observation: Observation,
@@ -436,220 +417,82 @@ fixed_struct! {
     }
 }
 
-/// The collected data of all lines.
+/// What is known from all lines.
 struct Gathered {
-    profiling: Accumulator,
-    breakdowns: Breakdowns,
-    levels: Levels,
-    warmup: Accumulator,
+    ledger: Ledger,
     records: u64,
     /// Start and end of each profiling request.
     spans: Column<Span>,
-    /// Delays of profiling requests that had a due time.
-    slips: Column<u64>,
-    retries: u64,
-    bounds: Collector,
-    slots: SlotTimes,
-    load_times: LoadTimes,
-    event_times: EventTimes,
-    /// The sessions of the profiling phase; absent unless each request has its place.
-    sessions: Option<SessionLedger>,
-    finish_reasons: NameCounts,
-    response_notes: NameCounts,
-    /// Whether all successful requests have their errors.
-    has_errors: bool,
-    /// The requests of the dataset, by identifier of the conversation and turn.
-    sent: SentCounter<String>,
-    /// For each phase, whether its requests are in the account of the dataset.
-    accounted_phases: Vec<bool>,
-    /// Whether there is a dataset, and each request has its place in it.
-    has_turns: bool,
+    /// Whether there is a dataset of whose requests an account is kept.
+    has_account: bool,
+    /// Numbers of its conversations by their identifiers.
+    conversations: HashMap<String, usize>,
 }
 
 impl Gathered {
     fn new(registry: &Arc<Registry>, run: &RunDescription, store: &Store) -> Self {
-        let accumulator = || Accumulator::keeping_in(store.clone(), Arc::clone(registry));
-        let is_sliced = run.setup.slice_duration.is_some();
         Self {
-            profiling: if is_sliced { accumulator().sliced() } else { accumulator() },
-            breakdowns: breakdowns(registry, store, run),
-            levels: Levels::new(Arc::clone(registry), store.clone()),
-            warmup: accumulator(),
+            ledger: Ledger::new(run, registry, store, usize::MAX),
             records: 0,
             spans: Column::new(store.clone()),
-            slips: Column::new(store.clone()),
-            retries: 0,
-            bounds: Collector::keeping_in(store),
-            slots: SlotTimes::default(),
-            load_times: LoadTimes::default(),
-            event_times: EventTimes::default(),
-            sessions: Some(SessionLedger::new(store.clone(), run.settings.fixed_schedule)),
-            finish_reasons: NameCounts::default(),
-            response_notes: NameCounts::default(),
-            has_errors: true,
-            sent: SentCounter::default(),
-            accounted_phases: run.setup.accounted_phases(),
-            has_turns: run.dataset.is_some(),
-        }
-    }
-
-    /// Adds the windows of adaptive loads, before the records.
-    fn add_levels(&mut self, paths: &[AdaptivePath]) {
-        for path in paths {
-            for window in &path.windows {
-                self.levels.add(path.phase_index, window.start_ns..window.end_ns);
-            }
+            has_account: run.dataset.is_some(),
+            conversations: HashMap::new(),
         }
     }
 
     fn take(&mut self, line: &Line) {
+        let Line { observation, .. } = line;
         self.records += 1;
-        match &line.turn {
-            Some((conversation, turn)) if self.has_turns => {
-                let is_accounted = self.accounted_phases.get(line.phase_index as usize);
-                self.sent.count(is_accounted != Some(&false), conversation.clone(), *turn);
-            }
-            _ => self.has_turns = false,
+        if observation.phase == PhaseKind::Profiling {
+            self.spans
+                .push(Span { start: observation.start_wall_ns, end: observation.end_wall_ns });
         }
-        self.breakdowns.observe_in(line.phase_index, &line.observation);
-        self.levels.observe(line.phase_index, &line.observation);
-        match line.observation.phase {
-            PhaseKind::Warmup => self.warmup.observe(&line.observation),
-            PhaseKind::Profiling => {
-                self.profiling.observe(&line.observation);
-                let Line { model, url, worker, tenant, observation, .. } = line;
-                self.breakdowns.observe(Grouped {
-                    model,
-                    url,
-                    worker: worker.as_ref(),
-                    tenant: tenant.as_ref(),
-                    turn: line.turn.as_ref().map(|(_, turn)| *turn),
-                    observation,
-                });
-                let Observation { start_wall_ns, end_wall_ns, .. } = line.observation;
-                self.spans.push(Span { start: start_wall_ns, end: end_wall_ns });
-                self.slips.extend(line.due_wall_ns.map(|due| start_wall_ns.saturating_sub(due)));
-                self.retries = self.retries.saturating_add(line.retries);
-                self.load_times.observe(line.due_wall_ns, &line.observation);
-                self.event_times.observe(&line.observation);
-                self.take_session(line);
-                if observation.error.is_none() {
-                    self.finish_reasons.observe(line.finish_reason.as_deref());
-                    self.response_notes.observe(line.response_notes.as_deref());
-                }
-                self.take_errors(line);
-            }
-        }
-    }
-
-    fn take_session(&mut self, line: &Line) {
-        let (Some(sessions), Some(at), Some((conversation, turn))) =
-            (&mut self.sessions, &line.place, &line.turn)
-        else {
-            self.sessions = None;
-            return;
-        };
-        sessions.observe(&SessionTurn {
-            session: at.session,
-            correlation_id: at.correlation_id,
-            ancestry: at.ancestry,
-            conversation_id: conversation,
+        let session = line.place.as_ref().zip(line.turn.as_ref());
+        let session = session.map(|(place, (conversation_id, turn))| SessionTurn {
+            session: place.session,
+            correlation_id: place.correlation_id,
+            ancestry: place.ancestry,
+            conversation_id,
             index: *turn,
             due_wall_ns: line.due_wall_ns,
-            place: at.of_turn,
-            observation: &line.observation,
+            place: place.of_turn,
+            observation,
+        });
+        let conversation = line.turn.as_ref().filter(|_| self.has_account);
+        let conversation = conversation.map(|(id, _)| self.number(id));
+        self.ledger.observe(&Entry {
+            observation,
+            phase_index: line.phase_index,
+            model: &line.model,
+            url: &line.url,
+            worker: line.worker.as_ref(),
+            tenant: line.tenant.as_ref(),
+            conversation,
+            turn: line.turn.as_ref().map(|(_, turn)| *turn),
+            due_wall_ns: line.due_wall_ns,
+            retries: line.retries,
+            client_errors: line.client_errors,
+            finish_reason: line.finish_reason.as_deref(),
+            response_notes: line.response_notes.as_deref(),
+            session,
+            live: None,
         });
     }
 
-    fn take_errors(&mut self, line: &Line) {
-        let Observation { start_wall_ns, end_wall_ns, error, values, .. } = &line.observation;
-        let errors = line.client_errors.unwrap_or_default();
-        let (start, end) = (Nanos(*start_wall_ns), Nanos(*end_wall_ns));
-        self.slots.observe(SlotUse { start, end, due: line.due_wall_ns.map(Nanos) }, &errors);
-        if error.is_none() {
-            self.has_errors &= line.client_errors.is_some();
-            self.bounds.observe(values, &errors, line.due_wall_ns.is_some());
+    /// Returns the number of the conversation with this identifier.
+    fn number(&mut self, id: &str) -> usize {
+        if let Some(number) = self.conversations.get(id) {
+            return *number;
         }
-    }
-
-    /// Returns what the records reveal about the client.
-    fn of_client(&self) -> OfRecords<'_> {
-        OfRecords {
-            slips: &self.slips,
-            retries: self.retries,
-            error_bounds: self.has_errors.then(|| self.bounds.bounds()).flatten(),
-            slots: self.slots,
-        }
-    }
-
-    /// Returns how many requests of the dataset were sent, if that is known.
-    fn sent(&self) -> Option<Sent> {
-        self.has_turns.then(|| self.sent.sent())
+        let number = self.conversations.len();
+        self.conversations.insert(id.to_owned(), number);
+        number
     }
 
     /// Returns whether the requests can be those of a measurement with this `window`, since a
     /// directory may contain files of several runs.
     fn is_of(&self, window: RangeInclusive<u64>) -> bool {
         self.spans.is_empty() || self.spans.iter().any(|span| window.contains(&span.start))
-    }
-
-    /// Returns the report of the run, with the slices that it requests.
-    fn report(
-        &self,
-        run: RunDescription,
-        mut outcome: RunOutcome,
-        mut server_metrics: Option<ServerMetrics>,
-        notes: &mut Vec<String>,
-    ) -> RunReport {
-        if let Some(metrics) = &mut server_metrics {
-            metrics.add_phases(&outcome.phases);
-        }
-        let window = outcome.start_wall_ns..outcome.end_wall_ns;
-        let slices = run.setup.slice_duration.and_then(|duration| {
-            let slices = self.profiling.slices(&window, duration);
-            slices.map_err(|error| notes.push(error.to_string())).ok()?
-        });
-        let load = run.own_held_load();
-        let steady_state = self.profiling.steady_state(load, outcome.start_wall_ns);
-        outcome.load_health = LoadHealth::of(&self.load_times, load, outcome.start_wall_ns);
-        let start_wall_ns = outcome.start_wall_ns;
-        let sessions = self.sessions.as_ref().and_then(SessionLedger::sessions);
-        let mut results = self.profiling.results();
-        results.extend(session::results(sessions.as_ref(), self.profiling.registry(), &results));
-        let fleets = outcome.gpus.as_ref().map_or(&[][..], |gpus| &gpus.fleets);
-        let (deployment, concurrency) = (&run.setup.deployment, outcome.load.requested_concurrency);
-        results.extend(deployment::results(deployment, fleets, &results, concurrency));
-        RunReport {
-            long_run: self.profiling.long_run(asked_rate(&run.setup.phases, None)),
-            missed_objectives: self.profiling.missed_objectives(),
-            bases: bases(&run.gates, |phase| {
-                let phases = &run.setup.phases;
-                let of_phase = |name| self.breakdowns.phase(phases, name);
-                let values = phase.map_or(Some(&self.profiling), of_phase)?;
-                Some((values, asked_rate(phases, phase)))
-            }),
-            by_phase: self.breakdowns.phases(
-                &run.setup.phases,
-                &outcome.phases,
-                run.shard.unwrap_or(Shard::WHOLE),
-            ),
-            coverage: DurationCoverage::of(&run.setup, outcome.start_wall_ns, &self.profiling),
-            levels: self.levels.results(),
-            run,
-            outcome,
-            steady_state,
-            results,
-            sessions,
-            finish_reasons: self.finish_reasons.clone(),
-            response_notes: self.response_notes.clone(),
-            silences: self.event_times.silences(start_wall_ns),
-            breakdowns: self.breakdowns.results(),
-            slices,
-            warmup_results: self.warmup.results_if_any(),
-            errors: error_counts(&self.profiling),
-            phases: Vec::new(),
-            server_metrics,
-        }
     }
 
     /// Returns the outcome, as far as known, of a run that was killed before its end.
@@ -659,46 +502,20 @@ impl Gathered {
         RunOutcome {
             start_wall_ns: starts.min().unwrap_or(0),
             end_wall_ns: ends.max().unwrap_or(0),
-            phases: Vec::new(),
-            was_cancelled: false,
             ended_by: Some(EndedBy::Kill),
-            incomplete_reason: Some(
-                "the run ended before it could write its summary; requests in flight are missing"
-                    .to_owned(),
-            ),
-            ended_early: None,
-            adaptive: Vec::new(),
-            sent: self.sent(),
-            prefix_cache: None,
-            branches: None,
-            replay: None,
+            incomplete_reason: Some(format!(
+                "the run ended before it could write its summary; requests in flight are missing, \
+                 and so is what the records alone do not show: {}",
+                Ledger::beyond_lines()
+            )),
+            sent: self.ledger.sent(),
             load: LoadReport {
                 reached_concurrency: most_at_once(&self.spans),
                 ..LoadReport::default()
             },
-            client_health: None,
-            load_health: None,
-            telemetry: None,
-            time_breakdown: None,
-            gpus: None,
-            shards: None,
+            ..RunOutcome::default()
         }
     }
-}
-
-/// Returns the breakdowns of `run` by the models and URLs in its description, and by the turns that
-/// its records have.
-fn breakdowns(registry: &Arc<Registry>, store: &Store, run: &RunDescription) -> Breakdowns {
-    let setup = &run.setup;
-    let variety = Variety {
-        models: setup.requested_models().len(),
-        urls: setup.urls.len(),
-        turns: usize::MAX,
-        phases: if has_several(&setup.phases) { setup.phases.len() } else { 0 },
-    };
-    let by_tenant =
-        TenantBreakdown::of(&setup.tenants, registry, run.endpoint, run.streaming, store);
-    Breakdowns::new(registry, store, variety, by_tenant)
 }
 
 /// Returns the maximum number of spans that overlap at any time.

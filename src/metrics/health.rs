@@ -22,9 +22,8 @@ mod selfcheck;
 mod throughput;
 mod verdict;
 
-pub(crate) use self::bounds::Collector;
 pub use self::bounds::{Bound, ErrorBounds, MetricBounds};
-pub(crate) use self::client_health::{ClientBounds, OfRecords};
+pub(crate) use self::client_health::ClientBounds;
 pub use self::client_health::{ClientHealth, Cpu, Queue, Reads, Reason, TimeStatistics, Verdict};
 pub use self::collect::Health;
 pub(crate) use self::errors::{ArrivalErrors, ClientErrors};
@@ -36,5 +35,4 @@ pub(crate) use self::load_times::LoadTimes;
 pub use self::selfcheck::Machine;
 pub(crate) use self::selfcheck::{Limits, SelfCheck};
 pub use self::throughput::RateBounds;
-pub(crate) use self::throughput::{SlotTimes, SlotUse};
 pub(crate) use self::verdict::reasons_by_example;

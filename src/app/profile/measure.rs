@@ -11,45 +11,37 @@ use anyhow::Context;
 use url::Url;
 
 use super::Run;
-use super::adaptive::{AdaptiveLoads, Paths};
+use super::adaptive::AdaptiveLoads;
 use super::collections::Collections;
 use super::early::EarlyStop;
 use super::open_files::too_few_connections;
 use crate::app::logging;
+use crate::app::outcome::explained;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
 use crate::config::Ui;
 use crate::dataset::{CacheBust, Conversation, Length, Source};
 use crate::follow::{self, Began, Follower, Followers};
-use crate::gpu::report::GpuReport;
 use crate::interrupt::Interrupt;
-use crate::judge::{self, Basis, EarlyEnd, Gate, Judged, Reading, bases};
-use crate::metrics::breakdown::{Breakdowns, PhaseResult, PhaseTimes, TenantBreakdown, Variety};
-use crate::metrics::deployment;
-use crate::metrics::health::LoadHealth;
-use crate::metrics::metric::MetricResult;
+use crate::judge::{Gate, Judged, Reading};
+use crate::metrics::breakdown::PhaseTimes;
 use crate::metrics::prefix_cache::CacheLedger;
-use crate::metrics::session::{self, SessionLedger};
-use crate::metrics::steady::{SteadyState, Unsteady};
-use crate::metrics::time_breakdown::TimeBreakdown;
-use crate::metrics::{
-    Accumulator, ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry,
-};
+use crate::metrics::{Accumulator, CountChat, CountTokens, LoadReport, Measurer, Registry};
 use crate::otlp_receiver::Receiver;
 use crate::parallel;
 use crate::processing::{Processed, Processing, ProcessingParts};
 use crate::redact::Secret;
+use crate::run::ledger::Ledger;
+use crate::run::{EndedBy, RunOutcome, RunReport};
 use crate::runner::{
     self, Counters, CpuShares, PhaseListener, Progress, QueueStats, RecordQueue, Runner,
     RunnerError,
 };
 use crate::schedule::config::{PhaseConfig, has_several, only_measured};
-use crate::schedule::{BranchStats, PhaseKind, PhaseStats, ReplayStats, Shard};
+use crate::schedule::{PhaseKind, PhaseStats, ReplayStats, Shard};
 use crate::server_control::Rejection;
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
-use crate::server_metrics::report::ServerMetrics;
-use crate::server_metrics::time_breakdown::time_breakdown;
 use crate::telemetry::{
     self, GateResult, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport,
 };
@@ -74,34 +66,8 @@ const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The outcome of the measurement.
 pub(super) struct Measured {
+    pub(super) report: RunReport,
     pub(super) processed: Processed,
-    pub(super) phases: Vec<PhaseStats>,
-    pub(super) load: LoadReport,
-    /// What became of the conversations that others started, if the dataset has any.
-    pub(super) branches: Option<BranchStats>,
-    /// How lanes followed the recorded run, if there were any.
-    pub(super) replay: Option<ReplayStats>,
-    pub(super) health: ClientHealth,
-    /// The steady state of the measurement, or why there is none.
-    pub(super) steady_state: Result<SteadyState, Unsteady>,
-    /// Whether the server kept up with the load.
-    pub(super) load_health: Option<LoadHealth>,
-    /// Its latencies divided by the server's times, if the server reports them.
-    pub(super) time_breakdown: Option<TimeBreakdown>,
-    pub(super) telemetry: TelemetryReport,
-    pub(super) server_metrics: Option<ServerMetrics>,
-    /// Results of the measurement, including those of GPUs.
-    pub(super) results: Vec<MetricResult>,
-    /// Results of each phase, if several are measured.
-    pub(super) by_phase: Vec<PhaseResult>,
-    pub(super) gpus: Option<GpuReport>,
-    pub(super) failure: Option<anyhow::Error>,
-    /// Why the load ended before its configured end, if it did.
-    pub(super) ended_early: Option<EarlyEnd>,
-    /// The path of each adaptive load, and the results of its levels.
-    pub(super) adaptive: Paths,
-    /// Whether the user interrupted the processing of records.
-    pub(super) is_cut_short: bool,
 }
 
 impl Run {
@@ -135,19 +101,14 @@ impl Run {
             spans: receiver.as_ref().map(Receiver::join),
             measurer,
             registry: Arc::clone(&self.registry),
-            store: store.clone(),
             telemetry: Arc::clone(&telemetry),
             progress: Arc::clone(&progress),
-            accounted_phases: self.description.setup.accounted_phases(),
-            is_sliced: self.description.setup.slice_duration.is_some(),
-            breakdowns: self.breakdowns(&store),
-            prefix_cache: self.prefix_cache(),
-            sessions: self.sessions(&store),
             followers: followers.clone(),
             clock: self.clock,
         };
         let processors = self.config.runner.processors.unwrap_or(1);
-        let processing = Processing::start(parts, files, processors)?;
+        let ledger = self.ledger(&store);
+        let processing = Processing::start(parts, Processed { ledger, files }, processors)?;
         let runner = self.runner(phases, &own_phases, &queue, &progress);
         let runner =
             collections.listen_to(runner).until(early.enough()).following(adaptive.dials());
@@ -161,56 +122,67 @@ impl Run {
         let failure = failure.map(|failure| self.diagnosed(failure, &processed, interrupt));
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = knows_all.then(|| self.client_counts(&processed));
-        let limits = ClientLimits::of(&processed.profiling).filter(|_| knows_all);
+        let limits = ClientLimits::of(&processed.ledger.profiling).filter(|_| knows_all);
         let mut found = collections.finish(counts, limits, interrupt, &mut processed.files);
-        processed.profiling.set_round_trip(found.round_trip_ns);
+        let ledger = &mut processed.ledger;
+        ledger.profiling.set_round_trip(found.round_trip_ns);
         let phases = progress.snapshots();
         let counters = measured_counters(&progress, &phases);
         let load = load_report(only_measured(&own_phases), &phases, &counters);
-        let results = self.results(&processed, found.gpus.as_ref(), &load);
         let queue = queue.stats();
-        let mut health = processed.health.report(&load, &queue, &most_cpu(&counters));
+        let mut health = ledger.health.report(&load, &queue, &most_cpu(&counters));
         health.selfcheck.clone_from(&self.selfcheck);
-        found.add_to(&mut health, &processed.responders.ends());
-        let totals = totals(&processed, phases.clone(), queue, health.clone());
-        let steady_state = self.steady_state(&processed.profiling, &phases);
-        let load_health = self.load_health(&processed, &phases);
-        let by_phase = self.by_phase(&processed, &phases, found.servers.as_mut());
-        let servers = found.servers.as_ref();
-        let time_breakdown = self.time_breakdown(&results, servers, &health);
-        let outcome = Exported {
-            processed: &processed,
-            results: &results,
-            by_phase: &by_phase,
-            listed: &self.config.schedule.phases,
-            steady_state: &steady_state,
-            load_health: load_health.as_ref(),
-            time_breakdown: time_breakdown.as_ref(),
-            servers,
-            gates: &self.description.gates,
-        };
-        let mut telemetry = finish_export(&telemetry, &outcome, &totals, interrupt);
-        telemetry.receiver = receiver.as_ref().map(Receiver::report);
-        Ok(Measured {
-            processed,
-            phases,
-            load,
+        found.add_to(&mut health, &ledger.responders.ends());
+        let (paths, levels) = adaptive.paths();
+        let outcome = RunOutcome {
+            ended_early: early.end(),
+            adaptive: paths,
+            sent: ledger.sent(),
             branches: self.has_trees().then(|| counters.iter().map(|it| it.branches()).sum()),
             replay: ReplayStats::of_all(counters.iter().filter_map(|it| it.replay())),
-            health,
-            steady_state,
-            load_health,
-            time_breakdown,
-            telemetry,
-            server_metrics: found.servers,
-            results,
-            by_phase,
+            load,
+            client_health: Some(health),
             gpus: found.gpus,
-            failure,
-            ended_early: early.end(),
-            adaptive: adaptive.paths(),
-            is_cut_short,
-        })
+            ..self.outcome(&phases, failure.as_ref(), is_cut_short)
+        };
+        let mut notes = Vec::new();
+        let description = self.description.clone();
+        let mut report = ledger.report(description, outcome, found.servers, &mut notes);
+        for note in notes {
+            tracing::warn!("{note}");
+        }
+        (report.phases, report.levels) = (phases, levels);
+        report.divide_times(&self.config.server_metrics.shown_endpoints());
+        let mut exported = finish_export(&telemetry, &report, ledger, queue, interrupt);
+        exported.receiver = receiver.as_ref().map(Receiver::report);
+        report.outcome.telemetry = Some(exported).filter(|exported| !exported.is_empty());
+        Ok(Measured { report, processed })
+    }
+
+    /// Returns how the run ended, as far as the phases show.
+    fn outcome(
+        &self,
+        phases: &[PhaseStats],
+        failure: Option<&anyhow::Error>,
+        is_cut_short: bool,
+    ) -> RunOutcome {
+        // Without a failure, a phase is missing only if the user interrupted the run.
+        let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
+        let was_cancelled =
+            is_short || is_cut_short || phases.iter().any(|phase| phase.was_cancelled);
+        let by_user = || was_cancelled.then(|| "cancelled by the user".to_owned());
+        let (first, last) = (profiling(phases).next(), profiling(phases).last());
+        let start = first.map_or_else(Clock::now, |phase| phase.start);
+        let end = last.map_or_else(Clock::now, |phase| phase.requests_end.unwrap_or(phase.now));
+        RunOutcome {
+            start_wall_ns: self.clock.wall_ns(start),
+            end_wall_ns: self.clock.wall_ns(end),
+            phases: self.phase_times(phases),
+            was_cancelled,
+            incomplete_reason: failure.map(explained).or_else(by_user),
+            ended_by: failure.map(ended_by),
+            ..RunOutcome::default()
+        }
     }
 
     /// Returns the failure of the load with what the servers reveal about its cause.
@@ -224,7 +196,8 @@ impl Run {
             return failure;
         };
         let (requests, status) = (*requests, *status);
-        let errors = [&processed.profiling, &processed.warmup].map(Accumulator::errors);
+        let Ledger { profiling, warmup, .. } = &processed.ledger;
+        let errors = [profiling, warmup].map(Accumulator::errors);
         let error = errors.into_iter().flatten().find(|(error, _)| error.code == Some(status));
         let rejection = Rejection {
             status,
@@ -310,97 +283,20 @@ impl Run {
 
     /// What the client counts to compare with the server.
     fn client_counts(&self, processed: &Processed) -> ClientCounts {
-        let counts = ClientCounts::of([&processed.warmup, &processed.profiling]);
+        let counts = ClientCounts::of([&processed.ledger.warmup, &processed.ledger.profiling]);
         counts.of_choices(self.description.setup.choices())
     }
 
-    /// Results by model, by URL and by turn.
-    fn breakdowns(&self, store: &Store) -> Breakdowns {
-        let phases = &self.config.schedule.phases;
-        let variety = Variety {
-            phases: if has_several(phases) { phases.len() } else { 0 },
-            models: self.config.dataset.requested_models().len(),
-            urls: self.config.server.urls.len(),
-            turns: self.dataset.most_turns(),
-        };
-        let description = &self.description;
-        let by_tenant = TenantBreakdown::of(
-            &description.setup.tenants,
-            &self.registry,
-            description.endpoint,
-            description.streaming,
-            store,
-        );
-        Breakdowns::new(&self.registry, store, variety, by_tenant)
-    }
-
-    /// Returns the results of the measurement, including those of sessions and of what serves the
-    /// model.
-    fn results(
-        &self,
-        processed: &Processed,
-        gpus: Option<&GpuReport>,
-        load: &LoadReport,
-    ) -> Vec<MetricResult> {
-        let mut results = processed.profiling.results();
-        results.extend(session::results(processed.sessions.as_ref(), &self.registry, &results));
-        let fleets = gpus.map_or(&[][..], |gpus| &gpus.fleets);
-        let deployment = &self.description.setup.deployment;
-        let concurrency = load.requested_concurrency;
-        results.extend(deployment::results(deployment, fleets, &results, concurrency));
-        results
-    }
-
-    /// The sessions, if conversations have several turns or start others.
-    fn sessions(&self, store: &Store) -> Option<SessionLedger> {
+    /// Returns the ledger, still empty, whose values will be in `store`.
+    fn ledger(&self, store: &Store) -> Ledger {
+        let turns = self.dataset.most_turns();
         let starts_any = self.dataset.conversations.iter().any(Conversation::is_agent);
-        let has_any = starts_any || self.dataset.most_turns() > 1;
-        let is_scheduled = self.description.settings.fixed_schedule;
-        has_any.then(|| SessionLedger::new(store.clone(), is_scheduled))
-    }
-
-    /// What the prompts repeat, if the endpoint takes prompts and generates text.
-    fn prefix_cache(&self) -> Option<CacheLedger> {
         let traits = self.endpoint.traits();
         let counts_tokens = !self.description.settings.use_server_token_count;
         let has_prefill = traits.tokenizes_input && traits.produces_tokens;
-        has_prefill.then(|| CacheLedger::new(counts_tokens))
-    }
-
-    /// Finds the steady state of the measurement.
-    fn steady_state(
-        &self,
-        profiling: &Accumulator,
-        phases: &[PhaseStats],
-    ) -> Result<SteadyState, Unsteady> {
-        profiling.steady_state(self.description.own_held_load(), self.start_wall_ns(phases))
-    }
-
-    /// Returns the results of each phase, if several are measured, and adds those of the servers.
-    fn by_phase(
-        &self,
-        processed: &Processed,
-        phases: &[PhaseStats],
-        servers: Option<&mut ServerMetrics>,
-    ) -> Vec<PhaseResult> {
-        let times = self.phase_times(phases);
-        if let Some(servers) = servers {
-            servers.add_phases(&times);
-        }
-        let schedule = &self.config.schedule;
-        let shard = schedule.shard.unwrap_or(Shard::WHOLE);
-        processed.breakdowns.phases(&schedule.phases, &times, shard)
-    }
-
-    /// Divides the client's latencies by the server's times, if the server reports them.
-    fn time_breakdown(
-        &self,
-        results: &[MetricResult],
-        servers: Option<&ServerMetrics>,
-        health: &ClientHealth,
-    ) -> Option<TimeBreakdown> {
-        let asked = self.config.server_metrics.shown_endpoints();
-        time_breakdown(self.description.shard, results, &asked, servers, Some(health))
+        Ledger::new(&self.description, &self.registry, store, turns)
+            .with_sessions(starts_any || turns > 1)
+            .with_prefix_cache(has_prefill.then(|| CacheLedger::new(counts_tokens)))
     }
 
     /// Returns when each phase ran, if several are measured.
@@ -413,18 +309,6 @@ impl Run {
             end_wall_ns: self.clock.wall_ns(phase.requests_end.unwrap_or(phase.now)),
         };
         phases.iter().map(times).collect()
-    }
-
-    /// Judges the load of the measurement.
-    fn load_health(&self, processed: &Processed, phases: &[PhaseStats]) -> Option<LoadHealth> {
-        let load = self.description.own_held_load();
-        LoadHealth::of(&processed.load_times, load, self.start_wall_ns(phases))
-    }
-
-    /// Returns when the measurement began, in nanoseconds since the Unix epoch.
-    fn start_wall_ns(&self, phases: &[PhaseStats]) -> u64 {
-        let start = self::profiling(phases).next().map_or_else(Clock::now, |phase| phase.start);
-        self.clock.wall_ns(start)
     }
 
     /// Prints the warnings about the configuration.
@@ -706,91 +590,58 @@ fn gate_result<'a>(gate: &'a Gate, judged: &'a Judged) -> GateResult<'a> {
     }
 }
 
-/// The results that are exported at the end.
-struct Exported<'a> {
-    processed: &'a Processed,
-    /// Those of the measurement.
-    results: &'a [MetricResult],
-    /// Those of each phase, if several are measured.
-    by_phase: &'a [PhaseResult],
-    /// The phases as configured.
-    listed: &'a [PhaseConfig],
-    steady_state: &'a Result<SteadyState, Unsteady>,
-    load_health: Option<&'a LoadHealth>,
-    time_breakdown: Option<&'a TimeBreakdown>,
-    servers: Option<&'a ServerMetrics>,
-    gates: &'a [Gate],
-}
-
-impl Exported<'_> {
-    /// Judges the gates, as [`RunReport::gates`](crate::run::RunReport::gates) does later.
-    fn judged(&self, health: &ClientHealth) -> Vec<Judged> {
-        let facts = judge::Facts {
-            results: self.results,
-            phases: self.by_phase,
-            steady_state: self.steady_state.as_ref(),
-            server: self.servers.map(|servers| &servers.report),
-            verdict: health.verdict,
-            load_verdict: self.load_health.map(|health| health.verdict),
-            finish_reasons: &self.processed.finish_reasons,
-            bounds: health.bounds(),
-            basis: Basis::default(),
-        };
-        let values = |phase: Option<&str>| self.processed.values(phase, self.listed);
-        judge::judge(self.gates, &facts, &bases(self.gates, values))
-    }
-}
-
-/// Returns the totals that the exported values are compared with.
-fn totals(
-    processed: &Processed,
-    phases: Vec<PhaseStats>,
-    queue: QueueStats,
-    health: ClientHealth,
-) -> RunTotals {
-    RunTotals {
-        warmup: processed.warmup.phase_totals(),
-        profiling: processed.profiling.phase_totals(),
-        agents: processed.agents,
-        phases,
-        queue,
-        health,
-    }
-}
-
-/// Exports the final values, and compares the last export with the `totals`.
+/// Exports the final values, and compares the last export with them.
 fn finish_export(
     telemetry: &Telemetry,
-    exported: &Exported<'_>,
-    totals: &RunTotals,
+    report: &RunReport,
+    ledger: &Ledger,
+    queue: QueueStats,
     interrupt: &Interrupt,
 ) -> TelemetryReport {
-    let Exported { processed, results, steady_state, load_health, time_breakdown, .. } = exported;
-    telemetry.time_breakdown(*time_breakdown);
-    telemetry.load_health(*load_health);
+    let RunReport { outcome, .. } = report;
+    let totals = RunTotals {
+        warmup: ledger.warmup.phase_totals(),
+        profiling: ledger.profiling.phase_totals(),
+        agents: ledger.agents,
+        phases: report.phases.clone(),
+        queue,
+        health: outcome.client_health.clone().unwrap_or_default(),
+    };
+    telemetry.time_breakdown(outcome.time_breakdown.as_ref());
+    telemetry.load_health(outcome.load_health.as_ref());
     for stats in &totals.phases {
         telemetry.phase(stats);
         match stats.phase {
-            PhaseKind::Warmup => telemetry.results(stats.phase, None, &processed.warmup.results()),
-            PhaseKind::Profiling => telemetry.results(stats.phase, None, results),
+            PhaseKind::Warmup => telemetry.results(stats.phase, None, &ledger.warmup.results()),
+            PhaseKind::Profiling => telemetry.results(stats.phase, None, &report.results),
         }
     }
-    for (index, phase) in (0..).zip(exported.by_phase) {
+    for (index, phase) in (0..).zip(&report.by_phase) {
         telemetry.results(phase.kind, Some(index), &phase.results);
     }
-    if let Ok(steady) = steady_state {
+    if let Ok(steady) = &report.steady_state {
         telemetry.steady_state(steady);
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);
-    for (gate, judged) in exported.gates.iter().zip(&exported.judged(&totals.health)) {
+    for (gate, judged) in report.run.gates.iter().zip(&report.gates()) {
         telemetry.gate(&gate_result(gate, judged));
     }
-    telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.since_now())
+    telemetry.finish_unless(&totals, EXPORT_DEADLINE, &interrupt.since_now())
+}
+
+/// Returns what ended a load that failed with this error.
+fn ended_by(failure: &anyhow::Error) -> EndedBy {
+    match failure.downcast_ref() {
+        Some(RunnerError::TooManyFailures { .. } | RunnerError::Rejected { .. }) => {
+            EndedBy::Requests
+        }
+        _ => EndedBy::Client,
+    }
 }
 
 /// Returns the phases of the measurement, in order.
-pub(super) fn profiling(phases: &[PhaseStats]) -> impl Iterator<Item = &PhaseStats> {
+fn profiling(phases: &[PhaseStats]) -> impl Iterator<Item = &PhaseStats> {
     phases.iter().filter(|phase| phase.phase == PhaseKind::Profiling)
 }
 

@@ -27,15 +27,13 @@ use crate::column::{Column, Store};
 use crate::judge::Gate;
 use crate::metrics::breakdown::PhaseTimes;
 use crate::metrics::metric::Percent;
-use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport};
-use crate::run::{ClockSpread, Combination, Part, RunDescription, RunOutcome, RunReport};
+use crate::run::{ClockSpread, Combination, Part, RunDescription, RunOutcome};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{BranchStats, ReplayStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
 use crate::server_metrics::report::ServerMetrics;
-use crate::server_metrics::time_breakdown::time_breakdown;
 use crate::telemetry::TelemetryReport;
 use parts::Source;
 
@@ -105,8 +103,8 @@ pub fn combine(
     notes.extend(clock_spread(&parts).and_then(|spread| spread.warning()));
     let combination = combination(first.shard.count(), parts);
     let mut files = ServerMetricsFiles::default();
-    let counts =
-        ClientCounts::of([&gathered.warmup, &gathered.profiling]).of_choices(run.setup.choices());
+    let counts = ClientCounts::of([&gathered.ledger.warmup, &gathered.ledger.profiling])
+        .of_choices(run.setup.choices());
     let server_metrics =
         combination.missing.is_empty().then_some(&counts).filter(|_| unknown.is_none());
     let server_metrics = servers(
@@ -119,7 +117,7 @@ pub fn combine(
         &mut written,
     )?;
     let round_trip = round_trip_ns(&sources, &run, &layout, &mut notes, &mut written)?;
-    gathered.profiling.set_round_trip(round_trip);
+    gathered.ledger.profiling.set_round_trip(round_trip);
     let kept = files.clone();
     let outcome = RunOutcome {
         ended_early: None,
@@ -130,12 +128,12 @@ pub fn combine(
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
         ended_by: None,
-        sent: gathered.sent(),
+        sent: gathered.ledger.sent(),
         // Which prompts several shards share is not known.
         prefix_cache: None,
         branches: branches(&ends),
         replay: ReplayStats::of_all(ends.iter().filter_map(|end| end.replay)),
-        client_health: ClientHealth::combined(&clients, &gathered.of_client(), &load),
+        client_health: ClientHealth::combined(&clients, &gathered.ledger.health, &load),
         load_health: None,
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
@@ -144,15 +142,17 @@ pub fn combine(
         gpus: ends.iter().find_map(|end| end.gpus.clone()),
         shards: Some(combination),
     };
-    let mut report = gathered.report(run, outcome, server_metrics, &mut notes);
-    report.outcome.time_breakdown = divided(&report);
+    let mut report = gathered.ledger.report(run, outcome, server_metrics, &mut notes);
+    let servers = report.server_metrics.as_ref();
+    let configured = servers.map(|servers| servers.report.summary.endpoints_configured.clone());
+    report.divide_times(&configured.unwrap_or_default());
     notes.extend(missing_note(report.outcome.shards.as_ref()));
     Manifest::finished(&report, prefix, &kept)
         .write(&layout.manifest)
         .map_err(|error| failed(&layout.manifest, &error))?;
     written.push(layout.manifest.clone());
     let (rows, server_metrics) = (Rows { registry, origins }, files);
-    let profiling = gathered.profiling;
+    let profiling = gathered.ledger.profiling;
     Ok(Rebuilt { report, layout, server_metrics, notes, profiling, written, rows, coverage })
 }
 
@@ -163,14 +163,6 @@ pub fn shards_of(directory: &Path, count: u64, benchmark_id: Uuid) -> Vec<PathBu
     let place = |shard: Shard| directory.join(shard.directory());
     let is_of = |place: &PathBuf| Origin::find(place).is_ok_and(|it| it.is_of(benchmark_id));
     all.map(place).filter(is_of).collect()
-}
-
-/// Returns the client's mean latencies by the server's times.
-fn divided(report: &RunReport) -> Option<TimeBreakdown> {
-    let servers = report.server_metrics.as_ref();
-    let asked = servers.map_or(&[][..], |found| &found.report.summary.endpoints_configured);
-    let health = report.outcome.client_health.as_ref();
-    time_breakdown(report.run.shard, &report.results, asked, servers, health)
 }
 
 /// Returns what became of the conversations that others started in all shards, if each of them knows.
@@ -361,7 +353,7 @@ fn servers(
         outcome,
         first_request_ns: gathered.spans.iter().map(|span| span.start).min(),
         // Each client's requests are among the server's.
-        limits: clients.and_then(|_| ClientLimits::of(&gathered.profiling)),
+        limits: clients.and_then(|_| ClientLimits::of(&gathered.ledger.profiling)),
         is_needed: source.run.needs_server_metrics(),
     };
     let mut metrics = server_metrics::rebuild(&known, files, notes);

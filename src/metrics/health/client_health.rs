@@ -6,10 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::ErrorBounds;
 use super::host::HostActivity;
-use super::load::LoadReport;
 use super::selfcheck::SelfCheck;
-use super::throughput::{RateBounds, SlotTimes};
-use crate::column::Column;
+use super::throughput::RateBounds;
 use crate::metrics::histogram::Histogram;
 use crate::metrics::metric::{ByDuration, Metric};
 use crate::runner::{CpuShares, QueueStats};
@@ -265,19 +263,6 @@ impl Cpu {
     }
 }
 
-/// What records that were read again reveal about the client.
-#[derive(Debug)]
-pub(crate) struct OfRecords<'a> {
-    /// Delays of the requests that had a due time, in nanoseconds.
-    pub(crate) slips: &'a Column<u64>,
-    /// Retries on dead connections.
-    pub(crate) retries: u64,
-    /// Absent if a successful request does not have its errors.
-    pub(crate) error_bounds: Option<ErrorBounds>,
-    /// The delays of all requests.
-    pub(crate) slots: SlotTimes,
-}
-
 /// How far the client may have shifted the statistics of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClientBounds {
@@ -316,29 +301,5 @@ impl ClientHealth {
         let worst = self.reasons.first().map(|reason| reason.verdict);
         self.verdict =
             self.verdict.map(|verdict| worst.map_or(verdict, |worst| worst.max(verdict)));
-    }
-
-    /// Returns the health of a run whose records were read again: slips and retries from the
-    /// records replace those of `earlier`, and error bounds are only added; the rest is unchanged or
-    /// absent.
-    #[must_use]
-    pub(crate) fn recomputed(
-        earlier: Option<Self>,
-        records: &OfRecords<'_>,
-        load: &LoadReport,
-    ) -> Option<Self> {
-        let schedule_slip_ms = TimeStatistics::of(|| records.slips.iter());
-        let retries = (earlier.is_some() || records.retries > 0).then_some(records.retries);
-        let is_known = earlier.is_some()
-            || schedule_slip_ms.is_some()
-            || retries.is_some()
-            || records.error_bounds.is_some();
-        is_known.then(|| {
-            let earlier = earlier.unwrap_or_default();
-            let error_bounds_ms = earlier.error_bounds_ms.or(records.error_bounds);
-            let rates = records.slots.bounds(load).filter(|_| error_bounds_ms.is_some());
-            let throughput_bounds = earlier.throughput_bounds.or(rates);
-            Self { error_bounds_ms, throughput_bounds, schedule_slip_ms, retries, ..earlier }
-        })
     }
 }

@@ -1,16 +1,16 @@
 //! Collects what records reveal about the client.
 
-use super::bounds::Collector;
+use super::bounds::{Collector, ErrorBounds};
 use super::client_health::{ClientHealth, Cpu, Reads, TimeStatistics, Verdict};
-use super::errors::{self, ArrivalErrors};
+use super::errors::{ArrivalErrors, ClientErrors};
 use super::load::LoadReport;
-use super::throughput::SlotTimes;
+use super::throughput::{RateBounds, SlotTimes, SlotUse};
 use super::verdict::{self, Facts};
 use crate::column::{Column, Store, fixed_struct};
 use crate::metrics::histogram::Histogram;
-use crate::metrics::metric::MeasuredRecord;
-use crate::record::RequestRecord;
+use crate::metrics::metric::{MeasuredRecord, Observation};
 use crate::runner::{CpuShares, QueueStats};
+use crate::units::Nanos;
 
 /// Collects what the records of a measurement reveal about the client.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +18,8 @@ pub struct Health {
     requests: u64,
     /// Number of requests that succeeded.
     successes: u64,
+    /// Successful requests of which it is not known what the client added to their times.
+    vague: u64,
     errors: ArrivalErrors,
     bounds: Collector,
     slots: SlotTimes,
@@ -57,16 +59,15 @@ impl Health {
     pub fn observe(&mut self, measured: &MeasuredRecord) {
         let record = &measured.record;
         let errors = self.errors;
-        self.requests += 1;
-        self.retries += u64::from(record.retry_count);
-        self.take_send(record);
         let own = errors.of_request(measured);
-        self.slots.observe(record.into(), &own);
-        if measured.observation.error.is_none() {
-            self.successes += 1;
-            let is_due = record.due.is_some();
-            self.bounds.observe(&measured.observation.values, &own, is_due);
-        }
+        let is_asleep = record.due_while_asleep;
+        self.add(
+            &measured.observation,
+            record.into(),
+            record.retry_count.into(),
+            Some(own),
+            is_asleep,
+        );
         let trace = &record.trace;
         self.reads += trace.socket_reads;
         self.kernel_stamps += trace.kernel_stamps;
@@ -88,21 +89,103 @@ impl Health {
         }
     }
 
-    /// Records when the request was sent, if it was due at a certain time.
-    fn take_send(&mut self, record: &RequestRecord) {
-        let Some(due) = record.due else { return };
-        let late = errors::lateness(record);
-        let send = SendDelay {
-            slip: record.start.since(due).0,
-            late: late.0,
-            asleep: record.due_while_asleep.into(),
+    /// Adds a request of which only the line is known: when it was due, its retries, and what the client
+    /// added to its times, unless an earlier version wrote the line.
+    pub(crate) fn observe_line(
+        &mut self,
+        request: &Observation,
+        due_wall_ns: Option<u64>,
+        retries: u64,
+        errors: Option<ClientErrors>,
+    ) {
+        let slot = SlotUse {
+            start: Nanos(request.start_wall_ns),
+            end: Nanos(request.end_wall_ns),
+            due: due_wall_ns.map(Nanos),
         };
+        self.add(request, slot, retries, errors, false);
+    }
+
+    fn add(
+        &mut self,
+        request: &Observation,
+        slot: SlotUse,
+        retries: u64,
+        errors: Option<ClientErrors>,
+        is_asleep: bool,
+    ) {
+        let known = errors.unwrap_or_default();
+        self.requests += 1;
+        self.retries = self.retries.saturating_add(retries);
+        if let Some(due) = slot.due {
+            let (slip, late) = (slot.start.since(due).0, known.late.unwrap_or(0));
+            self.take_send(SendDelay { slip, late, asleep: is_asleep.into() });
+        }
+        self.slots.observe(slot, &known);
+        if request.error.is_none() {
+            self.successes += 1;
+            self.vague += u64::from(errors.is_none());
+            self.bounds.observe(&request.values, &known, slot.due.is_some());
+        }
+    }
+
+    fn take_send(&mut self, send: SendDelay) {
         self.slip.add(send.slip, 1);
         self.late.add(send.late, 1);
         if send.asleep > 0 {
             self.idle_late.add(send.late, 1);
         }
         self.sends.push(send);
+    }
+
+    /// Returns how far the client may have shifted the statistics; absent if that is not known of a
+    /// successful request.
+    pub(super) fn error_bounds(&self) -> Option<ErrorBounds> {
+        (self.vague == 0).then(|| self.bounds.bounds()).flatten()
+    }
+
+    /// Returns how far the client may have shifted the rates under this load.
+    pub(super) fn rate_bounds(&self, load: &LoadReport) -> Option<RateBounds> {
+        self.slots.bounds(load).filter(|_| self.successes > 0)
+    }
+
+    /// Returns the delays of the requests that had a due time.
+    pub(super) fn slips(&self) -> Option<TimeStatistics> {
+        TimeStatistics::of(|| self.sends.iter().map(|send| send.slip))
+    }
+
+    /// Returns the number of retries on dead connections.
+    pub(super) const fn retries(&self) -> u64 {
+        self.retries
+    }
+
+    /// Returns the health of a run whose lines were entered: slips and retries replace those of
+    /// `earlier`, and bounds are only added; the rest is unchanged or absent.
+    #[must_use]
+    pub(crate) fn recomputed(
+        &self,
+        earlier: Option<ClientHealth>,
+        load: &LoadReport,
+    ) -> Option<ClientHealth> {
+        let (schedule_slip_ms, error_bounds) = (self.slips(), self.error_bounds());
+        let retries = (earlier.is_some() || self.retries > 0).then_some(self.retries);
+        let is_known = earlier.is_some()
+            || schedule_slip_ms.is_some()
+            || retries.is_some()
+            || error_bounds.is_some();
+        is_known.then(|| {
+            let earlier = earlier.unwrap_or_default();
+            let error_bounds_ms = earlier.error_bounds_ms.or(error_bounds);
+            let rates = self.rate_bounds(load).filter(|_| error_bounds_ms.is_some());
+            let throughput_bounds = earlier.throughput_bounds.or(rates);
+            ClientHealth {
+                error_bounds_ms,
+                throughput_bounds,
+                schedule_slip_ms,
+                retries,
+                ..earlier
+            }
+        })
     }
 
     /// Computes the client's health.
@@ -125,8 +208,8 @@ impl Health {
         let client_slip_ms = late(&|_| true);
         let mut health = ClientHealth {
             error_bounds_ms: self.bounds.bounds(),
-            throughput_bounds: self.slots.bounds(load).filter(|_| self.successes > 0),
-            schedule_slip_ms: slip(&|_| true),
+            throughput_bounds: self.rate_bounds(load),
+            schedule_slip_ms: self.slips(),
             client_slip_ms,
             schedule_slip_idle_ms: slip(&|send| send.asleep > 0),
             schedule_slip_loaded_ms: slip(&|send| send.asleep == 0),

@@ -1,8 +1,7 @@
 //! Client health of the combined shards of a run.
 
-use super::client_health::{
-    ClientHealth, Cpu, OfRecords, Queue, Reads, Reason, TimeStatistics, Verdict,
-};
+use super::client_health::{ClientHealth, Cpu, Queue, Reads, Reason, Verdict};
+use super::collect::Health;
 use super::load::LoadReport;
 use super::verdict;
 
@@ -18,22 +17,20 @@ impl ClientHealth {
     #[must_use]
     pub(crate) fn combined(
         clients: &[(String, Self)],
-        records: &OfRecords<'_>,
+        records: &Health,
         load: &LoadReport,
     ) -> Option<Self> {
         if clients.is_empty() {
-            return Self::recomputed(None, records, load);
+            return records.recomputed(None, load);
         }
         let all = || clients.iter().map(|(_, client)| client);
         let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
         let rate = load.requested_rate.zip(load.reached_rate);
+        let error_bounds_ms = records.error_bounds();
         let mut health = Self {
-            error_bounds_ms: records.error_bounds,
-            throughput_bounds: records
-                .slots
-                .bounds(load)
-                .filter(|_| records.error_bounds.is_some()),
-            schedule_slip_ms: TimeStatistics::of(|| records.slips.iter()),
+            error_bounds_ms,
+            throughput_bounds: records.rate_bounds(load).filter(|_| error_bounds_ms.is_some()),
+            schedule_slip_ms: records.slips(),
             reads: all().filter_map(|client| client.reads).reduce(Reads::and),
             queue: all().filter_map(|client| client.queue).reduce(Queue::and),
             cpu: all().filter_map(|client| client.cpu).reduce(Cpu::and),
@@ -41,7 +38,7 @@ impl ClientHealth {
             concurrency_ratio: load
                 .requested_concurrency
                 .and_then(|asked| ratio(load.reached_concurrency as f64, asked as f64)),
-            retries: Some(records.retries),
+            retries: Some(records.retries()),
             ..Self::default()
         };
         let of_all =
@@ -118,8 +115,13 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::column::{Column, Store};
-    use crate::metrics::health::{Bound, ErrorBounds, MetricBounds, SlotTimes};
+    use crate::metrics::health::ClientErrors;
+    use crate::metrics::metric::{Observation, RecordValues, Value};
+    use crate::metrics::tag;
+    use crate::record::RequestError;
+    use crate::schedule::PhaseKind;
+
+    const MS: u64 = 1_000_000;
 
     fn client(verdict: Verdict, worker_max: f64, reasons: usize) -> ClientHealth {
         let (finding, advice) = ("slow".to_owned(), "help".to_owned());
@@ -140,8 +142,28 @@ mod tests {
         }
     }
 
-    fn of(slips: &Column<u64>, retries: u64) -> OfRecords<'_> {
-        OfRecords { slips, retries, error_bounds: None, slots: SlotTimes::default() }
+    fn request(latency_ns: f64, error: Option<RequestError>) -> Observation {
+        let mut values = RecordValues::default();
+        values.set(tag::REQUEST_LATENCY, Value::Scalar(latency_ns));
+        Observation {
+            phase: PhaseKind::Profiling,
+            start_wall_ns: 10 * MS,
+            end_wall_ns: 10 * MS + latency_ns as u64,
+            requested_output_tokens: None,
+            missing_answers: 0,
+            error,
+            values,
+        }
+    }
+
+    /// The lines of failed requests with these slips and as many retries each.
+    fn lines(slips_ms: &[u64], retries: u64) -> Health {
+        let mut health = Health::default();
+        for slip in slips_ms {
+            let failed = request(1e6, Some(RequestError::cancelled("")));
+            health.observe_line(&failed, Some((10 - slip) * MS), retries, None);
+        }
+        health
     }
 
     #[test]
@@ -150,18 +172,18 @@ mod tests {
             ("shard 0".to_owned(), client(Verdict::Valid, 0.2, 0)),
             ("shard 1".to_owned(), client(Verdict::Suspect, 0.4, 1)),
         ];
-        let p99 = Bound { value: 100.0, below: 40.0, ..Bound::default() };
-        let latency = MetricBounds { count: 400, p99, ..MetricBounds::default() };
-        let bounds = ErrorBounds { request_latency: Some(latency), ..ErrorBounds::default() };
-        let slips = Column::default();
+        let mut records = Health::default();
+        for number in 0..400 {
+            // 3% were sent 40 ms late.
+            let (latency, send_delay) = if number % 33 == 0 { (100.0, 40 * MS) } else { (60.0, 0) };
+            let late = Some(0);
+            let errors = ClientErrors { send_delay, late, ..ClientErrors::default() };
+            records.observe_line(&request(latency * 1e6, None), None, 0, Some(errors));
+        }
         let load = LoadReport::default();
-        let health = ClientHealth::combined(
-            &clients,
-            &OfRecords { error_bounds: Some(bounds), ..of(&slips, 0) },
-            &load,
-        )
-        .unwrap();
-        assert_eq!(health.error_bounds_ms, Some(bounds));
+        let health = ClientHealth::combined(&clients, &records, &load).unwrap();
+        let p99 = health.error_bounds_ms.unwrap().request_latency.unwrap().p99;
+        assert_eq!((p99.value, p99.below), (100.0, 40.0));
         assert_eq!(health.verdict, Some(Verdict::Invalid));
         let findings: Vec<_> = health.reasons.iter().map(|reason| &*reason.finding).collect();
         assert_eq!(
@@ -186,13 +208,12 @@ mod tests {
             reached_rate: Some(9.0),
             ..LoadReport::default()
         };
-        let slips = Column::of(Store::default(), [1_000_000, 3_000_000]);
-        let health = ClientHealth::combined(&clients, &of(&slips, 7), &load).unwrap();
+        let health = ClientHealth::combined(&clients, &lines(&[1, 3], 7), &load).unwrap();
         assert_eq!(health.verdict, Some(Verdict::Invalid));
         let findings: Vec<_> = health.reasons.iter().map(|reason| &*reason.finding).collect();
         assert_eq!(findings, ["shard 2: slow", "shard 1: slow"]);
         assert_eq!(health.schedule_slip_ms.unwrap().avg, 2.0);
-        assert_eq!((health.retries, health.rate_ratio), (Some(7), Some(0.9)));
+        assert_eq!((health.retries, health.rate_ratio), (Some(14), Some(0.9)));
         assert_eq!(health.reads.unwrap().kernel_share, 0.5);
         assert_eq!(health.queue.unwrap().lost_records, 9);
         let cpu = health.cpu.unwrap();
@@ -204,10 +225,10 @@ mod tests {
     fn a_thousand_reasons_are_not_all_told() {
         let clients = [("shard 0".to_owned(), client(Verdict::Suspect, 0.5, 1000))];
         let load = LoadReport::default();
-        let health = ClientHealth::combined(&clients, &of(&Column::default(), 0), &load).unwrap();
+        let health = ClientHealth::combined(&clients, &lines(&[], 0), &load).unwrap();
         assert_eq!(health.reasons.len(), MAX_REASONS + 1);
         assert!(health.reasons[MAX_REASONS].finding.starts_with("980 further"));
-        let nothing = ClientHealth::combined(&[], &of(&Column::default(), 0), &load);
+        let nothing = ClientHealth::combined(&[], &lines(&[], 0), &load);
         assert!(nothing.is_none());
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aiperf::artifacts::server_metrics::ServerMetricsFiles;
-use aiperf::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel, rebuild};
+use aiperf::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel};
 use aiperf::console;
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
@@ -18,7 +18,7 @@ use aiperf::metrics::{
 use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
 use aiperf::record::{SseEvent, TurnId};
 use aiperf::run::setup::Setup;
-use aiperf::run::{RunDescription, RunOutcome, RunReport};
+use aiperf::run::{RunDescription, RunOutcome, RunReport, error_counts};
 use aiperf::runner::{CpuShares, QueueStats};
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::TelemetryReport;
@@ -179,7 +179,7 @@ impl TestRun {
             silences: Vec::new(),
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),
-            errors: rebuild::error_counts(&profiling),
+            errors: error_counts(&profiling),
             phases: Vec::new(),
             server_metrics: None,
         }

@@ -2,10 +2,10 @@ use super::*;
 use crate::endpoint::{ContentPiece, ParsedResponse};
 use crate::metrics::MetricTag;
 use crate::metrics::fixture::{self, START};
-use crate::metrics::health::{Bound, MetricBounds, OfRecords, Reason};
+use crate::metrics::health::{Bound, MetricBounds, Reason};
 use crate::metrics::metric::{Observation, RecordValues, Value};
 use crate::metrics::tag;
-use crate::record::{Arrival, RequestError, ResponseBody, SseEvent};
+use crate::record::{Arrival, RequestError, RequestRecord, ResponseBody, SseEvent};
 use crate::units::Nanos;
 
 const MS: u64 = 1_000_000;
@@ -575,10 +575,6 @@ fn shares_of_the_processor_are_the_workers() {
     assert_eq!(Cpu::of(&shares(&[])), None);
 }
 
-fn read_again(slips: &Column<u64>, retries: u64) -> OfRecords<'_> {
-    OfRecords { slips, retries, error_bounds: None, slots: SlotTimes::default() }
-}
-
 #[test]
 fn what_records_do_not_say_is_kept_or_left_out() {
     let earlier = ClientHealth {
@@ -587,20 +583,27 @@ fn what_records_do_not_say_is_kept_or_left_out() {
         rate_ratio: Some(0.5),
         ..ClientHealth::default()
     };
-    let slips = Column::of(Store::default(), [MS]);
-    let recomputed = |earlier, records: &OfRecords<'_>| {
-        ClientHealth::recomputed(earlier, records, &LoadReport::default())
+    let observation =
+        |error| Observation { error, ..measured(&due(0, 0), &RecordValues::default()).observation };
+    // A failed request that left 1 ms late.
+    let lines = |retries| {
+        let mut health = Health::default();
+        let failed = observation(Some(RequestError::cancelled("")));
+        let line = Observation { start_wall_ns: 5 * MS, end_wall_ns: 9 * MS, ..failed };
+        health.observe_line(&line, Some(4 * MS), retries, None);
+        health
     };
-    let again = recomputed(Some(earlier.clone()), &read_again(&slips, 2)).unwrap();
+    let recomputed = |earlier, lines: &Health| lines.recomputed(earlier, &LoadReport::default());
+    let again = recomputed(Some(earlier.clone()), &lines(2)).unwrap();
     assert_eq!(again.schedule_slip_ms.unwrap().p99, 1.0);
     assert_eq!(
         (again.verdict, again.rate_ratio, again.retries),
         (earlier.verdict, Some(0.5), Some(2))
     );
     // Without an earlier report, neither a verdict nor retries that were not recorded.
-    let again = recomputed(None, &read_again(&slips, 0)).unwrap();
+    let again = recomputed(None, &lines(0)).unwrap();
     assert_eq!((again.verdict, again.queue, again.retries), (None, None, None));
-    assert_eq!(recomputed(None, &read_again(&Column::default(), 0)), None);
+    assert_eq!(recomputed(None, &Health::default()), None);
 }
 
 #[test]
