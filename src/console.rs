@@ -3,14 +3,12 @@
 //! All output is plain text and means the same without colour. Nothing here prints: callers
 //! write what [`render`] returns, and pass the progress line its output stream.
 
-mod adaptive;
 pub(crate) mod capacity;
 mod catalogue;
 pub(crate) mod compare;
 mod document;
 mod explain;
 mod files;
-mod format;
 pub(crate) mod gates;
 mod gpu;
 mod headline;
@@ -20,28 +18,19 @@ mod layout;
 pub(crate) mod list;
 pub(crate) mod live;
 mod panel;
-mod phases;
-pub(crate) mod prefix_cache;
 mod run;
 pub(crate) mod runs;
 mod server_metrics;
 mod server_spans;
-mod speculation;
-mod steady;
 mod style;
 mod table;
-mod tenants;
-mod time_breakdown;
-mod turns;
 mod vocabulary;
-mod warning;
-mod workers;
 
+pub(crate) use crate::tables::format::{count, number};
 pub(crate) use catalogue::metrics;
 pub(crate) use document::render as document;
 pub(crate) use explain::{Request, Slow, causes, explained, explained_runs};
 pub(crate) use files::{render_files, render_place};
-pub(crate) use format::{count, number};
 pub(crate) use highlights::highlights;
 pub(crate) use layout::{Column, Table, numbers};
 pub use live::Ui;
@@ -50,7 +39,6 @@ pub(crate) use panel::wrapped_line as wrapped;
 pub use run::{render, render_file};
 pub use style::Style;
 pub(crate) use vocabulary::Term;
-pub(crate) use warning::by_example as warnings_by_example;
 
 #[cfg(test)]
 mod tests;

@@ -71,6 +71,10 @@ pub mod judge;
 
 pub mod run;
 
+mod tables;
+
+mod warnings;
+
 pub mod artifacts;
 
 mod follow;

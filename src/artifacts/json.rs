@@ -32,6 +32,7 @@ use crate::server_metrics::conservation::Comparison;
 use crate::statistics::Percentiles;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
+use crate::warnings::Warning;
 
 /// Most silences that are listed.
 const MAX_SILENCES: usize = 100;
@@ -161,6 +162,9 @@ pub(super) struct Summary<'a> {
     load_health: Option<LoadHealth>,
     #[serde(skip_serializing_if = "Option::is_none")]
     telemetry: Option<&'a TelemetryReport>,
+    /// What to know before reading the results, the most serious first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Warning>,
     /// The results of the gates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gates: Vec<Judged>,
@@ -224,6 +228,7 @@ impl<'a> Summary<'a> {
             client_health: outcome.client_health.as_ref(),
             load_health: outcome.load_health,
             telemetry: outcome.telemetry.as_ref(),
+            warnings: Warning::of(report),
             gates: report.gates(),
             server_metrics: ServerSide { conservation: report.conservation() },
         }

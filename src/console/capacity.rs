@@ -1,6 +1,5 @@
 //! The tables of `aiperf capacity`.
 
-use super::format::number;
 use super::layout::{Cell, Column, Table, numbers};
 use super::runs::required;
 use super::style::Style;
@@ -9,6 +8,7 @@ use crate::multi_run::Filter;
 use crate::multi_run::capacity::{BEYOND, Demand, Model, Predicted, Prediction};
 use crate::redact::printable;
 use crate::statistics::service_curve::ServiceCurve;
+use crate::tables::format::number;
 
 /// Renders the model with the loads that it is fitted to.
 #[must_use]

@@ -2,7 +2,6 @@
 
 pub(super) mod causes;
 
-use super::format::{four_digits, number};
 use super::layout::{Cell, Column, Table};
 use super::panel;
 use super::style::Style;
@@ -17,6 +16,7 @@ use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::server_metrics::store::{EndpointStore, Values};
 use crate::server_metrics::watch;
+use crate::tables::format::{four_digits, number};
 use crate::units::Nanos;
 
 /// The metrics of a slow request that are shown if any has them: title, order of being left out, and

@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::format::{four_digits, number};
 use super::headline::NOTABLE_PERCENT;
 use super::layout::{Cell, Column, Table};
 use super::style::Style;
-use super::table::{label, of_statistics};
 use crate::gpu::report::{GpuEntry, GpuMetric, GpuReport, Spread, display};
 use crate::metrics::ConsoleGroup;
 use crate::metrics::metric::MetricResult;
 use crate::redact::ShownUrl;
 use crate::redact::printable;
 use crate::run::RunReport;
+use crate::tables;
+use crate::tables::format::four_digits;
 
 /// The tables of efficiency.
 const TABLES: [(ConsoleGroup, &str); 3] = [
@@ -35,7 +35,8 @@ pub(super) fn render(report: &RunReport, style: Style) -> String {
         let ranges: Vec<Option<String>> = rows.iter().map(|one| range(one, report)).collect();
         let are_known = ranges.iter().any(Option::is_some);
         let rows = rows.iter().zip(ranges).map(|(one, range)| {
-            let mut row: Vec<Cell> = vec![label(one.metric), four_digits(one.stats.avg).into()];
+            let mut row: Vec<Cell> =
+                vec![Cell::from(&tables::label(one.metric)), four_digits(one.stats.avg).into()];
             row.extend(are_known.then(|| range.unwrap_or_default().into()));
             row
         });
@@ -81,29 +82,28 @@ fn summary(gpus: &GpuReport, style: Style) -> String {
     for exporter in &gpus.exporters {
         let name = printable(&display(&exporter.url));
         for entry in &exporter.gpus {
-            text.push_str(&table(&name, entry, style));
-            text.push('\n');
+            text.push_str(&Table::of(&table(&name, entry), style));
         }
     }
     text
 }
 
-fn table(exporter: &str, entry: &GpuEntry, style: Style) -> String {
-    let (index, model) = (entry.gpu.gpu_index, printable(&entry.gpu.gpu_model_name));
-    let title = format!("{exporter} | GPU {index} | {model}");
-    of_statistics(&title).rows(entry.metrics.iter().map(row)).render(style)
+fn table(exporter: &str, entry: &GpuEntry) -> tables::Table {
+    let (index, model) = (entry.gpu.gpu_index, &entry.gpu.gpu_model_name);
+    let title = format!("{exporter}: GPU {index}, {model}");
+    tables::statistics(title, entry.metrics.iter().map(row).collect())
 }
 
-fn row(metric: &GpuMetric) -> [Cell; 8] {
+fn row(metric: &GpuMetric) -> Vec<tables::Cell> {
     let GpuMetric { title, unit, avg, spread, .. } = metric;
-    // Two decimals of a megajoule would always be zero.
+    // A megajoule is more than most runs need.
     let (scale, unit) = if &**unit == "MJ" { (1e6, "J") } else { (1.0, &**unit) };
-    let of = |field: fn(&Spread) -> f64| {
-        number(spread.as_ref().map(|spread| scale * field(spread))).into()
+    let of = |field: fn(&Spread) -> f64| -> tables::Cell {
+        spread.as_ref().map(|spread| scale * field(spread)).into()
     };
-    [
-        printable(&format!("{title} ({unit})")).into(),
-        number(Some(scale * avg)).into(),
+    vec![
+        tables::Cell::Text(format!("{title} ({unit})")),
+        tables::Cell::Number(scale * avg),
         of(|spread| spread.min),
         of(|spread| spread.max),
         of(|spread| spread.percentiles[8]),

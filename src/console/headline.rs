@@ -1,6 +1,5 @@
 //! The first screen of a run: what was measured, and one table of the metrics that people name.
 
-use super::format::{count, four_digits, percentile, two_digits};
 use super::layout::{Cell, Column, Table};
 use super::panel;
 use super::run;
@@ -18,6 +17,7 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
 use crate::run::RunReport;
 use crate::statistics::further;
+use crate::tables::format::{count, four_digits, percentile, two_digits};
 use crate::units::Nanos;
 
 /// The metrics with a distribution; those that the run has are shown.
@@ -327,5 +327,5 @@ pub(super) fn percentiles_note(report: &RunReport, style: Style) -> String {
 
 fn requests(count: u64) -> String {
     let noun = if count == 1 { "request" } else { "requests" };
-    format!("{} {noun}", super::format::count(count))
+    format!("{} {noun}", crate::tables::format::count(count))
 }

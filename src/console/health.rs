@@ -1,6 +1,5 @@
 //! The verdicts on the client and on the load.
 
-use super::format::two_digits;
 use super::panel;
 use super::style::Style;
 use crate::metrics::health::{
@@ -8,6 +7,7 @@ use crate::metrics::health::{
 };
 use crate::redact::printable;
 use crate::run::{LoadLimit, RunReport};
+use crate::tables::format::two_digits;
 
 /// Renders the verdicts in one line, as in `Client health: valid. Load: sustained (offered 20.0/s,
 /// served 20.0/s).`; empty without verdicts.

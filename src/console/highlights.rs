@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use super::format::{count, four_digits, percentile};
 use super::panel;
 use super::style::Style;
 use crate::metrics::breakdown::GroupResult;
@@ -14,6 +13,7 @@ use crate::run::RunReport;
 use crate::schedule::ReplayStats;
 use crate::server_family::Quantity;
 use crate::statistics::Percent;
+use crate::tables::format::{count, four_digits, percentile};
 
 /// Number of groups of turns that are told.
 const MAX_TURNS: usize = 6;
@@ -50,7 +50,7 @@ pub(crate) fn highlights(report: &RunReport) -> Vec<Highlight> {
 /// repeat.
 fn cached(report: &RunReport) -> Option<String> {
     let cache = report.outcome.prefix_cache.as_ref();
-    let share = cached_share(report)?;
+    let share = report.cached_percent()?;
     let of_requests = report.average(tag::TOTAL_USAGE_PROMPT_TOKENS);
     let all = of_requests.or_else(|| Some(cache?.total.prompt_tokens))?;
     let text = format!("{share:.1}% of {}", count(all as u64));
@@ -58,18 +58,12 @@ fn cached(report: &RunReport) -> Option<String> {
     Some(format!("{text}; prompts repeat {:.1}%", 100.0 * cache.total.expected_ratio))
 }
 
-/// Returns the share of prompt tokens that the server read from its cache, in percent.
-pub(super) fn cached_share(report: &RunReport) -> Option<f64> {
-    let counted = || Some(100.0 * report.outcome.prefix_cache.as_ref()?.cached_ratio()?);
-    report.average(tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT).or_else(counted)
-}
-
 /// Returns the share of prompts that a cache that keeps everything would find, beside the measured one,
 /// and what may be the cause of the difference.
 fn theoretical(report: &RunReport) -> Option<String> {
     let theoretical = report.average(tag::THEORETICAL_PREFIX_CACHE_HIT)?;
     let text = format!("{theoretical:.1}% of the blocks of prompts");
-    let Some(measured) = cached_share(report) else { return Some(text) };
+    let Some(measured) = report.cached_percent() else { return Some(text) };
     let cause = match measured - theoretical {
         more if more >= SAME_SHARE => {
             "; more than the trace repeats was cached by the warmup, by other traces or before the run"

@@ -5,9 +5,12 @@
 //! words, then without its spare columns, one after the other. Texts are broken between words, numbers
 //! and words never. Only where a word is wider than the terminal allows it is broken after punctuation.
 
-use super::format::bounded;
 use super::panel;
 use super::style::Style;
+use crate::redact::printable;
+pub(crate) use crate::tables::Column;
+use crate::tables::format::{bounded, count, four_digits};
+use crate::tables::{self, Content};
 
 /// Words longer than this may be broken after punctuation if nothing else helps: they are paths, URLs
 /// and the like.
@@ -32,81 +35,8 @@ struct Saving {
     wraps_labels: bool,
 }
 
-/// What a column contains, which decides its alignment and whether its cells may be broken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Names of rows that end at the column's right side; broken between words only if short names do
-    /// not help.
-    Label,
-    /// The same at the column's left side.
-    Name,
-    /// Numbers, at the right side.
-    Number,
-    /// Text at the left side, broken between words.
-    Text,
-    /// A few words at the left side, which are never broken.
-    Word,
-}
-
-/// A column of a table.
-#[derive(Debug, Clone)]
-pub(crate) struct Column {
-    name: String,
-    short: Option<String>,
-    kind: Kind,
-    /// The order in which columns are left out for lack of width, from 1; 0 is never left out.
-    spare: u8,
-    /// Whether it is left out before anything is made shorter.
-    is_extra: bool,
-}
-
-impl Column {
-    /// Creates a column of the names of rows, which end at its right side.
-    pub(crate) fn label(name: impl Into<String>) -> Self {
-        Self { name: name.into(), short: None, kind: Kind::Label, spare: 0, is_extra: false }
-    }
-
-    /// Creates a column of the names of rows, which begin at its left side.
-    pub(crate) fn name(name: impl Into<String>) -> Self {
-        Self { kind: Kind::Name, ..Self::label(name) }
-    }
-
-    /// Creates a column of numbers.
-    pub(crate) fn number(name: impl Into<String>) -> Self {
-        Self { kind: Kind::Number, ..Self::label(name) }
-    }
-
-    /// Creates a column of text that begins at its left side.
-    pub(crate) fn text(name: impl Into<String>) -> Self {
-        Self { kind: Kind::Text, ..Self::label(name) }
-    }
-
-    /// Creates a column of a few words that are never broken.
-    pub(crate) fn word(name: impl Into<String>) -> Self {
-        Self { kind: Kind::Word, ..Self::label(name) }
-    }
-
-    /// Sets the name on a narrow terminal.
-    pub(crate) fn or(mut self, short: &str) -> Self {
-        self.short = Some(short.to_owned());
-        self
-    }
-
-    /// Sets that the column is left out before names are shortened.
-    pub(crate) const fn extra(mut self) -> Self {
-        self.is_extra = true;
-        self
-    }
-
-    /// Sets that the column is left out as number `order`, from 1, for lack of width.
-    pub(crate) const fn spare(mut self, order: u8) -> Self {
-        self.spare = order;
-        self
-    }
-}
-
 /// Returns the columns of statistics with these names and their order of being left out.
-pub(crate) fn numbers(columns: &[(&str, u8)]) -> Vec<Column> {
+pub(crate) fn numbers(columns: &[(&'static str, u8)]) -> Vec<Column> {
     columns.iter().map(|&(name, order)| Column::number(name).spare(order)).collect()
 }
 
@@ -121,6 +51,19 @@ impl Cell {
     /// Creates a cell with another text on a narrow terminal.
     pub(crate) fn or(text: impl Into<String>, short: impl Into<String>) -> Self {
         Self { text: text.into(), short: Some(short.into()) }
+    }
+}
+
+impl From<&tables::Cell> for Cell {
+    fn from(cell: &tables::Cell) -> Self {
+        match cell {
+            tables::Cell::Absent => Self::default(),
+            tables::Cell::Text(text) => printable(text).into(),
+            tables::Cell::Name(name, short) => Self::or(name, short),
+            tables::Cell::Number(value) => four_digits(*value).into(),
+            tables::Cell::Count(number) => count(*number).into(),
+            tables::Cell::Few(value, _) => format!("({})", four_digits(*value)).into(),
+        }
     }
 }
 
@@ -169,6 +112,18 @@ impl Table {
     /// Creates a table without a title and without borders.
     pub(crate) fn plain(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { has_borders: false, ..Self::new("", columns) }
+    }
+
+    /// Renders a table of results with the sentences that belong to it, and an empty line.
+    pub(crate) fn of(table: &tables::Table, style: Style) -> String {
+        let title = format!("aiperf | {}", table.title);
+        let rows = table.rows.iter().map(|row| row.iter().map(Cell::from));
+        let mut text = Self::new(&title, table.columns.clone()).rows(rows).render(style);
+        for line in table.few().iter().chain(&table.findings) {
+            text.push_str(&panel::wrapped(line, style.width.into()).join("\n"));
+            text.push('\n');
+        }
+        text + "\n"
     }
 
     /// Adds a row.
@@ -242,7 +197,7 @@ impl Table {
 
 /// The part of a table that is shown.
 struct Layout<'a> {
-    kinds: Vec<Kind>,
+    contents: Vec<Content>,
     heads: Vec<&'a str>,
     rows: Vec<(Vec<&'a str>, &'a Row)>,
     left_out: Vec<&'a str>,
@@ -263,12 +218,12 @@ impl<'a> Layout<'a> {
         let cells = |row: &'a Row| -> Vec<&'a str> {
             let cells = table.columns.iter().zip(&row.cells);
             let cells = cells.filter(|(column, _)| is_shown(column));
-            cells.map(|(_, cell)| pick(&cell.text, cell.short.as_ref(), is_short)).collect()
+            cells.map(|(_, cell)| pick(&cell.text, cell.short.as_deref(), is_short)).collect()
         };
         Self {
-            kinds: shown().map(|column| column.kind).collect(),
+            contents: shown().map(|column| column.content).collect(),
             heads: shown()
-                .map(|column| pick(&column.name, column.short.as_ref(), is_short))
+                .map(|column| pick(&column.name, column.short.as_deref(), is_short))
                 .collect(),
             rows: table.rows.iter().map(|row| (cells(row), row)).collect(),
             left_out: table
@@ -284,18 +239,18 @@ impl<'a> Layout<'a> {
 
     /// Returns the least widths of the columns.
     fn least(&self) -> Vec<usize> {
-        let of = |(at, (kind, head)): (usize, (&Kind, &&str))| {
+        let of = |(at, (kind, head)): (usize, (&Content, &&str))| {
             let cells = self.rows.iter().filter_map(|(cells, _)| cells.get(at));
             let cells = cells.map(|text| match kind {
-                Kind::Label | Kind::Name if self.wraps_labels => self.longest_word(text),
-                Kind::Number | Kind::Label | Kind::Name | Kind::Word => {
+                Content::Label | Content::Name if self.wraps_labels => self.longest_word(text),
+                Content::Number | Content::Label | Content::Name | Content::Word => {
                     text.lines().map(length).max().unwrap_or(0)
                 }
-                Kind::Text => self.longest_word(text),
+                Content::Text => self.longest_word(text),
             });
             cells.chain([self.longest_word(head)]).max().unwrap_or(0)
         };
-        self.kinds.iter().zip(&self.heads).enumerate().map(of).collect()
+        self.contents.iter().zip(&self.heads).enumerate().map(of).collect()
     }
 
     /// Returns the length of the longest part of a text that is not broken.
@@ -323,7 +278,7 @@ impl<'a> Layout<'a> {
             let cells = self.rows.iter().filter_map(|(cells, _)| cells.get(at));
             cells.flat_map(|text| text.lines()).map(length).max().unwrap_or(0)
         };
-        (0..self.kinds.len()).map(of).collect()
+        (0..self.contents.len()).map(of).collect()
     }
 
     /// Returns the widths of the columns if neither a cell nor a head is broken.
@@ -368,7 +323,7 @@ impl<'a> Layout<'a> {
         let lines = |cells: &[&str], edge: char| {
             let cells = broken(cells, &widths);
             let inner = format!(" {edge} ");
-            let lines = padded(&cells, &widths, &self.kinds, false);
+            let lines = padded(&cells, &widths, &self.contents, false);
             let line = |line: Vec<String>| format!("{edge} {} {edge}\n", line.join(&inner));
             lines.into_iter().map(line).collect::<String>()
         };
@@ -393,7 +348,7 @@ impl<'a> Layout<'a> {
         let mut text = String::new();
         let heads: Vec<Vec<String>> =
             self.heads.iter().zip(&widths).map(|(head, width)| wrap(head, *width)).collect();
-        for line in padded(&heads, &widths, &self.kinds, true).into_iter().map(join) {
+        for line in padded(&heads, &widths, &self.contents, true).into_iter().map(join) {
             text.push_str(&if has_bold_head { style.bold(&line) } else { line });
             text.push('\n');
         }
@@ -401,7 +356,7 @@ impl<'a> Layout<'a> {
             let cells: Vec<Vec<String>> =
                 cells.iter().zip(&widths).map(|(cell, width)| wrap(cell, *width)).collect();
             let mut lines: Vec<String> =
-                padded(&cells, &widths, &self.kinds, false).into_iter().map(join).collect();
+                padded(&cells, &widths, &self.contents, false).into_iter().map(join).collect();
             add_rest(&mut lines, &row.rest, width);
             for line in lines {
                 text.push_str(&if row.is_bad { style.red(&line) } else { line });
@@ -413,8 +368,8 @@ impl<'a> Layout<'a> {
 }
 
 /// Returns the short text if it is wanted and there is one.
-fn pick<'a>(text: &'a str, short: Option<&'a String>, is_short: bool) -> &'a str {
-    short.filter(|_| is_short).map_or(text, String::as_str)
+fn pick<'a>(text: &'a str, short: Option<&'a str>, is_short: bool) -> &'a str {
+    short.filter(|_| is_short).unwrap_or(text)
 }
 
 /// Returns the lines of cells in columns of these widths.
@@ -441,21 +396,21 @@ fn add_rest(lines: &mut Vec<String>, rest: &str, width: usize) {
 fn padded(
     cells: &[Vec<String>],
     widths: &[usize],
-    kinds: &[Kind],
+    contents: &[Content],
     at_bottom: bool,
 ) -> Vec<Vec<String>> {
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     let blank = Vec::new();
     let line = |number: usize| {
-        let columns = widths.iter().zip(kinds).enumerate();
-        let cell = |(at, (width, kind)): (usize, (&usize, &Kind))| {
+        let columns = widths.iter().zip(contents).enumerate();
+        let cell = |(at, (width, content)): (usize, (&usize, &Content))| {
             let cell = cells.get(at).unwrap_or(&blank);
             let above = if at_bottom { height - cell.len() } else { 0 };
             let text = number.checked_sub(above).and_then(|line| cell.get(line));
             let text = text.map_or("", String::as_str);
-            match kind {
-                Kind::Text | Kind::Name | Kind::Word => format!("{text:width$}"),
-                Kind::Label | Kind::Number => format!("{text:>width$}"),
+            match content {
+                Content::Text | Content::Name | Content::Word => format!("{text:width$}"),
+                Content::Label | Content::Number => format!("{text:>width$}"),
             }
         };
         columns.map(cell).collect()

@@ -1,11 +1,11 @@
 //! The table of the runs in a directory.
 
-use super::format::four_digits;
 use super::layout::{Cell, Column, Table};
 use super::style::Style;
 use crate::artifacts::local_minute;
 use crate::artifacts::rebuild::{Headline, Level, Listed};
 use crate::redact::printable;
+use crate::tables::format::four_digits;
 
 /// A result of a run: its name, that on a narrow terminal, the order in which it is left out, and
 /// its value.
@@ -33,7 +33,7 @@ pub(crate) fn runs(runs: &[Listed], style: Style) -> String {
         Column::text("Load").spare(9),
     ];
     columns.extend(
-        shown.iter().map(|(name, short, order, _)| Column::number(*name).or(short).spare(*order)),
+        shown.iter().map(|(name, short, order, _)| Column::number(*name).or(*short).spare(*order)),
     );
     columns.push(Column::text("State"));
     let mut table = Table::plain(columns);

@@ -1,7 +1,7 @@
 //! A box with a title in its top border.
 
-use super::format::bounded;
 use super::style::Style;
+use crate::tables::format::bounded;
 
 /// Minimum width of the text in a box.
 const MIN_WIDTH: usize = 20;

@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
+use super::layout::Table;
 use super::style::Style;
-use super::table::SummaryTable;
-use super::warning::{Given, Warning};
-use super::{
-    adaptive, gates, gpu, headline, health, highlights, panel, phases, prefix_cache,
-    server_metrics, speculation, steady, table, tenants, time_breakdown, turns, workers,
-};
+use super::{gates, gpu, headline, health, highlights, panel, server_metrics, table};
+use crate::metrics::steady::Unsteady;
 use crate::metrics::tag;
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::record::RequestError;
 use crate::redact::printable;
 use crate::run::{ClientTables, RunReport};
+use crate::tables;
+use crate::warnings::Warning;
 
 /// Maximum number of errors that the terminal shows; the file has all.
 const MAX_ERRORS: usize = 3;
@@ -69,23 +69,14 @@ pub(crate) fn details(report: &RunReport, style: Style) -> String {
 
 /// Renders the tables besides that of the first screen: those of metrics as asked, and those of other
 /// things as far as there are any.
-fn tables(report: &RunReport, tables: ClientTables, style: Style) -> String {
-    let mut text = String::new();
-    for table in SummaryTable::shown(report, tables) {
-        text.push_str(&table.render(style));
-        text.push('\n');
-    }
-    if tables == ClientTables::All {
-        text.push_str(&steady::render(report, style));
-        text.push_str(&turns::render(report, style));
-        text.push_str(&prefix_cache::render(report, style));
-    }
-    text.push_str(&phases::render(report, style));
-    text.push_str(&adaptive::render(report, style));
-    text.push_str(&time_breakdown::render(report, tables, style));
-    text.push_str(&tenants::render(report, style));
-    text.push_str(&workers::render(report, style));
-    text.push_str(&speculation::render(report, style));
+fn tables(report: &RunReport, asked: ClientTables, style: Style) -> String {
+    let mut text: String =
+        table::of_groups(report, asked).map(|table| Table::of(&table, style)).collect();
+    let has_all = asked == ClientTables::All;
+    let of_run = tables::of_run(report, has_all);
+    text.extend(of_run.iter().map(|table| Table::of(table, style)));
+    let missing = missing(report, has_all);
+    text.extend(missing.map(|line| panel::wrapped(&line, style.width.into()).join("\n") + "\n\n"));
     text.push_str(&gpu::render(report, style));
     if report.run.tables.server_metrics {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
@@ -94,11 +85,27 @@ fn tables(report: &RunReport, tables: ClientTables, style: Style) -> String {
     text + &gates::render(&report.gates(), style)
 }
 
+/// Returns why tables are missing that the report could have; of those that most runs lack, only if the
+/// user asked for all.
+fn missing(report: &RunReport, has_all: bool) -> impl Iterator<Item = String> {
+    let steady = match &report.steady_state {
+        Err(reason) if has_all && *reason != Unsteady::UnknownLoad => {
+            Some(format!("No steady state: {reason}"))
+        }
+        _ => None,
+    };
+    let breakdown = match &report.outcome.time_breakdown {
+        Some(TimeBreakdown::None { reason, is_unreported }) if has_all || !is_unreported => {
+            Some(format!("No time breakdown: {reason}"))
+        }
+        _ => None,
+    };
+    [steady, breakdown].into_iter().flatten()
+}
+
 /// Renders each warning in a box.
 fn warnings(report: &RunReport, style: Style) -> String {
-    let given = Given::of(report);
-    let boxed =
-        |warning: Warning| panel::render(warning.title(), &warning.text(&given), style) + "\n";
+    let boxed = |warning: Warning| panel::render(warning.title, &warning.text(), style) + "\n";
     Warning::of(report).into_iter().map(boxed).collect()
 }
 
@@ -140,8 +147,7 @@ fn advice(report: &RunReport, style: Style) -> String {
     let reasons = report.outcome.client_health.iter().flat_map(|health| &health.reasons);
     let mut lines: Vec<(String, String)> =
         reasons.map(|reason| (reason.name.to_string(), reason.finding.clone())).collect();
-    let warnings = Warning::of(report);
-    lines.extend(warnings.iter().map(|one| (one.name().to_owned(), one.summary())));
+    lines.extend(Warning::of(report).into_iter().map(|one| (one.name.to_owned(), one.summary)));
     let mut text = String::new();
     let mut add = |line: &str, name: Option<&str>| {
         let lines = panel::wrapped_line(&printable(line), style);

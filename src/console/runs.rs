@@ -5,7 +5,6 @@ mod search;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::format::number;
 use super::layout::{Cell as Text, Column, Table, numbers};
 use super::panel;
 use super::style::Style;
@@ -23,6 +22,7 @@ use crate::multi_run::{Filter, Load, Range, RunResult, Trials, space};
 use crate::redact::printable;
 use crate::setting::Named as _;
 use crate::statistics::Estimate;
+use crate::tables::format::number;
 use crate::units::Unit;
 
 pub(crate) use search::{conclusion, render_point, render_search};

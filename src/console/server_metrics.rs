@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::format::{count, four_digits};
 use super::layout::{Column, Table};
 use super::style::Style;
-use crate::redact::ShownUrl;
 use crate::redact::printable;
 use crate::server_family::Statistic;
-use crate::server_metrics::report::{Edges, EndpointInfo, SeriesReport, ServerMetricsReport};
+use crate::server_metrics::report::{SeriesReport, ServerMetricsReport};
 use crate::server_metrics::watch::{self, WatchedMetric};
+use crate::tables::format::four_digits;
 
 /// Maximum number of series of a metric that have a row; the others are only counted.
 const MAX_SERIES: usize = 6;
@@ -33,58 +32,6 @@ pub(super) fn render(report: Option<&ServerMetricsReport>, style: Style) -> Stri
         );
     }
     text
-}
-
-/// The problems that make statistics doubtful, by endpoint.
-pub(super) fn doubts(report: &ServerMetricsReport) -> Vec<String> {
-    let of = |(url, info): &(ShownUrl, EndpointInfo)| {
-        let mut doubts = Vec::new();
-        let asked = info.total_fetches + info.failed_fetches;
-        if info.failed_fetches > 0 {
-            doubts.push(format!(
-                "{url}: {} of {} scrapes failed; statistics cover the others.",
-                count(info.failed_fetches),
-                count(asked)
-            ));
-        }
-        let edges = info.profiling.unwrap_or(Edges {
-            has_exact_start: true,
-            has_exact_end: true,
-            ..Edges::default()
-        });
-        for (is_exact, edge, flag) in [
-            (edges.has_exact_start, "start", "inexact_start"),
-            (edges.has_exact_end, "end", "inexact_end"),
-        ] {
-            if !is_exact {
-                doubts.push(format!(
-                    "{url}: no scrape at the {edge} of the measurement; totals may be too high or \
-                     too low ({flag})."
-                ));
-            }
-        }
-        for (flag, meaning) in [
-            ("reset", "reset to 0; total_with_resets has the full total"),
-            ("large_first_value", "appeared with a large value, which is excluded from rates"),
-            (
-                "late_increase",
-                "increased after the measurement, maybe because of others' requests; late_increase \
-                 has by how much",
-            ),
-        ] {
-            let all = report.metrics.iter().flat_map(|metric| &metric.series);
-            let flagged = all.filter(|series| series.endpoint_url == *url);
-            match flagged.filter(|series| series.stats.flags().contains(&flag)).count() as u64 {
-                0 => {}
-                1 => doubts.push(format!("{url}: one series {meaning} ({flag}).")),
-                several => {
-                    doubts.push(format!("{url}: {} series {meaning} ({flag}).", count(several)));
-                }
-            }
-        }
-        doubts
-    };
-    report.summary.endpoint_info.iter().flat_map(of).collect()
 }
 
 /// Renders the table, without the series column if no metric has several series.

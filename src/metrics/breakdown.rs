@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::accumulate::Accumulator;
 use super::metric::{MetricResult, Objective, Observation, Settings, Statistic};
 use super::registry::Registry;
-use super::tag::MetricTag;
+use super::tag::{self, MetricTag};
 use crate::column::Store;
 use crate::endpoint::EndpointTraits;
 use crate::redact::ShownUrl;
@@ -292,4 +292,27 @@ impl Breakdowns {
         let tenants = tenants::compare(&self.by_tenant.entitled, &by_tenant);
         BreakdownResults { by_model, by_url, by_worker, workers, by_tenant, tenants, by_turn }
     }
+}
+
+/// How many times slower a server is if it is worth a sentence.
+const SLOWER: f64 = 1.25;
+
+/// Fewest requests of a group whose mean is compared.
+const FEWEST: f64 = 30.0;
+
+/// Returns the slowest of several servers, if its mean latency is notably above that of the fastest.
+pub(crate) fn slowest_url(urls: &[GroupResult]) -> Option<(&str, f64, f64)> {
+    let mean = |group: &GroupResult, statistic| group.value(tag::REQUEST_LATENCY, statistic);
+    let mut means: Vec<(&str, f64, f64)> = urls
+        .iter()
+        .filter_map(|group| {
+            let requests = group.value(tag::REQUEST_COUNT, "avg").filter(|n| *n >= FEWEST)?;
+            let error = mean(group, "std")? / requests.sqrt();
+            Some((&*group.name, mean(group, "avg")?, error))
+        })
+        .collect();
+    means.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let ((_, fast, error), (name, slow, slow_error)) = (means.first()?, means.last()?);
+    let by_chance = 4.0 * error.hypot(*slow_error);
+    (*slow >= SLOWER * fast && slow - fast > by_chance).then_some((*name, *slow, *fast))
 }

@@ -1,6 +1,8 @@
 //! Times in which no server sent anything on several open streams: a pause of all of them, which is not
 //! in any percentile of a run with many tokens.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::metric::{Observation, Value};
@@ -31,6 +33,18 @@ pub struct Silence {
     pub(crate) duration_seconds: f64,
     /// Number of streams that had begun and had not ended.
     pub(crate) streams: u64,
+}
+
+/// `no event on any of 8 streams from 6.0 to 7.5 s, for 1.5 s`
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start_seconds: from, duration_seconds: length, streams } = self;
+        let until = from + length;
+        write!(
+            f,
+            "no event on any of {streams} streams from {from:.1} to {until:.1} s, for {length:.1} s"
+        )
+    }
 }
 
 /// When the content events of a measurement arrived, over all streams.

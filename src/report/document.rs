@@ -1,9 +1,13 @@
 //! The content of a page: figures, charts and tables.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::chart::Chart;
+use crate::tables;
+use crate::tables::format::four_digits;
 
 /// The content of a page. All texts are plain text.
 #[derive(Debug, Serialize)]
@@ -49,7 +53,7 @@ pub(crate) struct Figure {
 /// A part of the page.
 #[derive(Debug, Serialize)]
 pub(crate) struct Section {
-    pub(crate) title: &'static str,
+    pub(crate) title: Cow<'static, str>,
     pub(crate) text: String,
     pub(crate) charts: Vec<Chart>,
     pub(crate) tables: Vec<Table>,
@@ -65,6 +69,30 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Value>>,
     /// The request of each row, as an index in the requests of the page.
     pub(crate) requests: Vec<u32>,
+}
+
+impl From<tables::Table> for Table {
+    fn from(table: tables::Table) -> Self {
+        let few = table.few();
+        let sentences =
+            few.iter().chain(&table.findings).map(|it| format!(" {}.", it.trim_end_matches('.')));
+        let cell = |cell: &tables::Cell| match cell {
+            tables::Cell::Absent => Value::Null,
+            tables::Cell::Text(text) => json!(text),
+            tables::Cell::Name(name, _) => json!(name.replace('\n', " ")),
+            tables::Cell::Number(value) => json!(value),
+            tables::Cell::Count(number) => json!(number),
+            tables::Cell::Few(value, _) => json!(format!("({})", four_digits(*value))),
+        };
+        let note = table.note + &sentences.collect::<String>();
+        Self {
+            title: table.title,
+            note: note.trim_start().to_owned(),
+            columns: table.columns.into_iter().map(|column| column.name.into_owned()).collect(),
+            rows: table.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
+            requests: Vec::new(),
+        }
+    }
 }
 
 /// The requests that the page shows one by one.
@@ -118,13 +146,23 @@ pub(crate) struct ShownRequest(
 
 impl Section {
     /// Creates a section with the charts that show anything.
-    pub(crate) fn new(title: &'static str, text: impl Into<String>, charts: Vec<Chart>) -> Self {
+    pub(crate) fn new(
+        title: impl Into<Cow<'static, str>>,
+        text: impl Into<String>,
+        charts: Vec<Chart>,
+    ) -> Self {
         let charts = charts.into_iter().filter(|chart| !chart.is_empty()).collect();
-        Self { title, text: text.into(), charts, tables: Vec::new() }
+        Self { title: title.into(), text: text.into(), charts, tables: Vec::new() }
     }
 
-    pub(crate) fn with(mut self, tables: Vec<Table>) -> Self {
-        self.tables.extend(tables);
+    /// Creates the section of a table.
+    pub(crate) fn of(table: tables::Table) -> Self {
+        Self::new(table.title.clone(), "", Vec::new()).with([table])
+    }
+
+    /// Adds tables.
+    pub(crate) fn with<T: Into<Table>>(mut self, tables: impl IntoIterator<Item = T>) -> Self {
+        self.tables.extend(tables.into_iter().map(Into::into));
         self
     }
 

@@ -1,19 +1,11 @@
 //! The page and the charts of a run.
 
-mod adaptive;
 mod charts;
 mod facts;
 mod gpus;
 mod notices;
-mod phases;
-mod prefix_cache;
-mod sessions;
 mod shown;
-mod speculation;
 mod stages;
-mod tenants;
-mod turns;
-mod workers;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,10 +21,12 @@ use super::requests::{Request, Requests};
 use super::sample::Sample;
 use super::stages::Stages;
 use super::timeline::Intervals;
+use crate::metrics::ConsoleGroup;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::tag::{self, MetricTag};
 use crate::run::RunReport;
 use crate::statistics::percentile::percentile_of;
+use crate::tables;
 
 /// Returns a value of a request.
 pub(super) type ValueOf = fn(&Request) -> Option<f64>;
@@ -100,8 +94,7 @@ impl<'a> Run<'a> {
     pub(super) fn document(&self) -> Result<Document, ParquetError> {
         let shown = self.shown()?;
         let mut sections = vec![
-            Section::new("Latency", "", self.latencies())
-                .with(self.error_bounds().into_iter().collect()),
+            Section::new("Latency", "", self.latencies()).with(self.error_bounds()),
             Section::new(
                 "Over time",
                 "All charts share the time axis and the intervals. A horizontal line is the value of an interval, \
@@ -115,21 +108,16 @@ impl<'a> Run<'a> {
                 self.stages(),
             )
             .with(self.stage_tables()),
-            Section::new("Phases", "", vec![]).with(self.phases().into_iter().collect()),
-            Section::new("Adaptive load", "", vec![]).with(self.adaptive()),
-            Section::new("Turns", "", vec![]).with(self.turns().into_iter().collect()),
-            Section::new("Sessions", "", vec![]).with(self.sessions().into_iter().collect()),
-            Section::new("Prefix cache", "", vec![])
-                .with(self.prefix_cache().into_iter().collect()),
-            Section::new("Tenants", "", vec![]).with(self.tenants().into_iter().collect()),
-            Section::new("Workers", "", vec![]).with(self.workers().into_iter().collect()),
-            Section::new("Server", "What the server reports about itself.", self.server())
-                .with(self.time_breakdown().into_iter().chain(self.speculation()).collect()),
-            Section::new("GPUs", "", vec![]).with(self.gpus().into_iter().collect()),
+        ];
+        sections.extend(tables::of_run(self.report, true).into_iter().map(Section::of));
+        sections.extend(self.sessions().map(Section::of));
+        sections.extend([
+            Section::new("Server", "What the server reports about itself.", self.server()),
+            Section::new("GPUs", "", vec![]).with(self.gpus()),
             Section::new("Requests", about_requests(shown.has_all_arrivals), self.scatters())
                 .with(self.request_tables()),
             Section::new("Statistics", "", vec![]).with(vec![self.statistics()]),
-        ];
+        ]);
         sections.retain(|section| !section.is_empty());
         Ok(Document {
             title: self.title(),
@@ -155,6 +143,17 @@ impl<'a> Run<'a> {
         ];
         let charts = charts.into_iter().flatten().filter(|chart| !chart.is_empty());
         Charts { subject: self.subject(), charts: charts.collect() }
+    }
+
+    /// Returns the statistics of sessions, if there are any.
+    fn sessions(&self) -> Option<tables::Table> {
+        let is_of = |result: &&MetricResult| result.metric.group == ConsoleGroup::Sessions;
+        let mut results: Vec<_> = self.report.results.iter().filter(is_of).collect();
+        results.sort_by_key(|result| result.metric.order);
+        let table = tables::of_metrics("Sessions".to_owned(), results.into_iter());
+        let note = "All requests of a conversation and of those that it starts together; times and \
+                    tokens are those of completed sessions.";
+        (!table.rows.is_empty()).then(|| tables::Table { note: note.to_owned(), ..table })
     }
 
     fn lanes(&self) -> Vec<Chart> {

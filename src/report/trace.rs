@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn names(document: &Document) -> Vec<(&str, Vec<&str>)> {
-        document.sections.iter().map(|it| (it.title, chart_names(it))).collect()
+        document.sections.iter().map(|it| (&*it.title, chart_names(it))).collect()
     }
 
     fn lengths_only() -> TraceAnalysis {

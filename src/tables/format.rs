@@ -21,7 +21,7 @@ pub(crate) fn number(value: Option<f64>) -> String {
 }
 
 /// Formats a number that is not negative with two significant digits.
-pub(super) fn two_digits(value: f64) -> String {
+pub(crate) fn two_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -32,7 +32,7 @@ pub(super) fn two_digits(value: f64) -> String {
 
 /// Formats a number with four significant digits and thousands separators, whole numbers without
 /// decimals; `N/A` if it is not finite.
-pub(super) fn four_digits(value: f64) -> String {
+pub(crate) fn four_digits(value: f64) -> String {
     if !value.is_finite() {
         return "N/A".to_owned();
     }
@@ -56,7 +56,7 @@ pub(super) fn four_digits(value: f64) -> String {
 
 /// Formats a percentile of `count` values with four significant digits; in brackets if there are too few values
 /// for its confidence interval.
-pub(super) fn percentile(value: f64, percent: Percent, count: u64) -> String {
+pub(crate) fn percentile(value: f64, percent: Percent, count: u64) -> String {
     let text = four_digits(value);
     if value.is_finite() && count < percent.values_needed() { format!("({text})") } else { text }
 }
@@ -78,7 +78,7 @@ fn grouped(digits: &str) -> String {
 }
 
 /// Returns the beginning of a text for a table or a box, which may come from a server.
-pub(super) fn bounded(text: &str) -> Cow<'_, str> {
+pub(crate) fn bounded(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(LONGEST_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
         None => text.into(),

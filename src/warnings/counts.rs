@@ -1,7 +1,5 @@
-//! The warning that server and client count tokens differently: by how much, and why.
+//! How the token counts of server and client differ, and why.
 
-use super::found::counted;
-use super::{Warning, share};
 use crate::metrics::tag::{self, MetricTag};
 use crate::run::RunReport;
 
@@ -12,7 +10,7 @@ const AGREEMENT: f64 = 0.2;
 
 /// The mean token counts of server and client, over the same requests.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CountDifference {
+pub(super) struct CountDifference {
     /// What was counted.
     pub(super) side: Side,
     /// Mean of the server's counts.
@@ -25,14 +23,14 @@ pub(crate) struct CountDifference {
 
 /// Input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(super) enum Side {
     Input,
     Output,
 }
 
 /// Why server and client count differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(super) enum Cause {
     /// The server adds the same number of tokens to each prompt.
     Template,
     /// The difference grows with the length.
@@ -55,15 +53,9 @@ fn counts(report: &RunReport, tag: MetricTag) -> Option<Counts> {
     Some(Counts { mean: result.stats.avg, std: spread.std, count: spread.count })
 }
 
-/// Returns the warning, if the counts of any request differ.
-pub(super) fn usage_discrepancy(report: &RunReport) -> Option<Warning> {
-    let requests = counted(report, tag::USAGE_DISCREPANCY_COUNT);
-    (requests > 0).then(|| Warning::UsageDiscrepancy {
-        requests,
-        of: counted(report, tag::REQUEST_COUNT),
-        threshold_percent: report.run.settings.usage_diff_threshold_percent,
-        differences: [input(report), output(report)].into_iter().flatten().collect(),
-    })
+/// Returns how the mean counts differ.
+pub(super) fn differences(report: &RunReport) -> Vec<CountDifference> {
+    [input(report), output(report)].into_iter().flatten().collect()
 }
 
 fn input(report: &RunReport) -> Option<CountDifference> {
@@ -125,7 +117,8 @@ fn difference(
 }
 
 impl CountDifference {
-    fn finding(&self) -> String {
+    /// Returns the difference and its cause in a sentence or two.
+    pub(super) fn finding(&self) -> String {
         let Self { side, server, client, cause } = self;
         let side = match side {
             Side::Input => "Input",
@@ -152,21 +145,6 @@ impl CountDifference {
         };
         text + &cause
     }
-}
-
-/// Returns the findings, one sentence each.
-pub(super) fn findings(
-    requests: u64,
-    of: u64,
-    threshold_percent: f64,
-    differences: &[CountDifference],
-) -> Vec<String> {
-    let all = format!(
-        "In {} the token counts that the server reports (`usage`) differ from the client's by more than \
-         {threshold_percent}%.",
-        share(requests, of)
-    );
-    [all].into_iter().chain(differences.iter().map(CountDifference::finding)).collect()
 }
 
 #[cfg(test)]

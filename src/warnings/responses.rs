@@ -1,13 +1,11 @@
-//! Warnings about how responses arrive, and how they say their content and their counts.
+//! Warnings about how responses arrive, and how they state their content and their counts.
 
-use super::found::counted;
-use super::{Warning, first, share};
-use crate::console::format::count;
-use crate::console::highlights;
+use super::{Found, Kind, Level, counted, first, share};
 use crate::endpoint::note;
 use crate::metrics::tag::{self, MetricTag};
 use crate::redact::printable;
 use crate::run::RunReport;
+use crate::tables::format::count;
 
 /// The least share of content events that arrive together with the one before, in percent.
 const NOTABLE_PERCENT: f64 = 25.0;
@@ -18,49 +16,60 @@ const NOTABLE_GAP_MS: f64 = 1.0;
 /// The least time for a token in milliseconds, if the response of a server came all at once.
 const NOTABLE_TOKEN_MS: f64 = 0.5;
 
-/// The least share of the prompt tokens that the server read from its cache, in percent.
-const NOTABLE_CACHED_PERCENT: f64 = 1.0;
-/// The least share of requests that repeat an earlier one.
-const REPEATED: f64 = 0.1;
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: "not-streamed",
+        title: "Responses Not Streamed",
+        level: Level::Bad,
+        find: |report, _| buffered(report).map(|(requests, of)| not_streamed(requests, of)),
+        example: |_| not_streamed(100, 100),
+    },
+    Kind {
+        name: "events-together",
+        title: "Events Arrive in Groups",
+        level: Level::Doubtful,
+        find: |report, _| groups(report).map(|groups| events_together(&groups)),
+        example: |_| {
+            events_together(&Groups {
+                percent: 93.75,
+                size: 16.0,
+                every_ms: 160.0,
+                wait_ms: 150.0,
+                itl_percent: 23.8,
+            })
+        },
+    },
+    Kind {
+        name: "unusual-responses",
+        title: "Unusual Responses",
+        level: Level::Doubtful,
+        find: |report, _| {
+            let counts = report.response_notes.iter();
+            let mut notes: Vec<(String, u64)> =
+                counts.map(|(note, requests)| (note.to_owned(), requests)).collect();
+            notes.sort_by_key(|(_, requests)| std::cmp::Reverse(*requests));
+            unusual(&notes, counted(report, tag::REQUEST_COUNT))
+        },
+        example: |_| {
+            let notes = [(note::USAGE_DECREASED.to_owned(), 100)];
+            unusual(&notes, 100).unwrap_or_else(|| Found::new("", [], [""; 0]))
+        },
+    },
+];
 
 /// How content events arrive in groups.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Groups {
+struct Groups {
     /// Share of the events that arrived together with the one before, in percent.
-    pub(super) percent: f64,
+    percent: f64,
     /// Mean number of events of a group.
-    pub(super) size: f64,
+    size: f64,
     /// Mean time between groups, in milliseconds.
-    pub(super) every_ms: f64,
+    every_ms: f64,
     /// How long the first token may have waited for the rest of its group, in milliseconds.
-    pub(super) wait_ms: f64,
+    wait_ms: f64,
     /// How much too low inter-token latency may be, in percent.
-    pub(super) itl_percent: f64,
-}
-
-impl Groups {
-    pub(super) fn summary(&self) -> String {
-        let Self { percent, size, every_ms, .. } = self;
-        format!("{percent:.0}% of events came in groups of {size:.1}, every {every_ms:.1} ms")
-    }
-
-    pub(super) fn findings(&self) -> Vec<String> {
-        let Self { percent, size, every_ms, wait_ms, itl_percent } = self;
-        vec![
-            format!(
-                "{percent:.1}% of the content events arrived in the same read as the one before, or within \
-                 microseconds of it: in groups of {size:.1}, every {every_ms:.1} ms. The times between \
-                 groups are those of whatever passes them on together, such as a gateway, and not of the \
-                 model."
-            ),
-            format!(
-                "time_to_first_token is that of the first group, in which the first token may have waited \
-                 up to {wait_ms:.1} ms. inter_token_latency is up to {itl_percent:.1}% too low, since the \
-                 tokens of the first group took no time. inter_chunk_latency has the gaps between the \
-                 groups, and zeros within them."
-            ),
-        ]
-    }
+    itl_percent: f64,
 }
 
 /// Returns the sum, the mean and the number of values of a metric.
@@ -76,8 +85,8 @@ fn token_ms(report: &RunReport) -> Option<f64> {
     Some(latency / report.average(tag::OUTPUT_SEQUENCE_LENGTH).filter(|tokens| *tokens > 0.0)?)
 }
 
-/// Returns the warning that responses were not streamed.
-pub(super) fn not_streamed(report: &RunReport) -> Option<Warning> {
+/// Returns how many responses came all at once, and how many there are, if it is most of them.
+fn buffered(report: &RunReport) -> Option<(u64, u64)> {
     let of = counted(report, tag::REQUEST_COUNT);
     let has_length = report.average(tag::OUTPUT_SEQUENCE_LENGTH)? > 1.5;
     // Without any gap, there is not even a second event, however fast the server is.
@@ -85,13 +94,12 @@ pub(super) fn not_streamed(report: &RunReport) -> Option<Warning> {
         && report.average(tag::INTER_CHUNK_LATENCY).is_none();
     let requests = if has_no_gap { of } else { counted(report, tag::BUFFERED_RESPONSE_COUNT) };
     let is_notable = has_no_gap || token_ms(report)? >= NOTABLE_TOKEN_MS;
-    (requests > 0 && has_length && 2 * requests >= of && is_notable)
-        .then_some(Warning::NotStreamed { requests, of })
+    (requests > 0 && has_length && 2 * requests >= of && is_notable).then_some((requests, of))
 }
 
-/// Returns the warning that events arrive in groups, unless whole responses do.
-pub(super) fn events_together(report: &RunReport) -> Option<Warning> {
-    if not_streamed(report).is_some() {
+/// Returns how events arrive in groups, unless whole responses do.
+fn groups(report: &RunReport) -> Option<Groups> {
+    if buffered(report).is_some() {
         return None;
     }
     let (together, ..) = spread(report, tag::COALESCED_CHUNK_COUNT)?;
@@ -106,58 +114,84 @@ pub(super) fn events_together(report: &RunReport) -> Option<Warning> {
         return None;
     }
     let tokens_of_group = size * tokens / chunks;
-    let groups = Groups {
+    Some(Groups {
         percent,
         size,
         every_ms,
         wait_ms: every_ms * (size - 1.0) / size,
         itl_percent: (100.0 * (tokens_of_group - 1.0) / (mean_tokens - 1.0).max(1.0)).min(100.0),
+    })
+    .filter(|_| requests > 0.0)
+}
+
+/// Returns whether the events of streams arrive in groups.
+pub(super) fn are_in_groups(report: &RunReport) -> bool {
+    groups(report).is_some()
+}
+
+fn not_streamed(requests: u64, of: u64) -> Found {
+    let (all, share) = (count(of), share(requests, of));
+    let (summary, which) = if requests == of {
+        (format!("each of {all} responses came all at once"), format!("each of {all} responses"))
+    } else {
+        (format!("the responses of {share} came all at once"), format!("the responses of {share}"))
     };
-    (requests > 0.0).then_some(Warning::EventsTogether { groups })
+    Found::new(
+        summary,
+        [format!(
+            "--streaming was set, but {which} came all at once: the time to first token is that of the \
+             whole response, and inter-token latency, time to second token and inter-chunk latency are \
+             absent or do not describe the model."
+        )],
+        [
+            "Check that the server supports streaming at this path, and that no proxy buffers its \
+             responses.",
+            "Or remove --streaming.",
+        ],
+    )
 }
 
-/// Returns the warning that requests of a file or of the hub were sent again. Lanes begin traces again by
-/// design.
-pub(super) fn prompts_repeat(report: &RunReport) -> Option<Warning> {
-    let sent = report.outcome.sent?;
-    let is_wanted = !report.run.setup.is_read() || report.outcome.replay.is_some();
-    let (repeated, of) = (sent.repeated, sent.total());
-    let is_notable = !is_wanted && repeated as f64 >= REPEATED * of as f64 && repeated > 0;
-    let cached_percent = highlights::cached_share(report);
-    is_notable.then_some(Warning::PromptsRepeat { repeated, of, cached_percent })
+fn events_together(groups: &Groups) -> Found {
+    let Groups { percent, size, every_ms, wait_ms, itl_percent } = groups;
+    Found::new(
+        format!("{percent:.0}% of events came in groups of {size:.1}, every {every_ms:.1} ms"),
+        [
+            format!(
+                "{percent:.1}% of the content events arrived in the same read as the one before, or within \
+                 microseconds of it: in groups of {size:.1}, every {every_ms:.1} ms. The times between \
+                 groups are those of whatever passes them on together, such as a gateway, and not of the \
+                 model."
+            ),
+            format!(
+                "time_to_first_token is that of the first group, in which the first token may have waited \
+                 up to {wait_ms:.1} ms. inter_token_latency is up to {itl_percent:.1}% too low, since the \
+                 tokens of the first group took no time. inter_chunk_latency has the gaps between the \
+                 groups, and zeros within them."
+            ),
+        ],
+        [
+            "Measure the server without the gateway, or configure the gateway not to buffer.",
+            "Read time_to_first_token and inter_chunk_latency as times of the gateway.",
+        ],
+    )
 }
 
-pub(super) fn repeated_findings(repeated: u64, of: u64, cached: Option<f64>) -> Vec<String> {
-    let text = format!(
-        "{} were the same as an earlier one, since the dataset has fewer: a server with a prefix cache \
-         answers those sooner than it answers users. ",
-        share(repeated, of)
-    );
-    let cached = match cached {
-        None => "time_to_first_token may be that of cached prompts.".to_owned(),
-        Some(percent) if percent < NOTABLE_CACHED_PERCENT => {
-            format!("It read {percent:.1}% of the prompt tokens from its cache.")
-        }
-        Some(percent) => format!(
-            "It read {percent:.1}% of the prompt tokens from its cache: time_to_first_token is that of cached \
-             prompts."
-        ),
+/// Returns what is unusual, the most frequent first; `None` if nothing is.
+fn unusual(notes: &[(String, u64)], of: u64) -> Option<Found> {
+    let (most, _) = notes.first()?;
+    let sentence = |(note, requests): &(String, u64)| {
+        format!("In {}, {}.", share(*requests, of), about_note(note))
     };
-    vec![text + &cached]
-}
-
-/// Returns the warning about unusual responses, the most frequent ones first.
-pub(super) fn unusual(report: &RunReport) -> Option<Warning> {
-    let counts = report.response_notes.iter();
-    let mut notes: Vec<(String, u64)> =
-        counts.map(|(note, requests)| (note.to_owned(), requests)).collect();
-    notes.sort_by_key(|(_, requests)| std::cmp::Reverse(*requests));
-    let of = counted(report, tag::REQUEST_COUNT);
-    (!notes.is_empty()).then_some(Warning::UnusualResponses { notes, of })
+    Some(Found::new(
+        about_note(most),
+        first(&notes.iter().map(sentence).collect::<Vec<_>>(), ""),
+        ["See response_notes of each request in profile_export.jsonl, and compare a response \
+          (--export-level raw) with the lengths and counts that are reported."],
+    ))
 }
 
 /// Returns what a note says of a response, as a clause.
-pub(super) fn about_note(note: &str) -> String {
+fn about_note(note: &str) -> String {
     let text = match note {
         note::USAGE_DECREASED => "a count of `usage` decreased, and the largest value counts",
         note::USAGE_CONTRADICTS_ITSELF => {
@@ -174,24 +208,4 @@ pub(super) fn about_note(note: &str) -> String {
         }
     };
     text.to_owned()
-}
-
-pub(super) fn unusual_findings(notes: &[(String, u64)], of: u64) -> Vec<String> {
-    let sentence = |(note, requests): &(String, u64)| {
-        format!("In {}, {}.", share(*requests, of), about_note(note))
-    };
-    first(&notes.iter().map(sentence).collect::<Vec<_>>(), "")
-}
-
-pub(super) fn not_streamed_findings(requests: u64, of: u64) -> Vec<String> {
-    let which = if requests == of {
-        format!("each of {} responses", count(of))
-    } else {
-        format!("the responses of {}", share(requests, of))
-    };
-    vec![format!(
-        "--streaming was set, but {which} came all at once: the time to first token is that of the whole \
-         response, and inter-token latency, time to second token and inter-chunk latency are absent or do \
-         not describe the model."
-    )]
 }

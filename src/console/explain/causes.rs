@@ -2,24 +2,20 @@
 //! limits the throughput first.
 
 use super::Request;
-use crate::console::format::{count, four_digits};
-use crate::console::highlights::cached_share;
-use crate::console::warning::share;
-use crate::metrics::breakdown::{GroupResult, Pace, Worker};
+use crate::metrics::breakdown::{GroupResult, Pace, Worker, slowest_url};
 use crate::metrics::health::{LoadVerdict, Verdict};
 use crate::metrics::silence::Silence;
 use crate::metrics::tag;
 use crate::redact::printable;
 use crate::run::{LoadLimit, RunReport};
+use crate::tables::format::{count, four_digits};
+use crate::warnings::share;
 
 /// Least share of rejected requests that is a cause, and of prompt tokens from a cache.
 const NOTABLE_SHARE: f64 = 0.01;
 const NOTABLE_CACHED_PERCENT: f64 = 10.0;
-/// How many times slower a server or the first requests are if it is worth a sentence.
-const SLOWER: f64 = 1.25;
+/// How many times slower the first requests are if it is worth a sentence.
 const COLD: f64 = 1.5;
-/// Fewest requests of a group whose mean is compared.
-const FEWEST: f64 = 30.0;
 /// A pause is this many times as long as the median of the longest gaps, and at least so long.
 const PAUSE: f64 = 10.0;
 const SHORTEST_PAUSE_NS: f64 = 100e6;
@@ -139,33 +135,7 @@ fn silence(longest: &Silence, all: usize) -> String {
         0 | 1 => String::new(),
         all => format!(" There were {all} such times; this was the longest."),
     };
-    format!("The whole server was silent: {}.{others}", silent(longest))
-}
-
-/// States a silence, such as `no event on any of 8 streams from 6.0 to 7.5 s, for 1.5 s`.
-pub(in crate::console) fn silent(silence: &Silence) -> String {
-    let Silence { start_seconds: from, duration_seconds: length, streams } = silence;
-    format!(
-        "no event on any of {streams} streams from {from:.1} to {:.1} s, for {length:.1} s",
-        from + length
-    )
-}
-
-/// Returns the slowest of several servers, if its mean latency is notably above that of the fastest.
-pub(in crate::console) fn slowest_url(urls: &[GroupResult]) -> Option<(&str, f64, f64)> {
-    let mean = |group: &GroupResult, statistic| group.value(tag::REQUEST_LATENCY, statistic);
-    let mut means: Vec<(&str, f64, f64)> = urls
-        .iter()
-        .filter_map(|group| {
-            let requests = group.value(tag::REQUEST_COUNT, "avg").filter(|n| *n >= FEWEST)?;
-            let error = mean(group, "std")? / requests.sqrt();
-            Some((&*group.name, mean(group, "avg")?, error))
-        })
-        .collect();
-    means.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let ((_, fast, error), (name, slow, slow_error)) = (means.first()?, means.last()?);
-    let by_chance = 4.0 * error.hypot(*slow_error);
-    (*slow >= SLOWER * fast && slow - fast > by_chance).then_some((*name, *slow, *fast))
+    format!("The whole server was silent: {}.{others}", longest)
 }
 
 fn slow_url(urls: &[GroupResult]) -> Option<String> {
@@ -252,7 +222,7 @@ fn pauses(requests: &[Request], silences: &[Silence], start_wall_ns: u64) -> Opt
 }
 
 fn cached(report: &RunReport) -> Option<String> {
-    let percent = cached_share(report).filter(|percent| *percent >= NOTABLE_CACHED_PERCENT)?;
+    let percent = report.cached_percent().filter(|percent| *percent >= NOTABLE_CACHED_PERCENT)?;
     Some(format!(
         "Prompts were cached: the server read {percent:.1}% of the prompt tokens from its prefix cache, \
          which makes the time to first token shorter than that of new prompts."

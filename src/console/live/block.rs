@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::clock;
-use crate::console::format::{count, four_digits};
 use crate::metrics::live::LiveStatistics;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::tag::{self, MetricTag};
 use crate::schedule::PhaseStats;
+use crate::tables::format::{count, four_digits};
 
 /// The metrics with percentiles: label, tag, percentiles and unit.
 const SPREADS: &[(&str, MetricTag, [&str; 4], &str)] = &[

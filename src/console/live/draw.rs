@@ -8,7 +8,6 @@ use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
 use super::duration;
-use crate::console::format::{count, four_digits, percentile};
 use crate::console::panel::wrapped;
 use crate::console::vocabulary::Term;
 use crate::judge::Judged;
@@ -21,6 +20,7 @@ use crate::schedule::{LaneLoad, PhaseStats};
 use crate::server_metrics::watch::LiveGauge;
 use crate::statistics::Percent;
 use crate::status::snapshot::{Snapshot, Stage};
+use crate::tables::format::{count, four_digits, percentile};
 
 /// The smallest terminal that the view is made for: columns and rows.
 pub(crate) const SMALLEST: (u16, u16) = (80, 24);

@@ -7,10 +7,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::block::head;
 use super::{Ui, duration};
-use crate::console::format::count;
 use crate::console::panel::wrapped;
 use crate::lock::Lock;
 use crate::schedule::{PhaseKind, PhaseStats};
+use crate::tables::format::count;
 use crate::units::Nanos;
 
 /// Interval between lines without a terminal, by default.

@@ -1,7 +1,6 @@
 //! The results of a search for a load.
 
 use super::{bracketed, limit, limited, measured, of_few, of_statistic, required, title};
-use crate::console::format::number;
 use crate::console::layout::{Column, Table};
 use crate::console::panel;
 use crate::console::style::Style;
@@ -10,6 +9,7 @@ use crate::multi_run::evidence::{Basis, Condition, tail};
 use crate::multi_run::search::{End, History, More, Point};
 use crate::multi_run::{Dimension, Filter};
 use crate::redact::printable;
+use crate::tables::format::number;
 
 /// Renders the line about one load of a search, printed when a run of it has ended.
 #[must_use]
@@ -79,11 +79,11 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
     let mut columns = vec![Column::label(varied).or(short)];
     columns.extend(goal.map(|row| {
         let name = |header: &str| format!("{header} ({})", row.display_unit);
-        Column::number(name(row.header)).or(&name(row.short_header))
+        Column::number(name(row.header)).or(name(row.short_header))
     }));
     columns.extend(history.filters.iter().map(|filter| {
         let short = filter.row().map_or("", |row| row.short_header);
-        Column::number(title(filter)).or(&of_statistic(short, filter))
+        Column::number(title(filter)).or(of_statistic(short, filter))
     }));
     columns.extend([
         Column::number("Conditions").or("Met"),

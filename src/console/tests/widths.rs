@@ -10,6 +10,7 @@ use crate::metrics::metric::{Observation, RecordValues, Value};
 use crate::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
 use crate::multi_run::capacity::Predicted;
 use crate::schedule::PhaseKind;
+use crate::tables;
 
 /// Renders at four widths, none of whose lines may be longer.
 fn at_widths(render: impl Fn(Style) -> String) -> String {
@@ -97,8 +98,7 @@ fn the_other_tables_of_a_run_at_four_widths() {
     insta::assert_snapshot!(at_widths(|style| {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         [
-            steady::render(&report, style),
-            time_breakdown::render(&report, ClientTables::All, style),
+            tables::of_run(&report, true).iter().map(|it| layout::Table::of(it, style)).collect(),
             gates::render(&report.gates(), style),
             server_metrics::render(metrics, style),
         ]

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Breakdowns;
 use crate::metrics::accumulate::{Accumulator, Started};
-use crate::metrics::metric::{MetricResult, Statistic};
+use crate::metrics::metric::MetricResult;
 use crate::metrics::steady::{SteadyState, Unsteady};
-use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::tag;
 use crate::record::RequestError;
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, Shard};
@@ -75,13 +75,6 @@ const BEYOND: f64 = 0.05;
 const LEAST_OF_BASELINE: usize = 20;
 
 impl PhaseResult {
-    /// Returns a statistic of a metric, in the metric's display unit.
-    #[must_use]
-    pub(crate) fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
-        let result = self.results.iter().find(|result| result.metric.tag == tag)?;
-        Statistic::named(statistic)?.of(&result.stats).filter(|value| value.is_finite())
-    }
-
     /// Returns its length in seconds.
     #[must_use]
     pub(crate) fn seconds(&self) -> f64 {

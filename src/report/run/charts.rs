@@ -14,6 +14,7 @@ use crate::report::timeline::Percentiles;
 impl Run<'_> {
     /// Returns the distributions of latencies.
     pub(super) fn latencies(&self) -> Vec<Chart> {
+        let unanswered = self.unanswered();
         let mut charts = Vec::new();
         for (tag, value_of) in LATENCIES {
             let Some(metric) = Registry::row(tag) else { continue };
@@ -30,13 +31,13 @@ impl Run<'_> {
             let note = format!("{count} requests")
                 + &match count_failed {
                     0 => String::new(),
-                    count => format!(", and {count} failed ones, from start to end"),
+                    count => format!(", and {count} that {unanswered}, from start to end"),
                 };
 
             let line = |name, points| Series::new(name, Shape::Line, points);
             let mut series = vec![line("successful", cumulative(values))];
             if count_failed > 0 {
-                series.push(line("failed", cumulative(failed)).toned(Tone::Bad));
+                series.push(line(unanswered, cumulative(failed)).toned(Tone::Bad));
             }
             charts.push(self.cumulative(metric, &note, series));
 
@@ -51,12 +52,21 @@ impl Run<'_> {
                     series.push(area("successful", bins.histogram(values())));
                 }
                 if count_failed > 0 {
-                    series.push(area("failed", bins.histogram(failed())).toned(Tone::Bad));
+                    series.push(area(unanswered, bins.histogram(failed())).toned(Tone::Bad));
                 }
             }
             charts.push(self.histogram(metric, &note, series, beyond));
         }
         charts
+    }
+
+    /// Returns what became of the requests that did not succeed.
+    fn unanswered(&self) -> &'static str {
+        match (self.report.failed(), self.report.cancelled()) {
+            (_, 0) => "failed",
+            (0, _) => "were cancelled",
+            _ => "failed or were cancelled",
+        }
     }
 
     /// Returns the percentiles of a metric that are marked.

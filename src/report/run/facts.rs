@@ -7,7 +7,6 @@ use crate::console::Term;
 use crate::console::highlights;
 use crate::metrics::metric::{MetricResult, Percent, Statistic};
 use crate::metrics::tag::{self, MetricTag};
-use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::report::chart::rounded;
 use crate::report::document::{Figure, Table};
 use crate::run::RunReport;
@@ -91,33 +90,6 @@ impl Run<'_> {
     pub(super) fn figures(&self) -> Vec<Figure> {
         let known = FIGURES.iter().filter_map(|tag| self.result(*tag));
         known.filter_map(figure).take(4).collect()
-    }
-
-    /// Returns the parts of the mean latencies, if the server reports its own times.
-    pub(super) fn time_breakdown(&self) -> Option<Table> {
-        let Some(TimeBreakdown::Found(division)) = &self.report.outcome.time_breakdown else {
-            return None;
-        };
-        let rows = division.metrics.iter().flat_map(|divided| {
-            divided.parts.iter().map(|part| {
-                let share = part.mean_ms / divided.mean_ms * 100.0;
-                vec![
-                    json!(divided.metric),
-                    json!(part.stage.title()),
-                    json!(part.mean_ms),
-                    json!(part.bound_ms),
-                    json!(share),
-                ]
-            })
-        });
-        let columns = ["Latency", "Part", "Mean (ms)", "± (ms)", "Share (%)"];
-        Some(Table {
-            title: "Where the time went".to_owned(),
-            note: "The parts of a latency add up to its mean.".to_owned(),
-            columns: columns.map(str::to_owned).to_vec(),
-            rows: rows.collect(),
-            requests: Vec::new(),
-        })
     }
 
     /// Returns how far the client may have shifted the latencies, if that is known.

@@ -4,18 +4,15 @@ use super::Run;
 use crate::judge::Judged;
 use crate::metrics::Verdict;
 use crate::metrics::health::LoadVerdict;
-use crate::metrics::prefix_cache::PrefixCache;
 use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::report::document::{Level, Notice};
+use crate::warnings::{self, Warning};
 
 impl Run<'_> {
     pub(super) fn notices(&self) -> Vec<Notice> {
         let outcome = &self.report.outcome;
         let mut notices = Vec::new();
         let mut add = |level, text| notices.push(Notice { level, text });
-        if let Some(reason) = &outcome.incomplete_reason {
-            add(Level::Bad, format!("The run is not complete: {reason}."));
-        }
         if let Some(early) = &outcome.ended_early {
             add(Level::Good, format!("{}.", capitalized(&early.to_string())));
         }
@@ -53,24 +50,28 @@ impl Run<'_> {
             };
             add(level, format!("Load: {health}{depends}."));
         }
-        if let Some(excess) = outcome.prefix_cache.as_ref().and_then(PrefixCache::excess) {
+        let (all, failed) = (self.report.ended(), self.report.failed());
+        if failed > 0 {
+            let reason = self.report.failures().next();
+            let reason =
+                reason.map(|most| format!(" Most frequent: {}.", most.error_details.message));
             add(
-                Level::Doubtful,
+                Level::Bad,
                 format!(
-                    "The server read {:.1}% of the prompt tokens from its prefix cache, of which the \
-                     prompts of this run explain {:.1}% at most: the cache was not cold.",
-                    100.0 * excess.cached,
-                    100.0 * excess.expected_most
+                    "{failed} of {all} requests failed; latencies are those of the others.{}",
+                    reason.unwrap_or_default()
                 ),
             );
         }
-        let failed = self.requests.failed();
-        if failed > 0 {
-            let all = self.requests.len();
-            add(
-                Level::Bad,
-                format!("{failed} of {all} requests failed; latencies are those of the others."),
-            );
+        if let cancelled @ 1.. = self.report.cancelled() {
+            add(Level::Good, format!("{cancelled} of {all} requests were cancelled."));
+        }
+        for warning in Warning::of(self.report) {
+            let level = match warning.level {
+                warnings::Level::Bad => Level::Bad,
+                warnings::Level::Doubtful => Level::Doubtful,
+            };
+            add(level, format!("{}: {}", warning.title, warning.findings.join(" ")));
         }
         if let Some(TimeBreakdown::None { reason, is_unreported: false }) = &outcome.time_breakdown
         {

@@ -141,7 +141,7 @@ impl Run<'_> {
         };
         let mut tables = vec![
             table("Slowest requests", String::new(), &self.sample.slowest),
-            table("Failed requests", some, &self.sample.failed),
+            table("Requests that did not succeed", some, &self.sample.failed),
         ];
         tables.retain(|table| !table.rows.is_empty());
         tables
