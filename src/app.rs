@@ -2,11 +2,11 @@
 //! exit code.
 
 mod analyze_trace;
+mod anonymize;
 mod audience;
 mod capacity;
 mod chat;
 mod compare;
-mod convert;
 mod datasets;
 mod ending;
 mod explain;
@@ -119,8 +119,7 @@ fn execute(
         Command::Plot(asked) => plot::plot(&asked, out),
         Command::AnalyzeTrace(asked) => analyze_trace::analyze(&asked, out),
         Command::Synthesize(asked) => synthesize::synthesize(&asked, out),
-        Command::Anonymize(asked) => convert::anonymize(&asked, out),
-        Command::Convert(asked) => convert::convert(&asked, out),
+        Command::Anonymize(asked) => anonymize::anonymize(&asked, out),
         Command::List(asked) => list::list(&asked, out),
         Command::ShowRun(asked) => list::show(&asked, out),
         Command::Explain(asked) => explain::explain(&asked, out),

@@ -8,13 +8,13 @@ mod accepted;
 mod adaptive;
 mod agentic;
 mod analyze_trace;
+mod anonymize;
 mod capacity;
 mod chat;
 mod compare;
 mod config_file;
 mod connections;
 mod control_args;
-mod convert;
 mod dataset;
 mod deployment;
 mod distributed;
@@ -78,12 +78,11 @@ use sweep::{CellOf, Sweep};
 pub use ab::Ab;
 pub(crate) use ab::AbSide;
 pub use analyze_trace::AnalyzeTrace;
+pub use anonymize::Anonymize;
 pub use capacity::Capacity;
 pub use chat::Chat;
 pub(crate) use compare::Comparing;
 pub use compare::{Compare, CompareFormat};
-pub(crate) use convert::Files;
-pub use convert::{Anonymize, Convert};
 pub use explain::Explain;
 pub(crate) use explain::flags;
 pub use generated::ManPage;
@@ -124,8 +123,6 @@ pub enum Command {
     AnalyzeTrace(AnalyzeTrace),
     /// Write a trace without its texts.
     Anonymize(Anonymize),
-    /// Write a trace in another format.
-    Convert(Convert),
     /// Write a trace of generated sessions.
     Synthesize(Synthesize),
     /// Check a dataset file.
@@ -315,8 +312,6 @@ enum Action {
     AnalyzeTrace(analyze_trace::AnalyzeTraceArgs),
     /// Write a trace or a dataset without its texts: lengths, times, and what prompts share
     Anonymize(Anonymize),
-    /// Write a trace or a dataset in another format, with its texts
-    Convert(Convert),
     /// Write a trace of generated sessions of agents
     Synthesize(Synthesize),
     /// Check a dataset file or a trace without starting a run
@@ -626,7 +621,6 @@ fn parse_one(
         Action::Synthesize(asked) => Command::Synthesize(asked),
         Action::Validate(asked) => Command::Validate(asked),
         Action::Anonymize(asked) => Command::Anonymize(asked),
-        Action::Convert(asked) => Command::Convert(asked),
         Action::Chat(flags) => match parse_with(flags.profile_arguments()?, environment)? {
             Command::Profile(benchmark) => Command::Chat(flags.into_chat(benchmark.config)),
             other => other,

@@ -1,6 +1,5 @@
-//! Traces without their texts or in other formats, and runs that replay them.
+//! Traces without their texts, and runs that replay them.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -74,44 +73,6 @@ fn production_traces_are_replayed_without_their_texts() {
             .map(|document| document["requests"].as_array().unwrap().len())
             .sum();
         assert_eq!(summary(&run)["request_count"]["avg"], requests as f64);
-    }
-}
-
-/// The bodies that a run of `input` sends, each once.
-fn bodies(input: &Path, run: &Path, extra: &[&str]) -> BTreeSet<String> {
-    let server = mock(Script::default());
-    let flags = ["--input-file", input.to_str().unwrap(), "--no-fixed-schedule"];
-    let more = ["--ignore-trace-delays", "--no-server-metrics", "--export-level", "raw"];
-    let mut command = profile_command(&server.url(), run, &[&flags[..], &more, extra].concat());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let records = json_lines(&run.join("profile_export_raw.jsonl"));
-    records.iter().map(|record| record["payload"].to_string()).collect()
-}
-
-#[test]
-fn converted_traces_send_the_same_bodies() {
-    let directory = tempfile::tempdir().unwrap();
-    let recorded = ["--replay-outputs", "recorded"];
-    for name in [
-        "genai-openai-1.3b0.otlp.jsonl",
-        "traceloop-openai-0.40.14.otlp.jsonl",
-        "inference-perf-customer_support_escalation.json",
-        "inference-perf-fan_in_dependencies.json",
-    ] {
-        let place = |end: &str| directory.path().join(format!("{name}.{end}"));
-        let input = Path::new("tests/golden/otel-traces").join(name);
-        let expected = bodies(&input, &place("run"), &recorded);
-        assert!(!expected.is_empty());
-        for to in ["dag-jsonl", "mooncake-trace"] {
-            let converted = place(to);
-            let output =
-                aiperf(&["convert"]).arg(&input).arg(&converted).args(["--to", to]).output();
-            let output = output.unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let found = bodies(&converted, &place(&format!("{to}.run")), &[]);
-            assert_eq!(found, expected, "{name} as {to}");
-        }
     }
 }
 

@@ -5,13 +5,11 @@
 //! has `messages`, which are sent after the messages and responses of the turns before it, and may
 //! have `model`, `max_tokens`, `tools`, `extra`, `delay` and `timestamp` in milliseconds, `forks` and
 //! `spawns`. A *fork* continues with the messages and responses of its parent; a *spawn* begins anew.
-//!
-//! Lines are read here, and written by `super::write`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -24,21 +22,20 @@ use crate::dataset::{Branch, BranchStart, Conversation, Turn, forks};
 use crate::setting::named;
 
 /// A conversation.
-#[derive(Default, Deserialize, Serialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Line {
-    pub(super) session_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) context_mode: Option<ContextMode>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) pre_session_spawns: Vec<String>,
+struct Line {
+    session_id: String,
+    context_mode: Option<ContextMode>,
     #[serde(default)]
-    pub(super) turns: Vec<TurnMembers>,
+    pre_session_spawns: Vec<String>,
+    #[serde(default)]
+    turns: Vec<TurnMembers>,
 }
 
 /// What the messages of a turn are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ContextMode {
+enum ContextMode {
     /// Those after the response to the turn before, which is that of the run.
     Live,
     /// Those after the request of the turn before, with the recorded response.
@@ -63,60 +60,53 @@ struct Kind {
 }
 
 /// A turn.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TurnMembers {
+struct TurnMembers {
     /// Milliseconds on the time axis of the trace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) timestamp: Option<f64>,
+    timestamp: Option<f64>,
     /// Milliseconds after the response to the turn before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) delay: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<String>,
-    pub(super) messages: Box<RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tools: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) extra: Option<Map<String, Value>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) forks: Vec<Fork>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) spawns: Vec<Spawn>,
+    delay: Option<f64>,
+    model: Option<String>,
+    messages: Box<RawValue>,
+    tools: Option<Box<RawValue>>,
+    max_tokens: Option<u32>,
+    extra: Option<Map<String, Value>>,
+    #[serde(default)]
+    forks: Vec<Fork>,
+    #[serde(default)]
+    spawns: Vec<Spawn>,
 }
 
 /// A conversation that continues this one.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 #[serde(untagged, expecting = "a fork must be a session ID, or an object with `child`")]
-pub(super) enum Fork {
+enum Fork {
     Plain(String),
     Settled(SettledFork),
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SettledFork {
-    pub(super) child: String,
+struct SettledFork {
+    child: String,
     #[serde(default)]
-    pub(super) background: bool,
+    background: bool,
 }
 
 /// A conversation that begins anew.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 #[serde(untagged, expecting = "a spawn must be a session ID, or an object with `children`")]
-pub(super) enum Spawn {
+enum Spawn {
     Plain(String),
     Settled(SettledSpawn),
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SettledSpawn {
-    pub(super) children: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) join_at: Option<usize>,
+struct SettledSpawn {
+    children: Vec<String>,
+    join_at: Option<usize>,
 }
 
 /// A conversation that another one starts.

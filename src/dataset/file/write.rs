@@ -1,29 +1,15 @@
-//! Conversations as files of the formats that this program reads.
+//! Conversations without their texts, as files of formats that this program reads.
 
-mod dag;
-mod messages;
 pub(crate) mod mooncake;
 #[cfg(test)]
 mod tests;
 pub(crate) mod weka;
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{self, Write};
 
-use crate::dataset::{Conversation, Turn};
+use crate::dataset::Turn;
 use crate::setting::named;
 use crate::units::Nanos;
-
-/// Formats with the texts of the conversations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// A conversation per line, whose turns may start others.
-    DagJsonl,
-    /// A request per line.
-    MooncakeTrace,
-}
-
-named! { Format { "dag_jsonl" => DagJsonl, "mooncake_trace" => MooncakeTrace } }
 
 /// Formats with lengths and numbers of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,26 +27,14 @@ named! { AnonymousFormat { "weka_trace" => WekaTrace, "mooncake_trace" => Moonca
 pub(crate) enum Lost {
     /// A request has images, audio or video.
     Media,
-    /// A request does not have messages, such as that of another API than chat.
-    Body,
-    /// The texts of a request have names, as in rankings.
-    Names,
-    /// A request names its model.
-    Model,
     /// A request declares tools, of which the names are kept elsewhere.
     Tools,
-    /// The history of a request lacks a response, which only a run has.
-    Response,
     /// A conversation is started by another one.
     Tree,
     /// A request waits for the one before it, whose messages it does not repeat.
     Order,
     /// A request later than the next waits for a sub-agent.
     LaterJoin,
-    /// A request waits for a conversation.
-    Join,
-    /// No request waits for a conversation.
-    NoJoin,
     /// Sub-agents are nested too deep.
     Depth,
 }
@@ -70,21 +44,13 @@ impl Lost {
     const fn words(self) -> &'static str {
         match self {
             Self::Media => "requests have images, audio or video, which are left out",
-            Self::Body => "requests do not have messages, so that their conversations are left out",
-            Self::Names => "requests have texts with names, which are left out",
-            Self::Model => "requests name a model, which is left out",
             Self::Tools => "requests declare tools, whose names are left out",
-            Self::Response => "requests lack earlier responses, which only a run has",
             Self::Tree => {
                 "conversations that others start are sessions of their own, for whose end nothing waits"
             }
             Self::Order => "requests do not wait for the one before them",
             Self::LaterJoin => {
                 "sub-agents end before the next request of their agent, and not later as in the input"
-            }
-            Self::Join => "conversations have an end for which nothing waits, unlike in the input",
-            Self::NoJoin => {
-                "conversations end before the next turn of the one that starts them, unlike in the input"
             }
             Self::Depth => "sub-agents are nested too deep, and left out",
         }
@@ -121,32 +87,11 @@ impl Written {
     }
 }
 
-/// Writes conversations with their texts.
-///
-/// # Errors
-///
-/// Fails if `out` does.
-pub(crate) fn write(
-    conversations: &[Conversation],
-    format: Format,
-    out: &mut impl Write,
-) -> io::Result<Written> {
-    match format {
-        Format::DagJsonl => dag::write(conversations, out),
-        Format::MooncakeTrace => mooncake::write(conversations, out),
-    }
-}
-
 /// Returns how long a turn waits after `before`, if responses take no time: its delay, or the recorded
 /// time between the two.
 pub(crate) fn wait(before: Option<&Turn>, turn: &Turn) -> Nanos {
     let recorded = before.and_then(|before| before.timestamp).zip(turn.timestamp);
     turn.delay.max(recorded.map(|(before, at)| at.since(before)).unwrap_or_default())
-}
-
-/// Returns the time in milliseconds, if it is not zero.
-fn millis(time: Nanos) -> Option<f64> {
-    Some(time.as_millis()).filter(|millis| *millis > 0.0)
 }
 
 /// Names, each given once.
@@ -162,9 +107,4 @@ impl Names {
         self.0.insert(free.clone());
         free
     }
-}
-
-/// Returns the turns that a conversation does not continue from another one.
-fn own(of: &Conversation) -> &[Turn] {
-    of.own_turns()
 }

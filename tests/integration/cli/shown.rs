@@ -28,7 +28,6 @@ fn help_of_every_command() {
             "show",
             "explain",
             "anonymize",
-            "convert",
             "plot",
             "metrics",
             "man",

@@ -1,4 +1,4 @@
-//! `aiperf convert`: a trace in another format. `aiperf anonymize`: a trace without its texts.
+//! `aiperf anonymize`: a trace without its texts.
 
 use std::io::{self, BufWriter, Write};
 
@@ -6,12 +6,12 @@ use anyhow::{Context, bail};
 
 use super::interrupt;
 use super::outcome::Outcome;
-use crate::cli::{Anonymize, Convert, Files};
+use crate::cli::Anonymize;
 use crate::config::Environment;
 use crate::console;
 use crate::dataset::anonymous::Anonymizer;
 use crate::dataset::file::write::{AnonymousFormat, Written, mooncake};
-use crate::dataset::{self, Account, Conversations, file};
+use crate::dataset::{self, Account, Conversations};
 use crate::interrupt::Interrupt;
 use crate::platform::replace;
 use crate::redact::printable;
@@ -21,26 +21,10 @@ use crate::tokenizer::{Source as TokenizerSource, TokenCounter};
 /// Tokens of a block, unless the format or the user has another number.
 const BLOCK_TOKENS: u32 = 64;
 
-/// Writes the trace in another format, and prints what it has.
-pub(super) fn convert(asked: &Convert, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let read = Read::new(&asked.files)?;
-    let mut written = Written::default();
-    let is_written = asked.files.write(|file| {
-        written = file::write::write(&read.conversations, asked.to, file)?;
-        Ok(())
-    })?;
-    if !is_written {
-        return Ok(Outcome::Interrupted);
-    }
-    writeln!(out, "{}", asked.files.heading(asked.to.name(), &written))?;
-    differences(&read.account(), &written, out)?;
-    Ok(Outcome::Done)
-}
-
 /// Writes the trace without its texts, and prints what it has.
 pub(super) fn anonymize(asked: &Anonymize, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let Anonymize { files, to, block_size, keep } = asked;
-    let read = Read::new(files)?;
+    let Anonymize { to, block_size, keep, .. } = asked;
+    let read = Read::new(asked)?;
     let default = match to {
         AnonymousFormat::WekaTrace => BLOCK_TOKENS,
         AnonymousFormat::MooncakeTrace => mooncake::BLOCK_TOKENS,
@@ -49,7 +33,7 @@ pub(super) fn anonymize(asked: &Anonymize, out: &mut impl Write) -> anyhow::Resu
     let block = asked_block.unwrap_or(default);
     let mut anonymizer = Anonymizer::new(&read.conversations, &read.counter, block, keep.clone());
     let mut written = Written::default();
-    let is_written = files.write(|file| {
+    let is_written = asked.write(|file| {
         for document in anonymizer.documents() {
             match to {
                 AnonymousFormat::WekaTrace => document.write(file)?,
@@ -67,7 +51,7 @@ pub(super) fn anonymize(asked: &Anonymize, out: &mut impl Write) -> anyhow::Resu
     writeln!(
         out,
         "{}, {} input tokens in {} different blocks of {block} tokens",
-        files.heading(to.name(), anonymizer.written()),
+        asked.heading(to.name(), anonymizer.written()),
         count(anonymizer.input_tokens()),
         count(anonymizer.blocks() as u64),
     )?;
@@ -86,14 +70,14 @@ struct Read {
 }
 
 impl Read {
-    fn new(files: &Files) -> anyhow::Result<Self> {
-        if files.output.exists() {
-            bail!("{} exists already; choose another file", files.output.display());
+    fn new(asked: &Anonymize) -> anyhow::Result<Self> {
+        if asked.output.exists() {
+            bail!("{} exists already; choose another file", asked.output.display());
         }
-        let source = TokenizerSource::parse(&files.tokenizer);
+        let source = TokenizerSource::parse(&asked.tokenizer);
         let counter = TokenCounter::load(&source, Environment::process())?;
         let conversations =
-            dataset::read_recorded(&files.input, files.custom_dataset_type, &counter)?;
+            dataset::read_recorded(&asked.input, asked.custom_dataset_type, &counter)?;
         Ok(Self { conversations, counter })
     }
 
@@ -102,7 +86,7 @@ impl Read {
     }
 }
 
-impl Files {
+impl Anonymize {
     /// Writes the output; returns false, without a file, if the user interrupts it.
     fn write(
         &self,

@@ -1,4 +1,4 @@
-//! The arguments of `aiperf anonymize` and `aiperf convert`.
+//! The arguments of `aiperf anonymize`.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use clap::Args;
 use super::value::{choice, positive};
 use crate::dataset::FileFormat;
 use crate::dataset::anonymous::Names;
-use crate::dataset::file::write::{AnonymousFormat, Format};
+use crate::dataset::file::write::AnonymousFormat;
 
-/// What is read, and what is written.
+/// The trace to anonymize.
 #[derive(Debug, Args)]
-pub(crate) struct Files {
+pub struct Anonymize {
     /// Dataset file, or directory of such files
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
@@ -24,13 +24,6 @@ pub(crate) struct Files {
     /// Tokenizer that counts tokens, as for aiperf profile
     #[arg(long, value_name = "NAME", default_value = "builtin")]
     pub(crate) tokenizer: String,
-}
-
-/// The trace to anonymize.
-#[derive(Debug, Args)]
-pub struct Anonymize {
-    #[command(flatten)]
-    pub(crate) files: Files,
     /// Format of the result
     #[arg(long, value_name = "FORMAT", value_parser = choice::<AnonymousFormat>(),
         default_value = "weka_trace")]
@@ -42,14 +35,4 @@ pub struct Anonymize {
     /// Names that stay as they are; others are numbered
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = choice::<Names>())]
     pub(crate) keep: Vec<Names>,
-}
-
-/// The trace to write in another format.
-#[derive(Debug, Args)]
-pub struct Convert {
-    #[command(flatten)]
-    pub(crate) files: Files,
-    /// Format of the result; for a trace without texts, use aiperf anonymize
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>())]
-    pub(crate) to: Format,
 }
