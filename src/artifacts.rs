@@ -12,7 +12,6 @@ mod config;
 mod csv;
 mod decimal;
 mod error;
-pub mod formats;
 pub(crate) mod gpu;
 mod inputs;
 pub(crate) mod json;

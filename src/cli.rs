@@ -61,7 +61,6 @@ use std::sync::Arc;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::artifacts::formats::ReportFormat;
 use crate::config::{Benchmark, Cell, ConfigError, Environment, RunConfig, Space, aiperf};
 use crate::multi_run::Variation;
 use crate::multi_run::space::Range;
@@ -169,8 +168,6 @@ pub struct Report {
     pub judge: judge::Config,
     /// Percentiles to compute besides those of the run.
     pub percentiles: Vec<Percent>,
-    /// The format of another project to print, instead of writing and printing the summaries.
-    pub format: Option<ReportFormat>,
     /// The page to write, if any.
     pub page: Option<PageFile>,
     /// Whether charts are drawn.
@@ -278,12 +275,6 @@ enum Action {
         /// Percentiles to add to the files and the tables, such as 99.9
         #[arg(long, value_name = "PERCENT", value_parser = value::percentile, num_args = 1..)]
         percentiles: Vec<Percent>,
-        /// Print the results of a run as JSON in the format of another project, and write no files:
-        /// llm-d's benchmark report, or the result that InferenceX processes
-        #[arg(long, value_name = "FORMAT", value_parser = value::choice::<ReportFormat>(),
-              conflicts_with_all = ["artifact_dir", "overwrite", "tables", "files", "PageArgs", "auto_plot",
-              "MlflowArgs", "GateArgs"])]
-        format: Option<ReportFormat>,
         /// List every file that was written, with its size, instead of only the directory
         #[arg(long)]
         files: bool,
@@ -583,7 +574,6 @@ fn parse_one(
             overwrite,
             tables,
             percentiles,
-            format,
             files,
             page,
             auto_plot,
@@ -596,7 +586,6 @@ fn parse_one(
             overwrite,
             judge: gates.config(),
             percentiles: resolve::percentiles(&percentiles)?,
-            format,
             page: page.html,
             auto_plot: AutoPlot::of(auto_plot, plot_required),
             tables,

@@ -12,7 +12,6 @@ use super::ending::{
 use super::outcome::Outcome;
 use super::output::Output;
 use super::{gates, page};
-use crate::artifacts::formats::ReportFormat;
 use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wanted};
 use crate::cli::Report;
 use crate::console;
@@ -29,9 +28,6 @@ use crate::terminal::Stderr;
 /// several runs; several directories are the shards of one run.
 pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Outcome> {
     signals::survive_full_files()?;
-    if let Some(format) = asked.format {
-        return in_format(format, asked, out);
-    }
     gates::check(asked.judge.junit.as_deref())?;
     page::check(asked.page.as_ref())?;
     let delivery = delivery(asked);
@@ -64,29 +60,6 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
     };
     let outcome = deliver(ending, &delivery, &mut out);
     out.finish(outcome)
-}
-
-/// Prints the results of a run in the format of another project, and writes nothing.
-fn in_format(
-    format: ReportFormat,
-    asked: &Report,
-    out: &mut impl Write,
-) -> anyhow::Result<Outcome> {
-    let [directory] = asked.directories.as_slice() else {
-        bail!(
-            "--format takes the directory of one run; combine the shards first, without --format"
-        );
-    };
-    if Group::find(directory)?.is_some() {
-        bail!(
-            "{} has several runs; give the directory of one of them with --format",
-            directory.display()
-        );
-    }
-    let rebuilt = rebuild::rebuild_with(directory, wanted(asked))?;
-    warn(&rebuilt.notes)?;
-    out.write_all(format.render(&rebuilt.report).as_bytes())?;
-    Ok(Outcome::Done)
 }
 
 /// Returns what to write and print besides the files of the runs.

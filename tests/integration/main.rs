@@ -84,7 +84,6 @@ mod provenance;
 mod readiness;
 mod recomputed;
 mod replay;
-mod report_formats;
 mod report_page;
 mod retrieval;
 mod scrape_forwarder;
