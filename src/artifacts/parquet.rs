@@ -4,7 +4,6 @@
 //! its name when its footer is written.
 
 mod again;
-pub(super) mod arrow;
 mod columns;
 mod flat;
 pub(super) mod parts;
@@ -371,7 +370,7 @@ impl RecordTable {
         if let Some(failure) = &self.failure {
             return Err(fail(failure));
         }
-        for (key, value) in with_arrow(file_metadata(&self.columns, report), &self.columns) {
+        for (key, value) in file_metadata(&self.columns, report) {
             self.writer.append_key_value_metadata(KeyValue::new(key, value));
         }
         let mut file = self.writer.into_inner().map_err(|error| fail(&error))?;
@@ -449,26 +448,6 @@ fn common_properties() -> WriterPropertiesBuilder {
 /// Returns a value as JSON.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
-}
-
-/// Returns the unit of a column, if it has one.
-fn unit(column: &Column) -> Option<&'static str> {
-    match column.source {
-        Source::Metric(metric) => Some(metric.display_unit.label()),
-        Source::Run(_) | Source::Field(_) | Source::Has(_) => {
-            let units = [("_ns", "ns"), ("_ms", "ms")];
-            units.into_iter().find(|(end, _)| column.name.ends_with(end)).map(|(_, unit)| unit)
-        }
-    }
-}
-
-/// Adds the Arrow schema of the columns to the metadata of the file.
-fn with_arrow(mut metadata: Vec<(String, String)>, columns: &[Column]) -> Vec<(String, String)> {
-    if let Ok(schema) = schema(columns) {
-        let of = |name: &str| unit(columns.iter().find(|column| column.name == name)?);
-        arrow::add(&mut metadata, &schema, |name| of(name).map(str::to_owned));
-    }
-    metadata
 }
 
 /// Returns the metadata that describes the rows of a run, whose values are strings.

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tempfile::NamedTempFile;
 
 use crate::artifacts::error::WriteFailure;
-use crate::artifacts::parquet::{FlatColumn, arrow, properties};
+use crate::artifacts::parquet::{FlatColumn, properties};
 use crate::artifacts::{open, replace};
 use crate::gpu::identity::Gpu;
 use crate::gpu::report::GpuReport;
@@ -98,15 +98,12 @@ fn write_table(
     if rows.count() > 0 {
         rows.write(&mut writer)?;
     }
-    let mut about = vec![
+    let about = [
         ("aiperf.schema_version".to_owned(), SCHEMA_VERSION.to_owned()),
         ("aiperf.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ("aiperf.benchmark_id".to_owned(), run.run.benchmark_id.to_string()),
         ("aiperf.units".to_owned(), serde_json::to_string(&units).unwrap_or_default()),
     ];
-    arrow::add(&mut about, &schema, |name| {
-        if name == TIMESTAMP { Some("ns".to_owned()) } else { units.get(name).cloned() }
-    });
     for (key, value) in about {
         writer.append_key_value_metadata(KeyValue::new(key, value));
     }

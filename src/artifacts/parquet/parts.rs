@@ -17,9 +17,7 @@ use super::super::layout::Layout;
 use super::super::record_file::RecordFile;
 use super::super::{open, replace};
 use super::columns::Table;
-use super::{
-    RecordTable, Row, description, record_properties, schema, with_arrow, write_row_group,
-};
+use super::{RecordTable, Row, description, record_properties, schema, write_row_group};
 use crate::metrics::Registry;
 use crate::metrics::metric::MeasuredRecord;
 use crate::run::{RunDescription, RunReport};
@@ -92,7 +90,7 @@ impl GrowingTable {
         let mut writer =
             SerializedFileWriter::new(file, schema(columns)?, record_properties(columns))?;
         write_row_group(&mut writer, columns)?;
-        for (key, value) in with_arrow(description(columns, self.benchmark_id), columns) {
+        for (key, value) in description(columns, self.benchmark_id) {
             writer.append_key_value_metadata(KeyValue::new(key, value));
         }
         let file = writer.into_inner()?;

@@ -81,9 +81,7 @@ fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<
         }
     }
     let about = metadata::of(run, metrics, &labels, resets).into_iter();
-    let mut about = about.map(|(key, value)| (key.to_owned(), value)).collect();
-    let unit = |name: &str| (name == TIMESTAMP).then(|| "ns".to_owned());
-    records::arrow::add(&mut about, &schema, unit);
+    let about = about.map(|(key, value)| (key.to_owned(), value)).collect();
     table.finish(path, about)
 }
 
