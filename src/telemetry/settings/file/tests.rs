@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 
 use proptest::prelude::*;
@@ -177,13 +178,45 @@ fn what_is_wrong_is_named_by_its_place_and_no_value_is_repeated() {
             "meter_provider.readers[0].periodic.exporter.otlp_grpc has an unknown key \"endpont\"; \
              did you mean endpoint?",
         ),
-        (reader("{exporter: {otlp_grpc: , console: }}"), "exporter must have at most 1 key"),
-        (reader("{interval: -1, exporter: {console: }}"), "interval must be at least 0"),
+        (reader("{exporter: {otlp_grpc: , console: }}"), "exporter must have 1 key"),
+        (
+            reader("{interval: -1, exporter: {console: }}"),
+            "interval must be a whole number of at least 0",
+        ),
         (
             reader("{exporter: {otlp_http: {temporality_preference: lowmemory}}}"),
             "temporality_preference must be one of cumulative, delta, low_memory",
         ),
-        (reader("{exporter: {otlp_http: {endpoint: \"${A:?secret}\"}}}"), "reference"),
+        (
+            reader("{exporter: {otlp_http: {endpoint: \"${A:?secret}\"}}}"),
+            "meter_provider.readers[0].periodic.exporter.otlp_http.endpoint has a reference",
+        ),
+        (reader("{exporter: {otlp_http: {endpoint: 5}}}"), "otlp_http.endpoint must be text"),
+        (reader("{exporter: {otlp_http: {endpoint: [secret]}}}"), "endpoint must be text"),
+        (reader("{exporter: {otlp_http: secret}}"), "exporter.otlp_http must be a mapping"),
+        (reader("{exporter: {otlp_http: {timeout: 1.5}}}"), "timeout must be a whole number"),
+        (reader("{exporter: {otlp_http: {tls: {insecure: true}}}}"), "key \"insecure\""),
+        (
+            reader("{exporter: {otlp_http: {headers: [{value: secret}]}}}"),
+            "headers[0] requires name",
+        ),
+        (reader("{exporter: {otlp_http: {headers: []}}}"), "headers must have at least 1 item"),
+        ("file_format: \"1.0\"\nmeter_provider: {}".to_owned(), "meter_provider requires readers"),
+        (
+            "file_format: \"1.0\"\nresource: {attributes: {a: secret}}".to_owned(),
+            "resource.attributes must be a list",
+        ),
+        (
+            "file_format: \"1.0\"\nresource: {attributes: [{name: a, value: secret, type: int}]}"
+                .to_owned(),
+            "resource.attributes[0] value is not a value of the type int",
+        ),
+        (
+            "file_format: \"1.0\"\ntracer_provider: {processors: [{batch: {exporter: {otlp_grpc: \
+             }}}], sampler: {trace_id_ratio_based: {ratio: 2}}}"
+                .to_owned(),
+            "tracer_provider.sampler.trace_id_ratio_based.ratio must be a number from 0 to 1",
+        ),
     ];
     for (text, why) in table {
         let reason = declared(&text, &[]).unwrap_err();
@@ -244,10 +277,54 @@ fn changed(value: &mut Value, path: &mut impl Iterator<Item = usize>, change: us
     }
 }
 
+/// The schemas that OpenTelemetry publishes, without titles and descriptions.
+fn schemas() -> [Value; 2] {
+    ["schema-1.0.json", "schema-1.1.json"].map(|name| serde_json::from_str(&golden(name)).unwrap())
+}
+
+#[test]
+fn keys_are_those_of_the_published_schemas() {
+    for (definition, keys) in [
+        ("Resource", RESOURCE),
+        ("AttributeNameValue", ATTRIBUTE),
+        ("MeterProvider", METER_PROVIDER),
+        ("PeriodicMetricReader", PERIODIC),
+        ("TracerProvider", TRACER_PROVIDER),
+        ("LoggerProvider", LOGGER_PROVIDER),
+        ("BatchSpanProcessor", BATCH),
+        ("BatchLogRecordProcessor", BATCH),
+        ("SimpleSpanProcessor", Keys::Of(&["exporter"])),
+        ("OtlpGrpcExporter", GRPC),
+        ("OtlpHttpExporter", HTTP),
+        ("ExperimentalOtlpFileExporter", FILE),
+        ("OtlpGrpcMetricExporter", METRIC_GRPC),
+        ("OtlpHttpMetricExporter", METRIC_HTTP),
+        ("ExperimentalOtlpFileMetricExporter", METRIC_FILE),
+        ("GrpcTls", GRPC_TLS),
+        ("HttpTls", HTTP_TLS),
+        ("NameStringValuePair", Keys::Of(&["name", "value"])),
+        ("ParentBasedSampler", PARENT_BASED),
+        ("TraceIdRatioBasedSampler", Keys::Of(&["ratio"])),
+        ("ExperimentalComposableParentThresholdSampler", Keys::Of(&["root"])),
+        ("Propagator", PROPAGATOR),
+        ("ExperimentalGeneralInstrumentation", GENERAL),
+        ("ExperimentalGenAiInstrumentation", Keys::Of(&["semconv"])),
+        ("ExperimentalSemconvConfig", SEMCONV),
+    ] {
+        let of = |schema: &Value| -> Vec<String> {
+            let properties = schema["$defs"][definition]["properties"].as_object().unwrap();
+            properties.keys().cloned().collect()
+        };
+        let expected: BTreeSet<String> = schemas().iter().flat_map(of).collect();
+        let Keys::Of(keys) = keys else { panic!("{definition}") };
+        assert_eq!(keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>(), expected);
+    }
+}
+
 proptest! {
-    /// The verdict on a document is that of a complete implementation of JSON Schema.
+    /// A document that a complete implementation of JSON Schema accepts is read.
     #[test]
-    fn the_schema_decides(
+    fn documents_with_the_published_schema_are_read(
         example in 0..EXAMPLES.len(),
         path in proptest::collection::vec(0_usize..60, 1..12),
         change in 0_usize..6,
@@ -260,17 +337,13 @@ proptest! {
         let mut document: Value = serde_norway::from_str(&text).unwrap();
         changed(&mut document, &mut path.into_iter(), change);
         document["file_format"] = ["1.0", "1.1"][version].into();
-        let schema = [
-            include_str!("schema-1.0.json"), include_str!("schema-1.1.json"),
-        ][version];
-        let schema: Value = serde_json::from_str(schema).unwrap();
-        let is_valid = jsonschema::is_valid(&schema, &document);
-        let node = schema::parsed(&document.to_string()).unwrap();
-        let typed = Schema::of(&node).unwrap().typed(&node);
-        prop_assert_eq!(typed.is_ok(), is_valid, "{:?} {}", typed, document);
-        if let Ok(typed) = typed {
-            prop_assert_eq!(typed, document);
-        }
+        let is_valid = jsonschema::is_valid(&schemas()[version], &document);
+        let found = declared(&document.to_string(), &[]);
+        // What the schema does not express: the types of attributes, and URLs of files.
+        let further = ["is not a value of the type", "output_stream must be stdout"];
+        let is_read = found.is_ok()
+            || found.as_ref().is_err_and(|why| further.iter().any(|it| why.contains(it)));
+        prop_assert!(is_read || !is_valid, "{:?} {}", found, document);
     }
 
     #[test]
