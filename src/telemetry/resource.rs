@@ -65,9 +65,9 @@ fn attributes(
     attributes.extend(sdk());
     attributes
         .extend(executable().map(|name| KeyValue::new(attribute::PROCESS_EXECUTABLE_NAME, name)));
-    let of_ci =
-        settings.ci.iter().filter(|pair| has_ci_run || !ci::is_of_each_run(pair.key.as_str()));
-    attributes.extend(of_ci.cloned());
+    let pair = |key: &str, value: &String| KeyValue::new(key.to_owned(), value.clone());
+    let of_ci = settings.ci.iter().filter(|(key, _)| has_ci_run || !ci::is_of_each_run(key));
+    attributes.extend(of_ci.map(|(key, value)| pair(key, value)));
     if let Some(sweep) = &identity.sweep_id {
         attributes.push(KeyValue::new(attribute::AIPERF_SWEEP_ID, sweep.clone()));
     }
@@ -76,7 +76,6 @@ fn attributes(
         attributes.push(count(attribute::AIPERF_SHARD_INDEX, shard.index()));
         attributes.push(count(attribute::AIPERF_SHARD_COUNT, shard.count()));
     }
-    let pair = |key: &str, value: &String| KeyValue::new(key.to_owned(), value.clone());
     let named = settings.service_name.iter().map(|name| pair(attribute::SERVICE_NAME, name));
     let flags = config.resource_attributes.iter().map(|(key, value)| pair(key, value));
     for given in settings.resource_attributes.iter().cloned().chain(named).chain(flags) {

@@ -6,7 +6,7 @@ mod endpoint;
 mod file;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Once;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub(super) struct Settings {
     /// Places in the configuration file without an effect.
     pub(super) ignored: Vec<String>,
     /// Attributes of the CI job, if aiperf runs in one.
-    pub(super) ci: Vec<KeyValue>,
+    pub(super) ci: BTreeMap<String, String>,
     /// `TRACEPARENT` and `TRACESTATE`: the span that started the process.
     pub(super) parent: (Option<String>, Option<String>),
 }
@@ -148,7 +148,7 @@ impl Settings {
                 service_name: None,
                 resource_attributes: Vec::new(),
                 ignored: Vec::new(),
-                ci: Vec::new(),
+                ci: BTreeMap::new(),
                 parent: (None, None),
             });
         }
@@ -173,7 +173,7 @@ impl Settings {
                 .map(|(key, value)| KeyValue::new(key, value))
                 .collect(),
             ignored: Vec::new(),
-            ci: ci::attributes(given),
+            ci: ci::ci_job(given),
             parent: (given.trimmed("TRACEPARENT"), given.trimmed("TRACESTATE")),
         })
     }

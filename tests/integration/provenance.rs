@@ -140,7 +140,6 @@ fn a_run_names_the_ci_job_that_it_is_part_of() {
         "vcs.provider.name": "gitlab",
         "vcs.repository.url.full": "https://gitlab.example.com/group/project",
         "vcs.ref.head.revision": "5c6e7f8",
-        "vcs.ref.type": "branch",
     });
     assert_eq!(summary["run_info"]["ci"], expected);
     assert!(!text.contains("a-token"));
