@@ -1,5 +1,5 @@
-//! Writes the o200k vocabulary as `src/tokenizer/o200k.rs` reads it, and tells a release build which
-//! commit it is made of.
+//! Writes the index of the o200k vocabulary as `src/tokenizer/o200k.rs` reads it, and passes its commit
+//! to a release build.
 //!
 //! `o200k.tokens` holds the tokens in order of their numbers, a byte of length before the bytes of
 //! each. `o200k.index` holds little-endian 32-bit numbers: for each token, the offset of its bytes in
@@ -17,21 +17,22 @@ use table::{FREE, Hash, SLOTS};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/tokenizer/o200k/table.rs");
-    let tiktoken = tiktoken_rs::o200k_base()?;
-    let mut tokens = Vec::new();
+    println!("cargo::rerun-if-changed=src/tokenizer/o200k");
+    let tokens = fs::read("src/tokenizer/o200k/o200k.tokens")?;
     let mut index = Vec::new();
     let mut slots = vec![FREE; SLOTS];
-    for (id, bytes) in (0..).map_while(|id| Some((id, tiktoken.decode_bytes(&[id]).ok()?))) {
-        tokens.push(u8::try_from(bytes.len())?);
-        index.push(u32::try_from(tokens.len())?);
-        let hash = Hash::of(&bytes);
+    let (mut at, mut id) = (0, 0);
+    while let Some((length, rest)) = tokens[at..].split_first() {
+        let bytes = rest.get(..usize::from(*length)).ok_or("the last token is not whole")?;
+        index.push(u32::try_from(at + 1)?);
+        let hash = Hash::of(bytes);
         let free = hash.slots().find(|at| slots[*at] == FREE).ok_or("the table has free slots")?;
         slots[free] = hash.slot(id);
         if table::id(slots[free]) != id {
             return Err(format!("a slot has too few bits for token {id}").into());
         }
-        tokens.extend(bytes);
+        at += 1 + bytes.len();
+        id += 1;
     }
     index.append(&mut slots);
     let index: Vec<u8> = index.into_iter().flat_map(u32::to_le_bytes).collect();
@@ -40,8 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         commit();
     }
     let directory = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
-    fs::write(directory.join("o200k.index"), index)?;
-    Ok(fs::write(directory.join("o200k.tokens"), tokens)?)
+    Ok(fs::write(directory.join("o200k.index"), index)?)
 }
 
 /// Sets `AIPERF_COMMIT` for the compiler, where this is a git checkout and git is there.

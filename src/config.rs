@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::url::Url;
+use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
@@ -224,7 +225,11 @@ impl RunConfig {
             (&self.dataset.models, urls, self.endpoint.endpoint_type.traits().name),
             (&self.schedule.phases, &self.schedule.replay),
         );
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{common:?}").as_bytes())
+        let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        hash.update(Uuid::NAMESPACE_OID.as_bytes());
+        hash.update(format!("{common:?}").as_bytes());
+        let first = hash.finish().as_ref().first_chunk().copied().unwrap_or_default();
+        uuid::Builder::from_sha1_bytes(first).into_uuid()
     }
 }
 

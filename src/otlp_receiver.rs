@@ -11,6 +11,7 @@ mod join;
 mod json;
 mod report;
 mod service;
+pub(crate) mod status;
 mod table;
 mod wire;
 

@@ -4,10 +4,13 @@
 //! monotonic clock. Wall time appears only where something is exported, by way
 //! of the one pairing that [`Clock`] makes when the run starts.
 
+pub(crate) mod wall;
+
 use std::fmt;
 use std::ops::Add;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::platform::clock;
@@ -67,8 +70,8 @@ pub(crate) fn retry_after(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    Some(date.duration_since(jiff::Timestamp::now()).try_into().unwrap_or_default())
+    let date = DateTime::parse_from_rfc2822(text).ok()?;
+    Some((date.to_utc() - Utc::now()).to_std().unwrap_or_default())
 }
 
 impl Add for Nanos {

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use jiff::Zoned;
+use chrono::Local;
 
 use super::interrupt;
 use super::outcome::Outcome;
@@ -60,7 +60,7 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
     };
     let found = SelfCheck {
         aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
-        date: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        date: Local::now().format("%Y-%m-%dT%H:%M:%S%:z").to_string(),
         machine,
         bound_ms: asked.bound.as_millis(),
         limits,

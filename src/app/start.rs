@@ -3,12 +3,11 @@
 use std::io::Write;
 
 use anyhow::bail;
-use jiff::Timestamp;
 
 use crate::config::{RunConfig, Ui};
 use crate::interrupt::Interrupt;
 use crate::terminal::Stderr;
-use crate::units::{Clock, Nanos};
+use crate::units::{Clock, Nanos, wall};
 
 /// Maximum time until the start; anything later is a typing error.
 const FURTHEST: Nanos = Nanos(24 * 3_600_000_000_000);
@@ -123,8 +122,7 @@ impl Start {
     }
 
     fn shown(&self) -> String {
-        let at = Timestamp::from_nanosecond(i128::from(self.at_wall_ns)).unwrap_or_default();
-        at.to_string()
+        wall::shown(self.at_wall_ns)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use jiff::Timestamp;
+use chrono::Utc;
 use serde_json::{Map, Value, json};
 
 use super::outcome::Outcome;
@@ -62,7 +62,7 @@ fn config(asked: &Synthesize) -> anyhow::Result<(String, AgenticCode)> {
 
 /// Creates `<config>_<sessions>s_seed<seed>_<time>`; fails if it exists.
 fn new_directory(asked: &Synthesize, name: &str) -> anyhow::Result<PathBuf> {
-    let time = Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let time = Utc::now().format("%Y%m%d-%H%M%S");
     let name = format!("{name}_{}s_seed{}_{time}", asked.num_sessions, asked.seed);
     let directory = asked.output.join(name);
     let shown = || format!("cannot create {}", directory.display());

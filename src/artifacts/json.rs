@@ -6,8 +6,7 @@ mod phase;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use chrono::{DateTime, Local, NaiveDateTime};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -31,7 +30,7 @@ use crate::schedule::{BranchStats, ReplayStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::statistics::Percentiles;
 use crate::telemetry::TelemetryReport;
-use crate::units::Nanos;
+use crate::units::{Nanos, wall};
 use crate::warnings::Warning;
 
 /// Most silences that are listed.
@@ -363,7 +362,7 @@ impl RunInfo {
             variation_values: variation.map(|variation| variation.values.clone()),
             cli_command: run.cli_command.clone(),
             start_time: Some(
-                zoned(report.outcome.start_wall_ns).strftime("%FT%T.%6f%:z").to_string(),
+                local(report.outcome.start_wall_ns).format("%FT%T.%6f%:z").to_string(),
             ),
             dataset: report.dataset(),
             provenance: run.provenance.clone(),
@@ -571,24 +570,22 @@ impl Entry<'_> {
 
 /// Formats local time without a zone, with microseconds: `2026-11-21T01:54:54.681160`.
 pub(crate) fn local_time(wall_ns: u64) -> String {
-    zoned(wall_ns).strftime("%FT%T.%6f").to_string()
+    local(wall_ns).format("%FT%T.%6f").to_string()
 }
 
 /// Formats a wall time as local time, to the minute, such as `2026-11-21 01:54`.
 pub(crate) fn local_minute(wall_ns: u64) -> String {
-    zoned(wall_ns).strftime("%F %R").to_string()
+    local(wall_ns).format("%F %R").to_string()
 }
 
-fn zoned(wall_ns: u64) -> Zoned {
-    let at = Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or_default();
-    at.to_zoned(TimeZone::system())
+fn local(wall_ns: u64) -> DateTime<Local> {
+    wall::utc(wall_ns).with_timezone(&Local)
 }
 
 /// Parses the wall time that [`local_time`] wrote, with microseconds.
 pub(super) fn wall_time(local: &str) -> Option<u64> {
-    let at: jiff::civil::DateTime = local.parse().ok()?;
-    let zoned = at.to_zoned(TimeZone::system()).ok()?;
-    u64::try_from(zoned.timestamp().as_nanosecond()).ok()
+    let at = local.parse::<NaiveDateTime>().ok()?.and_local_timezone(Local).earliest()?;
+    u64::try_from(wall::since_epoch(&at)).ok()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::dataset::{Length, LengthPreset};
@@ -260,11 +259,36 @@ fn time(text: &str, per_second: f64) -> Result<f64, String> {
     if is_plain {
         return number(text);
     }
-    match text.trim().parse::<SignedDuration>() {
-        Ok(duration) if !duration.is_negative() => Ok(duration.as_secs_f64() * per_second),
-        Ok(_) => Err("must be at least 0".to_owned()),
-        Err(_) => Err("expected a number, or a duration such as 10s or 500ms".to_owned()),
+    let text = text.trim();
+    match with_units(text.strip_prefix('-').unwrap_or(text)) {
+        Some(_) if text.starts_with('-') => Err("must be at least 0".to_owned()),
+        Some(found) => Ok(found * per_second),
+        None => Err("expected a number, or a duration such as 10s or 500ms".to_owned()),
     }
+}
+
+/// Returns a duration such as `1h 30m` in seconds; `None` if a number does not have a known unit.
+fn with_units(text: &str) -> Option<f64> {
+    let (mut rest, mut nanos) = (text, 0.0);
+    while !rest.is_empty() {
+        let is_digit = |it: char| it.is_ascii_digit() || it == '.';
+        let (number, more) = rest.split_at(rest.find(|it| !is_digit(it))?);
+        let more = more.trim_start();
+        let (unit, more) =
+            more.split_at(more.find(|it| !char::is_alphabetic(it)).unwrap_or(more.len()));
+        let scale = match unit {
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3.6e12,
+            "m" | "min" | "mins" | "minute" | "minutes" => 6e10,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1e9,
+            "ms" => 1e6,
+            "us" | "µs" => 1e3,
+            "ns" => 1.0,
+            _ => return None,
+        };
+        nanos += number.parse::<f64>().ok()? * scale;
+        rest = more.trim_start();
+    }
+    (!text.is_empty()).then_some(nanos / 1e9)
 }
 
 fn some_time(time: f64) -> Result<f64, String> {

@@ -1,5 +1,6 @@
 //! Progress during a run: the live view on a terminal, a bar, or periodic lines.
 
+mod bar;
 mod block;
 mod download;
 pub(crate) mod draw;

@@ -1,10 +1,6 @@
 //! Results of judging for CI systems: JUnit XML, and GitHub's annotations and summaries.
 
 use std::fmt::Write as _;
-use std::io;
-
-use quick_xml::Writer;
-use quick_xml::events::BytesText;
 
 use super::{Judged, JudgedRun};
 use crate::redact::printable;
@@ -64,88 +60,65 @@ pub(crate) fn suites(runs: &[JudgedRun]) -> Vec<Suite> {
 }
 
 /// Returns `suites` as a JUnit file.
-///
-/// # Errors
-///
-/// None in practice, since it writes to memory.
-pub(crate) fn junit(suites: &[Suite]) -> io::Result<Vec<u8>> {
-    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
-    writer.get_mut().extend_from_slice(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let all = suites.iter().flat_map(|suite| &suite.cases);
-    let [tests, failures, errors] = counts(all);
-    writer
-        .create_element("testsuites")
-        .with_attributes([
-            ("tests", tests.as_str()),
-            ("failures", failures.as_str()),
-            ("errors", errors.as_str()),
-        ])
-        .write_inner_content(|writer| suites.iter().try_for_each(|suite| write(writer, suite)))?;
-    let mut text = writer.into_inner();
-    text.push(b'\n');
-    Ok(text)
+#[must_use]
+pub(crate) fn junit(suites: &[Suite]) -> String {
+    let all = counts(suites.iter().flat_map(|suite| &suite.cases));
+    let suites: String = suites.iter().map(element).collect();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {all}>\n{suites}</testsuites>\n"
+    )
 }
 
-/// Returns the numbers of all cases, of failures and of errors.
-fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> [String; 3] {
-    let mut counts = [0_usize; 3];
+/// Returns the attributes with the numbers of all cases, of failures and of errors.
+fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
+    let [mut tests, mut failures, mut errors] = [0_usize; 3];
     for case in cases {
-        counts[0] += 1;
-        counts[1] += usize::from(matches!(case.outcome, CaseOutcome::Failed(_)));
-        counts[2] += usize::from(matches!(case.outcome, CaseOutcome::Error(_)));
+        tests += 1;
+        failures += usize::from(matches!(case.outcome, CaseOutcome::Failed(_)));
+        errors += usize::from(matches!(case.outcome, CaseOutcome::Error(_)));
     }
-    counts.map(|count| count.to_string())
+    format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"")
 }
 
-fn write(writer: &mut Writer<Vec<u8>>, suite: &Suite) -> io::Result<()> {
+fn element(suite: &Suite) -> String {
     let name = xml(&suite.name);
-    let [tests, failures, errors] = counts(suite.cases.iter());
-    writer
-        .create_element("testsuite")
-        .with_attributes([
-            ("name", name.as_str()),
-            ("tests", tests.as_str()),
-            ("failures", failures.as_str()),
-            ("errors", errors.as_str()),
-        ])
-        .write_inner_content(|writer| {
-            for case in &suite.cases {
-                let of = xml(&case.name);
-                let element = writer
-                    .create_element("testcase")
-                    .with_attributes([("classname", name.as_str()), ("name", of.as_str())]);
-                let (kind, why) = match &case.outcome {
-                    CaseOutcome::Passed(found) if found.is_empty() => {
-                        element.write_empty()?;
-                        continue;
-                    }
-                    // What most systems show of a case that passed.
-                    CaseOutcome::Passed(found) => {
-                        element.write_inner_content(|writer| {
-                            let output = writer.create_element("system-out");
-                            output.write_text_content(BytesText::new(&xml(found)))?;
-                            Ok(())
-                        })?;
-                        continue;
-                    }
-                    CaseOutcome::Failed(why) => ("failure", xml(why)),
-                    CaseOutcome::Error(why) => ("error", xml(why)),
-                };
-                element.write_inner_content(|writer| {
-                    let reason =
-                        writer.create_element(kind).with_attribute(("message", why.as_str()));
-                    reason.write_text_content(BytesText::new(&format!("{of}: {why}")))?;
-                    Ok(())
-                })?;
+    let case = |case: &Case| {
+        let of = xml(&case.name);
+        let inner = match &case.outcome {
+            CaseOutcome::Passed(found) if found.is_empty() => String::new(),
+            // What most systems show of a case that passed.
+            CaseOutcome::Passed(found) => {
+                format!("\n      <system-out>{}</system-out>\n    ", xml(found))
             }
-            Ok(())
-        })?;
-    Ok(())
+            CaseOutcome::Failed(why) => reason("failure", &of, &xml(why)),
+            CaseOutcome::Error(why) => reason("error", &of, &xml(why)),
+        };
+        format!("    <testcase classname=\"{name}\" name=\"{of}\">{inner}</testcase>\n")
+    };
+    let cases: String = suite.cases.iter().map(case).collect();
+    let counts = counts(suite.cases.iter());
+    format!("  <testsuite name=\"{name}\" {counts}>\n{cases}  </testsuite>\n")
 }
 
-/// Returns `text` without characters that XML 1.0 does not allow, even escaped.
+fn reason(kind: &str, of: &str, why: &str) -> String {
+    format!("\n      <{kind} message=\"{why}\">{of}: {why}</{kind}>\n    ")
+}
+
+/// Returns `text` as it may stand in an element or an attribute, without characters that XML 1.0 does not
+/// allow, even escaped.
 fn xml(text: &str) -> String {
-    printable(text).replace(['\u{fffe}', '\u{ffff}'], " ")
+    let mut out = String::new();
+    for letter in printable(text).chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => out.push(' '),
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 /// Returns GitHub's commands that annotate a workflow with each gate that failed.

@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::join::SpanJoin;
+use super::status::Status;
 use super::table::MAX_SPAN;
 use super::{json as otlp_json, wire};
 use crate::input::packed::gunzipped;
@@ -196,11 +197,10 @@ impl Service {
         self.count(refusal);
         let (status, code) = refusal.codes();
         let message = refusal.message();
-        // `google.rpc.Status`
         let body = match encoding {
             Encoding::Json => json!({ "code": code, "message": message }).to_string().into(),
             Encoding::Protobuf => {
-                let status = tonic_types::Status { code: code.into(), message, details: vec![] };
+                let status = Status::new(code.into(), message);
                 status.encode_to_vec().into()
             }
         };

@@ -22,7 +22,6 @@ use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, En
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tonic_types::StatusExt as _;
 
 use super::connection::{Client, Connection};
 use super::finish::{FINAL_RETRIES, RETRY_PAUSE};
@@ -30,6 +29,7 @@ use super::json;
 use crate::causes::{described, find};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
+use crate::otlp_receiver::status::retry_delay;
 use crate::units::{Nanos, retry_after};
 
 /// How long a request is retried if the collector may accept it later; other requests wait for it.
@@ -406,7 +406,7 @@ fn broken(status: &Status) -> Option<Failure> {
 /// temporary; a collector with exhausted resources indicates it itself, and any may specify when to
 /// retry ("OTLP/gRPC Throttling").
 fn refused(status: &Status) -> Failure {
-    let retry = status.get_details_retry_info();
+    let after = retry_delay(status.details());
     let is_passing = match status.code() {
         Code::Cancelled
         | Code::DeadlineExceeded
@@ -414,10 +414,9 @@ fn refused(status: &Status) -> Failure {
         | Code::OutOfRange
         | Code::Unavailable
         | Code::DataLoss => true,
-        Code::ResourceExhausted => retry.is_some(),
+        Code::ResourceExhausted => after.is_some(),
         _ => false,
     };
-    let after = retry.and_then(|retry| retry.retry_delay);
     let is_unsupported = status.code() == Code::Unimplemented;
     Failure { reason: described(status), is_passing, is_unsupported, after }
 }

@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use jiff::Zoned;
+use chrono::Local;
+use chrono::format::StrftimeItems;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind};
 use serde::Deserialize;
@@ -200,8 +201,10 @@ fn environment() -> Environment<'static> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
     });
     environment.add_function("strftime_now", |format: String| -> Result<String, Error> {
-        jiff::fmt::strtime::format(format.as_bytes(), &Zoned::now())
-            .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+        let items = StrftimeItems::new(&format).parse();
+        let items =
+            items.map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))?;
+        Ok(Local::now().format_with_items(items.iter()).to_string())
     });
     environment
 }

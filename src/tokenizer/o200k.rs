@@ -8,7 +8,7 @@ use super::bpe::{self, Pieces, Tokens};
 use table::{FREE, Hash, SLOTS};
 
 /// All tokens in order of their numbers: a byte with the length, then the bytes.
-pub(super) static TOKENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.tokens"));
+pub(super) static TOKENS: &[u8] = include_bytes!("o200k/o200k.tokens");
 
 /// Little-endian numbers: where the bytes of each token start in [`TOKENS`], then the slots of the
 /// hash table.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use anyhow::{Context as _, bail};
-use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::ProcessId;
@@ -15,6 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::run::{Agreement, ClockOffset, ClockSpread};
 use crate::schedule::Shard;
 use crate::terminal::Stderr;
+use crate::units::wall::shown;
 use crate::units::{Clock, Nanos};
 
 /// Time between two steps, in addition to a time for each shard, so that the file system has about as
@@ -336,10 +336,6 @@ fn named(indices: &[u64]) -> String {
     let rest = indices.len().saturating_sub(MAX_NAMED);
     let shown = shown.join(", ");
     if rest > 0 { format!("{shown} and {rest} more") } else { shown }
-}
-
-fn shown(wall_ns: u64) -> String {
-    Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]

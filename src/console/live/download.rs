@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::io::Write;
+use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use super::Ui;
-use super::line::Screen;
+use super::bar::{BarLine, bar};
+use super::{Ui, duration};
 use crate::console::files::size;
 use crate::hub::Transfer;
 use crate::lock::Lock;
@@ -23,7 +22,8 @@ struct Output {
 }
 
 enum Kind {
-    Bar(ProgressBar),
+    /// A bar, and when its file began.
+    Bar(BarLine, Instant),
     Lines(Box<dyn Write + Send>),
 }
 
@@ -39,7 +39,7 @@ impl DownloadLine {
     pub(crate) fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
         let kind = match (ui, width) {
             (Ui::None, _) => return Self { output: None },
-            (_, Some(width)) => Kind::Bar(bar(Screen { width, out: Lock::new(out) })),
+            (_, Some(width)) => Kind::Bar(BarLine::new(width, out), Instant::now()),
             (_, None) => Kind::Lines(out),
         };
         Self { output: Some(Lock::new(Output { kind, file: String::new() })) }
@@ -55,15 +55,14 @@ impl DownloadLine {
             file.clone_into(&mut output.file);
         }
         match &mut output.kind {
-            Kind::Bar(bar) => {
+            Kind::Bar(shown, start) => {
                 if is_new {
-                    bar.reset();
-                    bar.set_prefix(file.to_owned());
+                    shown.clear();
+                    *start = Instant::now();
                 }
-                bar.set_length(total.unwrap_or(bytes));
-                bar.set_position(bytes);
+                shown.show(|| status(file, bytes, total, start.elapsed().as_secs_f64()));
                 if total == Some(bytes) {
-                    bar.finish_and_clear();
+                    shown.clear();
                 }
             }
             Kind::Lines(lines) if is_new => {
@@ -77,12 +76,15 @@ impl DownloadLine {
     }
 }
 
-fn bar(screen: Screen) -> ProgressBar {
-    let target = ProgressDrawTarget::term_like(Box::new(screen));
-    let template = "{prefix} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left";
-    let bar = ProgressBar::with_draw_target(Some(0), target);
-    let style = ProgressStyle::with_template(template);
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+/// `model.safetensors [███░░░] 3.0 MB/6.0 MB 1.0 MB/s 3 s left`
+fn status(file: &str, bytes: u64, total: Option<u64>, seconds: f64) -> String {
+    let rate = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    let of_all = total.unwrap_or(bytes);
+    let left = (rate > 0.0).then(|| of_all.saturating_sub(bytes) as f64 / rate);
+    let left = left.map(|left| format!(" {} left", duration(left))).unwrap_or_default();
+    let share = bytes as f64 / of_all.max(1) as f64;
+    let [bytes, of_all, rate] = [bytes, of_all, rate as u64].map(size);
+    format!("{file} {} {bytes}/{of_all} {rate}/s{left}", bar(share))
 }
 
 #[cfg(test)]

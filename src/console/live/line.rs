@@ -1,22 +1,18 @@
 //! Progress in one line: a bar on a terminal, periodic lines elsewhere.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
-
+use super::bar::{BarLine, bar};
 use super::block::head;
 use super::{Ui, duration};
 use crate::console::panel::wrapped;
-use crate::lock::Lock;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::tables::format::count;
 use crate::units::Nanos;
 
 /// Interval between lines without a terminal, by default.
 const LINE_INTERVAL: Nanos = Nanos(10_000_000_000);
-/// Width of the bar in characters.
-const BAR_STEPS: f64 = 1000.0;
 
 /// Shows the progress of a run. It may be updated often: it limits its own output.
 pub(crate) struct ProgressLine {
@@ -35,7 +31,7 @@ pub(crate) struct ProgressLine {
 enum Output {
     Nothing,
     /// A bar, and the width of its terminal.
-    Bar(ProgressBar, u16),
+    Bar(BarLine, u16),
     Lines(Box<dyn Write + Send>),
 }
 
@@ -59,7 +55,7 @@ impl ProgressLine {
         let output = match (ui, width) {
             (Ui::None, _) => Output::Nothing,
             (Ui::Simple | Ui::Dashboard, Some(width)) => {
-                Output::Bar(bar(Screen { width, out: Lock::new(out) }), width)
+                Output::Bar(BarLine::new(width, out), width)
             }
             (Ui::Simple | Ui::Dashboard, None) => Output::Lines(out),
         };
@@ -101,14 +97,16 @@ impl ProgressLine {
         });
         match &mut self.output {
             Output::Nothing => {}
-            Output::Bar(bar, width) => {
-                bar.set_prefix(name.to_owned());
-                bar.set_position((stats.progress_percent() / 100.0 * BAR_STEPS) as u64);
-                bar.set_message(status(stats, is_behind));
+            Output::Bar(shown, width) => {
+                shown.show(|| {
+                    let percent = stats.progress_percent();
+                    let (bar, status) = (bar(percent / 100.0), status(stats, is_behind));
+                    format!("{name} {bar} {percent:.0}% {status}")
+                });
                 if let Some(block) = block {
                     let lines = block.trim_end().lines();
                     let lines = lines.flat_map(|line| wrapped(line, usize::from(*width)));
-                    bar.println(lines.collect::<Vec<_>>().join("\n"));
+                    shown.print_above(&lines.collect::<Vec<_>>().join("\n"));
                 }
             }
             Output::Lines(lines) => match block {
@@ -129,81 +127,13 @@ impl ProgressLine {
     pub(crate) fn finish(&mut self, stats: &PhaseStats) {
         match &mut self.output {
             Output::Nothing => {}
-            Output::Bar(bar, _) => bar.finish_and_clear(),
+            Output::Bar(shown, _) => shown.clear(),
             Output::Lines(lines) => {
                 let line = format!("{} {}", self.name, line(stats, false));
                 write_line(lines.as_mut(), line, &mut self.last_line);
             }
         }
     }
-}
-
-/// A terminal, written to through `out`.
-pub(super) struct Screen {
-    pub(super) width: u16,
-    pub(super) out: Lock<Box<dyn Write + Send>>,
-}
-
-impl fmt::Debug for Screen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Screen").field("width", &self.width).finish_non_exhaustive()
-    }
-}
-
-impl Screen {
-    fn put(&self, text: fmt::Arguments<'_>) -> io::Result<()> {
-        self.out.lock().write_fmt(text)
-    }
-
-    /// An ECMA-48 control sequence with a count; empty if the count is 0.
-    fn control(&self, count: usize, letter: char) -> io::Result<()> {
-        if count == 0 { Ok(()) } else { self.put(format_args!("\x1b[{count}{letter}")) }
-    }
-}
-
-impl TermLike for Screen {
-    fn width(&self) -> u16 {
-        self.width
-    }
-
-    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
-        self.control(lines, 'A')
-    }
-
-    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
-        self.control(lines, 'B')
-    }
-
-    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
-        self.control(columns, 'C')
-    }
-
-    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
-        self.control(columns, 'D')
-    }
-
-    fn write_line(&self, line: &str) -> io::Result<()> {
-        self.put(format_args!("{line}\n"))
-    }
-
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.put(format_args!("{text}"))
-    }
-
-    fn clear_line(&self) -> io::Result<()> {
-        self.put(format_args!("\r\x1b[2K"))
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.out.lock().flush()
-    }
-}
-
-fn bar(screen: Screen) -> ProgressBar {
-    let target = ProgressDrawTarget::term_like(Box::new(screen));
-    let bar = ProgressBar::with_draw_target(Some(BAR_STEPS as u64), target);
-    let style = ProgressStyle::with_template("{prefix:>9} [{bar:30}] {percent:>3}% {msg}");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// Writes a line unless it repeats `last`. Errors are ignored, so that a closed standard

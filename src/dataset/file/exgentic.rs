@@ -11,7 +11,6 @@ mod messages;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -205,7 +204,7 @@ impl Sessions<'_> {
             Some(_) => tokens(most)?,
         };
         let time = |name: &str, text: Option<&String>| {
-            let time = text.and_then(|text| utc(text)).map(Timestamp::as_nanosecond);
+            let time = text.and_then(|text| utc(text));
             time.ok_or_else(|| format!("`{name}` is not a time such as 2026-01-31T12:00:00Z"))
         };
         let start = time("start_time", span.start_time.as_ref())?;

@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -20,6 +19,7 @@ use super::mooncake::{check_messages, checked_tools};
 use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
 use crate::dataset::{Conversation, Turn};
+use crate::units::wall;
 
 /// The members of a captured request that are sent again.
 const KNOWN: &[&str] = &["messages", "tools", "max_tokens", "max_completion_tokens"];
@@ -78,9 +78,10 @@ pub(super) fn has(members: &Map<String, Value>) -> bool {
 /// Requests of one or several files.
 pub(super) struct Captures<'a> {
     trace: Trace<'a>,
-    requests: Vec<(Timestamp, Turn)>,
+    /// With their times in nanoseconds since the epoch.
+    requests: Vec<(i128, Turn)>,
     /// The time of the earliest request, also if it is left out.
-    first: Option<Timestamp>,
+    first: Option<i128>,
 }
 
 impl<'a> Captures<'a> {
@@ -100,7 +101,7 @@ impl<'a> Captures<'a> {
     fn add(&mut self, text: &str) -> Result<(), String> {
         let line: Line = from_object(text)?;
         let time = &line.event_metadata.inference_time;
-        let time: Timestamp = time.parse().map_err(|_| {
+        let time = wall::parsed(time).ok_or_else(|| {
             format!(
                 "`inferenceTime` is {time:?}; expected a time with its offset, such as \
                  2026-11-21T15:04:05Z"
@@ -126,8 +127,8 @@ impl<'a> Captures<'a> {
         let first = self.first.unwrap_or_default();
         self.requests.sort_by_key(|(time, _)| *time);
         let trace = &self.trace;
-        let conversation = |(time, turn): (Timestamp, Turn)| -> Result<Conversation, Fault> {
-            let seconds = time.duration_since(first).as_secs_f64();
+        let conversation = |(time, turn): (i128, Turn)| -> Result<Conversation, Fault> {
+            let seconds = (time - first) as f64 / 1e9;
             let timestamp = trace
                 .instant(seconds, TimeUnit::Seconds)
                 .map_err(|why| Fault::Setting("--synthesis-speedup-ratio", why))?;

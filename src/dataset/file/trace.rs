@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use serde_json::value::RawValue;
 
 use super::synthesis::{self, Shape};
@@ -15,7 +13,7 @@ use crate::dataset::lengths::MAX_TOKENS;
 use crate::dataset::words::Words;
 use crate::dataset::{Conversation, Seed, Synthesis, Text, TraceSettings};
 use crate::tokenizer::TokenCounter;
-use crate::units::Nanos;
+use crate::units::{Nanos, wall};
 use std::sync::Arc;
 
 /// Identifier of a block of a prompt; equal identifiers have the same text.
@@ -355,13 +353,16 @@ pub(super) enum TimeUnit {
     Milliseconds,
 }
 
-/// Returns a time as text, in UTC if it does not have an offset; `None` if it is not one.
-pub(super) fn utc(text: &str) -> Option<Timestamp> {
+/// Returns a time as text in nanoseconds since the epoch, in UTC if it does not have an offset; `None` if
+/// it is not one.
+pub(super) fn utc(text: &str) -> Option<i128> {
     let without_offset = || {
-        let civil: DateTime = text.parse().ok()?;
-        Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+        let formats = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"];
+        let time = formats.iter().find_map(|it| NaiveDateTime::parse_from_str(text, it).ok());
+        let date = || Some(text.parse::<NaiveDate>().ok()?.and_time(NaiveTime::MIN));
+        Some(wall::since_epoch(&time.or_else(date)?.and_utc()))
     };
-    text.parse().ok().or_else(without_offset)
+    wall::parsed(text).or_else(without_offset)
 }
 
 #[cfg(test)]

@@ -82,10 +82,10 @@ struct Tool {
     tool_wall_latency_ms: Option<f64>,
 }
 
-/// Microseconds since the epoch.
+/// Nanoseconds since the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
-struct Time(i64);
+struct Time(i128);
 
 impl TryFrom<String> for Time {
     type Error = String;
@@ -94,14 +94,14 @@ impl TryFrom<String> for Time {
         let time = utc(&text).ok_or_else(|| {
             format!("{text:?} is not a time; write times such as 2026-01-31T12:00:00Z")
         })?;
-        Ok(Self(time.as_microsecond()))
+        Ok(Self(time))
     }
 }
 
 impl Time {
     /// Returns the seconds since `start`.
     fn since(self, start: Self) -> f64 {
-        (self.0 - start.0) as f64 / 1e6
+        (self.0 - start.0) as f64 / 1e9
     }
 }
 

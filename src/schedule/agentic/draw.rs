@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use rand::Rng;
-use rand_pcg::Pcg64;
 use ring::digest::{SHA256, digest};
 
 use crate::schedule::config::EntryRange;
@@ -39,12 +37,18 @@ pub(crate) fn marker(benchmark: &str, pass: u64, lane: u64, id: &str) -> String 
     marker + "]"
 }
 
-/// Returns the first number that `numpy.random.default_rng(seed).random()` returns, from 0 to 1.
+/// Returns the first number that `numpy.random.default_rng(seed).random()` returns, from 0 to 1: that of
+/// O'Neill's PCG XSL RR 128/64.
 fn uniform(seed: u64) -> f64 {
     let [s0, s1, s2, s3] = seed_sequence(seed);
     let wide = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
-    let mut generator = Pcg64::new(wide(s0, s1), wide(s2, s3));
-    (generator.next_u64() >> 11) as f64 * (-53f64).exp2()
+    let increment = wide(s2, s3) << 1 | 1;
+    let step = |state: u128| {
+        state.wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(increment)
+    };
+    let state = step(step(wide(s0, s1).wrapping_add(increment)));
+    let number = ((state >> 64) as u64 ^ state as u64).rotate_right((state >> 122) as u32);
+    (number >> 11) as f64 * (-53f64).exp2()
 }
 
 /// Returns the first four numbers that numpy's `SeedSequence` generates from `seed` (after O'Neill's

@@ -453,9 +453,9 @@ fn the_table_says_what_it_is_of() {
     let profiling = served.windows.profiling.unwrap();
     assert_eq!(value("schema_version"), "1.0");
     assert_eq!(value("benchmark_id"), served.run.description.benchmark_id.to_string());
-    let end = i128::from(served.run.report().outcome.end_wall_ns);
-    let end = jiff::Timestamp::from_nanosecond(end).unwrap();
-    let end = end.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string();
+    let end = served.run.report().outcome.end_wall_ns;
+    let end = chrono::DateTime::from_timestamp_nanos(end.cast_signed());
+    let end = end.format("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string();
     assert_eq!(value("export_timestamp_utc"), end);
     assert_eq!(value("time_filter_start_ns"), profiling.start_ns.to_string());
     assert_eq!(value("time_filter_end_ns"), profiling.end_ns.to_string());

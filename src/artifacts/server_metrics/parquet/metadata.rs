@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -15,6 +14,7 @@ use crate::schedule::PhaseKind;
 use crate::server_family::Kind;
 use crate::server_metrics::FetchTimes;
 use crate::server_metrics::report::{EndpointInfo, ServerMetrics, Window, Windows};
+use crate::units::wall;
 
 /// Version of the columns and of this metadata.
 const SCHEMA_VERSION: &str = "1.0";
@@ -169,8 +169,7 @@ pub(super) fn of(
 }
 
 fn utc(wall_ns: u64) -> String {
-    let at = Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or_default();
-    at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
+    wall::utc(wall_ns).format("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
 
 #[cfg(test)]

@@ -344,7 +344,7 @@ fn microseconds(value: &Value) -> Option<u64> {
 /// microseconds.
 fn time(value: &Value) -> Option<u64> {
     let Value::String(text) = value else { return microseconds(value) };
-    u64::try_from(utc(text)?.as_nanosecond()).ok()
+    u64::try_from(utc(text)?).ok()
 }
 
 fn is_error(code: &Value) -> bool {
