@@ -100,8 +100,8 @@ impl ProgressLine {
             Output::Bar(shown, width) => {
                 shown.show(|| {
                     let percent = stats.progress_percent();
-                    let (bar, status) = (bar(percent / 100.0), status(stats, is_behind));
-                    format!("{name} {bar} {percent:.0}% {status}")
+                    let bar = bar(percent / 100.0);
+                    format!("{name} {bar} {percent:.0}% {}", status(stats, is_behind))
                 });
                 if let Some(block) = block {
                     let lines = block.trim_end().lines();
