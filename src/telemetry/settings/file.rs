@@ -24,7 +24,11 @@ use crate::semconv::Conventions;
 use crate::telemetry::files::{Output, Outputs};
 use crate::telemetry::{TelemetryError, TraceSample};
 
-use self::keys::*;
+use self::keys::{
+    ATTRIBUTE, BATCH, FILE, GENERAL, GRPC, GRPC_TLS, HTTP, HTTP_TLS, LOGGER_PROVIDER,
+    METER_PROVIDER, METRIC_FILE, METRIC_GRPC, METRIC_HTTP, PARENT_BASED, PERIODIC, PROPAGATOR,
+    RESOURCE, SEMCONV, TRACER_PROVIDER,
+};
 use self::node::Node;
 use self::part::{Keys, Part};
 
@@ -133,7 +137,7 @@ impl Declared {
         }
         if let Some(propagator) = root.get("propagator", PROPAGATOR)? {
             for each in propagator.items("composite", Keys::One)? {
-                each.get("tracecontext", Keys::Of(&[]))?;
+                each.get("tracecontext", Keys::Of(""))?;
             }
         }
         self.conventions(root)
@@ -164,7 +168,7 @@ impl Declared {
         let Some(general) = instrumentation.get("general", GENERAL)? else { return Ok(()) };
         let listed = general.text("stability_opt_in_list")?;
         self.set_from("OTEL_SEMCONV_STABILITY_OPT_IN", listed);
-        let Some(gen_ai) = general.get("gen_ai", Keys::Of(&["semconv"]))? else { return Ok(()) };
+        let Some(gen_ai) = general.get("gen_ai", Keys::Of("semconv"))? else { return Ok(()) };
         if let Some(semconv) = gen_ai.get("semconv", SEMCONV)? {
             let is = |key| Ok::<_, String>(semconv.truth(key)?.unwrap_or_default());
             self.conventions = Some(match (is("experimental")?, is("dual_emit")?) {
@@ -182,7 +186,7 @@ impl Declared {
         let mut applied = Applied::default();
         for processor in provider.required_items("processors")? {
             let batch = processor.get("batch", BATCH)?;
-            let simple = processor.get("simple", Keys::Of(&["exporter"]))?;
+            let simple = processor.get("simple", Keys::Of("exporter"))?;
             let Some(found) = batch.or(simple) else { continue };
             let exporter = found.get("exporter", Keys::One)?;
             applied.add(self, signal, &found.required("exporter", exporter)?)?;
@@ -201,10 +205,8 @@ impl Declared {
                 let path = Url::parse(url).ok().filter(|url| url.scheme() == "file");
                 let path = path.and_then(|url| url.to_file_path().ok());
                 Output::File(path.ok_or_else(|| {
-                    it.wrong(
-                        "output_stream must be stdout or a URL such as \
-                         file:///var/tmp/metrics.jsonl",
-                    )
+                    let reason = "must be stdout or a URL such as file:///var/tmp/metrics.jsonl";
+                    it.wrong_member("output_stream", reason)
                 })?)
             }
         };
@@ -329,7 +331,7 @@ const LOGS: &Signal = &Signal { variable: "LOGS", path: endpoint::LOGS_PATH, ..*
 fn headers(exporter: &Part<'_>) -> Result<Option<String>, String> {
     let mut all: Vec<String> = exporter.text("headers_list")?.into_iter().collect();
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    for header in exporter.items("headers", Keys::Of(&["name", "value"]))? {
+    for header in exporter.items("headers", Keys::Of("name value"))? {
         let name = header.required("name", header.text("name")?)?;
         if let Some(value) = header.text("value")? {
             all.push(format!("{}={}", encoded(&name), encoded(&value)));
@@ -341,7 +343,7 @@ fn headers(exporter: &Part<'_>) -> Result<Option<String>, String> {
 /// Returns the share of the traces without a parent that a sampler keeps; `None` if it is another kind
 /// of sampler.
 fn share(sampler: &Part<'_>) -> Result<Option<f64>, String> {
-    let none = Keys::Of(&[]);
+    let none = Keys::Of("");
     if sampler.get("always_on", none)?.is_some() {
         return Ok(Some(1.0));
     }
@@ -349,11 +351,11 @@ fn share(sampler: &Part<'_>) -> Result<Option<f64>, String> {
         return Ok(Some(0.0));
     }
     for key in ["trace_id_ratio_based", "probability/development", "probability"] {
-        if let Some(ratio) = sampler.get(key, Keys::Of(&["ratio"]))? {
+        if let Some(ratio) = sampler.get(key, Keys::Of("ratio"))? {
             return Ok(Some(ratio.share("ratio")?.unwrap_or(1.0)));
         }
     }
-    for (key, keys) in [("parent_based", PARENT_BASED), ("parent_threshold", Keys::Of(&["root"]))] {
+    for (key, keys) in [("parent_based", PARENT_BASED), ("parent_threshold", Keys::Of("root"))] {
         if let Some(parent) = sampler.get(key, keys)? {
             return parent.get("root", Keys::One)?.map_or(Ok(Some(1.0)), |root| share(&root));
         }
@@ -365,7 +367,7 @@ fn share(sampler: &Part<'_>) -> Result<Option<f64>, String> {
 fn typed_attribute(part: &Part<'_>) -> Result<Option<KeyValue>, String> {
     let name = part.required("name", part.text("name")?)?;
     let kind = part.choice("type", &ATTRIBUTE_TYPES)?.unwrap_or_else(|| "string".to_owned());
-    let refuse = || part.wrong(&format!("value is not a value of the type {kind}"));
+    let refuse = || part.wrong_member("value", &format!("is not a value of the type {kind}"));
     let value = &part.value("value")?;
     if value.is_null() {
         return Ok(None);

@@ -57,8 +57,8 @@ pub(super) fn plain(value: &Value) -> String {
 /// The keys that a mapping may have.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Keys {
-    /// These.
-    Of(&'static [&'static str]),
+    /// These, with spaces between them.
+    Of(&'static str),
     /// Exactly one: which of several things it is. Others than those of OpenTelemetry are allowed.
     One,
     /// Any.
@@ -87,15 +87,16 @@ impl<'a> Part<'a> {
         };
         match keys {
             Keys::One if members.len() != 1 => Err(self.wrong("must have 1 key")),
-            Keys::Of(known) => match members.iter().find(|(key, _)| !known.contains(&&**key)) {
-                Some((key, _)) => {
-                    let nearest = similar(key, known.iter().copied()).into_iter().next();
-                    let hint = nearest.map(|name| format!("; did you mean {name}?"));
-                    let hint = hint.unwrap_or_default();
-                    Err(self.wrong(&format!("has an unknown key {key:?}{hint}")))
-                }
-                None => Ok(self),
-            },
+            Keys::Of(known) => {
+                let is_known = |key: &str| known.split(' ').any(|known| known == key);
+                let Some((key, _)) = members.iter().find(|(key, _)| !is_known(key)) else {
+                    return Ok(self);
+                };
+                let nearest = similar(key, known.split(' ')).into_iter().next();
+                let hint = nearest.map(|name| format!("; did you mean {name}?"));
+                let hint = hint.unwrap_or_default();
+                Err(self.wrong(&format!("has an unknown key {key:?}{hint}")))
+            }
             Keys::One | Keys::Any => Ok(self),
         }
     }
@@ -103,6 +104,11 @@ impl<'a> Part<'a> {
     /// Returns a reason with the place of the part before it.
     pub(super) fn wrong(&self, reason: &str) -> String {
         format!("{} {reason}", self.path).trim_start().to_owned()
+    }
+
+    /// Returns a reason with the place of a member before it.
+    pub(super) fn wrong_member(&self, key: &str, reason: &str) -> String {
+        format!("{} {reason}", child(&self.path, key))
     }
 
     fn member(&self, key: &str) -> Option<Part<'a>> {
