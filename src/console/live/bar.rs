@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use crate::console::run::cut;
+use crate::units::{Clock, Nanos};
 
 /// Time between two drawings of the line.
-const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Nanos = Nanos(50_000_000);
 
 /// Columns of the bar itself.
 const STEPS: usize = 30;
@@ -17,7 +17,7 @@ pub(super) struct BarLine {
     out: Box<dyn Write + Send>,
     width: usize,
     shown: String,
-    drawn: Option<Instant>,
+    drawn: Option<Nanos>,
 }
 
 impl fmt::Debug for BarLine {
@@ -33,8 +33,9 @@ impl BarLine {
 
     /// Shows `line` instead of the one before, unless that was drawn a moment ago.
     pub(super) fn show(&mut self, line: impl FnOnce() -> String) {
-        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= INTERVAL) {
-            self.drawn = Some(Instant::now());
+        let now = Clock::now();
+        if self.drawn.is_none_or(|drawn| now.since(drawn) >= INTERVAL) {
+            self.drawn = Some(now);
             // The last column of some terminals wraps.
             self.shown = cut(&line(), self.width.saturating_sub(1));
             self.put("");

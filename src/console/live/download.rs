@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io::Write;
-use std::time::Instant;
 
 use super::bar::{BarLine, bar};
 use super::{Ui, duration};
 use crate::console::files::size;
 use crate::hub::Transfer;
 use crate::lock::Lock;
+use crate::units::{Clock, Nanos};
 
 /// Shows downloads, one after the other.
 pub(crate) struct DownloadLine {
@@ -23,7 +23,7 @@ struct Output {
 
 enum Kind {
     /// A bar, and when its file began.
-    Bar(BarLine, Instant),
+    Bar(BarLine, Nanos),
     Lines(Box<dyn Write + Send>),
 }
 
@@ -39,7 +39,7 @@ impl DownloadLine {
     pub(crate) fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
         let kind = match (ui, width) {
             (Ui::None, _) => return Self { output: None },
-            (_, Some(width)) => Kind::Bar(BarLine::new(width, out), Instant::now()),
+            (_, Some(width)) => Kind::Bar(BarLine::new(width, out), Clock::now()),
             (_, None) => Kind::Lines(out),
         };
         Self { output: Some(Lock::new(Output { kind, file: String::new() })) }
@@ -58,9 +58,9 @@ impl DownloadLine {
             Kind::Bar(shown, start) => {
                 if is_new {
                     shown.clear();
-                    *start = Instant::now();
+                    *start = Clock::now();
                 }
-                shown.show(|| status(file, bytes, total, start.elapsed().as_secs_f64()));
+                shown.show(|| status(file, bytes, total, Clock::now().since(*start).as_seconds()));
                 if total == Some(bytes) {
                     shown.clear();
                 }
