@@ -40,6 +40,18 @@ pub(super) fn synthesize(asked: &Synthesize, out: &mut impl Write) -> anyhow::Re
     }
     let turns: usize = sessions.iter().map(|session| session.turns.len()).sum();
     writeln!(out, "{} sessions with {turns} turns: {}", sessions.len(), dataset.display())?;
+    let most = config.max_prompt_tokens;
+    let is_cut = |session: &&Session| {
+        session.turns.first().is_some_and(|turn| turn.input_tokens + 1 >= most)
+    };
+    let cut = sessions.iter().filter(is_cut).count();
+    if cut > 0 {
+        writeln!(
+            out,
+            "The first prompts of {cut} of them were cut to less than {most} tokens; raise --max-isl \
+             (max_prompt_tokens) to keep their lengths."
+        )?;
+    }
     Ok(Outcome::Done)
 }
 

@@ -94,13 +94,15 @@ impl Session {
 ///
 /// # Errors
 ///
-/// Fails if no session has the number of turns that was drawn for it.
+/// Fails if prompts may not be longer than what all of a group begin with, or if no session has the number of turns
+/// that was drawn for it.
 pub(crate) fn generate(
     config: &AgenticCode,
     count: u64,
     seed: u64,
 ) -> Result<Vec<Session>, String> {
     let mut generator = Generator::new(config, seed);
+    generator.check()?;
     (0..count).map(|_| generator.session()).collect()
 }
 
@@ -134,6 +136,22 @@ impl<'a> Generator<'a> {
             group_weights: weights.collect(),
             next_block: shared_blocks + groups * group_blocks,
         }
+    }
+
+    /// Checks that a first prompt has room for tokens of its own.
+    fn check(&self) -> Result<(), String> {
+        let shared =
+            (self.shared_blocks + self.group_blocks).saturating_mul(self.config.block_size);
+        let most = self.config.max_prompt_tokens;
+        if shared.saturating_add(1) < most {
+            return Ok(());
+        }
+        Err(format!(
+            "no prompt fits a maximum of {most} tokens: the first one of each session begins with {shared} \
+             tokens that it shares (cache.layer1_tokens and layer1_5_tokens); raise --max-isl \
+             (max_prompt_tokens) above {}, or lower those in --config",
+            shared.saturating_add(1)
+        ))
     }
 
     fn session(&mut self) -> Result<Session, String> {
@@ -315,6 +333,18 @@ mod tests {
         assert!((outputs - 500.0).abs() < 25.0, "{outputs}");
     }
 
+    /// 32,000 and 20,000 tokens are 63 and 40 blocks of 512: 52,736.
+    #[test]
+    fn a_maximum_below_what_prompts_share_is_an_error() {
+        let with_most = |most| AgenticCode::default().limited(Some(most), None).unwrap();
+        for most in [100, 52_737] {
+            let why = generate(&with_most(most), 1, 1).unwrap_err();
+            assert!(why.contains("52736") && why.contains("--max-isl"), "{why}");
+        }
+        let sessions = generate(&with_most(52_738), 5, 1).unwrap();
+        assert!(sessions.iter().all(|session| session.turns[0].new_tokens == 52_737));
+    }
+
     #[test]
     fn sessions_share_the_blocks_of_all_and_of_their_group() {
         let all = sessions("{}", 300);
@@ -401,7 +431,7 @@ mod tests {
                 "new_tokens_per_turn": {"mean": mean, "median": mean / 2.0},
             });
             let config = AgenticCode::parse(&config.to_string()).unwrap();
-            for session in generate(&config, 2, 1).unwrap() {
+            for session in generate(&config, 2, 1).unwrap_or_default() {
                 prop_assert!(session.turns.iter().all(|turn| turn.input_tokens <= most.max(1)));
             }
         }
