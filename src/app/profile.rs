@@ -566,7 +566,7 @@ fn late_start(phase: &PhaseConfig, dataset: &Dataset) -> Option<String> {
         format!(
             "the first request is due {} s after the start; use --fixed-schedule-auto-offset to \
              start with it",
-            first.as_seconds()
+            first.as_millis().round() / 1e3
         )
     })
 }

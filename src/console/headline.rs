@@ -262,8 +262,8 @@ fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -
     if report.ended() < 2 {
         return goodput.unwrap_or_default();
     }
-    let rates =
-        rates.filter(|it| tag == tag::REQUEST_THROUGHPUT && it.above_percent >= NOTABLE_PERCENT);
+    let is_notable = |it: &RateBounds| it.above_percent >= NOTABLE_PERCENT && has_rates(report);
+    let rates = rates.filter(|it| tag == tag::REQUEST_THROUGHPUT && is_notable(it));
     let client = rates.map(|it| format!("client delays ≤ {:.1}%", it.above_percent));
     let steady =
         report.steady_state.as_ref().ok().filter(|_| has_rates(report)).and_then(|steady| {

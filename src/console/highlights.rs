@@ -172,12 +172,13 @@ fn agreement(report: &RunReport) -> Option<String> {
     }
     let of = |quantity: Quantity, noun: &str| {
         let one = compared.iter().find(|one| one.quantity == quantity)?;
-        Some(format!("{} {noun}", count(one.client as u64)))
+        let plural = if one.client as u64 == 1 { "" } else { "s" };
+        Some(format!("{} {noun}{plural}", count(one.client as u64)))
     };
     let counts = [
-        of(Quantity::Requests, "requests"),
-        of(Quantity::PromptTokens, "prompt tokens"),
-        of(Quantity::CompletionTokens, "completion tokens"),
+        of(Quantity::Requests, "request"),
+        of(Quantity::PromptTokens, "prompt token"),
+        of(Quantity::CompletionTokens, "completion token"),
     ];
     let counts: Vec<String> = counts.into_iter().flatten().collect();
     (!counts.is_empty()).then(|| format!("on {}", counts.join(", ")))

@@ -471,6 +471,11 @@ fn counts_that_differ_from_the_servers_are_told_with_both_numbers() {
     let metrics = |conservation| ServerMetrics { conservation, ..ServerMetrics::default() };
     report.server_metrics = Some(metrics(counts.clone()));
     assert_eq!(Warning::of(&report), []);
+    let mut one = counts.clone();
+    one.push(of(Quantity::Requests, "vllm:request_success", 1.0, 1.0, true));
+    report.server_metrics = Some(metrics(one));
+    let text = render_file(&report);
+    assert!(text.contains("on 1 request, 9 prompt tokens"), "{text}");
 
     counts.push(of(Quantity::Requests, "vllm:request_success", 1201.0, 1200.0, false));
     report.server_metrics = Some(metrics(counts.clone()));
@@ -675,4 +680,9 @@ fn error_bounds_are_beside_their_number_as_far_as_the_width_allows() {
     assert!(!narrow.contains('–') && narrow.ends_with("needs 368"), "{narrow}");
     let rate = line(80, "Requests/s");
     assert!(rate.ends_with("38.50  client delays ≤ 1.2%"), "{rate}");
+    let mut few = usual();
+    few.results.retain(|result| result.metric.tag != tag::REQUEST_COUNT);
+    few.results.push(single(tag::REQUEST_COUNT, 27.0));
+    let text = render(&few, Style { width: 80, colour: false });
+    assert!(text.contains("38.5") && !text.contains("client delays"), "{text}");
 }

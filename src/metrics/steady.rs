@@ -69,6 +69,11 @@ impl SteadyState {
     }
 }
 
+/// Returns the seconds of a time, to a millisecond.
+fn seconds(time: Nanos) -> f64 {
+    time.as_millis().round() / 1e3
+}
+
 /// Why a phase does not have a steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum Unsteady {
@@ -106,20 +111,20 @@ pub enum Unsteady {
         fraction: f64,
     },
     /// Too few requests were sent to limit a time.
-    #[error("fewer than two requests were sent after the ramp of {} s", .0.as_seconds())]
+    #[error("fewer than two requests were sent after the ramp of {} s", seconds(*.0))]
     NoneSent(Nanos),
     /// The requests in flight increased until the end.
     #[error(
         "the requests in flight increased for more than {:.0}% of the {} s from the end of the ramp \
          until the last one was sent",
-        100.0 * (1.0 - LEAST_LEVEL), .0.as_seconds()
+        100.0 * (1.0 - LEAST_LEVEL), seconds(*.0)
     )]
     Growing(Nanos),
     /// No request ended in it.
     #[error(
         "no request ended in the last {} s in which requests were sent, when as many as usual were \
          in flight",
-        .0.as_seconds()
+        seconds(*.0)
     )]
     NoneEnded(Nanos),
 }

@@ -215,6 +215,8 @@ fn an_open_loop_is_steady_from_the_end_of_the_ramp_until_the_last_request() {
          were in flight"
     );
     assert_eq!(none(190), "fewer than two requests were sent after the ramp of 0.19 s");
+    let exact = Unsteady::NoneSent(Nanos(190_123_456)).to_string();
+    assert_eq!(exact, "fewer than two requests were sent after the ramp of 0.19 s");
 }
 
 #[test]
