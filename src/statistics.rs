@@ -26,6 +26,6 @@ pub(crate) mod student_t;
 mod sums;
 
 pub use distribution::Distribution;
-pub(crate) use estimate::Estimate;
+pub(crate) use estimate::{Bounded, Estimate};
 pub(crate) use percent::further;
 pub use percent::{NotAPercent, Percent, Percentiles};

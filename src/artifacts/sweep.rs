@@ -174,7 +174,9 @@ fn saturated(results: &Results, saturation: &Saturation) -> Value {
         "error": saturation.obstacle(),
         "parameter": results.sweep.aiperf_names().first(),
         "confidence_level": results.config.confidence_level,
-        "knee": saturation.knee.as_ref().map(interval),
+        "knee": saturation.knee.map(
+            |knee| json!({"value": knee.value, "ci_low": knee.low, "ci_high": knee.high})
+        ),
         "request_throughput": saturation.throughput.as_ref().map(interval),
         "grows_until": saturation.grows_until,
         "saturated_from": saturation.saturated_from,

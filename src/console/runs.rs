@@ -410,12 +410,13 @@ fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
             format!("{coefficient:.4}{}{power}", width(at).unwrap_or_default())
         })
         .collect();
-    let doubt = if fit.r_squared < GOOD_FIT { ", which is not a good fit" } else { "" };
-    let quality = if widths.is_empty() {
-        "; any so many points are on such a curve, so more lengths are needed to see whether it is one"
-            .to_owned()
-    } else {
-        format!(", with R^2 = {:.3}{doubt}; 95% intervals in parentheses", fit.r_squared)
+    let quality = match fit.r_squared() {
+        None => "; any so many points are on such a curve, so more lengths are needed to see whether it is one"
+            .to_owned(),
+        Some(found) => {
+            let doubt = if found < GOOD_FIT { ", which is not a good fit" } else { "" };
+            format!(", with R^2 = {found:.3}{doubt}; 95% intervals in parentheses")
+        }
     };
     format!("Time to First Token in ms = {}{quality}.", terms.join(" + "))
 }
@@ -464,19 +465,19 @@ fn settings_of(results: &Results, cell: &Cell) -> Vec<String> {
 /// Where throughput stops growing, with intervals at the `level` in percent.
 fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
     let name = range.dimension.name();
+    let ends = |low, high| format!("{} to {}", number(Some(low)), number(Some(high)));
     let interval = |estimate: &Estimate| {
         let [low, high] = estimate.interval();
-        format!("{} to {}", number(Some(low)), number(Some(high)))
+        ends(low, high)
     };
     let found = match (&saturation.throughput, saturation.saturated_from, &saturation.knee) {
         (Some(most), Some(from), Some(knee)) => {
-            let [lower, higher] = saturation.around.unwrap_or([saturation.grows_until, Some(from)]);
-            let (lower, higher) = (lower.unwrap_or_default(), higher.unwrap_or(from));
+            let [lower, higher] = saturation.around.unwrap_or([0.0, from]);
             format!(
                 "Throughput grows up to {name} {} ({level}% interval: {}), where it reaches {} \
                  requests/s ({}). The next lower and higher loads tried are {lower} and {higher}.",
                 number(Some(knee.value)),
-                interval(knee),
+                ends(knee.low, knee.high),
                 number(Some(most.value)),
                 interval(most),
             )

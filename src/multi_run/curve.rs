@@ -58,26 +58,40 @@ pub(crate) struct Fit {
     /// coefficients, which any points then have.
     pub(crate) half_widths: Option<Vec<f64>>,
     /// Coefficient of determination, 1 - Σ(y - ŷ)² / Σ(y - ȳ)²; 0 if all values are equal.
-    pub(crate) r_squared: f64,
+    r_squared: f64,
 }
 
 impl Fit {
     /// Fits a line to `points`, or a parabola if the line is not a good fit, which takes more points than it
     /// has coefficients; `None` if there are fewer than two different abscissas. A line of times that would be
-    /// negative without any length goes through the origin.
+    /// negative without any length goes through the origin, and a parabola of which one would be is not taken.
     #[must_use]
     pub(crate) fn of(points: &[(f64, f64)]) -> Option<Self> {
         let line = polynomial(points, 1)?;
-        if line.r_squared >= GOOD_FIT {
-            let is_negative = line.coefficients.last().is_some_and(|at_zero| *at_zero < 0.0);
-            return Some(if is_negative { through_origin(points) } else { line });
-        }
-        if points.len() <= 3 {
+        let is_negative = line.at(0.0) < 0.0;
+        let line = if is_negative { through_origin(points) } else { line };
+        if line.r_squared >= GOOD_FIT || points.len() <= 3 {
             return Some(line);
         }
         let is_curved = |it: &Self| it.first_exceeds_its_interval() || !line.is_flat();
-        let parabola = polynomial(points, 2);
+        let parabola = polynomial(points, 2).filter(Self::is_positive);
         Some(parabola.filter(|it| it.r_squared > line.r_squared && is_curved(it)).unwrap_or(line))
+    }
+
+    /// Returns whether it is nowhere negative from 0 on.
+    fn is_positive(&self) -> bool {
+        let lowest = match self.coefficients[..] {
+            [a, b, _] if a > 0.0 => self.at((-b / (2.0 * a)).max(0.0)),
+            _ => 0.0,
+        };
+        // Apart from rounding.
+        lowest.min(self.at(0.0)) >= -1e-9 * self.at(0.0).abs().max(1.0)
+    }
+
+    /// Returns the coefficient of determination; `None` if any so many points are on such a curve.
+    #[must_use]
+    pub(crate) fn r_squared(&self) -> Option<f64> {
+        self.half_widths.as_ref().map(|_| self.r_squared)
     }
 
     /// Returns whether it is a line whose slope may be 0, of more points than it has coefficients.
@@ -239,6 +253,10 @@ mod tests {
         let flat =
             Fit::of(&[(256.0, 50.1), (512.0, 49.9), (1024.0, 50.0), (2048.0, 50.1)]).unwrap();
         assert!(flat.is_flat() && flat.coefficients.len() == 2, "{flat:?}");
+        // Nor is the lowest of a parabola: x² - 4x + 3 is -1 at 2.
+        let points = [(0.0, 3.0), (1.0, 0.0), (3.0, 0.0), (4.0, 3.0), (5.0, 8.0)];
+        let fit = Fit::of(&points).unwrap();
+        assert!(fit.coefficients.len() == 2 && fit.coefficients[1] >= 0.0, "{fit:?}");
         // Times are not negative: 1, 3 and 5 at 1, 2 and 3 would be -1 at 0.
         let fit = Fit::of(&[(1.0, 1.0), (2.0, 3.0), (3.0, 5.0)]).unwrap();
         assert_eq!(fit.coefficients[1], 0.0);

@@ -5,7 +5,7 @@
 
 use super::{Load, Range, Trials, Variation, aggregate};
 use crate::metrics::tag;
-use crate::statistics::Estimate;
+use crate::statistics::{Bounded, Estimate};
 
 /// Maximum number of loads to try.
 pub(crate) const MAX_LEVELS: usize = 30;
@@ -135,10 +135,10 @@ pub(crate) struct Saturation {
     pub(crate) throughput: Option<Estimate>,
     /// The throughput at the highest load, if it still grew there.
     pub(crate) at_least: Option<Estimate>,
-    /// The load at which it is reached.
-    pub(crate) knee: Option<Estimate>,
-    /// The next loads below and above that which were tried.
-    pub(crate) around: Option<[Option<f64>; 2]>,
+    /// The load at which it is reached, between the last two below.
+    pub(crate) knee: Option<Bounded>,
+    /// The next loads below and above its interval that were tried.
+    pub(crate) around: Option<[f64; 2]>,
     /// The highest load with a lower throughput, if one was tried.
     pub(crate) grows_until: Option<f64>,
     /// The lowest load whose throughput is not below that of any higher one.
@@ -179,12 +179,18 @@ impl Saturation {
         found.saturated_from = above.first().map(|(load, _)| *load);
         found.grows_until = below.last().map(|(load, _)| *load);
         found.throughput = sustained;
-        found.knee = sustained.and_then(|sustained| knee(below, sustained));
-        found.around = found.knee.map(|knee| {
-            let loads = || points.iter().map(|(load, _)| *load);
-            let lower = loads().rev().find(|load| *load <= knee.value);
-            [lower, loads().find(|load| *load >= knee.value)]
-        });
+        let knee = sustained.and_then(|sustained| knee(below, sustained));
+        let (Some(knee), Some(lower), Some(from)) = (knee, found.grows_until, found.saturated_from)
+        else {
+            return found;
+        };
+        // Chance may have had a load that is a little below the knee saturated.
+        let top = above.get(1).map_or(from, |(load, _)| *load);
+        let value = knee.value.max(lower).min(from);
+        let [low, high] = knee.interval();
+        let (low, high) = (low.max(lower).min(value), high.max(value).min(top));
+        found.knee = Some(Bounded { value, low, high });
+        found.around = Some([lower, if high > from { top } else { from }]);
         found
     }
 }
@@ -277,7 +283,7 @@ mod tests {
         assert_eq!((found.grows_until, found.saturated_from), (Some(4.0), Some(5.0)));
         assert!((found.throughput.unwrap().value - 50.0).abs() < 1e-3);
         let knee = found.knee.unwrap();
-        assert!((knee.value - 5.0).abs() < 1e-3 && knee.half_width < 1e-3, "{knee:?}");
+        assert!((knee.value - 5.0).abs() < 1e-3 && knee.high - knee.low < 2e-3, "{knee:?}");
     }
 
     #[test]
@@ -299,6 +305,29 @@ mod tests {
         );
     }
 
+    /// 8 and 9 of 10 slots with rates that are 2% and 4% too low: the line reaches 250/s beyond 10.
+    #[test]
+    fn the_knee_is_between_the_loads_that_were_tried() {
+        let range = range(Dimension::Concurrency, 1.0, 64.0);
+        let levels = [(4, 100.0), (8, 196.0), (9, 216.0), (10, 250.0), (16, 250.0), (32, 250.0)];
+        let of = |half_width: f64| {
+            let levels = levels.map(|(load, value)| Level {
+                load: Load::Concurrency(load),
+                throughput: Ok(Estimate { value, half_width }),
+            });
+            Saturation::of(&range, &levels)
+        };
+        // By 4 and 9, 23.2/s a session: 10.47 would be the knee, of which the interval is wider than 16 with 60.
+        let found = of(1.0);
+        assert_eq!((found.grows_until, found.saturated_from), (Some(9.0), Some(10.0)));
+        let knee = found.knee.unwrap();
+        assert!(knee.low == 10.0 && knee.value == 10.0 && knee.high < 11.0, "{knee:?}");
+        assert_eq!(found.around, Some([9.0, 16.0]));
+        let wide = of(15.0);
+        let (knee, [lower, higher]) = (wide.knee.unwrap(), wide.around.unwrap());
+        assert!(lower <= knee.low && knee.high <= higher && knee.low < knee.high, "{wide:?}");
+    }
+
     #[test]
     fn a_throughput_that_is_not_known_ends_the_sweep() {
         let range = range(Dimension::RequestRate, 1.0, 10.0);
@@ -312,7 +341,7 @@ mod tests {
     /// interval contains it. A step is the width at which bisection ends: one session or 5%.
     fn found(dimension: Dimension, capacity: f64, error: f64) -> [usize; 2] {
         let range = range(dimension, 1.0, 1000.0);
-        let knees: Vec<Estimate> = (0..200)
+        let knees: Vec<Bounded> = (0..200)
             .filter_map(|seed| {
                 let (tried, found) = sweep(&range, |load| load.min(capacity) * 3.0, error, seed);
                 assert!(tried.len() < MAX_LEVELS && found.end == Some(End::Saturated));
@@ -320,10 +349,10 @@ mod tests {
             })
             .collect();
         let step = (0.05 * capacity).max(1.0);
-        let off = |knee: &&Estimate| (knee.value - capacity).abs();
+        let off = |knee: &&Bounded| (knee.value - capacity).abs();
         [
             knees.iter().filter(|knee| off(knee) <= step).count(),
-            knees.iter().filter(|knee| off(knee) <= knee.half_width).count(),
+            knees.iter().filter(|knee| (knee.low..=knee.high).contains(&capacity)).count(),
         ]
     }
 

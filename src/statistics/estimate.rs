@@ -1,5 +1,13 @@
 //! A value that is known within an interval.
 
+/// A value with the ends of its interval, which need not be equally far from it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bounded {
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
 /// A value with the half-width of its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {

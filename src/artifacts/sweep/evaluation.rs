@@ -54,15 +54,18 @@ fn prefill(results: &Results) -> Value {
     let metric = tag::TIME_TO_FIRST_TOKEN;
     let points = points(results, 0, metric, "avg");
     let fit = Fit::of(&points);
-    let r_squared = fit.as_ref().map_or(0.0, |fit| fit.r_squared);
+    // Any so many points are on a curve with as many coefficients.
+    let r_squared = fit.as_ref().and_then(Fit::r_squared);
+    let half_widths = fit.as_ref().and_then(|fit| fit.half_widths.clone());
     let coefficients = fit.map(|fit| fit.coefficients).unwrap_or_default();
     let raw: Vec<Value> =
         points.iter().map(|(x, y)| json!({"isl": plain(*x), "ttft_ms": y})).collect();
     let mut curve = json!({
         "fit_form": if coefficients.len() > 2 { "quadratic" } else { "linear" },
         "coefficients": coefficients,
+        "coefficient_half_widths": half_widths,
         "r_squared": r_squared,
-        "below_floor": r_squared < GOOD_FIT,
+        "below_floor": r_squared.is_none_or(|found| found < GOOD_FIT),
         "r_squared_floor": GOOD_FIT,
         "raw_points": raw,
         "swept_metric": metric,

@@ -38,8 +38,8 @@ pub(super) fn answers(results: &Results) -> Vec<Answer> {
     });
     let knee = results.saturation.as_ref().and_then(|found| {
         let knee = found.knee?;
-        let [low, high] = knee.interval();
-        let mark = Mark::x(knee.value, "knee").within(Some(Interval { low, high }));
+        let interval = Interval { low: knee.low, high: knee.high };
+        let mark = Mark::x(knee.value, "knee").within(Some(interval));
         let name = results.sweep.choice.range()?.dimension.name();
         let title = format!("Throughput grows up to {name}");
         Some(Answer { mark, title, throughput: found.throughput })
