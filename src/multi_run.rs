@@ -322,12 +322,10 @@ pub(crate) struct RunResult {
     pub(crate) time_breakdown: Option<TimeBreakdown>,
     /// The measured values; absent if they are not needed.
     pub(crate) values: Option<Accumulator>,
-    /// What its rates are in the long run.
+    /// What its rates are in the long run; those of a closed loop by its latencies.
     pub(crate) long_run: LongRun,
     /// Its throughput with an interval, or why there is none.
     pub(crate) throughput: Result<Estimate, String>,
-    /// The successful requests per second of a closed loop by its latencies; absent for other loads.
-    pub(crate) closed_rate: Option<f64>,
     /// What it says about each condition of a search or a sweep; `None` if it lacks the metric.
     pub(crate) evidence: Vec<Option<Evidence>>,
     /// How far its client may have shifted rates.
@@ -397,7 +395,6 @@ impl RunResult {
             values: None,
             long_run: LongRun::default(),
             throughput: Err("the run failed".to_owned()),
-            closed_rate: None,
             evidence: Vec::new(),
             rate_bounds: None,
             verdict: None,

@@ -5,8 +5,9 @@ use super::runs::required;
 use super::style::Style;
 use crate::metrics::Registry;
 use crate::multi_run::Filter;
-use crate::multi_run::capacity::{BEYOND, Demand, Model, Predicted, Prediction};
+use crate::multi_run::capacity::{BEYOND, Demand, Model, Prediction};
 use crate::redact::printable;
+use crate::statistics::Bounded;
 use crate::statistics::service_curve::ServiceCurve;
 use crate::tables::format::number;
 
@@ -49,10 +50,10 @@ pub(crate) fn render(model: &Model, style: Style) -> String {
         ),
     };
     format!(
-        "\n{table}\nCurve: {}, {}. Its error at a load that is left out is {}{}.\nHighest throughput: \
+        "\n{table}\nCurve: {}: {}. Its error at a load that is left out is {}{}.\nHighest throughput: \
          {highest}\n\n",
         name(&model.curve),
-        terms(&model.curve),
+        terms(model),
         percent(model.error),
         other.unwrap_or_default(),
     )
@@ -65,21 +66,33 @@ const fn name(curve: &ServiceCurve) -> &'static str {
     }
 }
 
-fn terms(curve: &ServiceCurve) -> String {
-    match curve {
-        ServiceCurve::Scalability([service, contention, coherency]) => format!(
-            "{:.2} ms for a request alone, contention {:.5}, coherency {:.7}",
-            1e3 * service,
-            contention / service,
-            coherency / service
-        ),
-        ServiceCurve::Slots { seconds, slots } => {
-            format!("{slots:.1} slots of {:.2} ms", 1e3 * seconds)
+/// Describes the coefficients of the curve with their intervals.
+fn terms(model: &Model) -> String {
+    let terms = model.terms();
+    let of = |at: usize, decimals: usize| {
+        let Some(Bounded { value, low, high }) = terms.get(at) else { return String::new() };
+        format!("{value:.decimals$} ({low:.decimals$} to {high:.decimals$})")
+    };
+    // None of them is negative.
+    let may_be_none = |at: usize| terms.get(at).is_some_and(|term| term.low <= 0.0);
+    match model.curve {
+        ServiceCurve::Scalability(_) if may_be_none(1) && may_be_none(2) => {
+            format!("{} ms, which is not shown to depend on the requests in flight", of(0, 2))
         }
+        ServiceCurve::Scalability(_) => format!(
+            "{} ms for a request alone, contention {}, coherency {}",
+            of(0, 2),
+            of(1, 5),
+            of(2, 7)
+        ),
+        ServiceCurve::Slots { slots, .. } if model.still_growing().is_some() => {
+            format!("at least {slots:.1}, of {} ms", of(1, 2))
+        }
+        ServiceCurve::Slots { .. } => format!("{} of {} ms", of(0, 1), of(1, 2)),
     }
 }
 
-fn interval(predicted: &Predicted) -> String {
+fn interval(predicted: &Bounded) -> String {
     if predicted.high.is_finite() {
         format!(" ({} to {})", number(Some(predicted.low)), number(Some(predicted.high)))
     } else {
@@ -112,7 +125,7 @@ pub(crate) fn render_prediction(
              tried.\n\n"
         );
     };
-    let row = |name: Cell, it: &Predicted| -> Vec<Cell> {
+    let row = |name: Cell, it: &Bounded| -> Vec<Cell> {
         let ends = [it.low, it.high]
             .map(|end| if end.is_finite() { number(Some(end)) } else { "unknown".to_owned() });
         let [low, high] = ends;
@@ -148,7 +161,7 @@ pub(crate) fn render_prediction(
 /// Renders how many users a replica can have, and how many replicas `users` need.
 #[must_use]
 pub(crate) fn render_replicas(
-    most: u64,
+    [most, by_values]: [u64; 2],
     users: Option<u64>,
     think_seconds: f64,
     objectives: &[Filter],
@@ -165,7 +178,10 @@ pub(crate) fn render_replicas(
         format!(" {users} users need {count} {noun}.")
     });
     let replicas = replicas.unwrap_or_default();
-    format!("A replica can have up to {load} with {conditions}.{replicas}\n\n")
+    let further = (by_values > most)
+        .then(|| format!("; the predicted values without their intervals permit {by_values}"));
+    let further = further.unwrap_or_default();
+    format!("A replica can have up to {load} with {conditions}{further}.{replicas}\n\n")
 }
 
 /// Renders how the prediction can be confirmed.
@@ -185,10 +201,7 @@ pub(crate) fn render_command(demand: Demand) -> String {
 
 /// Renders a prediction beside the run that was to confirm it.
 #[must_use]
-pub(crate) fn render_confirmed(
-    compared: &[(String, Predicted, f64, bool)],
-    style: Style,
-) -> String {
+pub(crate) fn render_confirmed(compared: &[(String, Bounded, f64, bool)], style: Style) -> String {
     let rows = compared.iter().map(|(name, predicted, measured, is_true)| {
         vec![
             name.clone(),

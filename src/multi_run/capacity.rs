@@ -16,6 +16,7 @@ use super::filter::{Comparison, Filter};
 use super::{Load, RunResult, Trials, Variation};
 use crate::metrics::metric::Statistic;
 use crate::metrics::{MetricTag, Registry, tag};
+use crate::statistics::Bounded;
 use crate::statistics::percentile::percentile;
 use crate::statistics::service_curve::ServiceCurve;
 
@@ -51,6 +52,10 @@ pub(crate) struct Level {
     pub(crate) seconds: f64,
     /// Standard deviation of the latency relative to its mean.
     pub(crate) variation: f64,
+    /// Number of requests of a run.
+    pub(crate) requests: usize,
+    /// Whether a number of requests was kept in flight.
+    pub(crate) is_closed: bool,
     /// Other statistics, in display units.
     values: Vec<(MetricTag, String, f64)>,
 }
@@ -60,29 +65,29 @@ impl Level {
     /// completed.
     #[must_use]
     pub(crate) fn of(variation: &Variation, trials: &Trials, filters: &[Filter]) -> Option<Self> {
-        let label = Load::of(&variation.values)
-            .map_or_else(|| variation.label.clone(), |load| load.to_string());
+        let load = Load::of(&variation.values);
+        let label = load.map_or_else(|| variation.label.clone(), |load| load.to_string());
+        let is_closed = matches!(load, Some(Load::Concurrency(_)));
         let mean = |tag, statistic: &str| {
             let statistic = Statistic::named(statistic)?;
             let values = trials.successful().filter_map(|run| run.value(tag, statistic));
             let values: Vec<f64> = values.collect();
             average(values.into_iter())
         };
-        let rate = average(trials.successful().filter_map(|run| run.closed_rate));
-        Self::with(label, filters, rate, mean)
+        Self::with(label, filters, is_closed, mean)
     }
 
     /// Summarizes a single run.
     #[must_use]
     pub(crate) fn of_run(run: &RunResult, filters: &[Filter]) -> Option<Self> {
         let value = |tag, statistic: &str| run.value(tag, Statistic::named(statistic)?);
-        Self::with(run.directory.display().to_string(), filters, run.closed_rate, value)
+        Self::with(run.directory.display().to_string(), filters, false, value)
     }
 
     fn with(
         label: String,
         filters: &[Filter],
-        closed_rate: Option<f64>,
+        is_closed: bool,
         value: impl Fn(MetricTag, &str) -> Option<f64>,
     ) -> Option<Self> {
         let limited = filters.iter().map(|filter| (filter.metric, filter.statistic.as_str()));
@@ -92,13 +97,13 @@ impl Level {
         });
         Some(Self {
             label,
-            rate: closed_rate
-                .or_else(|| value(tag::REQUEST_THROUGHPUT, "avg"))
-                .filter(|rate| *rate > 0.0)?,
+            rate: value(tag::REQUEST_THROUGHPUT, "avg").filter(|rate| *rate > 0.0)?,
             variation: value(tag::REQUEST_LATENCY, "std")
                 .zip(value(tag::REQUEST_LATENCY, "avg"))
                 .map_or(0.0, |(std, mean)| std / mean),
             seconds: value(tag::REQUEST_LATENCY, "avg").filter(|it| *it > 0.0)? / 1e3,
+            requests: value(tag::REQUEST_COUNT, "avg").unwrap_or(0.0) as usize,
+            is_closed,
             values: values.collect(),
         })
     }
@@ -132,14 +137,6 @@ pub(crate) enum Demand {
     Users { count: f64, think_seconds: f64 },
 }
 
-/// A value with its interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Predicted {
-    pub(crate) value: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-}
-
 /// What is predicted at a load.
 #[derive(Debug, Clone)]
 pub(crate) struct Prediction {
@@ -148,9 +145,9 @@ pub(crate) struct Prediction {
     /// Whether no load as high was tried.
     pub(crate) is_beyond: bool,
     /// Requests per second.
-    pub(crate) rate: Predicted,
+    pub(crate) rate: Bounded,
     /// Other statistics, in display units.
-    pub(crate) values: Vec<(MetricTag, String, Predicted)>,
+    pub(crate) values: Vec<(MetricTag, String, Bounded)>,
 }
 
 /// A model of a server.
@@ -216,7 +213,7 @@ impl Model {
     /// Returns the highest rate up to the loads that were tried, with its interval, and the number in
     /// flight.
     #[must_use]
-    pub(crate) fn peak(&self) -> (f64, Predicted) {
+    pub(crate) fn peak(&self) -> (f64, Bounded) {
         let most = self.most_tried();
         let (n, rate) = self.curve.peak(most);
         let again = self.again.iter().map(|(curve, _)| curve.peak(most).1);
@@ -234,42 +231,72 @@ impl Model {
         highest.filter(|_| n >= BELOW * self.most_tried())
     }
 
-    /// Predicts what the server does with `demand`; `None` if it is more than it can do, or beyond what
-    /// can be predicted.
+    /// Returns the coefficients of the curve ([`ServiceCurve::terms`]) with their intervals.
+    pub(crate) fn terms(&self) -> Vec<Bounded> {
+        let term = |(at, value): (usize, f64)| {
+            let again = self.again.iter().filter_map(|(curve, _)| curve.terms().get(at).copied());
+            self.interval(value, again.collect())
+        };
+        self.curve.terms().into_iter().enumerate().map(term).collect()
+    }
+
+    /// Predicts what the server does with `demand` in the long run; `None` if it is more than it can do, or
+    /// beyond what can be predicted.
     #[must_use]
     pub(crate) fn predict(&self, demand: Demand) -> Option<Prediction> {
-        if let (Demand::Users { count, think_seconds }, ServiceCurve::Slots { seconds, slots }) =
-            (demand, self.curve)
-            && think_seconds > 0.0
-        {
-            return self.predict_people(count, think_seconds, [seconds, slots]);
-        }
+        self.predict_run(demand, None)
+    }
+
+    /// Predicts what a run with so many `requests` measures; without a number, what is true in the long run.
+    #[must_use]
+    pub(crate) fn predict_run(
+        &self,
+        demand: Demand,
+        requests: Option<usize>,
+    ) -> Option<Prediction> {
         let most = BEYOND * self.most_tried();
-        let n = in_flight(&self.curve, demand, most)?;
+        if let (Some(source), ServiceCurve::Slots { seconds, slots, .. }) =
+            (self.source(demand, requests.is_some()), self.curve)
+        {
+            let is_possible =
+                !matches!(demand, Demand::Rate(rate) if rate > self.curve.peak(most).1);
+            let found = is_possible.then(|| self.simulated(source, [seconds, slots], requests))?;
+            return found.filter(|found| found.in_flight <= most);
+        }
+        let state = State::of(&self.curve, demand, most)?;
+        let n = state.in_flight;
         // A curve that cannot do it has an infinite latency, so the interval does not have an upper end.
-        let again: Vec<(Option<f64>, ServiceCurve, f64)> = self
+        let again: Vec<(Option<State>, f64)> = self
             .again
             .iter()
-            .map(|(curve, residual)| (in_flight(curve, demand, most), *curve, *residual))
+            .map(|(curve, residual)| (State::of(curve, demand, most), *residual))
             .collect();
-        let rates = again.iter().map(|(n, curve, residual)| match (demand, n) {
-            (Demand::Rate(rate), _) => rate,
-            (_, Some(n)) => curve.rate(*n) / residual.exp(),
-            (_, None) => 0.0,
+        let rates = again.iter().map(|(state, residual)| {
+            let seconds = state.as_ref().map(|state| state.seconds * residual.exp());
+            match (demand, seconds) {
+                (Demand::Rate(rate), _) => rate,
+                // By the interactive response time law, users = rate * (latency + think time).
+                (Demand::Users { count, think_seconds }, Some(seconds)) => {
+                    count / (seconds + think_seconds)
+                }
+                (_, None) => 0.0,
+            }
         });
-        let rate = self.interval(self.curve.rate(n), rates.collect());
+        let rate = self.interval(n / state.seconds, rates.collect());
         let known = self.levels.first().map_or(&[][..], |level| &level.values);
         let values = known.iter().filter_map(|(metric, statistic, _)| {
-            let value = |curve: &ServiceCurve, n: f64| {
-                Some(curve.seconds(n) * self.ratio(*metric, statistic, n)?)
+            let value = |state: &State| {
+                Some(state.seconds * self.ratio(*metric, statistic, state.in_flight)?)
             };
+            let plain = value(&state)?;
+            let spread = state.spread(statistic, plain / 1e3) / (plain / 1e3);
             let errors = self.ratio_errors(*metric, statistic);
             let errors = errors.iter().chain(errors.is_empty().then_some(&0.0)).cycle();
-            let again = again.iter().zip(errors).map(|((n, curve, residual), error)| {
-                let found = n.and_then(|n| value(curve, n));
-                found.map_or(f64::INFINITY, |found| found * (residual + error).exp())
+            let again = again.iter().zip(errors).map(|((state, residual), error)| {
+                let found = state.as_ref().and_then(value);
+                found.map_or(f64::INFINITY, |found| spread * found * (residual + error).exp())
             });
-            let predicted = self.interval(value(&self.curve, n)?, again.collect());
+            let predicted = self.interval(spread * plain, again.collect());
             Some((*metric, statistic.clone(), predicted))
         });
         let values = values.collect();
@@ -303,7 +330,7 @@ impl Model {
         (1..known.len().saturating_sub(1)).filter_map(error).collect()
     }
 
-    fn interval(&self, value: f64, mut again: Vec<f64>) -> Predicted {
+    fn interval(&self, value: f64, mut again: Vec<f64>) -> Bounded {
         again.sort_unstable_by(f64::total_cmp);
         let tail = 100.0 * tail(self.confidence);
         // Neighbours are not interpolated with infinity.
@@ -311,16 +338,23 @@ impl Model {
             let found = percentile(&again, percent);
             found.map_or(value, |end| if end.is_nan() { f64::INFINITY } else { end })
         };
-        Predicted { value, low: end(tail).min(value), high: end(100.0 - tail).max(value) }
+        Bounded { value, low: end(tail).min(value), high: end(100.0 - tail).max(value) }
     }
 
-    /// Returns the largest number of users, thinking for so many seconds, with whom the intervals of all
-    /// that `filters` limit are within the limits; 0 if not even with one.
+    /// Returns the largest numbers of users, thinking for so many seconds, with whom the intervals of all
+    /// that `filters` limit are within the limits, and with whom the predicted values are; 0 if not even
+    /// with one.
     #[must_use]
-    pub(crate) fn most_users(&self, think_seconds: f64, filters: &[Filter]) -> u64 {
+    pub(crate) fn most_users(&self, think_seconds: f64, filters: &[Filter]) -> [u64; 2] {
+        [Prediction::meets, Prediction::is_within].map(|holds| {
+            self.most_users_for(think_seconds, |found| filters.iter().all(|it| holds(found, it)))
+        })
+    }
+
+    fn most_users_for(&self, think_seconds: f64, holds: impl Fn(&Prediction) -> bool) -> u64 {
         let meets = |users: u64| {
             let demand = Demand::Users { count: users as f64, think_seconds };
-            self.predict(demand).is_some_and(|found| filters.iter().all(|it| found.meets(it)))
+            self.predict(demand).is_some_and(|found| holds(&found))
         };
         let (mut low, mut high) = (0, 1);
         while high < MOST_USERS && meets(high) {
@@ -337,12 +371,12 @@ impl Model {
 impl Prediction {
     /// Returns what is predicted of a statistic.
     #[must_use]
-    pub(crate) fn of(&self, metric: MetricTag, statistic: &str) -> Option<Predicted> {
+    pub(crate) fn of(&self, metric: MetricTag, statistic: &str) -> Option<Bounded> {
         if metric == tag::REQUEST_THROUGHPUT {
             return Some(self.rate);
         }
         let is_it =
-            |(tag, name, _): &&(MetricTag, String, Predicted)| *tag == metric && name == statistic;
+            |(tag, name, _): &&(MetricTag, String, Bounded)| *tag == metric && name == statistic;
         self.values.iter().find(is_it).map(|(_, _, predicted)| *predicted)
     }
 
@@ -358,10 +392,16 @@ impl Prediction {
         })
     }
 
+    /// Returns whether the predicted value of what `filter` limits is within the limit.
+    fn is_within(&self, filter: &Filter) -> bool {
+        let found = self.of(filter.metric, &filter.statistic);
+        found.is_some_and(|found| filter.op.holds(found.value, filter.threshold))
+    }
+
     /// Compares the prediction with a run: each statistic with what was measured, and whether it came
     /// true.
     #[must_use]
-    pub(crate) fn compare(&self, run: &Level) -> Vec<(String, Predicted, f64, bool)> {
+    pub(crate) fn compare(&self, run: &Level) -> Vec<(String, Bounded, f64, bool)> {
         let header = |metric, statistic: &str| {
             let name = Registry::row(metric).map_or("", |row| row.header);
             format!("{name} {statistic}")
@@ -392,27 +432,56 @@ fn interpolated(points: &[(f64, f64)], x: f64) -> Option<f64> {
     }
 }
 
-/// Returns the number of requests in flight that `demand` leads to, of at most `most`.
-fn in_flight(curve: &ServiceCurve, demand: Demand, most: f64) -> Option<f64> {
-    let (excess, high): (Box<dyn Fn(f64) -> f64>, f64) = match demand {
-        Demand::Rate(rate) => {
-            let (at, peak) = curve.peak(most);
-            if rate > peak {
-                return None;
+/// What a demand leads to.
+#[derive(Debug)]
+struct State {
+    /// Mean number of requests in flight.
+    in_flight: f64,
+    /// Mean latency.
+    seconds: f64,
+    /// The latencies at the numbers in flight that requests of people meet, in ascending order of the numbers, each
+    /// with its share; empty if the number does not vary.
+    met: Vec<(f64, f64)>,
+}
+
+impl State {
+    /// Returns what `demand` leads to with at most `most` requests in flight.
+    fn of(curve: &ServiceCurve, demand: Demand, most: f64) -> Option<Self> {
+        let found = match demand {
+            Demand::Rate(rate) => {
+                if rate > curve.peak(most).1 {
+                    return None;
+                }
+                let high = match curve {
+                    ServiceCurve::Scalability(_) => curve.peak(most).0,
+                    ServiceCurve::Slots { .. } => most,
+                };
+                Self::at(curve, lowest(high, |n| curve.rate(n) >= rate))
             }
-            (Box::new(move |n| curve.rate(n) - rate), at)
-        }
-        // By the interactive response time law, users = rate * (latency + think time).
-        Demand::Users { count, think_seconds } => {
-            (Box::new(move |n| n + curve.rate(n) * think_seconds - count), count)
-        }
-    };
-    let (mut low, mut high) = (0.0, high);
+            Demand::Users { count, think_seconds: 0.0 } => Self::at(curve, count),
+            Demand::Users { count, think_seconds } => {
+                if count > most + curve.peak(most).1 * think_seconds {
+                    return None;
+                }
+                Self::of_people(curve, count as u64, think_seconds)
+            }
+        };
+        (found.in_flight <= most).then_some(found)
+    }
+
+    fn at(curve: &ServiceCurve, n: f64) -> Self {
+        Self { in_flight: n, seconds: curve.seconds(n), met: Vec::new() }
+    }
+}
+
+/// Returns the lowest number up to `high` from which on `is_enough` holds.
+fn lowest(mut high: f64, is_enough: impl Fn(f64) -> bool) -> f64 {
+    let mut low = 0.0;
     for _ in 0..100 {
         let middle = f64::midpoint(low, high);
-        *if excess(middle) < 0.0 { &mut low } else { &mut high } = middle;
+        *if is_enough(middle) { &mut high } else { &mut low } = middle;
     }
-    (high <= most).then_some(high)
+    high
 }
 
 #[cfg(test)]

@@ -6,21 +6,29 @@
 //! - the universal scalability law, R(n) = S (1 + σ (n - 1) + κ n (n - 1)): contention σ makes
 //!   requests wait for each other, and coherency κ makes each cost more the more there are (Gunther,
 //!   "Guerrilla Capacity Planning", 2007, chapter 4);
-//! - slots, R(n) = S max(1, n / c): the asymptotes of a closed queueing network, whose c slots take S
-//!   seconds for a request (Lazowska et al., "Quantitative System Performance", 1984, chapter 5).
+//! - slots, R(n) = S (1 + (n / c)^b)^(1/b): between the asymptotes of a closed queueing network, whose c slots
+//!   take S seconds for a request (Lazowska et al., "Quantitative System Performance", 1984, chapter 5). A load
+//!   that keeps n in flight follows the asymptotes, max(S, S n / c), if all services are alike; with services
+//!   that vary, and arrivals at random, requests wait before n is c, so that the bend is round.
 
 use super::linear;
 
 /// Number of numbers of slots that are tried between the lowest and the highest load.
 const STEPS: u32 = 400;
 
+/// The bends that are tried.
+const BENDS: [f64; 5] = [f64::INFINITY, 16.0, 8.0, 4.0, 2.0];
+
+/// Share of what slots can do at which they are called full.
+const FULL: f64 = 0.99;
+
 /// A curve of the seconds that a request takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ServiceCurve {
     /// The universal scalability law: S, S σ and S κ.
     Scalability([f64; 3]),
-    /// Slots: S and c.
-    Slots { seconds: f64, slots: f64 },
+    /// Slots: S, c and b, which is infinite for a sharp bend.
+    Slots { seconds: f64, slots: f64, bend: f64 },
 }
 
 impl ServiceCurve {
@@ -33,7 +41,7 @@ impl ServiceCurve {
             Self::Scalability(terms) => {
                 terms.iter().zip(basis(n)).map(|(term, value)| term * value).sum()
             }
-            Self::Slots { seconds, slots } => seconds * (n / slots).max(1.0),
+            Self::Slots { seconds, slots, bend } => seconds * bent(n / slots, *bend),
         }
     }
 
@@ -53,10 +61,25 @@ impl ServiceCurve {
                 ((service - contention).max(0.0) / coherency).sqrt()
             }
             Self::Scalability(_) => most,
-            Self::Slots { slots, .. } => *slots,
+            Self::Slots { slots, bend, .. } => {
+                slots * (FULL.powf(-bend) - 1.0).powf(-bend.recip()).max(1.0)
+            }
         };
         let n = n.clamp(1.0_f64.min(most), most);
-        (n, self.rate(n))
+        // A round bend comes close to what the slots can do, but does not reach it.
+        (n, self.rate(if matches!(self, Self::Slots { .. }) { most } else { n }))
+    }
+
+    /// Returns its coefficients: the milliseconds of a request alone, the contention and the coherency; or the
+    /// number of slots, and their milliseconds.
+    #[must_use]
+    pub(crate) fn terms(&self) -> Vec<f64> {
+        match self {
+            Self::Scalability([service, contention, coherency]) => {
+                vec![1e3 * service, contention / service, coherency / service]
+            }
+            Self::Slots { seconds, slots, .. } => vec![*slots, 1e3 * seconds],
+        }
     }
 
     /// Fits both curves to `points` of the number in flight and the seconds, each with its error when it
@@ -65,7 +88,7 @@ impl ServiceCurve {
     #[must_use]
     pub(crate) fn fit(points: &[(f64, f64)]) -> Vec<(Self, f64)> {
         type Fit = fn(&[(f64, f64)]) -> Option<ServiceCurve>;
-        let fits: [Fit; 2] = [scalability, slots];
+        let fits: [Fit; 2] = [scalability, |points| slots(points, &BENDS)];
         let tested = |fit: &Fit| {
             let error = |left_out: usize| {
                 let mut rest = points.to_vec();
@@ -89,7 +112,7 @@ impl ServiceCurve {
     pub(crate) fn again(&self, points: &[(f64, f64)]) -> Option<Self> {
         match self {
             Self::Scalability(_) => scalability(points),
-            Self::Slots { .. } => slots(points),
+            Self::Slots { bend, .. } => slots(points, &[*bend]),
         }
     }
 }
@@ -123,19 +146,24 @@ fn scalability(points: &[(f64, f64)]) -> Option<ServiceCurve> {
     fits.min_by(|a, b| squares(a, points).total_cmp(&squares(b, points)))
 }
 
-/// Slots with the least squares of relative errors: S for each number of slots, of which the best is
-/// taken.
-fn slots(points: &[(f64, f64)]) -> Option<ServiceCurve> {
+/// Returns R(n) / S of slots, where `x` is n / c.
+fn bent(x: f64, bend: f64) -> f64 {
+    if bend.is_finite() { (1.0 + x.powf(bend)).powf(bend.recip()) } else { x.max(1.0) }
+}
+
+/// Slots with the least squares of relative errors: S for each number of slots and each bend, of which the
+/// best is taken.
+fn slots(points: &[(f64, f64)], bends: &[f64]) -> Option<ServiceCurve> {
     let least = points.iter().map(|(n, _)| *n).reduce(f64::min).filter(|least| *least > 0.0)?;
     let most = points.iter().map(|(n, _)| *n).reduce(f64::max)?;
-    let curve = |step: u32| {
+    let curve = |bend: f64, step: u32| {
         let slots = least * (most / least).powf(f64::from(step) / f64::from(STEPS));
-        let shape = |n: f64| (n / slots).max(1.0);
+        let shape = |n: f64| bent(n / slots, bend);
         let ratio: f64 = points.iter().map(|(n, seconds)| shape(*n) / seconds).sum();
         let square: f64 = points.iter().map(|(n, seconds)| (shape(*n) / seconds).powi(2)).sum();
-        ServiceCurve::Slots { seconds: ratio / square, slots }
+        ServiceCurve::Slots { seconds: ratio / square, slots, bend }
     };
-    let fits = (0..=STEPS).map(curve);
+    let fits = bends.iter().flat_map(|bend| (0..=STEPS).map(move |step| curve(*bend, step)));
     fits.min_by(|a, b| squares(a, points).total_cmp(&squares(b, points)))
 }
 
@@ -166,7 +194,7 @@ mod tests {
         assert!((n - 0.98_f64.sqrt() / 0.0005_f64.sqrt()).abs() < 1e-3, "{n}");
         assert!((rate - n / law(n)).abs() < 1e-6);
         let fits = ServiceCurve::fit(&points(|n| 0.05 * (n / 20.0).max(1.0)));
-        let ServiceCurve::Slots { seconds, slots } = fits[0].0 else { panic!("{fits:?}") };
+        let ServiceCurve::Slots { seconds, slots, .. } = fits[0].0 else { panic!("{fits:?}") };
         assert!((seconds / 0.05 - 1.0).abs() < 0.01 && (slots / 20.0 - 1.0).abs() < 0.01);
         assert!(fits[0].1 < fits[1].1, "{fits:?}");
         assert!(ServiceCurve::fit(&points(law)[..3]).is_empty());

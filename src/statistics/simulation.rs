@@ -18,6 +18,8 @@ pub(crate) enum Arrivals {
     Constant(f64),
     /// By a Poisson process, so many per second.
     Poisson(f64),
+    /// By so many people, each of whom thinks before each request, for an exponential time with this mean.
+    People { users: usize, think: f64 },
     /// In bursts of so many at once, by a Poisson process with so many requests per second.
     Bursts { rate: f64, size: usize },
 }
@@ -93,12 +95,19 @@ impl Server {
         let mut free: BinaryHeap<Reverse<u64>> =
             (0..self.slots).map(|_| Reverse(0.0_f64.to_bits())).collect();
         let mut ended: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+        let thought = |random: &mut ChaCha8Rng, since: f64, think: f64| {
+            let drawn: f64 = Exp1.sample(random);
+            Reverse((since + drawn * think).to_bits())
+        };
+        if let Arrivals::People { users, think } = arrivals {
+            ended.extend((0..users).map(|_| thought(&mut random, 0.0, think)));
+        }
         let (mut log, mut clock) = (0.0, 0.0);
         let mut requests = Vec::with_capacity(count);
         for number in 0..count {
             let start = match arrivals {
                 Arrivals::Closed(most) if number < most => 0.0,
-                Arrivals::Closed(_) => {
+                Arrivals::Closed(_) | Arrivals::People { .. } => {
                     ended.pop().map_or(0.0, |Reverse(bits)| f64::from_bits(bits))
                 }
                 Arrivals::Constant(rate) => number as f64 / rate,
@@ -120,7 +129,10 @@ impl Server {
             let factor = self.draw(&mut random, &mut log) * self.slowness(served);
             let end = self.stretched(served, self.seconds * factor);
             free.push(Reverse(end.to_bits()));
-            ended.push(Reverse(end.to_bits()));
+            ended.push(match arrivals {
+                Arrivals::People { think, .. } => thought(&mut random, end, think),
+                _ => Reverse(end.to_bits()),
+            });
             requests.push(Simulated { start, served, end });
         }
         requests

@@ -8,8 +8,8 @@ use crate::metrics::SteadyState;
 use crate::metrics::health::{LoadHealth, LoadVerdict};
 use crate::metrics::metric::{Observation, RecordValues, Value};
 use crate::metrics::time_breakdown::{Divided, Division, Part, Stage, TimeBreakdown};
-use crate::multi_run::capacity::Predicted;
 use crate::schedule::PhaseKind;
+use crate::statistics::Bounded;
 use crate::tables;
 
 /// Renders at four widths, none of whose lines may be longer.
@@ -137,7 +137,7 @@ fn what_limits_a_run_at_four_widths() {
 
 #[test]
 fn a_confirmed_prediction_at_four_widths() {
-    let predicted = |value: f64| Predicted { value, low: 0.9 * value, high: 1.1 * value };
+    let predicted = |value: f64| Bounded { value, low: 0.9 * value, high: 1.1 * value };
     let compared = [
         ("Request Throughput (requests/sec)".to_owned(), predicted(40.0), 41.0, true),
         ("Request Latency p99 (ms)".to_owned(), predicted(1250.0), 1500.0, false),

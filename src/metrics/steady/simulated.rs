@@ -19,6 +19,9 @@ impl Rates {
     fn of(server: &Server, arrivals: Arrivals, count: usize, runs: u64) -> Self {
         let (load, rate) = match arrivals {
             Arrivals::Closed(most) => (HeldLoad::Concurrency(most as u64), server.capacity()),
+            Arrivals::People { users, think } => {
+                (HeldLoad::AllAtOnce, users as f64 / (think + server.seconds))
+            }
             Arrivals::Constant(rate) | Arrivals::Poisson(rate) | Arrivals::Bursts { rate, .. } => {
                 (HeldLoad::Arrivals { ramp_ns: Nanos::ZERO }, rate.min(server.capacity()))
             }

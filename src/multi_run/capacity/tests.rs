@@ -1,25 +1,38 @@
 use super::*;
+use crate::metrics::LongRun;
 use crate::statistics::percentile::percentile;
-use crate::statistics::simulation::{Arrivals, Server, Service, Simulated};
+use crate::statistics::simulation::{Arrivals, Server, Service, Simulated, most_of, runs};
 
-/// The statistics of a simulated run.
+/// The statistics of a simulated run of 6000 requests.
 fn level(server: &Server, arrivals: Arrivals, seed: u64) -> Level {
-    let run = server.run(arrivals, 6000, seed);
+    level_of(server, arrivals, 6000, seed)
+}
+
+/// The statistics of a simulated run, with the rate that the program computes.
+fn level_of(server: &Server, arrivals: Arrivals, count: usize, seed: u64) -> Level {
+    let run = server.run(arrivals, count, seed);
     let end = run.iter().map(|request| request.end).fold(0.0, f64::max);
-    let sorted = |of: fn(&Simulated) -> f64| {
-        let mut values: Vec<f64> = run.iter().map(of).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values
-    };
-    let latencies = sorted(Simulated::latency);
+    let mut latencies: Vec<f64> = run.iter().map(Simulated::latency).collect();
+    latencies.sort_unstable_by(f64::total_cmp);
     let seconds = latencies.iter().sum::<f64>() / latencies.len() as f64;
-    let p99 = 1e3 * percentile(&latencies, 99.0).unwrap();
+    let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
+    let spans: Vec<(u64, u64)> =
+        run.iter().map(|request| (nanos(request.start), nanos(request.end))).collect();
+    let is_closed = matches!(arrivals, Arrivals::Closed(_) | Arrivals::People { .. });
+    let long_run = if is_closed { LongRun::by_latency(&spans) } else { LongRun::WHOLE };
+    let metric = Registry::row(tag::REQUEST_THROUGHPUT).unwrap();
+    let square = latencies.iter().map(|it| (it - seconds).powi(2)).sum::<f64>() / count as f64;
+    let percentiles = [50.0, 95.0, 99.0]
+        .map(|percent| (format!("p{percent}"), percentile(&latencies, percent).unwrap()));
+    let values = [("avg".to_owned(), seconds)].into_iter().chain(percentiles);
     Level {
         label: format!("{arrivals:?}"),
-        rate: run.len() as f64 / end,
+        rate: long_run.value(metric, count as f64 / end),
         seconds,
-        variation: 0.0,
-        values: vec![(tag::REQUEST_LATENCY, "p99".to_owned(), p99)],
+        variation: square.sqrt() / seconds,
+        requests: count,
+        is_closed,
+        values: values.map(|(name, value)| (tag::REQUEST_LATENCY, name, 1e3 * value)).collect(),
     }
 }
 
@@ -49,16 +62,16 @@ fn what_is_predicted_comes_true() {
         (users(48.0, 0.0), Arrivals::Closed(48)),
         (Demand::Rate(100.0), Arrivals::Poisson(100.0)),
     ] {
-        let found = model.predict(demand).unwrap();
+        let found = model.predict_run(demand, Some(6000)).unwrap();
         let run = level(&server(), arrivals, 99);
         let compared = found.compare(&run);
         // The rate that was asked for is not predicted.
-        assert_eq!(compared.len(), if matches!(demand, Demand::Rate(_)) { 1 } else { 2 });
+        assert_eq!(compared.len(), if matches!(demand, Demand::Rate(_)) { 4 } else { 5 });
         assert!(compared.iter().all(|(.., is_true)| *is_true), "{compared:?}");
     }
     // A server that is half as fast is not the one that was predicted.
     let slower = Server { seconds: 0.2, ..server() };
-    let found = model.predict(users(48.0, 0.0)).unwrap();
+    let found = model.predict_run(users(48.0, 0.0), Some(6000)).unwrap();
     let compared = found.compare(&level(&slower, Arrivals::Closed(48), 99));
     assert!(compared.iter().all(|(.., is_true)| !is_true), "{compared:?}");
 }
@@ -81,15 +94,16 @@ fn demands_lead_to_requests_in_flight() {
 fn users_of_a_replica_meet_the_objectives() {
     let model = model();
     let filter = [Filter::parse("request_latency:p99:lt:600").unwrap()];
-    let most = model.most_users(0.0, &filter);
+    let [most, by_values] = model.most_users(0.0, &filter);
+    assert!(by_values >= most, "{most} {by_values}");
     let p99 = |users: u64| {
         let run = level(&server(), Arrivals::Closed(users as usize), 7);
         run.value(tag::REQUEST_LATENCY, "p99").unwrap()
     };
     assert!(p99(most) < 600.0 && most > 16, "{most}: {}", p99(most));
-    assert!(model.most_users(1.0, &filter) > most);
+    assert!(model.most_users(1.0, &filter)[0] > most);
     let never = [Filter::parse("request_latency:p99:lt:1").unwrap()];
-    assert_eq!(model.most_users(0.0, &never), 0);
+    assert_eq!(model.most_users(0.0, &never), [0, 0]);
 }
 
 #[test]
@@ -115,7 +129,7 @@ fn people_who_think_wait_before_all_slots_are_busy() {
     });
     let model = Model::fit(levels.to_vec(), 0.95).unwrap();
     let filter = [Filter::parse("time_to_first_token:p95<=100ms").unwrap()];
-    let most = model.most_users(10.0, &filter);
+    let [most, _] = model.most_users(10.0, &filter);
     assert!((521..=575).contains(&most), "{most}");
     // 721 would keep all slots busy.
     let found = model.predict(users(most as f64, 10.0)).unwrap();
@@ -134,4 +148,91 @@ fn a_throughput_that_still_grows_is_a_lower_bound() {
     let found = Model::fit(levels.to_vec(), 0.95).unwrap().still_growing().unwrap();
     assert!((found - 16.0 / 0.091).abs() < 1e-9, "{found}");
     assert_eq!(model().still_growing(), None);
+}
+
+const SERVICES: [(&str, Service); 3] = [
+    ("constant", Service::Constant),
+    ("lognormal, 0.5", Service::Lognormal(0.5)),
+    ("exponential", Service::Exponential),
+];
+
+fn by_concurrency() -> Vec<Arrivals> {
+    [1, 2, 4, 8, 16, 32, 64].map(Arrivals::Closed).into()
+}
+
+/// Rates from 20% to 120% of what 16 slots of 100 ms serve.
+fn by_rate() -> Vec<Arrivals> {
+    [0.2, 0.4, 0.6, 0.8, 0.9, 1.05, 1.2].map(|share| Arrivals::Poisson(160.0 * share)).into()
+}
+
+fn swept(server: &Server, loads: Vec<Arrivals>, count: usize, seed: u64) -> Model {
+    let levels = (1000 * seed..).zip(loads);
+    let levels = levels.map(|(seed, arrivals)| level_of(server, arrivals, count, seed));
+    Model::fit(levels.collect(), 0.95).unwrap()
+}
+
+/// 16 slots of 100 ms serve 160/s, whether users or rates are swept.
+#[test]
+fn sweeps_by_concurrency_and_by_rate_have_the_same_answer() {
+    for (name, service) in SERVICES {
+        let server = Server::new(16, 0.1, service);
+        let [one, other] =
+            [by_concurrency(), by_rate()].map(|loads| swept(&server, loads, 6000, 1));
+        let peaks = [&one, &other].map(|model| model.peak().1.value);
+        assert!(peaks.iter().all(|peak| (peak / 160.0 - 1.0).abs() < 0.04), "{name}: {peaks:?}");
+        assert!([&one, &other].iter().all(|model| model.still_growing().is_none()), "{name}");
+        let latency = |model: &Model| {
+            let found = model.predict(Demand::Rate(120.0)).unwrap();
+            found.of(tag::REQUEST_LATENCY, "avg").unwrap().value
+        };
+        let latencies = [latency(&one), latency(&other)];
+        assert!((latencies[0] / latencies[1] - 1.0).abs() < 0.06, "{name}: {latencies:?}");
+    }
+}
+
+/// What is predicted from sweeps with 200 requests for each concurrency, and 1000 for each rate, is what a run of
+/// 200 measures.
+#[test]
+fn how_often_predictions_come_true() {
+    let people = |users: usize, think: f64| {
+        (self::users(users as f64, think), Arrivals::People { users, think })
+    };
+    let closed = |count: usize| (users(count as f64, 0.0), Arrivals::Closed(count));
+    let poisson = |rate: f64| (Demand::Rate(rate), Arrivals::Poisson(rate));
+    let all = [
+        closed(12),
+        closed(48),
+        people(150, 1.0),
+        people(1200, 10.0),
+        poisson(100.0),
+        poisson(140.0),
+    ];
+    let count = runs(50);
+    println!("| services | swept | demand | came true |\n|---|---|---|---|");
+    for (name, service) in SERVICES {
+        let server = Server::new(16, 0.1, service);
+        for (swept_by, loads, requests) in
+            [("concurrency", by_concurrency(), 200), ("rate", by_rate(), 1000)]
+        {
+            let models: Vec<Model> =
+                (1..=count).map(|seed| swept(&server, loads.clone(), requests, seed)).collect();
+            for (demand, arrivals) in all {
+                let mut found = Vec::new();
+                for (seed, model) in (1..).zip(&models) {
+                    let run = level_of(&server, arrivals, 200, 77_777 + seed);
+                    let predicted = model.predict_run(demand, Some(200));
+                    let compared = predicted.map_or_else(Vec::new, |it| it.compare(&run));
+                    found.extend(compared.iter().map(|(.., is_true)| *is_true));
+                }
+                let right = found.iter().filter(|is_true| **is_true).count();
+                println!("| {name} | {swept_by} | {demand:?} | {right} of {} |", found.len());
+                // The statistics of a run depend on each other.
+                let most = 5 * most_of(count, 0.1);
+                assert!(
+                    !found.is_empty() && found.len() - right <= most,
+                    "{name} {swept_by} {demand:?}"
+                );
+            }
+        }
+    }
 }

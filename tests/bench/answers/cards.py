@@ -185,6 +185,28 @@ def knee_is(low: float, high: float, rate: float) -> Callable[[Answer], None]:
     return judge
 
 
+def gates_hold(answered: Answer) -> None:
+    answered.must_end_with(0)
+    gates = {gate["gate"]: gate for gate in answered.summary("run")["gates"]}
+    check(len(gates) == 4 and all(gate["held"] for gate in gates.values()), f"gates {gates}")
+    first = gates["time_to_first_token:p90<=250ms"]["value"]
+    check(30 <= first < 60, f"time to first token p90 {first} ms")
+    latency = answered.summary("run")["request_latency"]["avg"]
+    check(44 <= latency < 88, f"request latency {latency} ms")
+
+
+def changed(**percent: float) -> Callable[[Answer], None]:
+    """The comparison has these differences of averages in percent, up to one."""
+
+    def judge(answered: Answer) -> None:
+        answered.must_end_with(3)
+        for metric, expected in percent.items():
+            found = number(rf"{metric} avg.*?([-+][\d.]+)%", answered)
+            check(abs(found - expected) <= 1, f"{metric} {found}%")
+
+    return judge
+
+
 def highest_throughput(rate: float, tolerance: float) -> Callable[[Answer], None]:
     def judge(answered: Answer) -> None:
         answered.must_end_with(0)
@@ -326,6 +348,20 @@ LIMITS = [
               ["capacity", "run", "--users", "100", "--think-time", "10", "--objective",
                "time_to_first_token:p95<=327ms"]),
          users_are(lambda: truths.most_users(16, 0.227, 10.0, 95, 0.1)), is_short=False),
+    Card("capacity-rates", "84.2 requests/s", server("--ttft 190ms --max-concurrent 16"),
+         then(profile("--request-rate 16,32,48,64,76,100 --request-count 800"), ["capacity", "run"]),
+         highest_throughput(84.2, 0.05), is_random=True, is_short=False),
+    Card("docs-capacity", "no limit: throughput still grew", server("--ttft 50ms"),
+         then(profile("--concurrency 1,2,4,8,16 --request-count 100"),
+              ["capacity", "run", "--users", "500", "--think-time", "10", "--objective",
+               "time_to_first_token:p99<=5s"]),
+         says("Highest throughput: at least", "500 users need 1 replica"), is_short=False),
+    Card("docs-sweep-auto", "3 slots: 30/s", server("--ttft 100ms --max-concurrent 3"),
+         profile("--sweep-auto --concurrency-max 64"), knee_is(2.8, 3.2, 30), is_short=False),
+    Card("docs-search", "every load to 4", server("--ttft 30ms --itl 2ms"),
+         profile("--osl 4 --request-count 20 --goodput request_latency<=2s --search-recipe "
+                 "max-goodput-under-slo --concurrency-max 4", STREAM),
+         says("at concurrency 4;", "concurrency 4, the highest load to try"), is_short=False),
     Card("prefill-constant", "TTFT does not depend on the length", server("--ttft 40ms"),
          profile("--search-recipe prefill-ttft-curve --isl-min 32 --isl-max 512 --isl-steps 4 "
                  "--request-count 20", [*COMMON, "--osl", "1", "--streaming", "--no-server-metrics"]),
@@ -381,6 +417,19 @@ def compare(*flags: str) -> Callable[[dict], list[list]]:
     return commands
 
 
+def changed_server(text: str) -> Callable[[dict], list[list]]:
+    """Returns a run against the first server and one against the second, and their comparison."""
+
+    def commands(given: dict) -> list[list]:
+        runs = [
+            profile(text, STREAM, place)({**given, "urls": [url]})[0]
+            for url, place in zip(given["urls"], ("before", "after"), strict=True)
+        ]
+        return [*runs, ["compare", "before", "after"]]
+
+    return commands
+
+
 def blocks(given: dict) -> list[list]:
     """Returns a comparison of two servers in blocks of 1 s."""
     return [["ab", *given["urls"], "--pairs", "12", "--block-duration", "1", "--settle", "0.3", "--",
@@ -396,6 +445,18 @@ COMPARISONS = [
     Card("compare-other-load", "different loads", server("--ttft 20ms"),
          compare("--concurrency 32 --request-count 300", "--concurrency 8 --request-count 300"),
          says("different loads", "concurrency", code=4)),
+    Card("docs-gates", "30 ms and 7 times 2 ms", server("--ttft 30ms --itl 2ms"),
+         profile("--osl 8 --request-count 50 --concurrency 4 --gate time_to_first_token:p90<=250ms "
+                 "--gate request_error_rate<=1% --gate request_throughput>=20 "
+                 "--gate client_health==valid", STREAM), gates_hold),
+    Card("docs-compare", "440 and 470 ms",
+         [["--ttft", "300ms", "--itl", "20ms"], ["--ttft", "330ms", "--itl", "20ms"]],
+         changed_server("--osl 8 --request-count 200 --concurrency 4"),
+         changed(request_throughput=-6.4, time_to_first_token=10.0, request_latency=6.8), is_short=False),
+    Card("synthesize-max-isl", "no first prompt fits", [],
+         lambda _: [["synthesize", "agentic-code", "--num-sessions", "5", "--max-isl", "1000", "--output",
+                     "traces"]],
+         says("first one of each session", "--max-isl", code=1)),
     Card("compare-same", "no regression", server("--ttft 20ms --jitter 20%"),
          compare("--concurrency 8 --request-count 300", "--concurrency 8 --request-count 300"),
          says(code=None, but_not="regression: ")),
