@@ -617,7 +617,10 @@ fn the_search_finds_the_capacity() {
         assert!(summary["request_count"]["avg"].as_f64() >= Some(72.0), "{summary:#}");
         // The results of a load that was run again are of all its runs.
         if !place.with_file_name("run_0002").exists() {
-            assert_eq!(iteration["objective_values"][0], summary["goodput"]["avg"]);
+            // In the long run, it is that without the start and the end of the loop.
+            let [found, whole] = [&iteration["objective_values"][0], &summary["goodput"]["avg"]]
+                .map(|value| value.as_f64().unwrap());
+            assert!((found / whole - 1.0).abs() < 0.1, "{found} {whole}");
             assert_eq!(
                 iteration["observed"]["good_request_fraction_avg"],
                 summary["good_request_fraction"]["avg"]
