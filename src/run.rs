@@ -522,9 +522,9 @@ impl RunReport {
         let bounds = health.as_ref().map(ClientHealth::bounds).unwrap_or_default();
         let level = config.throughput_level();
         let is_closed = self.outcome.load.slot_seconds.is_some();
-        let conditions = config.conditions().iter();
-        let evidence =
-            conditions.map(|filter| Evidence::of(filter, &self.results, &values)).collect();
+        let are_arrivals = matches!(self.run.held_load, Some(HeldLoad::Arrivals { .. }));
+        let evidence_of = |filter| Evidence::of(filter, &self.results, &values, are_arrivals);
+        let evidence = config.conditions().iter().map(evidence_of).collect();
         RunResult {
             member,
             benchmark_id: Some(self.run.benchmark_id),

@@ -3,6 +3,7 @@
 pub(crate) mod anytime;
 pub(crate) mod backlog;
 pub(crate) mod change;
+pub(crate) mod crossing;
 pub(crate) mod dependent;
 mod distribution;
 pub(crate) mod drift;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Cell, RunConfig, Space};
 use crate::dataset::{CacheBust, Seed};
-use crate::multi_run::{Dimension, Load, Member, evidence};
+use crate::multi_run::{Dimension, Load, Member, evidence, limit};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{Limit, LoadPattern, PhaseConfig, RatePoint};
 use crate::units::Nanos;
@@ -18,6 +18,9 @@ const MIN_SECONDS: f64 = 5.0;
 /// Minimum number of requests of each concurrent session for an interval: there are as many blocks of
 /// requests that depend on each other at least.
 const TURNS: u64 = 10;
+
+/// The part of the requests that tell a condition which a run at a rate has at least.
+const PARTS: u64 = 4;
 
 /// Minimum number of requests for an interval of the throughput.
 const LEAST: u64 = 100;
@@ -70,6 +73,9 @@ impl RunConfig {
         if member.trial > 0 && !self.multi_run.repeats_warmup {
             config.schedule.phases.retain(|phase| phase.kind != PhaseKind::Warmup);
         }
+        if let Some(load) = member.variation.as_ref().and_then(|cell| Load::of(&cell.values)) {
+            config.grow(load, member.trial);
+        }
         if self.multi_run.varies_seed {
             let has_same = self.multi_run.sweep.as_ref().is_some_and(|sweep| sweep.same_seed);
             let cell = member.variation.as_ref().filter(|_| !has_same);
@@ -88,13 +94,10 @@ impl RunConfig {
     pub fn cell_at(&self, index: u64, load: Load) -> Cell {
         let mut config = self.clone();
         let follows = self.multi_run.range().is_some_and(|range| range.warmup_follows);
+        let least = self.least_requests(load);
         for phase in &mut config.schedule.phases {
             let is_measurement = phase.kind == PhaseKind::Profiling;
             if is_measurement {
-                let level = self.multi_run.confidence_level;
-                let told = evidence::least_requests(self.multi_run.conditions(), level);
-                let of_throughput = self.multi_run.throughput_level().map_or(0, |_| LEAST);
-                let least = least_requests(load, told.max(of_throughput));
                 phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
             }
             if is_measurement || follows {
@@ -106,6 +109,25 @@ impl RunConfig {
             *seed = seed.map(|seed| seed.wrapping_add(index));
         }
         Cell { variation: self.multi_run.cell(index, &[load.value()]), config }
+    }
+
+    /// Returns the minimum number of requests of the first run of `load`.
+    fn least_requests(&self, load: Load) -> u64 {
+        let level = self.multi_run.confidence_level;
+        let told = evidence::least_requests(self.multi_run.conditions(), level);
+        least_requests(load, told.max(self.multi_run.throughput_level().map_or(0, |_| LEAST)))
+    }
+
+    /// Gives a further run of a load, which a search makes because those before do not tell it, more requests.
+    fn grow(&mut self, load: Load, trial: u64) {
+        let further = (trial + 1).saturating_sub(self.multi_run.runs);
+        if further == 0 || self.multi_run.range().is_none() {
+            return;
+        }
+        let least = self.least_requests(load).saturating_mul(limit::growth(further));
+        for phase in self.schedule.phases.iter_mut().filter(|it| it.kind == PhaseKind::Profiling) {
+            phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
+        }
     }
 
     /// The cell with the index `index` and these values of the parameters: this configuration with
@@ -142,12 +164,13 @@ impl RunConfig {
 }
 
 /// The minimum number of requests to measure `load`: two for each concurrent session, or as many as
-/// the rate sends in [`MIN_SECONDS`]. Intervals need `told`, 0 without any, and more of each session.
+/// the rate sends in [`MIN_SECONDS`]. Intervals need `told`, 0 without any, and more of each session; rates are
+/// told by all of them together, so that a part of it is enough.
 fn least_requests(load: Load, told: u64) -> u64 {
     let turns = if told > 0 { TURNS } else { 2 };
     match load {
         Load::Concurrency(sessions) => sessions.saturating_mul(turns).max(told),
-        Load::RequestRate(rate) => ((rate * MIN_SECONDS).ceil() as u64).max(told),
+        Load::RequestRate(rate) => ((rate * MIN_SECONDS).ceil() as u64).max(told / PARTS),
     }
 }
 

@@ -5,12 +5,14 @@
 //! disturbed; and what is shown at a load holds for those below it if the condition is met, and
 //! for those above if it is missed.
 
-use super::evidence::{Condition, Evidence, NOTHING, tail};
+use super::evidence::{Basis, Condition, Evidence, NOTHING, tail};
 use super::filter::Filter;
 use super::{Load, Range, RunResult, Trials, Variation};
 use crate::metrics::health::LoadVerdict;
 use crate::setting::named;
+use crate::statistics::crossing::{Trial, crossing};
 use crate::statistics::isotonic::{Block, blocks};
+use crate::statistics::normal;
 
 /// Number of runs that a load may have in addition, until it can be told.
 pub(crate) const REPEATS: u64 = 3;
@@ -142,7 +144,11 @@ impl Limit {
         let is_best = |load: Load| best.is_some_and(|best| load.amount() <= best.amount());
         let counts = |it: &&&Level| it.is_believed || (!it.can_repeat && is_best(it.load));
         let counted: Vec<&Level> = sorted.iter().filter(counts).copied().collect();
-        let shown = (0..).zip(conditions).map(|(at, it)| Curve::of(*it, at, &counted));
+        let centre = best.or_else(|| sorted.first().map(|level| level.load));
+        let shown = (0..).zip(conditions).map(|(at, it)| Curve {
+            crossing: crossing_of(*it, at, &counted, centre, tail),
+            ..Curve::of(*it, at, &counted)
+        });
         let shown: Vec<Curve> = shown.collect();
         let low = lowest_of_all(shown.iter().map(|curve| curve.met(tail)), &counted);
         let missed = shown.iter().filter_map(|curve| curve.missed(tail)).min();
@@ -181,13 +187,52 @@ fn lowest_of_all(indices: impl Iterator<Item = Option<usize>>, levels: &[&Level]
 struct Curve {
     condition: Condition,
     blocks: Vec<Block>,
+    /// The indices of the highest level below the interval of the limit, and of the lowest one above, if a curve
+    /// over rates is fitted.
+    crossing: Option<[Option<usize>; 2]>,
+}
+
+/// The ratio to the best load of those through which a curve is fitted.
+const FITTED: f64 = 1.5;
+
+/// The factors by which the logarithm of the likelihood may fall more on each side of the limit than of a normal
+/// distribution. A share that is too low makes requests look less dependent on each other than they
+/// are, one that is too high more, as simulated searches show.
+const FALLS: [f64; 2] = [1.5, 0.6];
+
+/// Fits a curve through what `levels` near the load `centre` say about a condition on a share of requests; `None`
+/// unless they are rates.
+fn crossing_of(
+    condition: Condition,
+    at: usize,
+    levels: &[&Level],
+    centre: Option<Load>,
+    tail: f64,
+) -> Option<[Option<usize>; 2]> {
+    let Some(Load::RequestRate(centre)) = centre.filter(|_| condition.basis == Basis::Share) else {
+        return None;
+    };
+    let is_near = |level: &&&Level| (level.load.amount() / centre).ln().abs() <= FITTED.ln();
+    let trial = |level: &&Level| {
+        let Evidence { mean, weight, .. } = *level.evidence.get(at)?;
+        Some(Trial { amount: level.load.amount(), hits: mean * weight, trials: weight })
+    };
+    let known: Vec<Trial> = levels.iter().filter(is_near).filter_map(trial).collect();
+    let fall = normal::quantile(1.0 - tail).powi(2) / 2.0;
+    let [low, high] = crossing(&known, condition.limit, centre, FALLS.map(|it| it * fall));
+    let amount = |level: &&Level| level.load.amount();
+    Some([
+        low.and_then(|low| levels.iter().rposition(|level| amount(level) <= low)),
+        high.and_then(|high| levels.iter().position(|level| amount(level) >= high)),
+    ])
 }
 
 impl Curve {
     /// Fits what `levels`, in ascending order, say about the condition at this place.
     fn of(condition: Condition, at: usize, levels: &[&Level]) -> Self {
         let found = levels.iter().filter_map(|level| level.evidence.get(at));
-        Self { condition, blocks: blocks(found.map(|it| (it.mean, it.weight))) }
+        let blocks = blocks(found.map(|it| (it.mean, it.weight)));
+        Self { condition, blocks, crossing: None }
     }
 
     /// Returns the index of the highest level whose fit is within the limit.
@@ -199,6 +244,9 @@ impl Curve {
     /// Returns the index of the highest level that is shown to meet the condition, by its own
     /// evidence or by that of higher levels in addition.
     fn met(&self, tail: f64) -> Option<usize> {
+        if let Some([low, _]) = self.crossing {
+            return low;
+        }
         let is_met = |from: &usize| {
             let found = grown(self.blocks[*from..].iter());
             found.into_iter().any(|found| self.condition.is_met(&found, tail))
@@ -214,8 +262,10 @@ impl Curve {
             let found = grown(self.blocks[..=*until].iter().rev());
             found.into_iter().any(|found| self.condition.is_missed(&found, tail))
         };
-        let lowest = (0..self.blocks.len()).find(is_missed)?;
-        Some(self.blocks[lowest].members.start)
+        let lowest = (0..self.blocks.len()).find(is_missed);
+        let own = lowest.map(|lowest| self.blocks[lowest].members.start);
+        let fitted = self.crossing.and_then(|[_, high]| high);
+        own.into_iter().chain(fitted).min()
     }
 }
 
@@ -227,6 +277,13 @@ fn grown<'a>(blocks: impl Iterator<Item = &'a Block>) -> Vec<Block> {
         found.push(next);
     }
     found
+}
+
+/// Returns how many times as many requests as the first run the further run with this number, from 1, of a
+/// load has: each look at a load has at least twice the evidence of the one before.
+#[must_use]
+pub(crate) fn growth(repeat: u64) -> u64 {
+    1 << repeat.min(REPEATS)
 }
 
 /// The next run of a search.
@@ -251,48 +308,74 @@ pub(crate) enum Stop {
     CannotTell,
 }
 
+/// The ratio of two loads between which a load is tried, as long as they cannot be told.
+const COARSE: f64 = 1.3;
+
+/// The ratio of a load that is told to the limit, so that it can be in a few runs.
+const STEP: f64 = 1.15;
+
+/// The ratio of a load to another one that is tried in its place.
+const ALIKE: f64 = 1.06;
+
 /// Returns the run after those of `levels`, of which `limit` is known, or why there is none.
 ///
 /// The load is doubled while it seems to meet all conditions; then the interval between the highest
-/// load that does and the next one is divided. Loads at its ends that cannot be told are
-/// repeated.
+/// load that does and the next one is divided. While its ends are told by a run each, it is divided until it
+/// is narrow. Otherwise, loads near the limit would take many runs: those at a distance are repeated on
+/// both sides, until the interval that is shown is narrow enough.
 pub(crate) fn next(range: &Range, levels: &[Level], limit: &Limit) -> Result<Next, Stop> {
     let mut sorted: Vec<&Level> = levels.iter().collect();
     sorted.sort_by(|a, b| a.load.amount().total_cmp(&b.load.amount()));
     let Some(top) = sorted.last() else { return Ok(Next::Load(range.first())) };
     let is_open =
-        |level: &&&Level| level.can_repeat && limit.standing(level.load) == Standing::CannotTell;
-    let again = |level: &Level| Next::Again(level.load);
+        |level: &Level| level.can_repeat && limit.standing(level.load) == Standing::CannotTell;
+    let again = |level: &Level| is_open(level).then_some(Next::Again(level.load));
     let split = sorted.partition_point(|level| limit.seems_met(level.load));
     let (below, above) = sorted.split_at(split);
-    let Some(first_above) = above.first() else {
+    let Some(above) = above.first() else {
         return if top.load.amount() < range.max {
             Ok(Next::Load(range.doubled(top.load.amount())))
         } else if limit.standing(top.load) == Standing::Met {
             Err(Stop::AllMet)
         } else {
-            Some(top).filter(is_open).map(|level| again(level)).ok_or(Stop::CannotTell)
+            again(top).ok_or(Stop::CannotTell)
         };
     };
-    // A stall must not lead the search astray. A client that cannot keep up would at every load.
-    if is_open(&first_above) && first_above.is_believed {
-        return Ok(again(first_above));
-    }
-    let Some(last_below) = below.last() else {
-        let is_missed = limit.standing(first_above.load) == Standing::Missed;
+    let Some(below) = below.last() else {
+        let is_missed = limit.standing(above.load) == Standing::Missed;
         let stop = if is_missed { Stop::NoneMet } else { Stop::CannotTell };
-        return Some(first_above).filter(is_open).map(|level| again(level)).ok_or(stop);
+        return again(above).ok_or(stop);
     };
-    if let Some(load) = range.between(last_below.load.amount(), first_above.load.amount()) {
-        return Ok(Next::Load(load));
+    let (best, worse) = (below.load.amount(), above.load.amount());
+    let middle = range.between(best, worse);
+    let are_told =
+        [below, above].map(|level| limit.standing(level.load)) == [Standing::Met, Standing::Missed];
+    if let Some(middle) = middle.filter(|_| are_told || worse > COARSE * best) {
+        return Ok(Next::Load(middle));
     }
-    let nearest = above.iter().take(1).chain(below.iter().rev()).chain(above).find(is_open);
-    match nearest {
-        Some(level) => Ok(again(level)),
-        None if limit.low.is_some() && limit.high.is_some() => Err(Stop::Found),
-        None => Err(Stop::CannotTell),
+    let shown = limit.low.map(Load::amount).zip(limit.high.map(Load::amount));
+    if are_told || shown.is_some_and(|(low, high)| high - low <= Range::WIDTH * high) {
+        return Err(Stop::Found);
     }
+    let target = |factor: f64| {
+        let wanted = (best * worse).sqrt() * factor;
+        let is_alike = |it: &Level| (it.load.amount() / wanted).ln().abs() <= ALIKE.ln();
+        let load = range.near(wanted);
+        match sorted.iter().find(|it| it.load == load || is_alike(it)) {
+            _ if limit.standing(load) != Standing::CannotTell => None,
+            Some(level) => again(level),
+            None => Some(Next::Load(load)),
+        }
+    };
+    // A client that cannot keep up with a load does not with a higher one.
+    let is_above_of_use = above.is_believed || above.can_repeat;
+    let factors = [STEP, STEP.recip(), STEP.powi(2), STEP.powi(-2)];
+    let mut factors = factors.into_iter().filter(|factor| *factor < 1.0 || is_above_of_use);
+    let stop = if shown.is_some() { Stop::Found } else { Stop::CannotTell };
+    factors.find_map(target).ok_or(stop)
 }
 
+#[cfg(test)]
+mod study;
 #[cfg(test)]
 mod tests;

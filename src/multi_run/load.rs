@@ -129,6 +129,10 @@ impl Range {
     /// end.
     pub(super) const PRECISION: f64 = 0.05;
 
+    /// Width of the interval of a limit that is not made narrower by repeated runs, as a fraction of its upper
+    /// end.
+    pub(super) const WIDTH: f64 = 0.28;
+
     /// Returns the first load.
     #[must_use]
     pub(crate) const fn first(&self) -> Load {
@@ -147,6 +151,16 @@ impl Range {
         let has_none = self.dimension == Dimension::Concurrency && high - low <= 1.0;
         let is_narrow = has_none || (high - low) / high < Self::PRECISION;
         (!is_narrow).then(|| self.dimension.load(low.midpoint(high)))
+    }
+
+    /// Returns the load nearest to `amount` within the range: a rate has three digits.
+    #[must_use]
+    pub(crate) fn near(&self, amount: f64) -> Load {
+        let scale = match self.dimension {
+            Dimension::Concurrency => 1.0,
+            Dimension::RequestRate => 10_f64.powf(2.0 - amount.log10().floor()),
+        };
+        self.dimension.load(((amount * scale).round() / scale).clamp(self.min, self.max))
     }
 }
 

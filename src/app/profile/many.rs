@@ -32,8 +32,8 @@ use crate::interrupt::Interrupt;
 use crate::multi_run::search::History;
 use crate::multi_run::sweep::{self, Choice, Step};
 use crate::multi_run::{
-    self, Failure, GroupResults, Member, Next, Planner, RunResult, Trials, Variation, evidence,
-    space,
+    self, Dimension, Failure, GroupResults, Member, Next, Planner, RunResult, Trials, Variation,
+    evidence, space,
 };
 use crate::schedule::PhaseKind;
 use crate::terminal::Stderr;
@@ -302,7 +302,8 @@ impl Group {
     /// Returns how many requests each load has at least, if they are more than were asked for because
     /// its conditions cannot be told by fewer; with the confidence level.
     fn added_requests(&self, sweep: &sweep::Config) -> Option<(u64, u64, f64)> {
-        sweep.search()?;
+        // Rates are told by all of them together.
+        sweep.search().filter(|search| search.range.dimension == Dimension::Concurrency)?;
         let phases = &self.config.schedule.phases;
         let measured = phases.iter().rfind(|phase| phase.kind == PhaseKind::Profiling)?;
         let (asked, level) = (measured.stop.requests?, self.config.multi_run.confidence_level);
