@@ -204,11 +204,11 @@ type Shown = (&'static str, &'static str, u8, MetricTag, &'static str);
 struct Groups(Vec<&'static Shown>);
 
 impl Groups {
-    fn of<'a>(
+    fn of<'a, I: Iterator<Item = &'a Vec<MetricResult>>>(
         all: &'static [Shown],
-        groups: impl Iterator<Item = &'a Vec<MetricResult>> + Clone,
+        groups: impl Fn() -> I,
     ) -> Self {
-        let has = |tag: MetricTag| groups.clone().flatten().any(|it| it.metric.tag == tag);
+        let has = |tag: MetricTag| groups().flatten().any(|it| it.metric.tag == tag);
         Self(all.iter().filter(|(_, _, _, tag, _)| has(*tag)).collect())
     }
 

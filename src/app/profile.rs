@@ -441,14 +441,16 @@ impl Run {
     ) -> anyhow::Result<Outcome> {
         let delivery = Delivery::of(&self.config, followers, interrupt);
         let mut out = Output::new(out);
-        let ending = Ending::Run(Box::new(self.conclude(measured)));
+        let ending = Ending::Run(Box::new(measured.conclude()));
         let outcome = deliver(ending, &delivery, &mut out);
         out.finish(outcome)
     }
+}
 
+impl Measured {
     /// Writes the summaries.
-    fn conclude(self, measured: Measured) -> RunEnding {
-        let Measured { report, processed: Processed { ledger, files } } = measured;
+    fn conclude(self) -> RunEnding {
+        let Self { report, processed: Processed { ledger, files } } = self;
         let layout = files.layout().clone();
         let files = files.finish(&report, &console::render_file(&report));
         RunEnding { report, layout, values: ledger.profiling, files }

@@ -23,7 +23,7 @@ const MEANS: [(MetricTag, &str, &str, u8, u8); 2] = [
 pub(super) fn workers(report: &RunReport) -> Option<Table> {
     let found = report.breakdowns.workers.as_ref()?;
     let groups = &report.breakdowns.by_worker;
-    let shown = Groups::of(&COLUMNS, groups.iter().map(|group| &group.results));
+    let shown = Groups::of(&COLUMNS, || groups.iter().map(|group| &group.results));
     let row = |worker: &Worker| {
         let group = groups.iter().find(|group| *group.name == worker.name);
         let mean = |latency: Option<&MeanLatency>| {
@@ -32,7 +32,7 @@ pub(super) fn workers(report: &RunReport) -> Option<Table> {
             [latency.map(|latency| latency.mean_ms).into(), half.into()]
         };
         let mut cells = vec![
-            Cell::Text(worker.name.to_string()),
+            Cell::Text(worker.name.clone()),
             Cell::percent(Some(worker.request_share)),
             Cell::percent(worker.output_token_share),
         ];

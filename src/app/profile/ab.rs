@@ -260,7 +260,7 @@ impl Blocks {
         }
         let followers = self.audience.followers();
         let measured = run.measure(&self.interrupt, &followers)?;
-        let mut ending = run.conclude(measured);
+        let mut ending = measured.conclude();
         ending.tell(&followers, &self.interrupt);
         ending.files?;
         let (report, values) = (ending.report, ending.values);

@@ -479,7 +479,7 @@ impl Group {
         run.ready_servers(&self.interrupt)?;
         let followers = self.audience.followers();
         let measured = run.measure(&self.interrupt, &followers)?;
-        let mut ending = run.conclude(measured);
+        let mut ending = measured.conclude();
         ending.tell(&followers, &self.interrupt);
         Ok(ending)
     }

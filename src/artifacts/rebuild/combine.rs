@@ -120,27 +120,22 @@ pub fn combine(
     gathered.ledger.profiling.set_round_trip(round_trip);
     let kept = files.clone();
     let outcome = RunOutcome {
-        ended_early: None,
-        adaptive: Vec::new(),
         start_wall_ns,
         end_wall_ns,
         phases: phases(&ends),
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
-        ended_by: None,
         sent: gathered.ledger.sent(),
-        // Which prompts several shards share is not known.
-        prefix_cache: None,
         branches: branches(&ends),
         replay: ReplayStats::of_all(ends.iter().filter_map(|end| end.replay)),
         client_health: ClientHealth::combined(&clients, &gathered.ledger.health, &load),
-        load_health: None,
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
-        time_breakdown: None,
         // By default only one shard has any.
         gpus: ends.iter().find_map(|end| end.gpus.clone()),
         shards: Some(combination),
+        // Such as which prompts several shards share.
+        ..RunOutcome::default()
     };
     let mut report = gathered.ledger.report(run, outcome, server_metrics, &mut notes);
     let servers = report.server_metrics.as_ref();

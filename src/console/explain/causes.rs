@@ -135,7 +135,7 @@ fn silence(longest: &Silence, all: usize) -> String {
         0 | 1 => String::new(),
         all => format!(" There were {all} such times; this was the longest."),
     };
-    format!("The whole server was silent: {}.{others}", longest)
+    format!("The whole server was silent: {longest}.{others}")
 }
 
 fn slow_url(urls: &[GroupResult]) -> Option<String> {

@@ -93,11 +93,11 @@ impl Scene {
         if self.arrivals == Kind::Closed { request.wait() } else { request.latency() }
     }
 
-    /// Returns the highest load at which too few of `count` requests violate the condition if the server
-    /// is not disturbed, to a thousandth.
-    fn truth(&self, count: usize) -> f64 {
+    /// Returns the highest load at which too few of `count` requests of `server` violate the condition, to a
+    /// thousandth.
+    fn truth(&self, server: &Server, count: usize) -> f64 {
         let is_met = |load: f64| {
-            let requests = self.server.run(self.arrivals.at(load), count, 12345);
+            let requests = server.run(self.arrivals.at(load), count, 12345);
             let late = requests.iter().filter(|it| self.value(it) >= self.most).count();
             (late as f64) < self.share * count as f64
         };
@@ -235,9 +235,12 @@ fn stalls_drift_and_noise_do_not_fool_a_search() {
     assert!(told >= 6, "{found:?}");
 }
 
+/// Other seeds than those for which the constants of the method were chosen.
+const FIRST_SEED: u64 = 50_000;
+
 /// Prints a row for `scene`, and returns whether its interval contained the truth too seldom.
 fn study(scene: &Scene, searches: u64, truth: f64) -> Option<String> {
-    let found: Vec<Found> = (0..searches).map(|seed| scene.search(seed)).collect();
+    let found: Vec<Found> = (0..searches).map(|seed| scene.search(FIRST_SEED + seed)).collect();
     let count = |is: &dyn Fn(&Found) -> bool| {
         100.0 * found.iter().filter(|found| is(found)).count() as f64 / searches as f64
     };
@@ -286,7 +289,7 @@ fn the_truth_is_within_the_interval_of_simulated_searches() {
     ];
     let mut wrong = Vec::new();
     for mut scene in scenes {
-        let truth = scene.truth(200_000);
+        let truth = scene.truth(&scene.server, 200_000);
         for disturbance in [
             Disturbance::None,
             Disturbance::Stalls,
@@ -326,9 +329,11 @@ fn the_truth_is_within_the_interval_of_simulated_searches_by_rate() {
     println!("{HEADER}");
     let mut wrong = Vec::new();
     for mut scene in scenes_of_rates() {
-        let truth = scene.truth(if searches < 1000 { 20_000 } else { 400_000 });
         for disturbance in [Disturbance::None, Disturbance::Noise] {
             scene.disturbance = disturbance;
+            // A noise that goes on for ever is a property of the server: its limit is lower.
+            let server = scene.disturbed(disturbance, 0);
+            let truth = scene.truth(&server, if searches < 1000 { 20_000 } else { 400_000 });
             wrong.extend(study(&scene, searches, truth));
         }
     }
