@@ -324,6 +324,8 @@ pub(crate) struct RunResult {
     pub(crate) values: Option<Accumulator>,
     /// What its rates are in the long run; those of a closed loop by its latencies.
     pub(crate) long_run: LongRun,
+    /// What they are while all slots of a closed loop are busy.
+    pub(crate) sustained: LongRun,
     /// Its throughput with an interval, or why there is none.
     pub(crate) throughput: Result<Estimate, String>,
     /// What it says about each condition of a search or a sweep; `None` if it lacks the metric.
@@ -394,6 +396,7 @@ impl RunResult {
             time_breakdown: None,
             values: None,
             long_run: LongRun::default(),
+            sustained: LongRun::default(),
             throughput: Err("the run failed".to_owned()),
             evidence: Vec::new(),
             rate_bounds: None,
@@ -422,6 +425,15 @@ impl RunResult {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
         let value = statistic.of(&result.stats).filter(|value| value.is_finite())?;
         Some(self.long_run.value(result.metric, value))
+    }
+
+    /// Like [`value`](Self::value), but of a rate of a closed loop, that while all slots are busy: without the
+    /// start and the end of the run.
+    #[must_use]
+    pub(crate) fn sustained(&self, tag: MetricTag, statistic: Statistic) -> Option<f64> {
+        let result = self.results.iter().find(|result| result.metric.tag == tag)?;
+        let value = statistic.of(&result.stats).filter(|value| value.is_finite())?;
+        Some(self.sustained.value(result.metric, value))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::metrics::metric::Observation;
 use crate::metrics::silence::Gaps;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::time_breakdown::TimeBreakdown;
+use crate::multi_run::GroupResults;
 use crate::redact::printable;
 use crate::run::RunReport;
 use crate::server_family::Kind;
@@ -117,10 +118,19 @@ pub(crate) fn explained(
     text
 }
 
-/// Renders what limits each of several runs, each of which has a name and causes.
+/// Renders what the results of several runs show together, and what limits each of them, which has a name
+/// and causes.
 #[must_use]
-pub(crate) fn explained_runs(runs: &[(String, Vec<String>)], style: Style) -> String {
+pub(crate) fn explained_runs(
+    results: &GroupResults,
+    runs: &[(String, Vec<String>)],
+    style: Style,
+) -> String {
     let mut text = String::new();
+    for cause in causes::of_group(results) {
+        text.push_str(&panel::wrapped(&cause, style.width.into()).join("\n"));
+        text.push_str("\n\n");
+    }
     for (name, causes) in runs {
         text.push_str(&printable(name));
         text.push('\n');

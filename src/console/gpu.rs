@@ -90,7 +90,7 @@ fn summary(gpus: &GpuReport, style: Style) -> String {
 
 fn table(exporter: &str, entry: &GpuEntry) -> tables::Table {
     let (index, model) = (entry.gpu.gpu_index, &entry.gpu.gpu_model_name);
-    let title = format!("{exporter}: GPU {index}, {model}");
+    let title = format!("{exporter} | GPU {index} | {model}");
     tables::statistics(title, entry.metrics.iter().map(row).collect())
 }
 

@@ -70,7 +70,7 @@ impl Level {
         let is_closed = matches!(load, Some(Load::Concurrency(_)));
         let mean = |tag, statistic: &str| {
             let statistic = Statistic::named(statistic)?;
-            let values = trials.successful().filter_map(|run| run.value(tag, statistic));
+            let values = trials.successful().filter_map(|run| run.sustained(tag, statistic));
             let values: Vec<f64> = values.collect();
             average(values.into_iter())
         };
@@ -80,7 +80,7 @@ impl Level {
     /// Summarizes a single run.
     #[must_use]
     pub(crate) fn of_run(run: &RunResult, filters: &[Filter]) -> Option<Self> {
-        let value = |tag, statistic: &str| run.value(tag, Statistic::named(statistic)?);
+        let value = |tag, statistic: &str| run.sustained(tag, Statistic::named(statistic)?);
         Self::with(run.directory.display().to_string(), filters, false, value)
     }
 

@@ -198,7 +198,7 @@ const FITTED: f64 = 1.5;
 /// The factors by which the logarithm of the likelihood may fall more on each side of the limit than of a normal
 /// distribution. A share that is too low makes requests look less dependent on each other than they
 /// are, one that is too high more, as simulated searches show.
-const FALLS: [f64; 2] = [1.5, 0.6];
+const FALLS: [f64; 2] = [1.8, 0.8];
 
 /// Fits a curve through what `levels` near the load `centre` say about a condition on a share of requests; `None`
 /// unless they are rates.

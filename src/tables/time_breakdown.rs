@@ -1,6 +1,6 @@
 //! The parts of the client's mean latencies.
 
-use super::format::{count, two_digits};
+use super::format::count;
 use super::{Cell, Column, Table, label};
 use crate::metrics::Registry;
 use crate::metrics::time_breakdown::TimeBreakdown;
@@ -15,8 +15,8 @@ pub(super) fn time_breakdown(report: &RunReport) -> Option<Table> {
         let share = |mean: f64| Cell::percent(Some(mean / divided.mean_ms));
         let parts = divided.parts.iter().map(move |part| {
             let name = Cell::Text(format!("{} (ms)", part.stage.title()));
-            let bound = Cell::Text(two_digits(part.bound_ms));
-            vec![name, Cell::Number(part.mean_ms), share(part.mean_ms), bound]
+            let [mean, bound] = [part.mean_ms, part.bound_ms].map(Cell::Number);
+            vec![name, mean, share(part.mean_ms), bound]
         });
         let whole = Cell::Number(divided.mean_ms);
         std::iter::once(vec![title, whole, share(divided.mean_ms), Cell::Absent]).chain(parts)

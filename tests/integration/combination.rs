@@ -196,7 +196,7 @@ fn finish(mut rebuilt: rebuild::Rebuilt) {
 }
 
 /// Members that only a combination has, or that differ from those of a single process.
-const OF_THE_COMBINATION: [&str; 4] = ["shards", "incomplete_reason", "load", "shard"];
+const OF_THE_COMBINATION: [&str; 5] = ["shards", "incomplete_reason", "load", "shard", "warnings"];
 
 /// Combines `seeds` split as in `owners`, and as a single process would; returns the directories.
 fn single_and_combined(seeds: &[Seed], owners: &[u8], parts: u64) -> (TempDir, PathBuf, PathBuf) {

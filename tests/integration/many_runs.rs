@@ -617,10 +617,7 @@ fn the_search_finds_the_capacity() {
         assert!(summary["request_count"]["avg"].as_f64() >= Some(72.0), "{summary:#}");
         // The results of a load that was run again are of all its runs.
         if !place.with_file_name("run_0002").exists() {
-            // In the long run, it is that without the start and the end of the loop.
-            let [found, whole] = [&iteration["objective_values"][0], &summary["goodput"]["avg"]]
-                .map(|value| value.as_f64().unwrap());
-            assert!((found / whole - 1.0).abs() < 0.1, "{found} {whole}");
+            assert_eq!(iteration["objective_values"][0], summary["goodput"]["avg"]);
             assert_eq!(
                 iteration["observed"]["good_request_fraction_avg"],
                 summary["good_request_fraction"]["avg"]
@@ -641,7 +638,7 @@ fn a_search_is_continued_and_reported_again() {
     let search = |more: &[&str]| {
         let mut flags = vec!["--search-recipe", "max-concurrency-under-sla", "--request-count"];
         flags.extend(["12", "--concurrency-max", "4", "--num-profile-runs", "2"]);
-        flags.extend(["--search-sla", "request_count:avg:le:40", "--error-rate-sla", "0.5"]);
+        flags.extend(["--search-sla", "request_count:avg:le:400", "--error-rate-sla", "0.5"]);
         flags.extend(more);
         let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -674,8 +671,10 @@ fn a_search_is_continued_and_reported_again() {
         history["config"]["sla_filters"][0],
         json!({"metric_tag": "request_error_rate", "stat": "avg", "op": "lt", "threshold": 50.0})
     );
-    let observed = json!({"request_count_avg": 40.0, "request_error_rate_avg": 0.0});
-    assert_eq!(history["iterations"][2]["observed"], observed);
+    let observed = &history["iterations"][2]["observed"];
+    assert_eq!(observed["request_error_rate_avg"], 0.0);
+    // Ten for each of the four; more in a run that is repeated because of the client.
+    assert!(observed["request_count_avg"].as_f64() >= Some(40.0), "{observed}");
     let sweep = directory.path().join("sweep_aggregate/profile_export_aiperf_sweep.json");
     let cells = json(&sweep);
     assert_eq!(cells["metadata"]["sla_constraints"]["feasible_count"], 3);

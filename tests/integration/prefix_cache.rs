@@ -65,7 +65,7 @@ fn a_second_run_with_the_same_prompts_is_warned_of_and_the_first_is_not() {
     assert_eq!(ratio(cache, "prompt_tokens"), 8000.0);
     assert_eq!([ratio(cache, "cached_ratio"), ratio(cache, "expected_ratio")], [0.0, 0.0]);
     assert!(!first.stdout().contains("cache-not-cold"), "{}", first.stdout());
-    assert!(!first.text("report.html").contains("the cache was not cold"));
+    assert!(!first.text("report.html").contains("Prefix Cache Was Not Cold"));
 
     let second = run(&server, &file, &flags);
     let cache = &second.summary()["prefix_cache"];
@@ -77,7 +77,7 @@ fn a_second_run_with_the_same_prompts_is_warned_of_and_the_first_is_not() {
     assert!(words(&second.stdout()).contains(NOT_COLD), "{}", second.stdout());
     let said = "Cached prompt tokens: 96.0% of 8,000; prompts repeat 0.0%";
     assert!(words(&second.stdout()).contains(said), "{}", second.stdout());
-    assert!(second.text("report.html").contains("the cache was not cold"));
+    assert!(second.text("report.html").contains("Prefix Cache Was Not Cold"));
     // The report of the same run says so too.
     let directory = second.directory.path();
     let again = aiperf(&["report", "--overwrite"]).arg(directory).output().unwrap();

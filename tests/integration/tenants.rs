@@ -85,7 +85,7 @@ fn tenants_share_an_open_loop() {
     for name in ["profile_export_raw.jsonl", "profile_export_aiperf.json", "run_manifest.json"] {
         assert!(!run.text(name).contains("a-secret-of-b"), "{name}");
     }
-    assert!(run.text("report.html").contains("Jain's index of fairness is 0.900"));
+    assert!(run.text("report.html").contains("Fairness (Jain's index): 0.900"));
     let console = run.text("profile_export_console.txt");
     assert!(
         console.contains("aiperf | Tenants") && console.contains("(Jain's index): 0.900"),

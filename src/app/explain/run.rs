@@ -7,6 +7,7 @@ use crate::artifacts::rebuild::{self, Group, GroupRun, Rebuilt, ReportError, Wan
 use crate::console::{self, Request, Slow, Style};
 use crate::metrics::metric::Observation;
 use crate::metrics::tag;
+use crate::multi_run::{GroupResults, Trials};
 use crate::schedule::PhaseKind;
 
 /// Number of requests that are shown.
@@ -18,19 +19,31 @@ const SLOWEST: usize = 5;
 /// If it does not have the files of a run.
 pub(super) fn explained(directory: &Path, style: Style) -> anyhow::Result<String> {
     if let Some(group) = Group::find(directory)? {
-        let of_run = |run: &GroupRun| {
-            let found = read(&directory.join(&run.directory));
-            let causes = match &found {
-                Ok((rebuilt, requests, _)) => console::causes(&rebuilt.report, requests),
-                Err(error) => vec![error.to_string()],
-            };
-            (run.directory.display().to_string(), causes)
-        };
-        let runs: Vec<_> = group.runs.iter().map(of_run).collect();
-        return Ok(console::explained_runs(&runs, style));
+        return Ok(of_group(directory, group, style));
     }
     let (rebuilt, requests, slowest) = read(directory)?;
     Ok(console::explained(&rebuilt.report, &requests, &slowest, style))
+}
+
+/// Returns what is known of the runs of `group`, together and one by one.
+fn of_group(directory: &Path, group: Group, style: Style) -> String {
+    let Group { config, sweep_id, cells, runs, .. } = group;
+    let empty = |cell| (cell, Trials::new(config.clone(), sweep_id));
+    let mut cells: Vec<_> = cells.into_iter().map(empty).collect();
+    let mut explained = Vec::new();
+    for GroupRun { cell, member, directory: place, .. } in runs {
+        let found = read(&directory.join(&place));
+        let causes = match &found {
+            Ok((rebuilt, requests, _)) => console::causes(&rebuilt.report, requests),
+            Err(error) => vec![error.to_string()],
+        };
+        explained.push((place.display().to_string(), causes));
+        if let (Ok((rebuilt, ..)), Some((_, trials))) = (found, cells.get_mut(cell)) {
+            trials.add(rebuilt.into_result(member, place, &config));
+        }
+    }
+    let results = GroupResults::of(&config, sweep_id, cells);
+    console::explained_runs(&results, &explained, style)
 }
 
 /// Returns the run in `directory`, its successful requests, and the slowest of them.

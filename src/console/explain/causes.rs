@@ -2,10 +2,13 @@
 //! limits the throughput first.
 
 use super::Request;
+use crate::console::runs::conclusion;
 use crate::metrics::breakdown::{GroupResult, Pace, Worker, slowest_url};
 use crate::metrics::health::{LoadVerdict, Verdict};
 use crate::metrics::silence::Silence;
 use crate::metrics::tag;
+use crate::multi_run::sweep::{Beyond, Cell, Results};
+use crate::multi_run::{GroupResults, Load};
 use crate::redact::printable;
 use crate::run::{LoadLimit, RunReport};
 use crate::tables::format::{count, four_digits};
@@ -16,6 +19,9 @@ const NOTABLE_SHARE: f64 = 0.01;
 const NOTABLE_CACHED_PERCENT: f64 = 10.0;
 /// How many times slower the first requests are if it is worth a sentence.
 const COLD: f64 = 1.5;
+/// Least growth of the throughput from one concurrency to the next, relative to that of the concurrency, of
+/// a server that can do more.
+const GROWS: f64 = 0.25;
 /// A pause is this many times as long as the median of the longest gaps, and at least so long.
 const PAUSE: f64 = 10.0;
 const SHORTEST_PAUSE_NS: f64 = 100e6;
@@ -64,6 +70,47 @@ fn rejected(report: &RunReport) -> Option<String> {
             share(requests, of)
         )
     })
+}
+
+/// Returns what the results of several runs show together: of a search its answer, and whether the throughput
+/// grew with the concurrency.
+pub(super) fn of_group(results: &GroupResults) -> Vec<String> {
+    let GroupResults::Sweep(results) = results else { return Vec::new() };
+    let answer = results.search.as_ref().map(conclusion);
+    let beyond = results.beyond();
+    let stages = beyond.iter().flat_map(Beyond::sentences);
+    answer.into_iter().chain(growth(results)).chain(stages).collect()
+}
+
+/// States between which concurrencies the throughput stopped growing, or that it grew up to the highest.
+fn growth(results: &Results) -> Option<String> {
+    let level = |cell: &Cell| {
+        let Load::Concurrency(load) = Load::of(&cell.variation.values)? else { return None };
+        let mean = |tag| cell.trials.mean(tag, "avg").filter(|mean| *mean > 0.0);
+        Some((load, mean(tag::REQUEST_THROUGHPUT)?, mean(tag::REQUEST_LATENCY)?))
+    };
+    let mut levels: Vec<(u64, f64, f64)> = results.cells.iter().filter_map(level).collect();
+    levels.sort_by_key(|(load, ..)| *load);
+    let pairs = levels.windows(2).map(|pair| (pair[0], pair[1]));
+    let is_flat = |((from, slow, _), (to, fast, _)): &((u64, f64, f64), (u64, f64, f64))| {
+        fast / slow - 1.0 < GROWS * (*to as f64 / *from as f64 - 1.0)
+    };
+    match pairs.clone().find(is_flat) {
+        Some(((from, slow, short), (to, fast, long))) => Some(format!(
+            "From concurrency {from} to {to} ({:.1} times as many), the throughput was {:.2} times and the mean \
+             latency {:.2} times as high: the server limits the throughput there, and more requests in \
+             flight only wait longer.",
+            to as f64 / from as f64,
+            fast / slow,
+            long / short
+        )),
+        None => pairs.last().map(|(_, (most, ..))| {
+            format!(
+                "The throughput grew with the concurrency up to {most}, the highest that was run: the \
+                 server's limit is not reached."
+            )
+        }),
+    }
 }
 
 /// States a limit that the data count.
@@ -121,7 +168,7 @@ fn concurrency(report: &RunReport) -> Option<String> {
     let latency = report.average(tag::REQUEST_LATENCY)?;
     let concurrency = report.outcome.load.requested_concurrency?;
     Some(format!(
-        "The concurrency limits the throughput: at most {} requests were in flight, of {} ms each. Whether \
+        "The concurrency limits the throughput: at most {} were in flight, of {} ms each. Whether \
          they waited in the server is not known without its metrics; a higher concurrency shows whether \
          it can do more.",
         count(concurrency),

@@ -51,7 +51,7 @@ impl Run<'_> {
             add(level, format!("Load: {health}{depends}."));
         }
         let (all, failed) = (self.report.ended(), self.report.failed());
-        if failed > 0 {
+        if failed > 0 && self.report.has_success() {
             let reason = self.report.failures().next();
             let reason =
                 reason.map(|most| format!(" Most frequent: {}.", most.error_details.message));
