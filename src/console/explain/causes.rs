@@ -91,11 +91,11 @@ fn growth(results: &Results) -> Option<String> {
     };
     let mut levels: Vec<(u64, f64, f64)> = results.cells.iter().filter_map(level).collect();
     levels.sort_by_key(|(load, ..)| *load);
-    let pairs = levels.windows(2).map(|pair| (pair[0], pair[1]));
+    let mut pairs = levels.windows(2).map(|pair| (pair[0], pair[1]));
     let is_flat = |((from, slow, _), (to, fast, _)): &((u64, f64, f64), (u64, f64, f64))| {
         fast / slow - 1.0 < GROWS * (*to as f64 / *from as f64 - 1.0)
     };
-    match pairs.clone().find(is_flat) {
+    match pairs.find(is_flat) {
         Some(((from, slow, short), (to, fast, long))) => Some(format!(
             "From concurrency {from} to {to} ({:.1} times as many), the throughput was {:.2} times and the mean \
              latency {:.2} times as high: the server limits the throughput there, and more requests in \
@@ -104,7 +104,7 @@ fn growth(results: &Results) -> Option<String> {
             fast / slow,
             long / short
         )),
-        None => pairs.last().map(|(_, (most, ..))| {
+        None => levels.last().filter(|_| levels.len() > 1).map(|(most, ..)| {
             format!(
                 "The throughput grew with the concurrency up to {most}, the highest that was run: the \
                  server's limit is not reached."
