@@ -195,9 +195,9 @@ struct Curve {
 /// The ratio to the best load of those through which a curve is fitted.
 const FITTED: f64 = 1.5;
 
-/// The factors by which the logarithm of the likelihood may fall more on each side of the limit than of a normal
-/// distribution. A share that is too low makes requests look less dependent on each other than they
-/// are, one that is too high more, as simulated searches show.
+/// How far the logarithm of the likelihood may fall below and above the limit, in times of the usual amount (half
+/// the square of the normal quantile). Requests of a run with few late ones look less dependent on each other
+/// than they are, those of one with many more, so that the two sides differ (docs/decisions/searches.md).
 const FALLS: [f64; 2] = [1.8, 0.8];
 
 /// Fits a curve through what `levels` near the load `centre` say about a condition on a share of requests; `None`
@@ -367,10 +367,10 @@ pub(crate) fn next(range: &Range, levels: &[Level], limit: &Limit) -> Result<Nex
             None => Some(Next::Load(load)),
         }
     };
-    // A client that cannot keep up with a load does not with a higher one.
-    let is_above_of_use = above.is_believed || above.can_repeat;
+    // A client that cannot keep up with a load cannot keep up with a higher one.
+    let tries_higher = above.is_believed || above.can_repeat;
     let factors = [STEP, STEP.recip(), STEP.powi(2), STEP.powi(-2)];
-    let mut factors = factors.into_iter().filter(|factor| *factor < 1.0 || is_above_of_use);
+    let mut factors = factors.into_iter().filter(|factor| *factor < 1.0 || tries_higher);
     let stop = if shown.is_some() { Stop::Found } else { Stop::CannotTell };
     factors.find_map(target).ok_or(stop)
 }

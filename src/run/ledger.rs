@@ -91,8 +91,10 @@ pub(crate) struct Ledger {
     accounted_phases: Vec<bool>,
     /// The sessions of the measurement; absent once a request does not have its place.
     sessions: Option<SessionLedger>,
-    finish_reasons: FinishReasons,
-    response_notes: ResponseNotes,
+    /// Why the outputs of the measurement ended.
+    finish_reasons: Names,
+    /// What was unusual about its responses.
+    response_notes: Names,
     /// When the requests of the measurement arrived and ended.
     pub(crate) load_times: LoadTimes,
     event_times: EventTimes,
@@ -106,13 +108,18 @@ pub(crate) struct Ledger {
     pub(crate) responders: Responders,
 }
 
-/// Why the outputs of the measurement ended.
-#[derive(Default)]
-struct FinishReasons(NameCounts);
+/// The names that the successful responses of the measurement have.
+struct Names {
+    /// Returns those of a request, joined by commas.
+    of: for<'a> fn(&Entry<'a>) -> Option<&'a str>,
+    counts: NameCounts,
+}
 
-/// What was unusual about the responses of the measurement.
-#[derive(Default)]
-struct ResponseNotes(NameCounts);
+impl Names {
+    fn new(of: for<'a> fn(&Entry<'a>) -> Option<&'a str>) -> Self {
+        Self { of, counts: NameCounts::default() }
+    }
+}
 
 impl Ledger {
     /// Creates the ledger of `run` without requests, whose values will be in `store`. Conversations have
@@ -142,8 +149,8 @@ impl Ledger {
             account: Some(SentCounter::default()),
             accounted_phases: setup.accounted_phases(),
             sessions: Some(SessionLedger::new(store.clone(), run.settings.fixed_schedule)),
-            finish_reasons: FinishReasons::default(),
-            response_notes: ResponseNotes::default(),
+            finish_reasons: Names::new(|request| request.finish_reason),
+            response_notes: Names::new(|request| request.response_notes),
             load_times: LoadTimes::default(),
             event_times: EventTimes::default(),
             health: Health::keeping_in(store.clone()),
@@ -243,7 +250,11 @@ impl Ledger {
             let slices = self.profiling.slices(&window, duration);
             slices.map_err(|error| notes.push(error.to_string())).ok()?
         });
-        let setup = &run.setup.clone();
+        let servers = self.responders.finding(&of);
+        if !servers.is_empty() {
+            run.provenance.servers = servers;
+        }
+        let setup = &run.setup;
         let values = |phase: Option<&str>| {
             let of_phase = |name| self.breakdowns.phase(&setup.phases, name);
             let values = phase.map_or(Some(&self.profiling), of_phase)?;
@@ -251,10 +262,6 @@ impl Ledger {
         };
         outcome.load_health = self.load_times.finding(&of);
         outcome.prefix_cache = self.prefix_cache.finding(&of).or(outcome.prefix_cache);
-        let servers = self.responders.finding(&of);
-        if !servers.is_empty() {
-            run.provenance.servers = servers;
-        }
         let sessions = self.sessions.finding(&of);
         let mut results = self.profiling.finding(&of);
         results.extend(session::results(sessions.as_ref(), self.profiling.registry(), &results));

@@ -21,10 +21,10 @@ pub(crate) struct Trial {
 /// Returns the ends of the interval of the amount at which the share is `limit`, looked for around
 /// `centre`; `None` for an end that is not known.
 ///
-/// The odds of a hit are taken to be a power of the amount, below which those above the limit may stay: a share
-/// does not grow beyond all bounds. A place is within the interval if the
-/// likelihood of the best curve through it is less than `drops` below that of the best of all, in
-/// logarithms: the first below that curve's crossing, the second above (profile likelihood).
+/// The odds of a hit are taken to be a power of the amount; above the limit they may be lower than that, since
+/// a share cannot exceed 1. A place is within the interval if the logarithm of the likelihood of the best curve
+/// through it is at most `drops` below that of the best of all curves (profile likelihood); the first of `drops`
+/// is for the lower end, the second for the upper one.
 #[must_use]
 pub(crate) fn crossing(
     known: &[Trial],
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_end() {
+    fn an_end_that_is_not_known_is_absent() {
         assert_eq!(crossing(&[], LIMIT, 10.0, DROPS), [None, None]);
         // 0.95^58 is 5.1%, whose logarithm is below -1.92: 58 trials without a hit show that the
         // crossing is above their amount.

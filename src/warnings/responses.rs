@@ -48,12 +48,10 @@ pub(super) const KINDS: &[Kind] = &[
             let mut notes: Vec<(String, u64)> =
                 counts.map(|(note, requests)| (note.to_owned(), requests)).collect();
             notes.sort_by_key(|(_, requests)| std::cmp::Reverse(*requests));
-            unusual(&notes, counted(report, tag::REQUEST_COUNT))
+            let of = counted(report, tag::REQUEST_COUNT);
+            (!notes.is_empty()).then(|| unusual(&notes, of))
         },
-        example: |_| {
-            let notes = [(note::USAGE_DECREASED.to_owned(), 100)];
-            unusual(&notes, 100).unwrap_or_else(|| Found::new("", [], [""; 0]))
-        },
+        example: |_| unusual(&[(note::USAGE_DECREASED.to_owned(), 100)], 100),
     },
 ];
 
@@ -176,18 +174,17 @@ fn events_together(groups: &Groups) -> Found {
     )
 }
 
-/// Returns what is unusual, the most frequent first; `None` if nothing is.
-fn unusual(notes: &[(String, u64)], of: u64) -> Option<Found> {
-    let (most, _) = notes.first()?;
+/// The `notes` are in descending order of the requests that have them.
+fn unusual(notes: &[(String, u64)], of: u64) -> Found {
     let sentence = |(note, requests): &(String, u64)| {
         format!("In {}, {}.", share(*requests, of), about_note(note))
     };
-    Some(Found::new(
-        about_note(most),
+    Found::new(
+        notes.first().map(|(note, _)| about_note(note)).unwrap_or_default(),
         first(&notes.iter().map(sentence).collect::<Vec<_>>(), ""),
         ["See response_notes of each request in profile_export.jsonl, and compare a response \
           (--export-level raw) with the lengths and counts that are reported."],
-    ))
+    )
 }
 
 /// Returns what a note says of a response, as a clause.

@@ -84,7 +84,7 @@ impl Shape {
 /// Number of values from which threads share the computation; fewer take some milliseconds.
 const MANY_VALUES: usize = 1 << 20;
 
-/// Sums over requests that have a part for those that have no end: in a window, these took as much of the
+/// Sums over requests that have a part for those that did not end: in a window, these took as much of the
 /// server's time as others, and what arrived of them was generated in it.
 const WITHOUT_END: [(MetricTag, MetricTag); 2] =
     [(tag::INPUT_SEQUENCE_LENGTH, tag::ERROR_ISL), (tag::OUTPUT_SEQUENCE_LENGTH, tag::ERROR_OSL)];

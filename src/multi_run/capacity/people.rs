@@ -28,6 +28,10 @@ use crate::units::Nanos;
 const REQUESTS: usize = 20_000;
 const BEFORE: usize = 5_000;
 
+/// By how much the logarithm of a probability is below the highest if it does not count: there may be a million
+/// people of whom few are at the server.
+const NEGLIGIBLE: f64 = 50.0;
+
 /// Number of runs that are simulated to know what one measures.
 const RUNS: usize = 100;
 
@@ -180,12 +184,15 @@ impl State {
     /// Returns what `users` who think for `think` seconds lead to at a server with this curve.
     pub(super) fn of_people(curve: &ServiceCurve, users: u64, think: f64) -> Self {
         let mut logs = vec![0.0_f64];
-        let mut log = 0.0;
+        let (mut log, mut highest) = (0.0, 0.0_f64);
         for n in 1..=users {
             log += ((users - n + 1) as f64 / think / curve.rate(n as f64)).ln();
             logs.push(log);
+            highest = highest.max(log);
+            if log < highest - NEGLIGIBLE {
+                break;
+            }
         }
-        let highest = logs.iter().copied().fold(f64::MIN, f64::max);
         let weights: Vec<f64> = logs.iter().map(|log| (log - highest).exp()).collect();
         let all = || (0..).zip(&weights).map(|(n, weight)| (f64::from(n), *weight));
         let total: f64 = weights.iter().sum();

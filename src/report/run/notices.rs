@@ -43,12 +43,7 @@ impl Run<'_> {
                     Level::Bad
                 }
             };
-            let depends = if health.verdict.is_of_length() {
-                "; latencies depend on the length of the run"
-            } else {
-                ""
-            };
-            add(level, format!("Load: {health}{depends}."));
+            add(level, format!("Load: {health}."));
         }
         let (all, failed) = (self.report.ended(), self.report.failed());
         if failed > 0 && self.report.has_success() {

@@ -1,6 +1,6 @@
 //! What an analysis of requests is, and what each of them reads and finds.
 
-use super::{Entry, FinishReasons, ResponseNotes};
+use super::{Entry, Names};
 use crate::metrics::breakdown::{BreakdownResults, Breakdowns, Grouped, Levels};
 use crate::metrics::health::{LoadHealth, LoadTimes};
 use crate::metrics::metric::MetricResult;
@@ -101,31 +101,17 @@ impl Analysis for Option<SessionLedger> {
     }
 }
 
-impl Analysis for FinishReasons {
+impl Analysis for Names {
     type Finding = NameCounts;
 
     fn enter(&mut self, request: &Entry<'_>) {
         if request.observation.error.is_none() {
-            self.0.observe(request.finish_reason);
+            self.counts.observe((self.of)(request));
         }
     }
 
     fn finding(&self, _: &Measurement<'_>) -> Self::Finding {
-        self.0.clone()
-    }
-}
-
-impl Analysis for ResponseNotes {
-    type Finding = NameCounts;
-
-    fn enter(&mut self, request: &Entry<'_>) {
-        if request.observation.error.is_none() {
-            self.0.observe(request.response_notes);
-        }
-    }
-
-    fn finding(&self, _: &Measurement<'_>) -> Self::Finding {
-        self.0.clone()
+        self.counts.clone()
     }
 }
 
