@@ -96,11 +96,6 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Adds the members that the turn itself has.
-    pub(super) fn of(self, turn: &'a Turn) -> Self {
-        Self { own: &turn.extra, ..self }
-    }
-
     /// Adds the fields that all dialects for text generation have. Usage is requested in every
     /// stream, since it is only one small event at the end.
     pub(super) fn generating(self, config: &Config, limit: &'static str, turn: &'a Turn) -> Self {
@@ -114,9 +109,10 @@ impl<'a> Body<'a> {
             .with_some("stream_options", config.streaming.then_some(options))
     }
 
-    pub(super) fn to_json(&self) -> Vec<u8> {
+    /// Returns the body as JSON, with the members that the turn itself has.
+    pub(super) fn to_json(self, turn: &'a Turn) -> Vec<u8> {
         // Text, numbers and JSON values always serialise.
-        serde_json::to_vec(self).unwrap_or_default()
+        serde_json::to_vec(&Self { own: &turn.extra, ..self }).unwrap_or_default()
     }
 
     /// Returns the last extra input of this name, or else the turn's own member, which replaces the

@@ -24,7 +24,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::body::{self, Body, Content};
+use super::body::{self, Content};
 use super::history::{SYSTEM, Said, history};
 use super::reader::{self, Reader};
 use super::{Config, Endpoint, EndpointTraits, ParsedResponse};
@@ -46,7 +46,12 @@ pub(super) trait Dialect: Send + Sync + 'static {
     }
 
     /// Builds a request body. Not called for a turn that has its own body.
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a>;
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8>;
+
+    /// Parses a response, like [`Endpoint::parse`].
+    fn parse(_config: &Config, body: &ResponseBody) -> ParsedResponse {
+        reader::parse::<Self::Reader>(body)
+    }
 }
 
 /// The input of a request.
@@ -120,7 +125,7 @@ impl<D: Dialect> Endpoint for Spoken<D> {
         let turn = &*sendable::<D>(turn);
         let made = turn.prompt.as_ref().map(Prompt::messages).unwrap_or_default();
         let asked = Asked { conversation, turn, at, answers, made: &made };
-        body::raw(turn).unwrap_or_else(|| D::body(&self.config, &asked).of(turn).to_json())
+        body::raw(turn).unwrap_or_else(|| D::body(&self.config, &asked))
     }
 
     fn has_content(&self, event: &[u8]) -> bool {
@@ -128,6 +133,6 @@ impl<D: Dialect> Endpoint for Spoken<D> {
     }
 
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        reader::parse::<D::Reader>(body)
+        D::parse(&self.config, body)
     }
 }

@@ -1,15 +1,14 @@
 //! OpenAI audio transcription.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 
-use crate::dataset::{Conversation, MediaContent, MediaKinds};
+use super::{Asked, Dialect, build};
+use crate::dataset::{MediaContent, MediaKinds};
 use crate::endpoint::envelope::enveloped;
 use crate::endpoint::multipart::{self, Form};
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
 use crate::endpoint::text::Text;
-use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
+use crate::endpoint::{Config, EndpointTraits, ParsedResponse, reader};
 use crate::record::ResponseBody;
 
 /// The dialect's properties and capabilities.
@@ -20,9 +19,11 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     needs: MediaKinds::AUDIO,
     takes_urls: false,
     metrics_title: "Audio Transcription Metrics",
-    ..EndpointTraits::text("audio_transcription", "/v1/audio/transcriptions", |config| {
-        Arc::new(AudioTranscription::new(config))
-    })
+    ..EndpointTraits::text(
+        "audio_transcription",
+        "/v1/audio/transcriptions",
+        build::<AudioTranscription>,
+    )
 };
 
 /// `/v1/audio/transcriptions`.
@@ -30,43 +31,19 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 /// A request contains the first audio file of its turn; texts of the turn are not sent. The
 /// response is JSON with a text, or only a text, depending on the extra input
 /// `response_format`.
-#[derive(Debug)]
-pub(crate) struct AudioTranscription {
-    config: Config,
-}
+struct AudioTranscription;
 
-impl AudioTranscription {
-    /// Creates the dialect with these settings.
-    #[must_use]
-    pub(crate) fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
-    }
+impl Dialect for AudioTranscription {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
 
-    /// Returns whether the whole response body is the transcript.
-    fn wants_plain(&self) -> bool {
-        let mut extras = self.config.extra_inputs.iter().rev();
-        let format = extras.find(|(name, _)| name == "response_format");
-        format.is_some_and(|(_, format)| matches!(format.as_str(), Some("text" | "srt" | "vtt")))
-    }
-}
+    type Reader = Transcript;
 
-impl Endpoint for AudioTranscription {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
-
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        _answers: &[Option<Arc<str>>],
-    ) -> Vec<u8> {
-        let Some(turn) = conversation.turn(turn) else { return Vec::new() };
-        let mut form = Form::new(&self.config).field("model", &turn.model);
-        if self.config.streaming {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
+        let mut form = Form::new(config).field("model", &asked.turn.model);
+        if config.streaming {
             form = form.field("stream", "true");
         }
-        let mut files = turn.media.iter().filter_map(|media| match &media.content {
+        let mut files = asked.turn.media.iter().filter_map(|media| match &media.content {
             MediaContent::Inline(file) => Some(file),
             MediaContent::Url(_) => None,
         });
@@ -77,21 +54,24 @@ impl Endpoint for AudioTranscription {
         .into_bytes()
     }
 
-    fn has_content(&self, event: &[u8]) -> bool {
-        reader::has_content::<Transcript>(event)
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
+    fn parse(config: &Config, body: &ResponseBody) -> ParsedResponse {
         let opening = body.events.first().and_then(|event| body.raw(event).trim_ascii().first());
         match opening {
             _ if body.is_event_stream => reader::parse::<Transcript>(body),
             Some(b'{') | None => reader::parse::<Transcript>(body),
             Some(b'"') => reader::parse::<Plain>(body),
-            Some(_) if self.wants_plain() => reader::parse::<Plain>(body),
+            Some(_) if wants_plain(config) => reader::parse::<Plain>(body),
             // For example an HTML page.
             Some(_) => reader::parse::<Transcript>(body),
         }
     }
+}
+
+/// Returns whether the whole response body is the transcript.
+fn wants_plain(config: &Config) -> bool {
+    let mut extras = config.extra_inputs.iter().rev();
+    let format = extras.find(|(name, _)| name == "response_format");
+    format.is_some_and(|(_, format)| matches!(format.as_str(), Some("text" | "srt" | "vtt")))
 }
 
 /// Parses a transcript that is the whole body: `text`, `srt` and `vtt`. Some servers send it

@@ -34,7 +34,7 @@ impl Dialect for Chat {
 
     type Reader = Choices;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let limit =
             if config.use_legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
         let messages = match &asked.turn.messages {
@@ -47,7 +47,7 @@ impl Dialect for Chat {
             Some(tools) => body.with("tools", Member::Raw(tools)),
             None => body,
         };
-        body.generating(config, limit, asked.turn)
+        body.generating(config, limit, asked.turn).to_json(asked.turn)
     }
 }
 

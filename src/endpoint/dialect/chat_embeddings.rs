@@ -31,14 +31,16 @@ impl Dialect for ChatEmbeddings {
 
     type Reader = Listed;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let made = || {
             let mut said = asked.history();
             said.retain(|said| !matches!(said, Said::Answered("")));
             Member::Messages(chat::messages(asked, said))
         };
         let messages = asked.turn.messages.as_deref().map_or_else(made, Member::Raw);
-        Body::new(config, "messages", messages).with("model", Member::Text(&asked.turn.model))
+        Body::new(config, "messages", messages)
+            .with("model", Member::Text(&asked.turn.model))
+            .to_json(asked.turn)
     }
 }
 

@@ -23,8 +23,10 @@ impl Dialect for Completions {
 
     type Reader = Choices;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let prompt = body::prompt(asked.conversation, asked.turn);
-        Body::new(config, "prompt", prompt).generating(config, "max_tokens", asked.turn)
+        Body::new(config, "prompt", prompt)
+            .generating(config, "max_tokens", asked.turn)
+            .to_json(asked.turn)
     }
 }

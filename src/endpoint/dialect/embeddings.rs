@@ -29,9 +29,10 @@ impl Dialect for Embeddings {
 
     type Reader = Listed;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         Body::new(config, "input", body::prompt(asked.conversation, asked.turn))
             .with("model", Member::Text(&asked.turn.model))
+            .to_json(asked.turn)
     }
 }
 

@@ -33,7 +33,7 @@ impl Dialect for Gemini {
 
     type Reader = Chunks;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let contents: Vec<_> = asked
             .history()
             .into_iter()
@@ -52,6 +52,7 @@ impl Dialect for Gemini {
         Body::new(config, "contents", made(&contents))
             .with_some("systemInstruction", system)
             .with_some("generationConfig", limit)
+            .to_json(asked.turn)
     }
 }
 

@@ -28,9 +28,10 @@ impl Dialect for HuggingFaceGenerate {
 
     type Reader = Tokens;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         Body::plain("inputs", body::joined(asked.conversation, asked.turn))
             .with("parameters", Member::Object(parameters(config, asked.turn)))
+            .to_json(asked.turn)
     }
 }
 

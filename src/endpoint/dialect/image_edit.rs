@@ -1,13 +1,11 @@
 //! OpenAI image edits.
 
-use std::sync::Arc;
-
 use super::image_generation::Images;
-use crate::dataset::{Conversation, MediaContent, MediaKinds};
+use super::{Asked, Dialect, build};
+use crate::dataset::{MediaContent, MediaKinds};
 use crate::endpoint::body::joined_text;
 use crate::endpoint::multipart::{self, Form};
-use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
-use crate::record::ResponseBody;
+use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
 pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
@@ -18,9 +16,7 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     needs_text: true,
     produces: MediaKinds::IMAGE,
     metrics_title: "Image Edit Metrics",
-    ..EndpointTraits::text("image_edit", "/v1/images/edits", |config| {
-        Arc::new(ImageEdit::new(config))
-    })
+    ..EndpointTraits::text("image_edit", "/v1/images/edits", build::<ImageEdit>)
 };
 
 /// `/v1/images/edits`.
@@ -28,37 +24,21 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 /// A request contains its turn's text and images: one file as `image`, several as `image[]`,
 /// a URL as `url` as in `SGLang`. It requests one image in base64 unless extra inputs override
 /// that. Responses are parsed like those of image generation.
-#[derive(Debug)]
-pub(crate) struct ImageEdit {
-    config: Config,
-}
+struct ImageEdit;
 
-impl ImageEdit {
-    /// Creates the dialect with these settings.
-    #[must_use]
-    pub(crate) fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
-    }
-}
+impl Dialect for ImageEdit {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
 
-impl Endpoint for ImageEdit {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
+    type Reader = Images;
 
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        _answers: &[Option<Arc<str>>],
-    ) -> Vec<u8> {
-        let Some(turn) = conversation.turn(turn) else { return Vec::new() };
-        let mut form = Form::new(&self.config)
-            .field("prompt", &joined_text(conversation, turn))
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
+        let turn = asked.turn;
+        let mut form = Form::new(config)
+            .field("prompt", &joined_text(asked.conversation, turn))
             .field("model", &turn.model)
             .field("response_format", "b64_json")
             .field("n", "1");
-        if self.config.streaming {
+        if config.streaming {
             form = form.field("stream", "true");
         }
         let name = if turn.media.len() > 1 { "image[]" } else { "image" };
@@ -70,27 +50,19 @@ impl Endpoint for ImageEdit {
         }
         form.into_bytes()
     }
-
-    fn has_content(&self, event: &[u8]) -> bool {
-        reader::has_content::<Images>(event)
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        reader::parse::<Images>(body)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Inline, Media, Turn};
+    use crate::dataset::{Conversation, Inline, Media, Turn};
     use crate::endpoint::EndpointType;
     use crate::endpoint::fixture::{config, endpoint, piece, stream, turn};
 
     fn body(media: &[Media]) -> String {
         let turn = Turn { media: media.to_vec(), ..turn(&["paint", "it"], None) };
         let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
-        let endpoint = ImageEdit::new(&config(EndpointType::IMAGE_EDIT, true));
+        let endpoint = crate::endpoint::build(&config(EndpointType::IMAGE_EDIT, true));
         String::from_utf8(endpoint.request_body(&conversation, 0, &[])).unwrap()
     }
 

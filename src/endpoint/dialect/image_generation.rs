@@ -29,12 +29,13 @@ impl Dialect for ImageGeneration {
 
     type Reader = Images;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         Body::new(config, "prompt", body::joined(asked.conversation, asked.turn))
             .with("model", Member::Text(&asked.turn.model))
             .with("response_format", Member::Text("b64_json"))
             .with("n", Member::Number(1))
             .with_some("stream", config.streaming.then_some(Member::Switch(true)))
+            .to_json(asked.turn)
     }
 }
 

@@ -38,10 +38,10 @@ impl Dialect for ImageRetrieval {
 
     type Reader = Listed;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let image = |media: &Media| Image { url: media.content.url() };
         let images: Vec<Image> = asked.turn.media.iter().map(image).collect();
-        Body::new(config, "input", body::made(&images))
+        Body::new(config, "input", body::made(&images)).to_json(asked.turn)
     }
 }
 

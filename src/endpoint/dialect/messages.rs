@@ -34,7 +34,7 @@ impl Dialect for Messages {
 
     type Reader = Events;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let messages: Vec<_> = asked
             .history()
             .into_iter()
@@ -49,6 +49,7 @@ impl Dialect for Messages {
             .with("max_tokens", Member::Number(limit))
             .with_some("stream", config.streaming.then_some(Member::Switch(true)))
             .with_some("system", asked.system().map(Member::Content))
+            .to_json(asked.turn)
     }
 }
 

@@ -40,9 +40,11 @@ impl Dialect for NimEmbeddings {
         }
     }
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let inputs = Member::Texts(inputs(asked.conversation, asked.turn));
-        Body::new(config, "input", inputs).with("model", Member::Text(&asked.turn.model))
+        Body::new(config, "input", inputs)
+            .with("model", Member::Text(&asked.turn.model))
+            .to_json(asked.turn)
     }
 }
 

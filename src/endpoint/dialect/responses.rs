@@ -30,7 +30,7 @@ impl Dialect for Responses {
 
     type Reader = Events;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let items: Vec<_> = asked
             .history()
             .into_iter()
@@ -45,6 +45,7 @@ impl Dialect for Responses {
             .with("stream", Member::Switch(config.streaming))
             .with_some("instructions", asked.system().map(Member::Content))
             .with_some("max_output_tokens", asked.turn.max_tokens.map(Member::Number))
+            .to_json(asked.turn)
     }
 }
 

@@ -27,11 +27,12 @@ impl Dialect for SolidoRag {
 
     type Reader = Contents;
 
-    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let queries = body::prompts(asked.conversation, asked.turn).collect();
         Body::new(config, "query", Member::Texts(queries))
             .with("filters", body::made(&json!({"family": "Solido", "tool": "SDE"})))
             .with("inference_model", Member::Text(&asked.turn.model))
+            .to_json(asked.turn)
     }
 }
 
