@@ -66,7 +66,7 @@ pub(super) fn capacity(
     match (&asked.confirm, &prediction) {
         (Some(directory), Some(prediction)) => {
             let run = confirming(directory, &asked.objectives)?;
-            let of_run = demand.and_then(|demand| model.predict_run(demand, Some(run.requests)));
+            let of_run = demand.and_then(|demand| model.predict_run(demand, run.requests));
             let compared = of_run.as_ref().unwrap_or(prediction).compare(&run);
             if compared.iter().any(|(.., is_true)| !is_true) {
                 outcome = Outcome::Missed;

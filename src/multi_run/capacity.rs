@@ -26,6 +26,9 @@ const RESAMPLES: usize = 400;
 /// The most users that a replica is said to have.
 const MOST_USERS: u64 = 1 << 20;
 
+/// No prediction of a run is more precise than this share of it.
+const FINEST: f64 = 0.005;
+
 /// How many times the highest load that was tried is predicted at most.
 pub(crate) const BEYOND: f64 = 4.0;
 
@@ -244,16 +247,19 @@ impl Model {
     /// beyond what can be predicted.
     #[must_use]
     pub(crate) fn predict(&self, demand: Demand) -> Option<Prediction> {
-        self.predict_run(demand, None)
+        self.predicted(demand, None)
+    }
+
+    /// Predicts what a run with so many `requests` measures. What resampled curves differ by is how well their
+    /// coefficients are known; that no load is exactly on a curve is the error at loads that are left out.
+    #[must_use]
+    pub(crate) fn predict_run(&self, demand: Demand, requests: usize) -> Option<Prediction> {
+        let found = self.predicted(demand, Some(requests))?;
+        Some(found.widened(self.error.max(FINEST)))
     }
 
     /// Predicts what a run with so many `requests` measures; without a number, what is true in the long run.
-    #[must_use]
-    pub(crate) fn predict_run(
-        &self,
-        demand: Demand,
-        requests: Option<usize>,
-    ) -> Option<Prediction> {
+    fn predicted(&self, demand: Demand, requests: Option<usize>) -> Option<Prediction> {
         let most = BEYOND * self.most_tried();
         if let (Some(source), ServiceCurve::Slots { seconds, slots, .. }) =
             (self.source(demand, requests.is_some()), self.curve)
@@ -390,6 +396,18 @@ impl Prediction {
             };
             filter.op.holds(end, filter.threshold)
         })
+    }
+
+    /// Returns it with intervals that are wider by this share of their ends.
+    fn widened(mut self, share: f64) -> Self {
+        let values = self.values.iter_mut().map(|(.., predicted)| predicted);
+        // The rate that was asked for is not predicted.
+        let rate = Some(&mut self.rate).filter(|rate| rate.low < rate.high);
+        for predicted in values.chain(rate) {
+            predicted.low *= 1.0 - share;
+            predicted.high *= 1.0 + share;
+        }
+        self
     }
 
     /// Returns whether the predicted value of what `filter` limits is within the limit.

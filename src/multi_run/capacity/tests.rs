@@ -62,7 +62,7 @@ fn what_is_predicted_comes_true() {
         (users(48.0, 0.0), Arrivals::Closed(48)),
         (Demand::Rate(100.0), Arrivals::Poisson(100.0)),
     ] {
-        let found = model.predict_run(demand, Some(6000)).unwrap();
+        let found = model.predict_run(demand, 6000).unwrap();
         let run = level(&server(), arrivals, 99);
         let compared = found.compare(&run);
         // The rate that was asked for is not predicted.
@@ -71,7 +71,7 @@ fn what_is_predicted_comes_true() {
     }
     // A server that is half as fast is not the one that was predicted.
     let slower = Server { seconds: 0.2, ..server() };
-    let found = model.predict_run(users(48.0, 0.0), Some(6000)).unwrap();
+    let found = model.predict_run(users(48.0, 0.0), 6000).unwrap();
     let compared = found.compare(&level(&slower, Arrivals::Closed(48), 99));
     assert!(compared.iter().all(|(.., is_true)| !is_true), "{compared:?}");
 }
@@ -220,7 +220,7 @@ fn how_often_predictions_come_true() {
                 let mut found = Vec::new();
                 for (seed, model) in (1..).zip(&models) {
                     let run = level_of(&server, arrivals, 200, 77_777 + seed);
-                    let predicted = model.predict_run(demand, Some(200));
+                    let predicted = model.predict_run(demand, 200);
                     let compared = predicted.map_or_else(Vec::new, |it| it.compare(&run));
                     found.extend(compared.iter().map(|(.., is_true)| *is_true));
                 }
