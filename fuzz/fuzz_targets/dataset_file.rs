@@ -20,26 +20,8 @@ static FILE: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().unw
 fuzz_target!(|input: &[u8]| {
     let Some((number, bytes)) = input.split_first() else { return };
     fs::write(FILE.path(), bytes).unwrap();
-    let format = [
-        None,
-        Some(FileFormat::SingleTurn),
-        Some(FileFormat::MultiTurn),
-        Some(FileFormat::RandomPool),
-        Some(FileFormat::RawPayload),
-        Some(FileFormat::InputsJson),
-        Some(FileFormat::ShareGpt),
-        Some(FileFormat::MooncakeTrace),
-        Some(FileFormat::BailianTrace),
-        Some(FileFormat::BurstGptTrace),
-        Some(FileFormat::SpeedBench("coding")),
-        Some(FileFormat::SageMakerDataCapture),
-        Some(FileFormat::DagJsonl),
-        Some(FileFormat::WekaTrace),
-        Some(FileFormat::Otel),
-        Some(FileFormat::TraceLab),
-        Some(FileFormat::Exgentic),
-        Some(FileFormat::BasetenTrace),
-    ][usize::from(*number) % 18];
+    let formats: Vec<_> = [None].into_iter().chain(FileFormat::all().map(Some)).collect();
+    let format = formats[usize::from(*number) % formats.len()];
     let traces = TraceSettings { synthesis: synthesis(*number), ..TraceSettings::default() };
     let is_pool = format == Some(FileFormat::RandomPool);
     let batch_size = if is_pool { 1 + usize::from(*number) % 3 } else { 1 };

@@ -7,11 +7,13 @@ mod baseten;
 mod bombs;
 mod burst_gpt;
 mod dag;
+mod detect;
 mod directory;
 mod exgentic;
 mod inputs_json;
 mod jsonl;
 mod lines;
+mod mapping;
 mod mooncake;
 mod opening;
 mod otel;
@@ -24,6 +26,7 @@ mod synthesis;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod trace_flags;
 mod tracelab;
 mod weka;
 pub(crate) mod write;
@@ -37,18 +40,128 @@ use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use self::detect::{detect, format_with};
 use self::lines::Lines;
+use self::mapping::{Mapping, Rows};
 use self::opening::Opening;
-use self::sagemaker::Captures;
 use self::sharegpt::Sent;
 use self::trace::Trace;
+use self::trace_flags::check_traces;
 #[cfg(test)]
 use super::Conversation;
 use super::account::Conversations;
-use super::{DatasetError, FileFormat, Seed, TraceSettings, finish, rows, trees};
+use super::{DatasetError, Seed, TraceSettings, finish, rows, trees};
 use crate::input::{self, Input};
-use crate::setting::InvalidSetting;
+use crate::setting::{InvalidSetting, Named as _, named};
 use crate::tokenizer::TokenCounter;
+
+/// Makes the list of formats: their names and what they are. In parentheses is the module that declares
+/// a format in which each row is a request.
+macro_rules! formats {
+    (
+        $($(#[$doc:meta])* $name:literal => $format:ident $(($module:ident))?,)+
+        parts { $($part_name:literal => $part:literal,)+ }
+    ) => {
+        /// Formats of dataset files.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum FileFormat {
+            $($(#[$doc])* $format,)+
+            /// JSONL with one question per line: a part of SPEED-Bench, or a category of it.
+            SpeedBench(&'static str),
+        }
+
+        named! { FileFormat { $($name => $format,)+ $($part_name => SpeedBench($part),)+ } }
+
+        /// The formats in which each row is a request.
+        const MAPPINGS: &[(FileFormat, &Mapping)] =
+            &[$($((FileFormat::$format, &$module::FORMAT),)?)+];
+    };
+}
+
+formats! {
+    /// JSONL with one request per line.
+    "single_turn" => SingleTurn,
+    /// JSONL with one conversation per line.
+    "multi_turn" => MultiTurn,
+    /// JSONL with one request per line, drawn at random.
+    "random_pool" => RandomPool,
+    /// JSONL with one body per line, sent unchanged.
+    "raw_payload" => RawPayload,
+    /// JSONL of OpenAI's Batch API, whose bodies are sent unchanged.
+    "openai_batch" => OpenAiBatch,
+    /// `inputs.json` of an earlier run, whose bodies are sent unchanged.
+    "inputs_json" => InputsJson,
+    /// JSON array of ShareGPT conversations.
+    "sharegpt" => ShareGpt,
+    /// JSONL with one request per line: lengths or prompts, and the time of the request.
+    "mooncake_trace" => MooncakeTrace,
+    /// JSONL with one request per line, linked to the request before it.
+    "bailian_trace" => BailianTrace(bailian),
+    /// CSV with one request per line.
+    "burst_gpt_trace" => BurstGptTrace(burst_gpt),
+    /// JSONL with one conversation per line, whose turns may start others.
+    "dag_jsonl" => DagJsonl,
+    /// JSON documents with the requests of an agent and of its sub-agents.
+    "weka_trace" => WekaTrace,
+    /// JSONL with one request of an agent per line.
+    "tracelab" => TraceLab,
+    /// JSONL with one session of an agent per line, with its messages.
+    "exgentic" => Exgentic,
+    /// A table with one request per row, with its prompt.
+    "baseten_trace" => BasetenTrace(baseten),
+    /// JSONL with one request per line, captured by an Amazon `SageMaker` endpoint.
+    "sagemaker_data_capture" => SageMakerDataCapture(sagemaker),
+    /// OpenTelemetry traces of requests to models.
+    "otel" => Otel,
+    parts {
+        "speed_bench_qualitative" => "qualitative",
+        "speed_bench_coding" => "coding",
+        "speed_bench_humanities" => "humanities",
+        "speed_bench_math" => "math",
+        "speed_bench_multilingual" => "multilingual",
+        "speed_bench_qa" => "qa",
+        "speed_bench_rag" => "rag",
+        "speed_bench_reasoning" => "reasoning",
+        "speed_bench_roleplay" => "roleplay",
+        "speed_bench_stem" => "stem",
+        "speed_bench_summarization" => "summarization",
+        "speed_bench_writing" => "writing",
+        "speed_bench_throughput_1k" => "throughput_1k",
+        "speed_bench_throughput_1k_low_entropy" => "throughput_1k_low_entropy",
+        "speed_bench_throughput_1k_mixed" => "throughput_1k_mixed",
+        "speed_bench_throughput_1k_high_entropy" => "throughput_1k_high_entropy",
+        "speed_bench_throughput_2k" => "throughput_2k",
+        "speed_bench_throughput_2k_low_entropy" => "throughput_2k_low_entropy",
+        "speed_bench_throughput_2k_mixed" => "throughput_2k_mixed",
+        "speed_bench_throughput_2k_high_entropy" => "throughput_2k_high_entropy",
+        "speed_bench_throughput_8k" => "throughput_8k",
+        "speed_bench_throughput_8k_low_entropy" => "throughput_8k_low_entropy",
+        "speed_bench_throughput_8k_mixed" => "throughput_8k_mixed",
+        "speed_bench_throughput_8k_high_entropy" => "throughput_8k_high_entropy",
+        "speed_bench_throughput_16k" => "throughput_16k",
+        "speed_bench_throughput_16k_low_entropy" => "throughput_16k_low_entropy",
+        "speed_bench_throughput_16k_mixed" => "throughput_16k_mixed",
+        "speed_bench_throughput_16k_high_entropy" => "throughput_16k_high_entropy",
+        "speed_bench_throughput_32k" => "throughput_32k",
+        "speed_bench_throughput_32k_low_entropy" => "throughput_32k_low_entropy",
+        "speed_bench_throughput_32k_mixed" => "throughput_32k_mixed",
+        "speed_bench_throughput_32k_high_entropy" => "throughput_32k_high_entropy",
+    }
+}
+
+impl FileFormat {
+    /// Returns all formats, with one of the parts of SPEED-Bench.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let is_other_part =
+            |format: &Self| matches!(format, Self::SpeedBench(part) if *part != "qa");
+        Self::NAMES.iter().map(|(_, format)| *format).filter(move |format| !is_other_part(format))
+    }
+
+    /// Returns the declaration of a format in which each row is a request.
+    fn mapping(self) -> Option<&'static Mapping> {
+        MAPPINGS.iter().find(|(format, _)| *format == self).map(|(_, mapping)| *mapping)
+    }
+}
 
 /// Error of a reader, without the name of the file.
 #[derive(Debug)]
@@ -266,7 +379,7 @@ fn of_lines(input: Input<'_>) -> impl Iterator<Item = Row> {
 /// Reads the rows that pass the `filters`, which only `exgentic` has.
 fn read_rows(
     format: FileFormat,
-    rows: impl Iterator<Item = Row>,
+    mut rows: impl Iterator<Item = Row>,
     filters: &[(String, String)],
     traces: &TraceSettings,
     (counter, seed): (&TokenCounter, Seed),
@@ -277,9 +390,11 @@ fn read_rows(
         let why = format!("documents of weka_trace do not have columns such as {column}");
         return Err(Fault::Setting("--dataset-filter", why));
     }
+    if let Some(Mapping { rows: Rows::Objects(read), block_tokens, .. }) = format.mapping() {
+        return read(&mut rows, Trace::new(traces, *block_tokens, counter, seed)?, traces);
+    }
     match format {
         FileFormat::Exgentic => exgentic::read(rows, filters, traces, counter, seed),
-        FileFormat::BasetenTrace => baseten::read(rows, traces, counter, seed),
         FileFormat::WekaTrace => {
             let mut documents = weka::Documents::new(traces, counter, seed)?;
             for row in rows {
@@ -362,27 +477,18 @@ fn read_as(
         FileFormat::MooncakeTrace => {
             mooncake::read(Lines::new(input), trace(mooncake::BLOCK_TOKENS)?)
         }
-        FileFormat::BailianTrace => bailian::read(Lines::new(input), trace(bailian::BLOCK_TOKENS)?),
-        FileFormat::BurstGptTrace => burst_gpt::read(input, trace(mooncake::BLOCK_TOKENS)?),
         FileFormat::WekaTrace => {
             let mut documents = weka::Documents::new(traces, counter, seed)?;
             documents.read(input)?;
             documents.finish()
         }
         FileFormat::TraceLab => tracelab::read(Lines::new(input), traces, counter, seed),
-        FileFormat::Exgentic | FileFormat::BasetenTrace => {
-            read_rows(format, of_lines(input), &[], traces, (counter, seed))
-        }
+        FileFormat::Exgentic => read_rows(format, of_lines(input), &[], traces, (counter, seed)),
         FileFormat::DagJsonl => dag::read(Lines::new(input)),
         FileFormat::Otel => {
             let mut recorded = otel::Traces::new(trace(mooncake::BLOCK_TOKENS)?, traces);
             recorded.read(input)?;
             recorded.finish()
-        }
-        FileFormat::SageMakerDataCapture => {
-            let mut captures = Captures::new(trace(mooncake::BLOCK_TOKENS)?);
-            captures.read(Lines::new(input))?;
-            captures.finish()
         }
         FileFormat::SingleTurn => jsonl::read_requests(Lines::new(input), path),
         FileFormat::MultiTurn => jsonl::read(Lines::new(input), path, jsonl::multi_turn),
@@ -392,163 +498,21 @@ fn read_as(
         FileFormat::InputsJson => inputs_json::read(input),
         FileFormat::SpeedBench(part) => speed_bench::read(Lines::new(input), part),
         FileFormat::ShareGpt => sharegpt::read(input, counter, Sent::First),
-    }
-}
-
-/// Rejects trace flags that do not affect files of this format.
-fn check_traces(format: FileFormat, traces: &TraceSettings) -> Result<(), Fault> {
-    use FileFormat::{
-        BailianTrace, BasetenTrace, BurstGptTrace, Exgentic, MooncakeTrace, Otel, RandomPool,
-        SageMakerDataCapture, TraceLab, WekaTrace,
-    };
-    let synthesis = &traces.synthesis;
-    let of_blocks = [
-        ("--isl-block-size", traces.block_tokens.is_some()),
-        ("--synthesis-prefix-len-multiplier", synthesis.prefix_len_multiplier != 1.0),
-        ("--synthesis-prefix-root-multiplier", synthesis.prefix_root_multiplier != 1),
-    ];
-    let of_prompts = [
-        ("--synthesis-prompt-len-multiplier", synthesis.prompt_len_multiplier != 1.0),
-        ("--prompt-corpus", traces.corpus.is_some()),
-    ];
-    let of_agents = [("--use-think-time-only", traces.uses_think_time)];
-    let of_entries = [("--num-dataset-entries", traces.entries.is_some())];
-    let of_outputs = [("--replay-outputs", traces.replay_outputs.is_some())];
-    let of_requests = [
-        ("--trace-session-sample-ratio", traces.session_sample_ratio.is_some()),
-        ("--max-context-length", traces.max_context_tokens.is_some()),
-        ("--force-min-tokens", traces.force_min_tokens == Some(true)),
-        ("--synthesis-max-isl", traces.max_input_tokens.is_some()),
-        ("--synthesis-max-osl", traces.max_output_tokens.is_some()),
-        ("--synthesis-speedup-ratio", synthesis.speedup_ratio != 1.0),
-        ("--synthesis-output-len-multiplier", synthesis.output_len_multiplier != 1.0),
-    ];
-    let (refused, reason): (&[&[(&'static str, bool)]], &str) = match format {
-        _ if format != Otel && traces.replay_outputs.is_some() => {
-            (&[&of_outputs], "applies to otel, which has the responses; remove the flag")
+        mapped => {
+            let mapping = mapped.mapping().ok_or(Fault::UnknownFormat)?;
+            let trace = trace(mapping.block_tokens)?;
+            match &mapping.rows {
+                Rows::Text(read) => read(input, trace),
+                Rows::Csv(columns) => columns.read(input, trace),
+                Rows::Objects(read) => read(&mut of_lines(input), trace, traces),
+            }
         }
-        WekaTrace | TraceLab => (&[], ""),
-        _ if !matches!(format, RandomPool | Exgentic) && traces.entries.is_some() => (
-            &[&of_entries],
-            "applies to generated prompts, pools and traces of agents; remove the flag",
-        ),
-        _ if traces.uses_think_time => (
-            &[&of_agents],
-            "applies to weka_trace and tracelab, which have think times; remove the flag",
-        ),
-        MooncakeTrace | BailianTrace => (&[], ""),
-        BurstGptTrace | Otel => (
-            &[&of_blocks[1..]],
-            "applies to prompts that share hash IDs, which the trace does not have; remove the flag",
-        ),
-        SageMakerDataCapture | Exgentic | BasetenTrace => (
-            &[&of_blocks, &of_prompts],
-            "applies to generated prompts, but recorded prompts are sent as they are; remove the \
-             flag",
-        ),
-        _ => (
-            &[&of_blocks, &of_requests, &of_prompts],
-            "applies to traces, but the file is not a trace; remove the flag",
-        ),
-    };
-    match refused.iter().copied().flatten().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((flag, _)) => Err(Fault::Setting(flag, reason.to_owned())),
     }
 }
 
 /// The first bytes of Parquet files, and of files of Arrow IPC.
 const PARQUET: &[u8] = b"PAR1";
 const ARROW: &[u8] = b"ARROW1";
-
-/// Detects the format from the first line that is not blank; `None` if all are blank.
-fn detect(opening: &mut Opening<'_>) -> Result<Option<FileFormat>, Fault> {
-    if otel::encoding::is_framed(&opening.bytes) {
-        return Ok(Some(FileFormat::Otel));
-    }
-    let Some(start) = opening.first_byte()? else { return Ok(None) };
-    if opening.bytes[start] == b'[' {
-        return Ok(Some(FileFormat::ShareGpt));
-    }
-    let number = 1 + memchr::memchr_iter(b'\n', &opening.bytes[..start]).count() as u64;
-    // A line that is too long for JSONL can still be a document on one line.
-    let Some(line) = opening.line_at(start)? else {
-        return Ok(Some(document_format(&opening.bytes)));
-    };
-    match serde_json::from_slice::<Map<String, Value>>(line) {
-        Ok(members) => format_with(&members).map(Some).ok_or(Fault::UnknownFormat),
-        Err(_) if burst_gpt::is_header(line) => Ok(Some(FileFormat::BurstGptTrace)),
-        // An object that continues on the next line is a document, not JSONL.
-        Err(error) if error.is_eof() => Ok(Some(document_format(&opening.bytes))),
-        Err(error) => Err(Fault::Line(number, json_reason(&error))),
-    }
-}
-
-/// Returns the format of a document that has several lines and begins with these bytes.
-fn document_format(bytes: &[u8]) -> FileFormat {
-    let position = |name: &str| memchr::memmem::find(bytes, name.as_bytes());
-    let is_first = |one: Option<usize>, other: Option<usize>| {
-        one.is_some_and(|one| other.is_none_or(|other| one < other))
-    };
-    if is_first(position("\"hash_id_scope\""), position("\"data\"")) {
-        FileFormat::WekaTrace
-    } else if otel::document::begins(bytes) {
-        FileFormat::Otel
-    } else {
-        FileFormat::InputsJson
-    }
-}
-
-/// Returns the format whose first line has these members.
-fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
-    if members.contains_key("question_id") && members.contains_key("messages") {
-        return Some(FileFormat::SpeedBench("qualitative"));
-    }
-    if jsonl::is_batch(members) {
-        return Some(FileFormat::OpenAiBatch);
-    }
-    if sagemaker::has(members) {
-        return Some(FileFormat::SageMakerDataCapture);
-    }
-    if baseten::has(members) {
-        return Some(FileFormat::BasetenTrace);
-    }
-    if exgentic::has(members) {
-        return Some(FileFormat::Exgentic);
-    }
-    if tracelab::has(members) {
-        return Some(FileFormat::TraceLab);
-    }
-    if weka::has(members) {
-        return Some(FileFormat::WekaTrace);
-    }
-    if dag::has(members) {
-        return Some(FileFormat::DagJsonl);
-    }
-    if otel::has(members) {
-        return Some(FileFormat::Otel);
-    }
-    let by_member = [
-        ("data", FileFormat::InputsJson),
-        ("turns", FileFormat::MultiTurn),
-        ("chat_id", FileFormat::BailianTrace),
-        ("input_length", FileFormat::MooncakeTrace),
-        ("text_input", FileFormat::MooncakeTrace),
-        ("messages", FileFormat::MooncakeTrace),
-        ("payload", FileFormat::MooncakeTrace),
-        ("text", FileFormat::SingleTurn),
-        ("texts", FileFormat::SingleTurn),
-        ("image", FileFormat::SingleTurn),
-        ("images", FileFormat::SingleTurn),
-        ("image_uuids", FileFormat::SingleTurn),
-        ("audio", FileFormat::SingleTurn),
-        ("audios", FileFormat::SingleTurn),
-        ("video", FileFormat::SingleTurn),
-        ("videos", FileFormat::SingleTurn),
-        ("prompt", FileFormat::SingleTurn),
-    ];
-    by_member.into_iter().find(|(name, _)| members.contains_key(*name)).map(|(_, format)| format)
-}
 
 /// Returns the error of a JSON document with its line.
 fn document_fault(error: serde_json::Error) -> Fault {

@@ -191,7 +191,7 @@ const READERS: [(&str, &str); 20] = [
     ("app/shards/files.rs", "its own small files"),
     ("artifacts/open.rs", "tables after their check, and lines of limited length"),
     ("artifacts/parquet/parts.rs", "its own files"),
-    ("dataset/file/burst_gpt.rs", "an `Input`"),
+    ("dataset/file/mapping.rs", "an `Input`"),
     ("dataset/file/mooncake.rs", "a function of this name"),
     ("dataset/file/opening.rs", "an `Input`, piece by piece"),
     ("dataset/file/otel/encoding.rs", "an `Input`, up to a limit"),

@@ -10,14 +10,24 @@ use serde::Deserialize;
 
 use super::jsonl::from_object;
 use super::lines::Lines;
+use super::mapping::{Mapping, Prompts, Rows};
 use super::synthesis::Shape;
 use super::trace::{HashId, TimeUnit, Trace};
 use super::{Fault, Loaded};
 use crate::dataset::{Conversation, Turn};
+use crate::input::Input;
 use crate::units::Nanos;
 
 /// Tokens of a block.
 pub(super) const BLOCK_TOKENS: u32 = 16;
+
+/// The format `bailian_trace`.
+pub(super) const FORMAT: Mapping = Mapping {
+    members: &["chat_id"],
+    block_tokens: BLOCK_TOKENS,
+    prompts: Prompts::Blocks,
+    rows: Rows::Text(read),
+};
 
 const KNOWN: &[&str] = &[
     "chat_id",
@@ -61,10 +71,10 @@ struct Request {
 }
 
 /// Reads all lines; linked requests become one conversation.
-pub(super) fn read(lines: Lines<'_>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
+fn read(input: Input<'_>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
     let mut requests: Vec<(u64, Request)> = Vec::new();
     let mut parents: HashMap<i64, i64> = HashMap::new();
-    for line in lines {
+    for line in Lines::new(input) {
         let line = line?;
         let fault = |why| Fault::Line(line.number, why);
         let read: Line = from_object(&line.text).map_err(fault)?;

@@ -9,12 +9,20 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::mapping::{Mapping, Prompts, Rows};
 use super::trace::{TimeUnit, Trace, check_input};
 use super::{Fault, Loaded, Place, Row, mooncake};
 use crate::dataset::account::LeftOut;
-use crate::dataset::{Conversation, Recorded, Seed, SessionColumn, TraceSettings, Turn};
-use crate::tokenizer::TokenCounter;
+use crate::dataset::{Conversation, Recorded, SessionColumn, TraceSettings, Turn};
 use crate::units::Nanos;
+
+/// The format `baseten_trace`.
+pub(super) const FORMAT: Mapping = Mapping {
+    members: &["timestamp_start_unix_ms", "prompt", "input_tokens", "output_tokens"],
+    block_tokens: mooncake::BLOCK_TOKENS,
+    prompts: Prompts::Recorded,
+    rows: Rows::Objects(read),
+};
 
 #[derive(Deserialize)]
 struct Request {
@@ -45,22 +53,13 @@ struct Session {
     sent: Vec<Sent>,
 }
 
-/// Returns whether a row with these members is of this format.
-pub(super) fn has(members: &Map<String, Value>) -> bool {
-    ["timestamp_start_unix_ms", "prompt", "input_tokens", "output_tokens"]
-        .iter()
-        .all(|name| members.contains_key(*name))
-}
-
 /// Reads all rows. Times count from the earliest row, also if it is left out; sessions come in the order of
 /// their starts.
-pub(super) fn read(
-    rows: impl Iterator<Item = Row>,
+fn read(
+    rows: &mut dyn Iterator<Item = Row>,
+    mut trace: Trace<'_>,
     settings: &TraceSettings,
-    counter: &TokenCounter,
-    seed: Seed,
 ) -> Result<Loaded, Fault> {
-    let mut trace = Trace::new(settings, mooncake::BLOCK_TOKENS, counter, seed)?;
     let mut sessions: Vec<Session> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut first = u64::MAX;

@@ -84,7 +84,7 @@ fn detect(directory: &Path) -> Result<FileFormat, DatasetError> {
     }
     let members = first_line(first).map_err(|fault| named(fault, first))?;
     Ok(match members {
-        Some(members) if sagemaker::has(&members) => FileFormat::SageMakerDataCapture,
+        Some(members) if sagemaker::FORMAT.has(&members) => FileFormat::SageMakerDataCapture,
         Some(members) if members.contains_key("messages") => FileFormat::RawPayload,
         _ => FileFormat::RandomPool,
     })

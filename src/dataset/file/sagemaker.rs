@@ -11,15 +11,27 @@ use std::sync::Arc;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::jsonl::from_object;
 use super::lines::Lines;
-use super::mooncake::{check_messages, checked_tools};
+use super::mapping::{Mapping, Prompts, Rows};
+use super::mooncake::{self, check_messages, checked_tools};
 use super::trace::{TimeUnit, Trace};
 use super::{Fault, Loaded};
 use crate::dataset::{Conversation, Turn};
 use crate::units::wall;
+
+/// The format `sagemaker_data_capture`.
+pub(super) const FORMAT: Mapping = Mapping {
+    members: &["captureData", "eventMetadata"],
+    block_tokens: mooncake::BLOCK_TOKENS,
+    prompts: Prompts::Recorded,
+    rows: Rows::Text(|input, trace| {
+        let mut captures = Captures::new(trace);
+        captures.read(Lines::new(input))?;
+        captures.finish()
+    }),
+};
 
 /// The members of a captured request that are sent again.
 const KNOWN: &[&str] = &["messages", "tools", "max_tokens", "max_completion_tokens"];
@@ -68,11 +80,6 @@ struct Response {
 #[derive(Deserialize)]
 struct Usage {
     prompt_tokens: Option<u32>,
-}
-
-/// Returns whether a line with these members is of this format.
-pub(super) fn has(members: &Map<String, Value>) -> bool {
-    members.contains_key("captureData") && members.contains_key("eventMetadata")
 }
 
 /// Requests of one or several files.
@@ -179,7 +186,7 @@ mod tests {
     use std::path::Path;
 
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::read_from;
     use super::*;

@@ -15,15 +15,16 @@
 mod barriers;
 mod chains;
 pub(super) mod document;
+mod timed;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::RangeInclusive;
 
 use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 
 use self::chains::{Chain, Recorded, Role, SAME_TIME};
-use self::document::{Agent, Document, Entry, Request, Scope, absolute, count, count_known, peak};
+use self::document::{Document, Entry, Request, Scope, count, count_known, peak};
+use self::timed::{Span, Timed, timed, times_of};
 use super::synthesis::Shape;
 use super::trace::{HashId, TimeUnit, Trace, check_input};
 use super::{Fault, Loaded, document_fault, mooncake};
@@ -38,8 +39,6 @@ use crate::units::Nanos;
 
 /// The deepest nesting of sub-agents.
 const MAX_DEPTH: usize = 32;
-/// Times that a trace may have, in seconds.
-const LATEST: RangeInclusive<f64> = -1e9..=1e9;
 
 /// A conversation whose branches do not have numbers yet.
 #[derive(Default)]
@@ -74,37 +73,6 @@ struct Beginning {
     span: Span,
 }
 
-/// A request with absolute times, in seconds, and its place in the list.
-struct Timed {
-    place: usize,
-    start: f64,
-    end: f64,
-    request: Request,
-}
-
-impl Timed {
-    fn recorded(&self) -> Recorded<'_> {
-        let Self { start, end, ref request, .. } = *self;
-        let Request { input, output, ref model, ref hash_ids, .. } = *request;
-        Recorded { start, end, input, output, model, blocks: hash_ids }
-    }
-}
-
-/// When a conversation began and ended, in seconds.
-#[derive(Clone, Copy)]
-struct Span {
-    start: f64,
-    end: f64,
-}
-
-impl Span {
-    /// The time of these requests together; `None` without any.
-    fn of<'t>(requests: impl IntoIterator<Item = &'t Timed>) -> Option<Self> {
-        let spans = requests.into_iter().map(|it| Self { start: it.start, end: it.end });
-        spans.reduce(|a, b| Self { start: a.start.min(b.start), end: a.end.max(b.end) })
-    }
-}
-
 /// What the conversations of an agent have in common.
 #[derive(Clone, Copy)]
 struct Said {
@@ -124,34 +92,6 @@ struct Listed {
     opening: u32,
     /// 1 for the list of the document, and one more for each level of sub-agents.
     depth: usize,
-}
-
-/// The requests and the sub-agents of a list, with their places.
-type Separated = (Vec<Timed>, Vec<(usize, Agent)>);
-
-/// Separates requests and sub-agents, and makes their times absolute: those before
-/// `begin` count from it.
-fn timed(entries: Vec<Entry>, begin: f64) -> Result<Separated, String> {
-    let absolute = |t: f64| absolute(t, begin);
-    let (mut requests, mut agents) = (Vec::new(), Vec::new());
-    for (place, entry) in entries.into_iter().enumerate() {
-        match entry {
-            Entry::Request(request) => {
-                let start = absolute(request.t);
-                let end = start + request.api_time.unwrap_or(0.0).max(0.0);
-                if ![start, end].iter().all(|time| LATEST.contains(time)) {
-                    return Err(format!("the time of a request is out of range: {start} s"));
-                }
-                requests.push(Timed { place, start, end, request });
-            }
-            Entry::Agent(agent) => agents.push((place, Agent { t: absolute(agent.t), ..agent })),
-        }
-    }
-    Ok((requests, agents))
-}
-
-fn times_of(requests: &[&Timed]) -> Vec<(f64, f64)> {
-    requests.iter().map(|it| (it.start, it.end)).collect()
 }
 
 /// Sets after which requests of each other the requests of these conversations are sent.
@@ -339,7 +279,7 @@ impl<'a> Documents<'a> {
             return Err(format!("its sub-agents are nested more than {MAX_DEPTH} levels deep"));
         }
         let (mut requests, agents) = timed(entries, begin)?;
-        let span = Span::of(&requests);
+        let span = Span::covering(&requests);
         requests.retain(|it| self.trace.admits(it.request.input));
         let mut chains = self.chains(&requests).into_iter();
         let main = chains.next().map(|chain| chain.requests).unwrap_or_default();
@@ -351,7 +291,7 @@ impl<'a> Documents<'a> {
         let mut times = vec![times_of(&main)];
         for chain in chains {
             let own: Vec<&Timed> = chain.requests.iter().map(|at| &requests[*at]).collect();
-            let Some(span) = Span::of(own.iter().copied()) else { continue };
+            let Some(span) = Span::covering(own.iter().copied()) else { continue };
             let first = own[0];
             let is_before = |it: &&Timed| (it.start, it.place) < (first.start, first.place);
             let after = main.partition_point(is_before).max(1) - 1;

@@ -5,8 +5,9 @@ use serde_json::json;
 
 use super::super::read_from;
 use super::*;
-use crate::dataset::FileFormat;
 use crate::dataset::account::Conversations;
+use crate::dataset::{FileFormat, Seed};
+use crate::tokenizer::TokenCounter;
 
 /// A request at a time, of a session.
 fn row(start: u64, prompt: &str, session: impl Into<Value>, more: Value) -> Value {
