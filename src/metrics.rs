@@ -14,6 +14,7 @@ pub mod breakdown;
 pub(crate) mod catalogue;
 pub mod deployment;
 mod error;
+pub(crate) mod fields;
 pub mod finish_reason;
 pub mod gpu;
 pub mod health;

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use super::body::{Answer, Parts};
 use super::prometheus::exposition;
 use super::token::Token;
-use crate::artifacts::json::with_header;
+use crate::artifacts::with_header;
 use crate::interrupt::Interrupter;
 use crate::metrics::metric::MetricResult;
 use crate::schedule::PhaseStats;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::csv::Sections;
 use super::error::{ArtifactError, WriteFailure};
 use super::replace;
+use super::sections::Sections;
 use super::whole::write_whole;
 use crate::metrics::Verdict;
 use crate::metrics::health::LoadVerdict;

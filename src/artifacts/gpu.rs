@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use serde_json::Number;
 
-use super::csv::{Sections, number};
+use super::entry::{Average, Entry};
 use super::error::{ArtifactError, WriteFailure};
-use super::json::{Average, Entry, local_time};
+use super::local_time::local_time;
 use super::record_file::FLUSH_INTERVAL;
+use super::sections::{Sections, number};
 use super::sink::LineSink;
 use crate::gpu::identity::Gpu;
 use crate::gpu::report::{Exporter, GpuEntry, GpuMetric, GpuReport, Spread, display};

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use serde::Serialize;
-use uuid::Uuid;
 use uuid::fmt::Hyphenated;
+
+use crate::metrics::fields::FieldValue;
 
 /// An object that is being appended to a buffer.
 pub(super) struct Object<'o> {
@@ -32,35 +32,41 @@ impl<'o> Object<'o> {
         self.is_empty = false;
     }
 
-    pub(super) fn number(&mut self, name: &'static str, value: u64) {
+    /// Appends a member, unless its value is absent.
+    pub(super) fn field(&mut self, name: &'static str, value: FieldValue<'_>) -> io::Result<()> {
+        match value {
+            FieldValue::Absent | FieldValue::Count(0) => {}
+            FieldValue::Int(value) => self.number(name, value),
+            FieldValue::Count(count) => self.number(name, count.into()),
+            FieldValue::Bool(value) => {
+                self.name(name);
+                self.out.extend_from_slice(if value { b"true" } else { b"false" });
+            }
+            FieldValue::Text(text) => self.text(name, &text)?,
+            FieldValue::Id(id) => {
+                self.name(name);
+                let mut buffer = [0; Hyphenated::LENGTH];
+                self.quoted(id.hyphenated().encode_lower(&mut buffer));
+            }
+            FieldValue::List(list) => {
+                self.name(name);
+                serde_json::to_writer(&mut *self.out, &list)?;
+            }
+            FieldValue::Times(times) if times.is_empty() => {}
+            FieldValue::Times(times) => {
+                self.name(name);
+                serde_json::to_writer(&mut *self.out, &times)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, name: &'static str, value: u64) {
         self.name(name);
         self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    pub(super) fn number_if_any(&mut self, name: &'static str, value: Option<u64>) {
-        if let Some(value) = value {
-            self.number(name, value);
-        }
-    }
-
-    pub(super) fn number_unless_zero(&mut self, name: &'static str, value: u32) {
-        if value > 0 {
-            self.number(name, value.into());
-        }
-    }
-
-    pub(super) fn is_true(&mut self, name: &'static str, value: bool) {
-        self.name(name);
-        self.out.extend_from_slice(if value { b"true" } else { b"false" });
-    }
-
-    pub(super) fn id(&mut self, name: &'static str, id: Uuid) {
-        self.name(name);
-        let mut buffer = [0; Hyphenated::LENGTH];
-        self.quoted(id.hyphenated().encode_lower(&mut buffer));
-    }
-
-    pub(super) fn text(&mut self, name: &'static str, text: &str) -> io::Result<()> {
+    fn text(&mut self, name: &'static str, text: &str) -> io::Result<()> {
         self.name(name);
         let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
         if is_plain {
@@ -69,21 +75,6 @@ impl<'o> Object<'o> {
         } else {
             Ok(serde_json::to_writer(&mut *self.out, text)?)
         }
-    }
-
-    /// Appends the members of another object, if there is one.
-    pub(super) fn members<T: Serialize>(&mut self, object: Option<&T>) -> io::Result<()> {
-        let Some(object) = object else { return Ok(()) };
-        let text = serde_json::to_string(object)?;
-        let members = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-        if let Some(members) = members.filter(|members| !members.is_empty()) {
-            if !self.is_empty {
-                self.out.push(b',');
-            }
-            self.out.extend_from_slice(members.as_bytes());
-            self.is_empty = false;
-        }
-        Ok(())
     }
 
     /// Appends a text that needs no escapes.

@@ -16,6 +16,7 @@ use super::record_file::RecordFile;
 use super::replace;
 use super::whole::write_whole;
 use crate::metrics::Registry;
+use crate::metrics::fields::Row;
 use crate::metrics::metric::{MeasuredRecord, Value};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::platform::files::UnnamedFile;
@@ -156,7 +157,8 @@ impl Outputs {
 }
 
 impl RecordFile for Outputs {
-    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
+    fn push(&mut self, row: &Row<'_>, clock: &Clock) {
+        let Row { measured, conversation_id, .. } = row;
         if self.failure.is_none() && measured.record.phase == PhaseKind::Profiling {
             self.failure = self.append(measured, conversation_id, clock).err();
         }

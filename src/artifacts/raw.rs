@@ -3,29 +3,36 @@
 //! Instants named `perf_ns` are on the monotonic clock.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::error::{ArtifactError, WriteFailure};
-use super::jsonl::{Headers, Metadata, metadata};
+use super::jsonl::{Headers, write_metadata};
 use super::payload::{self, Payload};
 use super::record_file::RecordFile;
 use super::sink::LineSink;
-use crate::metrics::health::ArrivalErrors;
-use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::fields::Row;
 use crate::record::{RequestError, ResponseBody};
 use crate::run::RunReport;
-use crate::schedule::config::PhaseLabels;
 use crate::units::Clock;
 
 /// A line.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "it describes what `write_line` writes")]
+pub(super) struct RawRecord<'a> {
+    metadata: super::jsonl::Metadata,
+    #[serde(flatten)]
+    exchange: Exchange<'a>,
+}
+
+/// A line without its metadata.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct RawRecord<'a> {
-    metadata: Metadata<'a>,
+struct Exchange<'a> {
     start_perf_ns: u64,
     request_headers: Headers<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,38 +81,23 @@ struct Packet<'a> {
 pub(super) struct RawLines {
     sink: LineSink,
     line: Vec<u8>,
-    endpoint_type: &'static str,
-    phases: PhaseLabels,
-    errors: ArrivalErrors,
     redacted: Vec<(String, Value)>,
 }
 
 impl RawLines {
-    /// Creates the file for requests to an endpoint of type `endpoint_type`; members of `redacted`
-    /// replace those of the bodies.
+    /// Creates the file; members of `redacted` replace those of the bodies.
     pub(super) fn create(
         path: &Path,
-        endpoint_type: &'static str,
-        phases: PhaseLabels,
         redacted: Vec<(String, Value)>,
     ) -> Result<Self, ArtifactError> {
-        let sink = LineSink::create(path)?;
-        let errors = ArrivalErrors::default();
-        Ok(Self { sink, line: Vec::new(), endpoint_type, phases, errors, redacted })
+        Ok(Self { sink: LineSink::create(path)?, line: Vec::new(), redacted })
     }
 }
 
 impl RecordFile for RawLines {
-    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
+    fn push(&mut self, row: &Row<'_>, _clock: &Clock) {
         self.line.clear();
-        let metadata = metadata(
-            measured,
-            conversation_id,
-            clock,
-            (self.endpoint_type, &self.phases),
-            self.errors.of_request(measured),
-        );
-        let outcome = write_line(&mut self.line, measured, metadata, &self.redacted);
+        let outcome = write_line(&mut self.line, row, &self.redacted);
         self.sink.append(outcome.map(|()| self.line.as_slice()));
     }
 
@@ -119,16 +111,10 @@ impl RecordFile for RawLines {
 }
 
 /// Appends the line of a request to `out`, with the members of `redacted` in its body.
-fn write_line(
-    out: &mut Vec<u8>,
-    measured: &MeasuredRecord,
-    metadata: Metadata<'_>,
-    redacted: &[(String, Value)],
-) -> io::Result<()> {
-    let record = &measured.record;
+fn write_line(out: &mut Vec<u8>, row: &Row<'_>, redacted: &[(String, Value)]) -> io::Result<()> {
+    let record = &row.measured.record;
     let arrivals = || record.body.events.iter().map(|event| event.arrival);
-    let line = RawRecord {
-        metadata,
+    let exchange = Exchange {
         start_perf_ns: record.start.0,
         request_headers: Headers(&record.trace.request_headers),
         status: record.status,
@@ -137,10 +123,16 @@ fn write_line(
         response_read_lag_ns: arrivals().map(|arrival| arrival.read_lag).collect(),
         response_uncertainty_ns: arrivals().map(|arrival| arrival.uncertainty).collect(),
         payload: payload::on_one_line(&record.payload, redacted),
-        error: measured.observation.error.as_ref(),
+        error: row.measured.observation.error.as_ref(),
     };
-    serde_json::to_writer(&mut *out, &line)?;
-    out.write_all(b"\n")
+    out.extend_from_slice(b"{\"metadata\":");
+    write_metadata(out, row)?;
+    let end = out.len();
+    serde_json::to_writer(&mut *out, &exchange)?;
+    // The members of the exchange follow the metadata.
+    out[end] = b',';
+    out.push(b'\n');
+    Ok(())
 }
 
 fn responses<'a>(body: &'a ResponseBody, headers: &'a [(String, String)]) -> Vec<Response<'a>> {

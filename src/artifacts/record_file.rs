@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 
 use super::error::WriteFailure;
-use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::fields::Row;
 use crate::run::RunReport;
 use crate::units::Clock;
 use crate::units::Nanos;
@@ -15,8 +15,8 @@ pub(super) const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
 /// A file with an entry for each request, in the order of completion. It keeps its first error, and
 /// writes nothing after it.
 pub(super) trait RecordFile: Debug + Send {
-    /// Appends a request of the conversation `conversation_id`.
-    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock);
+    /// Appends a request.
+    fn push(&mut self, row: &Row<'_>, clock: &Clock);
 
     /// Returns whether the files must be flushed before the next request.
     fn is_full(&self) -> bool {

@@ -13,6 +13,7 @@ use super::jsonl::Record;
 use super::raw::RawRecord;
 use super::server_metrics::{Flat, Nested};
 use super::sessions::SessionLine;
+use crate::metrics::fields::FIELDS;
 use crate::metrics::{Metric, Registry};
 
 /// Returns the schema of an object with a `T` for each metric of the catalogue that `is_in` accepts.
@@ -29,6 +30,26 @@ pub(super) fn by_tag<T: JsonSchema>(
     };
     let members: Map<String, Value> = rows.map(member).collect();
     json_schema!({ "type": "object", "properties": members })
+}
+
+/// Returns the schema of the metadata of a record.
+pub(super) fn of_fields(generator: &mut SchemaGenerator) -> Schema {
+    let fields = || FIELDS.iter().filter(|field| field.uses.in_lines);
+    let mut members = Map::new();
+    for field in fields() {
+        let mut member = (field.schema)(generator);
+        let lines: Vec<&str> = field.doc.lines().map(str::trim).collect();
+        member.insert("description".to_owned(), lines.join("\n").into());
+        members.insert(field.name.to_owned(), member.to_value());
+    }
+    let required: Vec<&str> =
+        fields().filter(|field| field.is_required).map(|field| field.name).collect();
+    json_schema!({
+        "type": "object",
+        "properties": members,
+        "required": required,
+        "description": "Identity, times and destination of a request. Times are in nanoseconds since the epoch.",
+    })
 }
 
 /// Forbids members besides those that an object names, and null for those that it may lack.

@@ -26,6 +26,8 @@ use super::summaries::write_summaries;
 use super::whole::{remove, write_whole};
 use crate::dataset;
 use crate::metrics::Registry;
+use crate::metrics::fields::Row;
+use crate::metrics::health::ArrivalErrors;
 use crate::metrics::metric::MeasuredRecord;
 use crate::run::{RunDescription, RunReport};
 use crate::schedule::config::PhaseLabels;
@@ -37,7 +39,9 @@ pub struct ArtifactSet {
     layout: Layout,
     prefix: Option<String>,
     server_metrics: ServerMetricsFiles,
+    endpoint_type: &'static str,
     phases: PhaseLabels,
+    errors: ArrivalErrors,
     of_records: Vec<Box<dyn RecordFile>>,
     /// Whether there is a file of sessions, if a session has several requests.
     has_sessions: bool,
@@ -76,7 +80,9 @@ impl ArtifactSet {
             layout,
             prefix: config.prefix.clone(),
             server_metrics: config.server_metrics.clone(),
+            endpoint_type: run.endpoint.name,
             phases: PhaseLabels::of(&run.setup.phases),
+            errors: ArrivalErrors::default(),
             of_records,
             has_sessions: config.export_level >= ExportLevel::Records,
             redacted,
@@ -122,9 +128,18 @@ impl ArtifactSet {
 
     /// Appends a finished request to the files of records.
     pub fn record(&mut self, measured: &MeasuredRecord, clock: &Clock) {
-        let id = conversation_id(&self.conversation_ids, measured);
+        if self.of_records.is_empty() {
+            return;
+        }
+        let row = Row {
+            measured,
+            conversation_id: &conversation_id(&self.conversation_ids, measured),
+            endpoint_type: self.endpoint_type,
+            phases: &self.phases,
+            errors: self.errors.of_request(measured),
+        };
         for file in &mut self.of_records {
-            file.push(measured, &id, clock);
+            file.push(&row, clock);
         }
         if self.of_records.iter().any(|file| file.is_full()) {
             self.flush();
@@ -255,17 +270,13 @@ fn record_files(
     registry: &Registry,
     redacted: &[(String, serde_json::Value)],
 ) -> Result<Vec<Box<dyn RecordFile>>, ArtifactError> {
-    let endpoint = run.endpoint.name;
     let mut files: Vec<Box<dyn RecordFile>> = Vec::new();
     if config.export_level >= ExportLevel::Records {
-        let phases = PhaseLabels::of(&run.setup.phases);
-        let lines =
-            RecordLines::create(&layout.records, registry, endpoint, phases, config.http_trace)?;
+        let lines = RecordLines::create(&layout.records, registry, config.http_trace)?;
         files.push(Box::new(lines));
     }
     if config.export_level >= ExportLevel::Raw {
-        let phases = PhaseLabels::of(&run.setup.phases);
-        files.push(Box::new(RawLines::create(&layout.raw, endpoint, phases, redacted.to_vec())?));
+        files.push(Box::new(RawLines::create(&layout.raw, redacted.to_vec())?));
     }
     if config.outputs {
         files.push(Box::new(Outputs::create(&layout.outputs, registry)?));

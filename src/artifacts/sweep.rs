@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::aggregate::{convergence, described, make, pretty};
-use super::csv::Sections;
+use super::entry::Entry;
 use super::error::{ArtifactError, WriteFailure};
-use super::json::Entry;
 use super::replace;
+use super::sections::Sections;
 use super::whole::write_whole;
 use crate::metrics::Verdict;
 use crate::metrics::metric::MetricResult;

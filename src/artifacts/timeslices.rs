@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::csv::{number, statistics};
+use super::csv::statistics;
+use super::entry::Entry;
 use super::error::WriteFailure;
-use super::json::Entry;
 use super::layout::Layout;
+use super::sections::{Sections, number};
 use super::whole::write_whole;
 use crate::metrics::Slices;
 use crate::metrics::metric::MetricResult;
@@ -71,27 +72,16 @@ impl Serialize for One {
 
 /// Writes a row for each number, with the metrics of a slice in order of tag.
 fn csv(out: &mut dyn Write, slices: &Slices) -> io::Result<()> {
-    let mut csv =
-        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut *out);
-    csv.write_record(COLUMNS)?;
-    for (index, (slice, mut results)) in slices.iter().enumerate() {
+    let rows = slices.iter().enumerate().flat_map(|(index, (slice, mut results))| {
         results.sort_by_key(|result| result.metric.tag.name());
         let place = [index as u64, slice.start_ns, slice.end_ns].map(|number| number.to_string());
-        for result in &results {
-            let [index, start, end] = place.each_ref().map(String::as_str);
-            let (header, unit) = (result.metric.header, result.metric.display_unit.label());
-            for (name, value) in statistics(&result.stats).filter(|(_, value)| value.is_finite()) {
-                csv.write_record([
-                    index,
-                    start,
-                    end,
-                    header,
-                    unit,
-                    &name.to_string(),
-                    &number(value),
-                ])?;
-            }
-        }
-    }
-    csv.flush()
+        results.into_iter().flat_map(move |result| {
+            let metric = [result.metric.header, result.metric.display_unit.label()];
+            let first = [&place[..], &metric.map(str::to_owned)].concat();
+            statistics(&result.stats)
+                .filter(|(_, value)| value.is_finite())
+                .map(move |(name, value)| [&first[..], &[name.to_string(), number(value)]].concat())
+        })
+    });
+    Sections::new(out).write_with_header(COLUMNS.map(str::to_owned), rows)
 }

@@ -17,7 +17,8 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::super::open;
-use super::{BENCHMARK_ID, Field, RecordTable, Values, schema};
+use super::{BENCHMARK_ID, RecordTable};
+use crate::metrics::fields::{Field, FieldValue, Form};
 use crate::metrics::metric::RecordValues;
 
 /// The members of a line other than metrics.
@@ -39,19 +40,24 @@ impl Line<'_> {
         serde_json::from_str(value?.get()).ok()
     }
 
-    /// Returns the line's value for a column of this type. Lines contain no lists, and omit retries
-    /// if there were none.
-    fn field(&self, name: &str, values: &Values) -> Field<'static> {
-        let field = match values {
-            Values::Int(_) => self.get(name).map(Field::Int),
-            Values::Double(_) => self.get(name).map(Field::Double),
-            Values::Bool(_) => self.get(name).map(Field::Bool),
-            Values::Text(_) => self.get(name).map(|text: String| Field::Text(text.into())),
-            Values::List(_) => None,
+    /// Returns the line's value of a field. Lines contain no lists, and omit counts of 0.
+    fn field(&self, field: &Field) -> FieldValue<'static> {
+        let name = field.name;
+        let value = match field.form {
+            Form::Int => self.get(name).map(FieldValue::Int),
+            Form::Count => Some(FieldValue::Count(self.get(name).unwrap_or_default())),
+            Form::Bool => self.get(name).map(FieldValue::Bool),
+            Form::Text => self.get(name).map(|text: String| FieldValue::Text(text.into())),
+            Form::List | Form::Times => None,
         };
-        let absent = if name == "retry_count" { Field::Int(0) } else { Field::Absent };
-        field.unwrap_or(absent)
+        value.unwrap_or(FieldValue::Absent)
     }
+}
+
+/// Returns the value that a row has of `field` if it is made of the line `text`.
+#[cfg(test)]
+pub(in crate::artifacts) fn field_of_line(text: &str, field: &Field) -> FieldValue<'static> {
+    serde_json::from_str::<Line<'_>>(text).unwrap().field(field)
 }
 
 /// The reason why the rows of an earlier table are not those of the records.
@@ -97,9 +103,8 @@ impl RecordTable {
     /// that lines do not contain are null.
     pub(in crate::artifacts) fn push_line(&mut self, text: &[u8], values: &RecordValues) {
         let line: Line<'_> = serde_json::from_slice(text).unwrap_or_default();
-        let is_full = self.collect(values, |column, _| line.field(column.name, &column.values));
-        if is_full {
-            self.failure = self.write_row_group().err();
+        if self.collect(values, |field| line.field(field)) {
+            self.failure = self.table.write_group().err();
         }
     }
 
@@ -125,11 +130,11 @@ impl RecordTable {
         if !wanted.contains(&rows) {
             return Err(Unfit::Rows(rows, *wanted.end()));
         }
-        if metadata.file_metadata().schema() != &*schema(&self.columns)? {
+        if metadata.file_metadata().schema() != &*self.table.rows.schema()? {
             return Err(Unfit::OtherColumns);
         }
-        if self.failure.is_none() && self.rows > 0 {
-            self.failure = self.write_row_group().err();
+        if self.failure.is_none() && self.table.rows.count() > 0 {
+            self.failure = self.table.write_group().err();
         }
         if self.failure.is_none() {
             self.failure = self.copy(&file, metadata).err();
@@ -144,7 +149,7 @@ impl RecordTable {
         metadata: &ParquetMetaData,
     ) -> Result<(), ParquetError> {
         for group in metadata.row_groups() {
-            let mut rows = self.writer.next_row_group()?;
+            let mut rows = self.table.file.next_row_group()?;
             for column in group.columns() {
                 let close = ColumnCloseResult {
                     bytes_written: column.compressed_size().cast_unsigned(),

@@ -6,22 +6,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::writer::SerializedFileWriter;
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use super::super::error::{ArtifactError, WriteFailure};
 use super::super::layout::Layout;
 use super::super::record_file::RecordFile;
+use super::super::table::{self, Table};
 use super::super::{open, replace};
-use super::columns::Table;
-use super::{RecordTable, Row, description, record_properties, schema, write_row_group};
+use super::{RecordTable, description};
 use crate::metrics::Registry;
-use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::fields::Row;
 use crate::run::{RunDescription, RunReport};
-use crate::schedule::config::PhaseLabels;
 use crate::units::Clock;
 
 /// Number of flushes, one per second, after which the last part is written again with the rows that
@@ -41,7 +38,6 @@ pub(in crate::artifacts) struct GrowingTable {
     table: RecordTable,
     directory: PathBuf,
     benchmark_id: Uuid,
-    phases: PhaseLabels,
     /// Number of parts before the last one.
     parts: usize,
     /// Whether the last part has as many rows as it may have.
@@ -61,38 +57,25 @@ impl GrowingTable {
     ) -> Result<Self, ArtifactError> {
         let table = RecordTable::create(&layout.table, registry, run)?;
         let benchmark_id = run.benchmark_id;
-        let phases = PhaseLabels::of(&run.setup.phases);
         let directory = layout.parts.clone();
         // The first rows are written with the first flush.
         let flushes = FLUSHES;
-        Ok(Self {
-            table,
-            directory,
-            benchmark_id,
-            phases,
-            parts: 0,
-            is_full: false,
-            saved: 0,
-            flushes,
-        })
+        Ok(Self { table, directory, benchmark_id, parts: 0, is_full: false, saved: 0, flushes })
     }
 
     /// Creates the file of the last part, still without its name.
     fn create_part(&self) -> io::Result<NamedTempFile> {
         fs::create_dir_all(&self.directory)?;
         // In the directory of the run, from which the unfinished files of a killed run are removed.
-        replace::beside(&self.table.path)
+        replace::beside(&self.table.table.path)
     }
 
     /// Writes the collected rows to `file` as the last part.
     fn write_part(&self, file: NamedTempFile) -> Result<(), ParquetError> {
-        let columns = &self.table.columns;
-        let mut writer =
-            SerializedFileWriter::new(file, schema(columns)?, record_properties(columns))?;
-        write_row_group(&mut writer, columns)?;
-        for (key, value) in description(columns, self.benchmark_id) {
-            writer.append_key_value_metadata(KeyValue::new(key, value));
-        }
+        let RecordTable { table, sources, .. } = &self.table;
+        let mut writer = table.rows.begin(file)?;
+        table.rows.write(&mut writer)?;
+        table::append(&mut writer, description(sources, self.benchmark_id));
         let file = writer.into_inner()?;
         file.persist(path(&self.directory, self.parts)).map_err(|error| error.error)?;
         Ok(())
@@ -110,10 +93,9 @@ impl GrowingTable {
 }
 
 impl RecordFile for GrowingTable {
-    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
-        let row = Row { measured, conversation_id, phases: &self.phases, clock };
-        let values = &measured.observation.values;
-        self.is_full = self.table.collect(values, |_, field| field(&row));
+    fn push(&mut self, row: &Row<'_>, _clock: &Clock) {
+        let values = &row.measured.observation.values;
+        self.is_full = self.table.collect(values, |field| (field.value)(row));
     }
 
     fn is_full(&self) -> bool {
@@ -122,7 +104,7 @@ impl RecordFile for GrowingTable {
 
     fn flush(&mut self) {
         self.flushes = self.flushes.saturating_add(1);
-        let is_due = self.flushes >= FLUSHES && self.table.rows > self.saved;
+        let is_due = self.flushes >= FLUSHES && self.table.table.rows.count() > self.saved;
         if self.table.failure.is_none() && (is_due || self.is_full) {
             let written = match self.create_part() {
                 Ok(file) => self.write_part(file),
@@ -131,11 +113,11 @@ impl RecordFile for GrowingTable {
                 Err(error) => Err(error.into()),
             };
             self.table.failure = written.err();
-            self.saved = self.table.rows;
+            self.saved = self.table.table.rows.count();
             self.flushes = 0;
         }
         if self.is_full {
-            self.table.clear();
+            self.table.table.rows.clear();
             self.parts += 1;
             self.saved = 0;
             self.is_full = false;

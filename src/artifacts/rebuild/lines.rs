@@ -1,6 +1,5 @@
 //! Parses `profile_export.jsonl`.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use super::line_file::{LineFailure, LineFile};
 use super::{Line, Place, ReportError};
 use crate::artifacts::decimal::Form;
 use crate::column::{Column, Sorted, Store};
+use crate::metrics::fields::{Id, Metadata, Text};
 use crate::metrics::health::ClientErrors;
 use crate::metrics::metric::{Kind, Observation, RecordValues, Value};
 use crate::metrics::session::TurnPlace;
@@ -19,7 +19,6 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::record::{Ancestry, ErrorKind, RequestError};
 use crate::redact::ShownUrl;
-use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
 /// The metric that is in the metadata as `requested_output_tokens`.
@@ -75,6 +74,7 @@ pub(super) type Repeated = BTreeSet<u64>;
 
 #[derive(Deserialize)]
 struct Record<'a> {
+    #[serde(borrow)]
     metadata: Metadata<'a>,
     #[serde(borrow, default)]
     metrics: HashMap<&'a str, Measurement<'a>>,
@@ -82,110 +82,42 @@ struct Record<'a> {
     error: Option<LineError>,
 }
 
-#[derive(Deserialize)]
-struct Metadata<'a> {
-    #[serde(borrow, default)]
-    model: Cow<'a, str>,
-    #[serde(borrow, default)]
-    url: Cow<'a, str>,
-    #[serde(borrow, default)]
-    server_worker_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    tenant: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    x_request_id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    conversation_id: Cow<'a, str>,
-    #[serde(default)]
-    turn_index: Option<usize>,
-    #[serde(default)]
-    session_num: Option<u64>,
-    #[serde(borrow, default)]
-    x_correlation_id: Cow<'a, str>,
-    #[serde(default)]
-    agent_depth: Option<u32>,
-    #[serde(borrow, default)]
-    parent_correlation_id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    root_correlation_id: Cow<'a, str>,
-    #[serde(default)]
-    is_final_turn: Option<bool>,
-    #[serde(default)]
-    children_started: u32,
-    #[serde(default)]
-    turn_delay_ns: u64,
-    request_start_ns: u64,
-    request_end_ns: u64,
-    #[serde(default)]
-    request_due_ns: Option<u64>,
-    benchmark_phase: PhaseKind,
-    #[serde(default)]
-    phase_index: u32,
-    #[serde(default)]
-    requested_output_tokens: Option<u64>,
-    #[serde(borrow, default)]
-    finish_reason: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    response_notes: Option<Cow<'a, str>>,
-    #[serde(default)]
-    missing_answers: u32,
-    #[serde(default)]
-    retry_count: u64,
-    #[serde(default)]
-    send_delay_ns: Option<u64>,
-    #[serde(default)]
-    late_ns: Option<u64>,
-    #[serde(default)]
-    first_content_uncertainty_ns: u32,
-    #[serde(default)]
-    last_content_uncertainty_ns: u32,
-    #[serde(default)]
-    end_uncertainty_ns: u32,
-    #[serde(default)]
-    end_gap_ns: Option<u32>,
+/// Returns the errors of the request; `None` if an earlier version or another tool wrote it.
+fn client_errors(metadata: &Metadata<'_>) -> Option<ClientErrors> {
+    Some(ClientErrors {
+        first_content_uncertainty: metadata.first_content_uncertainty_ns.unwrap_or_default(),
+        last_content_uncertainty: metadata.last_content_uncertainty_ns.unwrap_or_default(),
+        end_uncertainty: metadata.end_uncertainty_ns.unwrap_or_default(),
+        end_gap: metadata.end_gap_ns,
+        send_delay: metadata.send_delay_ns?,
+        late: metadata.late_ns,
+    })
 }
 
-impl Metadata<'_> {
-    /// Returns the errors of the request; `None` if an earlier version or another tool wrote it.
-    fn client_errors(&self) -> Option<ClientErrors> {
-        Some(ClientErrors {
-            first_content_uncertainty: self.first_content_uncertainty_ns,
-            last_content_uncertainty: self.last_content_uncertainty_ns,
-            end_uncertainty: self.end_uncertainty_ns,
-            end_gap: self.end_gap_ns,
-            send_delay: self.send_delay_ns?,
-            late: self.late_ns,
-        })
-    }
-}
-
-impl Metadata<'_> {
-    /// Returns the place of the request in its session; `None` if an earlier version or another tool
-    /// wrote it, so that it is not known whether the session ended.
-    fn place(&self) -> Option<Place> {
-        let id = |text: &str| Uuid::parse_str(text).ok();
-        let correlation_id = id(&self.x_correlation_id)?;
-        let ancestry = match self.agent_depth {
-            Some(depth) => Some(Ancestry {
-                depth,
-                parent: id(&self.parent_correlation_id).unwrap_or(correlation_id),
-                root: id(&self.root_correlation_id)?,
-            }),
-            None => None,
-        };
-        let of_turn = self.is_final_turn.map(|is_final| TurnPlace {
-            is_final,
-            children: self.children_started,
-            delay: Nanos(self.turn_delay_ns),
-        });
-        let is_alone = self.turn_index == Some(0) && ancestry.is_none();
-        (of_turn.is_some() || is_alone).then_some(Place {
-            session: self.session_num?,
-            correlation_id,
-            ancestry,
-            of_turn,
-        })
-    }
+/// Returns the place of the request in its session; `None` if an earlier version or another tool
+/// wrote it, so that it is not known whether the session ended.
+fn place(metadata: &Metadata<'_>) -> Option<Place> {
+    let correlation_id = metadata.x_correlation_id?.known()?;
+    let ancestry = match metadata.agent_depth {
+        Some(depth) => Some(Ancestry {
+            depth,
+            parent: metadata.parent_correlation_id.and_then(Id::known).unwrap_or(correlation_id),
+            root: metadata.root_correlation_id?.known()?,
+        }),
+        None => None,
+    };
+    let of_turn = metadata.is_final_turn.map(|is_final| TurnPlace {
+        is_final,
+        children: metadata.children_started.unwrap_or_default(),
+        delay: Nanos(metadata.turn_delay_ns.unwrap_or_default()),
+    });
+    let is_alone = metadata.turn_index == Some(0) && ancestry.is_none();
+    (of_turn.is_some() || is_alone).then_some(Place {
+        session: metadata.session_num?,
+        correlation_id,
+        ancestry,
+        of_turn,
+    })
 }
 
 #[derive(Deserialize)]
@@ -281,48 +213,54 @@ impl RecordReader {
 fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     // Strings of members that are not parsed would not be checked otherwise.
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
-    let record: Record<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if record.metadata.request_end_ns < record.metadata.request_start_ns {
+    let Record { metadata, metrics, error } =
+        serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let (Some(phase), Some(start_wall_ns), Some(end_wall_ns)) =
+        (metadata.benchmark_phase, metadata.request_start_ns, metadata.request_end_ns)
+    else {
+        return Err("its phase or its times are missing".to_owned());
+    };
+    if end_wall_ns < start_wall_ns {
         return Err("request_end_ns is before request_start_ns".to_owned());
     }
-    let error = record.error.map(RequestError::from);
+    let error = error.map(RequestError::from);
     let mut values = RecordValues::default();
     for metric in registry.rows() {
-        if let Some(measurement) = record.metrics.get(metric.tag.name()) {
+        if let Some(measurement) = metrics.get(metric.tag.name()) {
             values.set(metric.tag, value(metric, measurement.value.get())?);
         }
     }
-    let requested_output_tokens = record.metadata.requested_output_tokens;
+    let requested_output_tokens = metadata.requested_output_tokens;
     recount(registry, &mut values, requested_output_tokens, error.is_some());
     let mut observation = Observation {
-        phase: record.metadata.benchmark_phase,
-        start_wall_ns: record.metadata.request_start_ns,
-        end_wall_ns: record.metadata.request_end_ns,
+        phase,
+        start_wall_ns,
+        end_wall_ns,
         requested_output_tokens,
-        missing_answers: record.metadata.missing_answers,
+        missing_answers: metadata.missing_answers.unwrap_or_default(),
         error,
         values,
     };
-    let metadata = record.metadata;
-    registry.judge_of_tenant(metadata.tenant.as_deref(), &mut observation);
-    let client_errors = metadata.client_errors();
-    let place = metadata.place();
-    let conversation = Some(metadata.conversation_id).filter(|id| !id.is_empty());
+    let tenant = metadata.tenant.as_ref().map(|name| &*name.0);
+    registry.judge_of_tenant(tenant, &mut observation);
+    let (place, client_errors) = (place(&metadata), client_errors(&metadata));
+    let text = |text: Option<Text<'_>>| text.map(|text| text.0.into_owned());
+    let conversation = text(metadata.conversation_id).filter(|id| !id.is_empty());
     Ok(Line {
-        request_id: Uuid::parse_str(&metadata.x_request_id).ok().filter(|id| !id.is_nil()),
-        turn: conversation.map(Cow::into_owned).zip(metadata.turn_index),
+        request_id: metadata.x_request_id.and_then(Id::known),
         place,
-        finish_reason: metadata.finish_reason.map(Cow::into_owned),
-        response_notes: metadata.response_notes.map(Cow::into_owned),
         client_errors,
-        phase_index: metadata.phase_index,
+        turn: conversation.zip(metadata.turn_index),
+        finish_reason: text(metadata.finish_reason),
+        response_notes: text(metadata.response_notes),
+        phase_index: metadata.phase_index.unwrap_or_default(),
         observation,
-        model: metadata.model.into(),
-        url: ShownUrl::new(&metadata.url),
+        model: text(metadata.model).unwrap_or_default().into(),
+        url: ShownUrl::new(&metadata.url.unwrap_or_else(|| "".into()).0),
         due_wall_ns: metadata.request_due_ns,
-        retries: metadata.retry_count,
-        worker: metadata.server_worker_id.map(|id| (&*id).into()),
-        tenant: metadata.tenant.map(|name| (&*name).into()),
+        retries: metadata.retry_count.unwrap_or_default().into(),
+        worker: metadata.server_worker_id.map(|id| (&*id.0).into()),
+        tenant: tenant.map(Into::into),
     })
 }
 

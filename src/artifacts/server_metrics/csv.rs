@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::endpoint_ids::EndpointIds;
 use super::members::{kind_name, whole};
-use crate::artifacts::csv::{Sections, text};
+use crate::artifacts::sections::{Sections, text};
 use crate::server_family::Kind;
 use crate::server_metrics::report::{
     Buckets, CounterStats, GaugeStats, HistogramStats, MetricReport, SeriesReport,

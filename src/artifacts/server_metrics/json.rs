@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
-use crate::artifacts::json::local_time;
+use crate::artifacts::local_time::local_time;
 use crate::redact::ShownUrl;
 use crate::run::RunDescription;
 use crate::server_family::Kind;

@@ -4,30 +4,24 @@
 //! Counters and histograms are relative to the reference, never below 0. Rows are written in
 //! groups, so that memory is bounded.
 
-mod group;
 mod metadata;
 mod read;
 mod series;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::writer::SerializedFileWriter;
-use tempfile::NamedTempFile;
 
 use super::members::kind_name;
 use crate::artifacts::error::WriteFailure;
-use crate::artifacts::{parquet as records, replace};
+use crate::artifacts::table::{self, Cell, Column, Rows, TableWriter};
 use crate::run::RunReport;
 use crate::server_family::Kind;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::server_metrics::store::{EndpointStore, FamilyStore, Labels};
 
-use group::{RowGroup, SeriesCells};
 use series::SeriesRows;
 
 pub(in crate::artifacts) use read::{Samples, TableError, read};
@@ -40,10 +34,13 @@ const MAX_CELLS: usize = 1 << 22;
 /// Column of the times of samples.
 const TIMESTAMP: &str = "timestamp_ns";
 
+/// Column of the upper bounds of buckets.
+const BUCKET_LE: &str = "bucket_le";
+
 /// Columns that are not labels: those before the labels, and those after.
 const BEFORE: [&str; 6] =
     ["endpoint_url", "metric_name", "metric_type", "unit", "description", TIMESTAMP];
-const AFTER: [&str; 5] = ["value", "sum", "count", "bucket_le", "bucket_count"];
+const AFTER: [&str; 5] = ["value", "sum", "count", BUCKET_LE, "bucket_count"];
 
 /// Replaces the file at `path` with the samples of a run.
 pub(in crate::artifacts) fn write(
@@ -51,38 +48,52 @@ pub(in crate::artifacts) fn write(
     run: &RunReport,
     metrics: &ServerMetrics,
 ) -> Result<PathBuf, WriteFailure> {
-    let outcome = write_table(path, run, metrics);
-    let failure = |error: ParquetError| WriteFailure {
-        path: path.to_owned(),
-        error: match error {
-            // Only the cause, since the user knows that it is a file.
-            ParquetError::External(cause) => cause.to_string(),
-            other => other.to_string(),
-        },
-    };
-    outcome.map(|()| path.to_owned()).map_err(failure)
+    write_table(path, run, metrics).map_err(|error| table::failure(path, error))
 }
 
-fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<(), ParquetError> {
+fn write_table(
+    path: &Path,
+    run: &RunReport,
+    metrics: &ServerMetrics,
+) -> Result<PathBuf, ParquetError> {
     let families = families(metrics);
     let labels = LabelColumns::of(&families);
-    let group = RowGroup::new(labels.names());
-    let schema = Arc::new(group.schema()?);
-    let file = replace::beside(path)?;
-    let writer = SerializedFileWriter::new(file, Arc::clone(&schema), records::properties())?;
-    let most_rows = (MAX_CELLS / (labels.0.len() + BEFORE.len() + AFTER.len())).min(MAX_ROWS);
-    let mut table = Table { writer, group, most_rows: most_rows.max(1) };
+    let rows = Rows::new("sample", columns(&labels));
+    let most = (MAX_CELLS / rows.columns.len()).clamp(1, MAX_ROWS);
+    let mut table = TableWriter::create(path, rows)?;
     let mut resets = 0;
     for family in &families {
         for series in &family.store.series {
             let rows = SeriesRows::new(family.endpoint, series, family.store.kind, metrics);
             resets += u64::from(rows.has_reset());
-            table.add(&family.cells(&labels, &series.labels), &rows)?;
+            let (before, after) = family.cells(&labels, &series.labels);
+            rows.each(|sample| {
+                let time = std::iter::once(Cell::Int(sample.timestamp_ns));
+                let texts = shared(&before).chain(time).chain(shared(&after));
+                table.push(texts.chain(sample.values()), most)
+            })?;
         }
     }
-    let about = metadata::of(run, metrics, &labels, resets).into_iter();
-    let about = about.map(|(key, value)| (key.to_owned(), value)).collect();
-    table.finish(path, about)
+    table.close(metadata::of(run, metrics, &labels, resets))
+}
+
+/// Returns the cells of texts that many rows have.
+fn shared(texts: &[Option<ByteArray>]) -> impl Iterator<Item = Cell<'_>> {
+    texts.iter().map(|text| Cell::any(text.as_ref(), Cell::Shared))
+}
+
+/// Returns the columns: those of all samples, the labels, and the values.
+fn columns(labels: &LabelColumns) -> Vec<Column> {
+    let before = BEFORE.map(|name| match name {
+        TIMESTAMP => Column::int(name),
+        _ => Column::text(name),
+    });
+    let labels = labels.names().into_iter().map(|name| Column::text(name.to_owned()));
+    let after = AFTER.map(|name| match name {
+        BUCKET_LE => Column::text(name),
+        _ => Column::double(name),
+    });
+    before.into_iter().chain(labels).chain(after).collect()
 }
 
 /// A family of an endpoint, with its statistics.
@@ -110,7 +121,12 @@ fn families(metrics: &ServerMetrics) -> Vec<Family<'_>> {
 }
 
 impl Family<'_> {
-    fn cells(&self, columns: &LabelColumns, labels: &Labels) -> SeriesCells {
+    /// Returns the texts that all rows of a series have, before the time and after it.
+    fn cells(
+        &self,
+        columns: &LabelColumns,
+        labels: &Labels,
+    ) -> ([Option<ByteArray>; 5], Vec<Option<ByteArray>>) {
         let mut cells = vec![None; columns.0.len()];
         for (name, value) in labels.iter() {
             if let Ok(at) = columns.0.binary_search_by(|(label, _)| label.as_str().cmp(name)) {
@@ -119,14 +135,14 @@ impl Family<'_> {
         }
         let text = |text: &str| text.as_bytes().to_vec().into();
         let description = Some(&*self.metric.description).filter(|text| !text.is_empty());
-        SeriesCells {
-            endpoint_url: text(&self.endpoint.url),
-            metric_name: text(&self.metric.name),
-            metric_type: text(kind_name(self.metric.kind)),
-            unit: self.metric.unit.as_deref().map(text),
-            description: description.map(text),
-            labels: cells,
-        }
+        let before = [
+            Some(text(&self.endpoint.url)),
+            Some(text(&self.metric.name)),
+            Some(text(kind_name(self.metric.kind))),
+            self.metric.unit.as_deref().map(text),
+            description.map(text),
+        ];
+        (before, cells)
     }
 }
 
@@ -157,46 +173,5 @@ impl LabelColumns {
     fn renamed(&self) -> BTreeMap<String, String> {
         let renamed = self.0.iter().filter(|(label, column)| label != column);
         renamed.map(|(label, column)| (column.clone(), label.clone())).collect()
-    }
-}
-
-/// The open file.
-struct Table {
-    writer: SerializedFileWriter<NamedTempFile>,
-    group: RowGroup,
-    most_rows: usize,
-}
-
-impl Table {
-    fn add(&mut self, series: &SeriesCells, rows: &SeriesRows<'_>) -> Result<(), ParquetError> {
-        let mut run = 0;
-        let group = &mut self.group;
-        let writer = &mut self.writer;
-        let most_rows = self.most_rows;
-        rows.each(|cells| {
-            group.push(cells);
-            run += 1;
-            if group.rows() < most_rows {
-                return Ok(());
-            }
-            group.repeat(series, std::mem::take(&mut run));
-            group.write(writer)
-        })?;
-        self.group.repeat(series, run);
-        Ok(())
-    }
-
-    /// Writes the footer and renames the file to its final name.
-    fn finish(mut self, path: &Path, metadata: Vec<(String, String)>) -> Result<(), ParquetError> {
-        if self.group.rows() > 0 {
-            self.group.write(&mut self.writer)?;
-        }
-        for (key, value) in metadata {
-            self.writer.append_key_value_metadata(KeyValue::new(key, value));
-        }
-        let mut file = self.writer.into_inner()?;
-        file.flush()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::csv::Sections;
+use super::super::sections::Sections;
 use crate::metrics::Verdict;
 use crate::multi_run::aggregate::{Across, Dispersion};
 use crate::multi_run::sweep::{COMPARED, Cell, Results, plain};

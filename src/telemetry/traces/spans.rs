@@ -11,9 +11,11 @@ use opentelemetry_proto::transform::common::tonic::Attributes;
 
 use super::super::attributes::Interner;
 use super::exchange::{self, Asked, Stated, named};
+use crate::metrics::fields::{FIELDS, FieldValue, Row};
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
 use crate::record::{HttpTrace, RequestError, RequestRecord, TraceContext, TraceFlags};
+use crate::schedule::config::PhaseLabels;
 use crate::semconv::{Conventions, attribute, span};
 use crate::units::Nanos;
 
@@ -171,15 +173,12 @@ impl SpanBuilder<'_> {
         let mut put = |key: &'static str, value: Option<opentelemetry::Value>| {
             list.extend(value.map(|value| KeyValue::new(key, value)));
         };
-        put(attribute::GEN_AI_CONVERSATION_ID, Some(text(&record.correlation_id)));
-        put(attribute::AIPERF_REQUEST_ID, Some(text(&record.request_id)));
-        put(attribute::AIPERF_SESSION_NUMBER, int(record.turn.session));
-        let parent = record.ancestry.filter(|ancestry| ancestry.depth > 0);
-        put(
-            attribute::AIPERF_CONVERSATION_PARENT,
-            parent.map(|ancestry| ancestry.parent.to_string().into()),
-        );
-        put(attribute::AIPERF_TURN_INDEX, int(record.turn.turn as u64));
+        let phases = PhaseLabels::default();
+        let row = Row::of_request(self.measured, &phases);
+        for field in FIELDS {
+            let Some(name) = field.uses.attribute else { continue };
+            put(name, attribute_value((field.value)(&row)));
+        }
         let latency = scalar(tag::REQUEST_LATENCY).filter(|_| observation.error.is_none());
         put(attribute::AIPERF_REQUEST_LATENCY, latency.map(|ns| (ns / 1e9).into()));
         let slip = record.due.map(|due| record.start.since(due).as_seconds().into());
@@ -191,9 +190,6 @@ impl SpanBuilder<'_> {
         put(attribute::AIPERF_CONNECTION_REUSED, reused);
         put(attribute::NETWORK_PEER_ADDRESS, trace.remote_addr.map(|at| text(&at.ip())));
         put(attribute::NETWORK_PEER_PORT, trace.remote_addr.and_then(|at| int(at.port())));
-        put(attribute::HTTP_RESPONSE_STATUS_CODE, record.status.and_then(int));
-        let retries = Some(record.retry_count).filter(|count| *count > 0);
-        put(attribute::HTTP_REQUEST_RESEND_COUNT, retries.and_then(int));
 
         let asked = Asked::read(&record.payload);
         let limit = observation.requested_output_tokens.map(|tokens| tokens / asked.choices());
@@ -279,6 +275,18 @@ pub(in crate::telemetry) fn failure_text(record: &RequestRecord, error: &Request
     match error.code.or(record.status) {
         Some(code) => format!("{code} {}", error.kind.as_str()),
         None => error.name.chars().take(LONGEST_NAME).collect(),
+    }
+}
+
+/// Returns the value of a field as an attribute.
+fn attribute_value(value: FieldValue<'_>) -> Option<opentelemetry::Value> {
+    match value {
+        FieldValue::Int(number) => int(number),
+        FieldValue::Count(count) => int(count).filter(|_| count > 0),
+        FieldValue::Bool(value) => Some(value.into()),
+        FieldValue::Text(text) => Some(text.into_owned().into()),
+        FieldValue::Id(id) => Some(text(&id)),
+        FieldValue::Absent | FieldValue::List(_) | FieldValue::Times(_) => None,
     }
 }
 

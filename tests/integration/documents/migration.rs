@@ -335,7 +335,7 @@ fn the_files_on_the_migration_page_are_those_of_the_program() {
 #[test]
 fn the_keys_on_the_migration_page_are_those_of_the_program() {
     let page = page_at("docs/migration.md");
-    let record = sources("artifacts/jsonl.rs");
+    let record = sources("metrics/fields.rs");
     let summary = sources("artifacts/json.rs");
     let has = |source: &str, name: &str| {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::super::members::exported_kind;
 use super::LabelColumns;
+use crate::artifacts::table;
 use crate::platform::host;
 use crate::redact::ShownUrl;
 use crate::run::RunReport;
@@ -114,14 +115,12 @@ pub(super) fn of(
     metrics: &ServerMetrics,
     labels: &LabelColumns,
     resets: u64,
-) -> Vec<(&'static str, String)> {
+) -> table::Metadata {
     let urls = &metrics.report.summary.endpoints_successful;
     let exported = metrics.report.metrics.iter().filter(|metric| metric.kind != Kind::Summary);
     let of_type =
         |kind| exported.clone().filter(|metric| exported_kind(metric.kind) == kind).count();
     let mut all = vec![
-        ("aiperf.schema_version", SCHEMA_VERSION.to_owned()),
-        ("aiperf.version", env!("CARGO_PKG_VERSION").to_owned()),
         ("aiperf.benchmark_id", run.run.benchmark_id.to_string()),
         // The end of the run, which stays the same when the file is rebuilt.
         ("aiperf.export_timestamp_utc", utc(run.outcome.end_wall_ns)),
@@ -165,7 +164,7 @@ pub(super) fn of(
         ),
         (METADATA_OF_REPORT, report.unwrap_or_default()),
     ]);
-    all
+    table::metadata(SCHEMA_VERSION, all)
 }
 
 fn utc(wall_ns: u64) -> String {

@@ -4,20 +4,20 @@ mod cells;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::Path;
 
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::super::super::open;
+use super::BEFORE;
 use super::metadata::{METADATA_OF_REPORT, ReportMetadata};
+use crate::artifacts::open;
+use crate::artifacts::table::Table;
 use crate::server_family::Kind;
 use crate::server_metrics::snapshot::{Family, Point, Value};
 use crate::server_metrics::store::{Store, bound};
 
-use cells::{Columns, Group};
+use cells::Group;
 
 /// The series of a table. Cumulative ones are relative to the reference, of which only the time is
 /// known.
@@ -50,15 +50,13 @@ pub(in crate::artifacts) enum TableError {
 
 /// Reads the table at `path`; `None` if it was written by another program.
 pub(in crate::artifacts) fn read(path: &Path) -> Result<Option<Samples>, TableError> {
-    let reader = open::table(open::regular(path)?)?;
-    let metadata = reader.metadata().file_metadata().key_value_metadata();
-    let of_report = metadata.into_iter().flatten().find(|pair| pair.key == METADATA_OF_REPORT);
-    let Some(about) = of_report.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
+    let table = Table::new(open::regular(path)?)?;
+    let Some(about) = table.metadata(METADATA_OF_REPORT) else { return Ok(None) };
     let about: ReportMetadata = serde_json::from_str(about)?;
-    let columns = Columns::of(reader.metadata().file_metadata().schema_descr(), &about)?;
-    let mut samples = SampleReader::new(&about, &columns.labels, &reader)?;
-    for number in 0..reader.num_row_groups() {
-        let group = Group::read(&*reader.get_row_group(number)?, &columns)?;
+    let labels = cells::labels(&table, &about)?;
+    let mut samples = SampleReader::new(&about, &labels, &table)?;
+    for group in table.groups() {
+        let group = Group::read(&group?, &labels)?;
         for row in 0..group.rows() {
             samples.take(&group, row)?;
         }
@@ -71,7 +69,7 @@ pub(in crate::artifacts) fn read(path: &Path) -> Result<Option<Samples>, TableEr
 struct SampleReader<'a> {
     about: &'a ReportMetadata,
     /// Label names, with their columns.
-    labels: &'a [(String, usize)],
+    labels: &'a [(String, String)],
     store: Store,
     /// Times of the scrapes of each endpoint, beginning with the reference.
     times: Vec<Vec<i64>>,
@@ -103,11 +101,11 @@ struct HistogramRows {
 impl<'a> SampleReader<'a> {
     fn new(
         about: &'a ReportMetadata,
-        labels: &'a [(String, usize)],
-        reader: &SerializedFileReader<File>,
+        labels: &'a [(String, String)],
+        table: &Table,
     ) -> Result<Self, TableError> {
         let mut store = Store::new(about.endpoints.iter().map(|end| end.configured_url.clone()));
-        let times = times(about, reader)?;
+        let times = times(about, table)?;
         for (number, (endpoint, times)) in about.endpoints.iter().zip(&times).enumerate() {
             if endpoint.url != endpoint.configured_url {
                 store.moved(number, endpoint.url.clone());
@@ -216,17 +214,13 @@ fn kind_of(metric_type: &[u8], name: &[u8]) -> Option<Kind> {
 }
 
 /// Returns the times at which each endpoint was scraped: its reference, then the times in its rows.
-fn times(
-    about: &ReportMetadata,
-    reader: &SerializedFileReader<File>,
-) -> Result<Vec<Vec<i64>>, TableError> {
-    let columns = Columns::of(reader.metadata().file_metadata().schema_descr(), about)?;
+fn times(about: &ReportMetadata, table: &Table) -> Result<Vec<Vec<i64>>, TableError> {
     let mut times = vec![BTreeSet::new(); about.endpoints.len()];
-    for number in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(number)?;
-        let urls = cells::texts(&*group, columns.texts[0])?;
+    for group in table.groups() {
+        let group = group?;
+        let urls = group.bytes(BEFORE[0])?;
         let mut last = None;
-        for (url, time) in urls.iter().zip(cells::integers(&*group, columns.time)?) {
+        for (url, time) in urls.iter().zip(cells::times(&group)?) {
             let here = Some((url, time));
             if std::mem::replace(&mut last, here) == here {
                 continue;

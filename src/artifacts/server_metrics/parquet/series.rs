@@ -6,12 +6,37 @@ use std::sync::Arc;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 
-use super::group::SampleCells;
+use crate::artifacts::table::Cell;
 use crate::schedule::PhaseKind;
 use crate::server_family::Kind;
 use crate::server_metrics::report::ServerMetrics;
 use crate::server_metrics::span::Span;
 use crate::server_metrics::store::{Column, EndpointStore, HistogramColumns, Series, Values};
+
+/// The cells of a row that differ between those of a series.
+#[derive(Default)]
+pub(super) struct SampleCells<'b> {
+    pub(super) timestamp_ns: i64,
+    value: Option<f64>,
+    sum: Option<f64>,
+    count: Option<f64>,
+    bucket_le: Option<&'b ByteArray>,
+    bucket_count: Option<f64>,
+}
+
+impl<'b> SampleCells<'b> {
+    /// Returns the cells after the labels.
+    pub(super) fn values(self) -> [Cell<'b>; 5] {
+        let number = |value| Cell::any(value, Cell::Double);
+        [
+            number(self.value),
+            number(self.sum),
+            number(self.count),
+            Cell::any(self.bucket_le, Cell::Shared),
+            number(self.bucket_count),
+        ]
+    }
+}
 
 /// A series and the scrapes from which it has rows.
 pub(super) struct SeriesRows<'a> {
@@ -81,7 +106,7 @@ impl<'a> SeriesRows<'a> {
     /// Passes each row to `take`.
     pub(super) fn each(
         &self,
-        mut take: impl FnMut(SampleCells) -> Result<(), ParquetError>,
+        mut take: impl FnMut(SampleCells<'_>) -> Result<(), ParquetError>,
     ) -> Result<(), ParquetError> {
         match self.values {
             Values::Number(column) => {
@@ -103,7 +128,7 @@ impl<'a> SeriesRows<'a> {
     fn each_bucket(
         &self,
         columns: &HistogramColumns,
-        mut take: impl FnMut(SampleCells) -> Result<(), ParquetError>,
+        mut take: impl FnMut(SampleCells<'_>) -> Result<(), ParquetError>,
     ) -> Result<(), ParquetError> {
         let text = |le: &Arc<str>| ByteArray::from(le.as_bytes().to_vec());
         let buckets: Vec<(ByteArray, &Column, Rise)> =
@@ -119,7 +144,7 @@ impl<'a> SeriesRows<'a> {
                     value: None,
                     sum,
                     count: Some(counts.by(count)),
-                    bucket_le: Some(le.clone()),
+                    bucket_le: Some(le),
                     bucket_count: Some(rise.by(bucket)),
                 })?;
             }

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
+use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::DataType;
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
@@ -14,7 +15,7 @@ use super::super::open;
 const BATCH: usize = 1 << 13;
 
 /// Reads all cells of a column without lists, as many as the group has rows.
-pub(in crate::artifacts) fn cells<D: DataType>(
+fn cells<D: DataType>(
     reader: &mut ColumnReaderImpl<D>,
     group: &dyn RowGroupReader,
 ) -> Result<Vec<Option<D::T>>, ParquetError> {
@@ -88,7 +89,27 @@ pub(crate) struct Table(SerializedFileReader<File>);
 impl Table {
     /// Opens the table at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self, ParquetError> {
-        Ok(Self(open::table(open::regular(path)?)?))
+        Self::new(open::regular(path)?)
+    }
+
+    /// Opens the table in `file`, which is [`open::regular`].
+    pub(crate) fn new(file: File) -> Result<Self, ParquetError> {
+        Ok(Self(open::table(file)?))
+    }
+
+    /// Returns the value of `key` in the metadata.
+    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
+        let pairs = self.0.metadata().file_metadata().key_value_metadata()?;
+        pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+    }
+
+    /// Returns the name of each column with the type of its values; none for one in lists or groups.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&str, Option<PhysicalType>)> {
+        let columns = self.0.metadata().file_metadata().schema_descr().columns();
+        columns.iter().map(|column| {
+            let is_flat = column.max_rep_level() == 0 && column.max_def_level() <= 1;
+            (column.name(), is_flat.then(|| column.physical_type()))
+        })
     }
 
     /// Iterates over the row groups, each of which is read by column.
@@ -128,12 +149,16 @@ impl Group<'_> {
 
     /// Returns the values of a column of texts.
     pub(crate) fn texts(&self, name: &str) -> Result<Vec<Option<String>>, ParquetError> {
-        let Some(ColumnReader::ByteArrayColumnReader(mut reader)) = self.column(name)? else {
-            return Ok(self.nothing());
-        };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let cells = cells(&mut reader, &*self.0)?;
-        Ok(cells.into_iter().map(|cell| cell.map(|bytes| text(bytes.data()))).collect())
+        let text = |bytes: ByteArray| String::from_utf8_lossy(bytes.data()).into_owned();
+        Ok(self.bytes(name)?.into_iter().map(|cell| cell.map(text)).collect())
+    }
+
+    /// Returns the bytes of a column of texts.
+    pub(crate) fn bytes(&self, name: &str) -> Result<Vec<Option<ByteArray>>, ParquetError> {
+        match self.column(name)? {
+            Some(ColumnReader::ByteArrayColumnReader(mut reader)) => cells(&mut reader, &*self.0),
+            _ => Ok(self.nothing()),
+        }
     }
 
     /// Returns the values of a column of lists of numbers; an absent list is empty.
