@@ -110,7 +110,7 @@ impl<'a> Body<'a> {
     }
 
     /// Returns the body as JSON, with the members that the turn itself has.
-    pub(super) fn to_json(self, turn: &'a Turn) -> Vec<u8> {
+    pub(super) fn into_json(self, turn: &'a Turn) -> Vec<u8> {
         // Text, numbers and JSON values always serialise.
         serde_json::to_vec(&Self { own: &turn.extra, ..self }).unwrap_or_default()
     }

@@ -47,7 +47,7 @@ impl Dialect for Chat {
             Some(tools) => body.with("tools", Member::Raw(tools)),
             None => body,
         };
-        body.generating(config, limit, asked.turn).to_json(asked.turn)
+        body.generating(config, limit, asked.turn).into_json(asked.turn)
     }
 }
 

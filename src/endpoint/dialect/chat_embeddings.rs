@@ -40,7 +40,7 @@ impl Dialect for ChatEmbeddings {
         let messages = asked.turn.messages.as_deref().map_or_else(made, Member::Raw);
         Body::new(config, "messages", messages)
             .with("model", Member::Text(&asked.turn.model))
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 

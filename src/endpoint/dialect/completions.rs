@@ -27,6 +27,6 @@ impl Dialect for Completions {
         let prompt = body::prompt(asked.conversation, asked.turn);
         Body::new(config, "prompt", prompt)
             .generating(config, "max_tokens", asked.turn)
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }

@@ -32,7 +32,7 @@ impl Dialect for Embeddings {
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         Body::new(config, "input", body::prompt(asked.conversation, asked.turn))
             .with("model", Member::Text(&asked.turn.model))
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 

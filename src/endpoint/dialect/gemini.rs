@@ -52,7 +52,7 @@ impl Dialect for Gemini {
         Body::new(config, "contents", made(&contents))
             .with_some("systemInstruction", system)
             .with_some("generationConfig", limit)
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 

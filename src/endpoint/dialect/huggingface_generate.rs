@@ -31,7 +31,7 @@ impl Dialect for HuggingFaceGenerate {
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         Body::plain("inputs", body::joined(asked.conversation, asked.turn))
             .with("parameters", Member::Object(parameters(config, asked.turn)))
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 

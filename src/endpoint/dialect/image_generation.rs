@@ -35,7 +35,7 @@ impl Dialect for ImageGeneration {
             .with("response_format", Member::Text("b64_json"))
             .with("n", Member::Number(1))
             .with_some("stream", config.streaming.then_some(Member::Switch(true)))
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 

@@ -41,7 +41,7 @@ impl Dialect for ImageRetrieval {
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
         let image = |media: &Media| Image { url: media.content.url() };
         let images: Vec<Image> = asked.turn.media.iter().map(image).collect();
-        Body::new(config, "input", body::made(&images)).to_json(asked.turn)
+        Body::new(config, "input", body::made(&images)).into_json(asked.turn)
     }
 }
 

@@ -49,7 +49,7 @@ impl Dialect for Messages {
             .with("max_tokens", Member::Number(limit))
             .with_some("stream", config.streaming.then_some(Member::Switch(true)))
             .with_some("system", asked.system().map(Member::Content))
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 

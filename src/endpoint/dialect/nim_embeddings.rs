@@ -44,7 +44,7 @@ impl Dialect for NimEmbeddings {
         let inputs = Member::Texts(inputs(asked.conversation, asked.turn));
         Body::new(config, "input", inputs)
             .with("model", Member::Text(&asked.turn.model))
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 

@@ -129,7 +129,7 @@ impl Rankings {
                 .with("query", body::made(&queries(turn).next().map(wrapped)))
                 .with("passages", body::made(&passages(turn).map(wrapped).collect::<Vec<_>>())),
         }
-        .to_json(turn)
+        .into_json(turn)
     }
 }
 

@@ -45,7 +45,7 @@ impl Dialect for Responses {
             .with("stream", Member::Switch(config.streaming))
             .with_some("instructions", asked.system().map(Member::Content))
             .with_some("max_output_tokens", asked.turn.max_tokens.map(Member::Number))
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 

@@ -32,7 +32,7 @@ impl Dialect for SolidoRag {
         Body::new(config, "query", Member::Texts(queries))
             .with("filters", body::made(&json!({"family": "Solido", "tool": "SDE"})))
             .with("inference_model", Member::Text(&asked.turn.model))
-            .to_json(asked.turn)
+            .into_json(asked.turn)
     }
 }
 
