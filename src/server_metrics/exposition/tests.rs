@@ -384,3 +384,22 @@ proptest! {
         }
     }
 }
+
+/// The faults for which `prometheus-parse` is not used at run time
+/// (docs/decisions/exposition-parser.md). If this fails, a later version has mended them, and the
+/// page is no longer true.
+#[test]
+fn prometheus_parse_has_the_faults_that_the_decision_names() {
+    let parse = |line: &str| prometheus_parse::Scrape::parse([Ok(line.to_owned())].into_iter());
+    let colon = r#"vllm:num_requests_running{model_name="m"} 3"#;
+    assert_eq!(text(colon).samples.len(), 1);
+    assert!(parse(colon).unwrap().samples.is_empty(), "a name with `:` is read");
+    for (value, line) in [("a,b", r#"up{path="a,b"} 1"#), ("a=b", r#"up{path="a=b"} 1"#)] {
+        assert_eq!(labels(&text(line), 0), pairs(&[("path", value)]));
+        let theirs = parse(line).unwrap();
+        let read = theirs.samples.first().and_then(|sample| sample.labels.get("path"));
+        assert_ne!(read, Some(value), "a label value with `{value}` is read");
+    }
+    assert_eq!(refusal("up{ 1", Format::Text).0, 1);
+    assert!(parse("up{ 1").unwrap().samples.is_empty(), "a broken line is reported");
+}
