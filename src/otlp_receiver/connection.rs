@@ -73,6 +73,6 @@ async fn serve(stream: TcpStream, service: Arc<Service>, _slot: OwnedSemaphorePe
                 tracing::debug!("a connection to the receiver of spans ended: {error}");
             }
         }
-        () = idle => tracing::debug!("a connection to the receiver of spans had no request"),
+        () = idle => tracing::debug!("a connection to the receiver of spans did not send a request"),
     }
 }

@@ -11,7 +11,7 @@ pub enum StartAtError {
     /// The text is not a time.
     #[error("expected a time such as 2026-11-21T15:04:05Z, or Unix time in seconds")]
     Form,
-    /// The time has no UTC offset.
+    /// The time does not have a UTC offset.
     #[error("the time zone is missing; append Z for UTC, or an offset such as +01:00")]
     NoOffset,
     /// The time has more than nine decimal places.

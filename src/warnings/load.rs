@@ -214,7 +214,8 @@ fn not_authorized(requests: u64, of: u64, had_key: bool) -> Found {
 }
 
 fn timed_out(requests: u64, of: u64) -> Found {
-    let what = format!("{} had no response within --request-timeout-seconds", share(requests, of));
+    let what =
+        format!("{} did not get a response within --request-timeout-seconds", share(requests, of));
     Found::new(
         what.clone(),
         [what + "."],

@@ -90,9 +90,9 @@ pub(super) const KINDS: &[Kind] = &[
 fn usage_missing(requests: u64, of: u64) -> Found {
     let share = share(requests, of);
     Found::new(
-        format!("{share} had no token counts in the response"),
+        format!("{share} did not have token counts in the response"),
         [format!(
-            "{share} had no token counts (`usage`) in the response, which --use-server-token-count relies \
+            "{share} did not have token counts (`usage`) in the response, which --use-server-token-count relies \
              on; their input and output lengths and inter-token latency are missing."
         )],
         [

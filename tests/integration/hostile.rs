@@ -183,7 +183,7 @@ fn broken_streams_are_records_of_their_class() {
             Some(("_OTHER", "EmptyResponse")),
         ),
         sends(
-            "an event that is no JSON",
+            "an event that is not JSON",
             sized(STREAM, "", [EVENT, "data: {\"choices\": [\n\n", LAST, DONE].concat().as_bytes()),
             NO_JSON,
         ),

@@ -903,7 +903,7 @@ fn what_a_server_leaves_out_is_said() {
     let flags = ["--request-count", "3", "--no-server-metrics", "--use-server-token-count"];
     let said = profile(&url, &flags).succeeded().stdout();
     assert!(said.contains("! usage-missing: "), "{said}");
-    assert!(said.contains("3 of 3 requests (100.0%) had no token counts"), "{said}");
+    assert!(said.contains("3 of 3 requests (100.0%) did not have token counts"), "{said}");
 }
 
 /// Twenty tokens in five events: if the first has four of them, 16 follow, and not 19.

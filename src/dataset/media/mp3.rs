@@ -51,7 +51,7 @@ pub(super) fn seconds(file: &[u8]) -> Result<f64, &'static str> {
         is_first = false;
         rest = after;
     }
-    if is_first { Err("it has no MPEG audio frame") } else { Ok(seconds) }
+    if is_first { Err("it does not have an MPEG audio frame") } else { Ok(seconds) }
 }
 
 /// Returns whether a frame contains a table of the file's frames instead of sound.

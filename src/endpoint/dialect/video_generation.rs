@@ -179,7 +179,7 @@ impl Job<'_> {
                 Some(RequestError::new(ErrorKind::Other, "VideoJobFailed", message))
             }
             (None, State::Going) if self.id.0.is_empty() || self.id.0.len() > MAX_ID => {
-                let message = format!("a job that is {status} has no ID to poll");
+                let message = format!("a job that is {status} does not have an ID to poll");
                 Some(RequestError::new(ErrorKind::Parse, "NoVideoJob", message))
             }
             (None, State::Going) => {

@@ -28,7 +28,7 @@ pub(crate) struct LoadTimes {
 /// What happened in a bin.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Bin {
-    /// Requests that were due, or sent if they had no due time.
+    /// Requests that were due, or sent if they did not have a due time.
     pub(super) arrived: u64,
     /// Requests that ended.
     pub(super) ended: u64,

@@ -106,7 +106,7 @@ fn spans_are_joined_by_the_id_of_the_response() {
         let foreign = request(70 + at as u128);
         let attributes = vec![attribute(name, &id.into())];
         let span = Span { parent_span_id: Vec::new(), attributes, ..child(foreign, 1) };
-        // Another span of the same trace, which has no ID, comes first.
+        // Another span of the same trace, which does not have an ID, comes first.
         let inner = Span { parent_span_id: vec![0, 0, 0, 0, 0, 0, 0, 1], ..child(foreign, 2) };
         add(&join, vec![inner, span]);
         let ready = join.ready_at(now + seconds(9.0));

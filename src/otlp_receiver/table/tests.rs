@@ -29,7 +29,7 @@ fn inner(trace: Uuid, id: u64) -> Span {
     Span { parent_span_id: vec![9; 8], ..child(trace, id) }
 }
 
-/// Returns the key of a request whose response has no ID.
+/// Returns the key of a request whose response does not have an ID.
 fn key(request: Uuid) -> Key {
     Key { request, response: None, end: Nanos::ZERO }
 }
