@@ -317,7 +317,7 @@ impl Shared {
             session: id.as_deref().map(|id| SessionTurn::of(&measured, id, due_wall_ns)),
             live: Some(Live { record: &measured, prompt: prompt.as_ref() }),
         });
-        files.record(&measured, &self.parts.clock);
+        files.record(&measured);
     }
 }
 

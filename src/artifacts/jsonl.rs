@@ -21,7 +21,6 @@ use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::redact;
 use crate::run::RunReport;
-use crate::units::Clock;
 
 /// The file of a run.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ impl RecordLines {
     }
 
     /// Formats the line of a request, including its line feed.
-    fn format(&mut self, row: &Row<'_>, clock: &Clock) -> io::Result<()> {
+    fn format(&mut self, row: &Row<'_>) -> io::Result<()> {
         let measured = row.measured;
         self.line.clear();
         self.line.extend_from_slice(b"{\"metadata\":");
@@ -103,7 +102,7 @@ impl RecordLines {
         self.metrics(&measured.observation.values);
         if self.http_trace {
             self.line.extend_from_slice(b",\"trace_data\":");
-            serde_json::to_writer(&mut self.line, &Trace::of(&measured.record, clock))?;
+            serde_json::to_writer(&mut self.line, &Trace::new(row))?;
         }
         self.line.extend_from_slice(b",\"error\":");
         match &measured.observation.error {
@@ -133,8 +132,8 @@ impl RecordLines {
 }
 
 impl RecordFile for RecordLines {
-    fn push(&mut self, row: &Row<'_>, clock: &Clock) {
-        let outcome = self.format(row, clock);
+    fn push(&mut self, row: &Row<'_>) {
+        let outcome = self.format(row);
         self.sink.append(outcome.map(|()| self.line.as_slice()));
     }
 

@@ -22,7 +22,6 @@ use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::platform::files::UnnamedFile;
 use crate::run::RunReport;
 use crate::schedule::PhaseKind;
-use crate::units::Clock;
 
 /// The metrics of an entry.
 const METRICS: &[MetricTag] = &[
@@ -104,12 +103,8 @@ impl Outputs {
         RawValue::from_string(String::from_utf8_lossy(&object).into_owned())
     }
 
-    fn append(
-        &mut self,
-        measured: &MeasuredRecord,
-        conversation_id: &str,
-        clock: &Clock,
-    ) -> io::Result<()> {
+    fn append(&mut self, row: &Row<'_>) -> io::Result<()> {
+        let Row { measured, conversation_id, .. } = row;
         let record = &measured.record;
         let (session, turn) = (record.turn.session, record.turn.turn);
         // Servers stream the reasoning before the output.
@@ -120,7 +115,7 @@ impl Outputs {
             turn_index: turn,
             x_request_id: record.request_id,
             request_start_ns: measured.observation.start_wall_ns,
-            request_end_ns: clock.wall_ns(record.end),
+            request_end_ns: row.wall(record.end),
             metrics: self.metrics(measured)?,
             response_text: Some(text).filter(|text| !text.is_empty()),
         };
@@ -157,10 +152,9 @@ impl Outputs {
 }
 
 impl RecordFile for Outputs {
-    fn push(&mut self, row: &Row<'_>, clock: &Clock) {
-        let Row { measured, conversation_id, .. } = row;
-        if self.failure.is_none() && measured.record.phase == PhaseKind::Profiling {
-            self.failure = self.append(measured, conversation_id, clock).err();
+    fn push(&mut self, row: &Row<'_>) {
+        if self.failure.is_none() && row.measured.record.phase == PhaseKind::Profiling {
+            self.failure = self.append(row).err();
         }
     }
 

@@ -17,7 +17,6 @@ use super::sink::LineSink;
 use crate::metrics::fields::Row;
 use crate::record::{RequestError, ResponseBody};
 use crate::run::RunReport;
-use crate::units::Clock;
 
 /// A line.
 #[cfg(test)]
@@ -95,7 +94,7 @@ impl RawLines {
 }
 
 impl RecordFile for RawLines {
-    fn push(&mut self, row: &Row<'_>, _clock: &Clock) {
+    fn push(&mut self, row: &Row<'_>) {
         self.line.clear();
         let outcome = write_line(&mut self.line, row, &self.redacted);
         self.sink.append(outcome.map(|()| self.line.as_slice()));

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use super::error::WriteFailure;
 use crate::metrics::fields::Row;
 use crate::run::RunReport;
-use crate::units::Clock;
 use crate::units::Nanos;
 
 /// One second: the maximum time of data that is lost if the process is killed.
@@ -16,7 +15,7 @@ pub(super) const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
 /// writes nothing after it.
 pub(super) trait RecordFile: Debug + Send {
     /// Appends a request.
-    fn push(&mut self, row: &Row<'_>, clock: &Clock);
+    fn push(&mut self, row: &Row<'_>);
 
     /// Returns whether the files must be flushed before the next request.
     fn is_full(&self) -> bool {

@@ -31,7 +31,7 @@ use crate::metrics::health::ArrivalErrors;
 use crate::metrics::metric::MeasuredRecord;
 use crate::run::{RunDescription, RunReport};
 use crate::schedule::config::PhaseLabels;
-use crate::units::{Clock, Nanos};
+use crate::units::Nanos;
 
 /// The open files of a run.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl ArtifactSet {
     }
 
     /// Appends a finished request to the files of records.
-    pub fn record(&mut self, measured: &MeasuredRecord, clock: &Clock) {
+    pub fn record(&mut self, measured: &MeasuredRecord) {
         if self.of_records.is_empty() {
             return;
         }
@@ -139,7 +139,7 @@ impl ArtifactSet {
             errors: self.errors.of_request(measured),
         };
         for file in &mut self.of_records {
-            file.push(&row, clock);
+            file.push(&row);
         }
         if self.of_records.iter().any(|file| file.is_full()) {
             self.flush();

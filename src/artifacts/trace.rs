@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use serde::Serialize;
 
 use super::jsonl::Headers;
-use crate::record::{ArrivalClock, RequestRecord};
-use crate::units::{Clock, Nanos};
+use crate::metrics::fields::Row;
+use crate::record::ArrivalClock;
+use crate::units::Nanos;
 
 /// The timing of one exchange.
 #[derive(Serialize)]
@@ -103,12 +104,12 @@ pub(super) struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    pub(super) fn of(record: &'a RequestRecord, clock: &Clock) -> Self {
+    pub(super) fn new(row: &Row<'a>) -> Self {
+        let record = &row.measured.record;
         let trace = &record.trace;
-        let wall = |at: Option<Nanos>| at.map(|at| clock.wall_ns(at));
-        let chunks = |log: &[(Nanos, u64)]| {
-            log.iter().map(|(at, size)| (clock.wall_ns(*at), *size)).collect()
-        };
+        let wall = |at: Option<Nanos>| at.map(|at| row.wall(at));
+        let chunks =
+            |log: &[(Nanos, u64)]| log.iter().map(|(at, size)| (row.wall(*at), *size)).collect();
         Self {
             trace_type: "hyper",
             request_send_start_ns: wall(trace.send_start),

@@ -407,9 +407,15 @@ fn read_rows(
             documents.finish()
         }
         _ => {
-            let why = "a Parquet file has one of the formats baseten-trace, exgentic and weka-trace; \
-                       choose one of them, or convert the file to JSONL";
-            Err(Fault::Setting("--custom-dataset-type", why.to_owned()))
+            let mapped =
+                MAPPINGS.iter().filter(|(_, mapping)| matches!(mapping.rows, Rows::Objects(_)));
+            let mapped: String =
+                mapped.map(|(format, _)| format.name().replace('_', "-") + ", ").collect();
+            let why = format!(
+                "a Parquet file has one of the formats {mapped}exgentic and weka-trace; choose one \
+                 of them, or convert the file to JSONL"
+            );
+            Err(Fault::Setting("--custom-dataset-type", why))
         }
     }
 }

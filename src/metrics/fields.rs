@@ -104,7 +104,7 @@ impl<'r> Row<'r> {
 
     /// Returns nanoseconds since the epoch: all times of a record have the same distance from its
     /// start as on the monotonic clock.
-    fn wall(&self, at: Nanos) -> u64 {
+    pub(crate) fn wall(&self, at: Nanos) -> u64 {
         let (start, wall) = (self.measured.record.start, self.measured.observation.start_wall_ns);
         wall.saturating_add(at.0).saturating_sub(start.0)
     }

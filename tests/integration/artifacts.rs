@@ -38,7 +38,7 @@ fn inputs_can_be_left_out_and_conversations_keep_their_names() {
     let mut set = run.create();
     set.leave_out_inputs(["c1".to_owned()]);
     for measured in &run.measured {
-        set.record(measured, &run.clock);
+        set.record(measured);
     }
     let report = run.report();
     set.finish(&report, &console::render_file(&report)).unwrap();
@@ -177,7 +177,7 @@ fn a_killed_run_keeps_what_was_flushed() {
     let run = TestRun::new(ExportLevel::Records);
     let mut set = run.create();
     for measured in &run.measured {
-        set.record(measured, &run.clock);
+        set.record(measured);
     }
     set.tick(aiperf::units::Clock::now());
     // A killed run: no file is complete, and the last line is truncated.
@@ -209,7 +209,7 @@ fn a_killed_run_keeps_what_was_compressed_and_flushed() {
     let halves = run.measured.split_at(run.measured.len() / 2);
     for half in [halves.0, halves.1] {
         for measured in half {
-            set.record(measured, &run.clock);
+            set.record(measured);
         }
         now = now + Nanos::from_millis(2000.0);
         set.tick(now);
@@ -320,7 +320,7 @@ fn a_full_disk_costs_one_file_only() -> io::Result<()> {
     std::os::unix::fs::symlink("/dev/full", run.directory().join("profile_export.jsonl"))?;
     let mut set = run.create_in(&claim).unwrap();
     for measured in &run.measured {
-        set.record(measured, &run.clock);
+        set.record(measured);
         set.tick(aiperf::units::Clock::now());
     }
     let error = set.finish(&run.report(), "").unwrap_err();

@@ -19,7 +19,6 @@ use super::{RecordTable, description};
 use crate::metrics::Registry;
 use crate::metrics::fields::Row;
 use crate::run::{RunDescription, RunReport};
-use crate::units::Clock;
 
 /// Number of flushes, one per second, after which the last part is written again with the rows that
 /// came since.
@@ -93,7 +92,7 @@ impl GrowingTable {
 }
 
 impl RecordFile for GrowingTable {
-    fn push(&mut self, row: &Row<'_>, _clock: &Clock) {
+    fn push(&mut self, row: &Row<'_>) {
         let values = &row.measured.observation.values;
         self.is_full = self.table.collect(values, |field| (field.value)(row));
     }

@@ -97,7 +97,7 @@ impl TestRun {
             &|| true,
         ));
         for measured in &self.measured {
-            set.record(measured, &self.clock);
+            set.record(measured);
         }
         let report = self.report();
         let console = console::render_file(&report);

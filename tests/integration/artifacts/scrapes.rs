@@ -155,7 +155,7 @@ impl ServedRun {
 
     fn scraped_into(&self, mut set: ArtifactSet) -> (ArtifactSet, Store) {
         for measured in &self.run.measured {
-            set.record(measured, &self.run.clock);
+            set.record(measured);
         }
         let mut lines = set.open_scrapes().unwrap();
         let store = self.scrape(lines.as_mut());

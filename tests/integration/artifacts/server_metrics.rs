@@ -379,7 +379,7 @@ fn a_rebuilt_report_writes_them_as_the_run_did() {
     run.config.server_metrics.json_layout = JsonLayout::Flat;
     let mut set = run.create();
     for measured in &run.measured {
-        set.record(measured, &run.clock);
+        set.record(measured);
     }
     let mut report = run.report();
     report.server_metrics = Some(server_metrics());

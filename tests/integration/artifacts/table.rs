@@ -95,7 +95,7 @@ fn a_long_run_is_several_row_groups() {
     let mut set = run.create();
     for _ in 0..200 {
         for measured in &run.measured {
-            set.record(measured, &run.clock);
+            set.record(measured);
         }
     }
     set.finish(&run.report(), "").unwrap();
@@ -122,7 +122,7 @@ fn the_rows_of_a_killed_run_are_in_parts() {
         for measured in &run.measured {
             let mut another = measured.clone();
             another.record.request_id = ids.next().unwrap();
-            set.record(&another, &run.clock);
+            set.record(&another);
         }
     };
     (0..rounds).for_each(|_| record(&mut set));
@@ -177,7 +177,7 @@ fn parts_of_another_run_are_not_used() {
     let mut run = TestRun::new(ExportLevel::Records);
     let mut set = run.create();
     for measured in &run.measured {
-        set.record(measured, &run.clock);
+        set.record(measured);
     }
     set.tick(Clock::now());
     std::mem::forget(set);
