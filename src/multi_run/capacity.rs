@@ -29,6 +29,10 @@ const MOST_USERS: u64 = 1 << 20;
 /// No prediction of a run is more precise than this share of it.
 const FINEST: f64 = 0.005;
 
+/// Share of the rate that was sent below which requests queue, and standard errors by which it must be below.
+const SATURATED: f64 = 0.9;
+const CERTAIN: f64 = 3.0;
+
 /// How many times the highest load that was tried is predicted at most.
 pub(crate) const BEYOND: f64 = 4.0;
 
@@ -57,8 +61,8 @@ pub(crate) struct Level {
     pub(crate) variation: f64,
     /// Number of requests of a run.
     pub(crate) requests: usize,
-    /// Whether a number of requests was kept in flight.
-    pub(crate) is_closed: bool,
+    /// The load, if nothing else was varied.
+    load: Option<Load>,
     /// Other statistics, in display units.
     values: Vec<(MetricTag, String, f64)>,
 }
@@ -70,27 +74,26 @@ impl Level {
     pub(crate) fn of(variation: &Variation, trials: &Trials, filters: &[Filter]) -> Option<Self> {
         let load = Load::of(&variation.values);
         let label = load.map_or_else(|| variation.label.clone(), |load| load.to_string());
-        let is_closed = matches!(load, Some(Load::Concurrency(_)));
         let mean = |tag, statistic: &str| {
             let statistic = Statistic::named(statistic)?;
             let values = trials.successful().filter_map(|run| run.sustained(tag, statistic));
             let values: Vec<f64> = values.collect();
             average(values.into_iter())
         };
-        Self::with(label, filters, is_closed, mean)
+        Self::with(label, filters, load, mean)
     }
 
     /// Summarizes a single run.
     #[must_use]
     pub(crate) fn of_run(run: &RunResult, filters: &[Filter]) -> Option<Self> {
         let value = |tag, statistic: &str| run.sustained(tag, Statistic::named(statistic)?);
-        Self::with(run.directory.display().to_string(), filters, false, value)
+        Self::with(run.directory.display().to_string(), filters, None, value)
     }
 
     fn with(
         label: String,
         filters: &[Filter],
-        is_closed: bool,
+        load: Option<Load>,
         value: impl Fn(MetricTag, &str) -> Option<f64>,
     ) -> Option<Self> {
         let limited = filters.iter().map(|filter| (filter.metric, filter.statistic.as_str()));
@@ -106,7 +109,7 @@ impl Level {
                 .map_or(0.0, |(std, mean)| std / mean),
             seconds: value(tag::REQUEST_LATENCY, "avg").filter(|it| *it > 0.0)? / 1e3,
             requests: value(tag::REQUEST_COUNT, "avg").unwrap_or(0.0) as usize,
-            is_closed,
+            load,
             values: values.collect(),
         })
     }
@@ -115,6 +118,20 @@ impl Level {
     #[must_use]
     pub(crate) fn in_flight(&self) -> f64 {
         self.rate * self.seconds
+    }
+
+    /// Returns whether a number of requests was kept in flight.
+    fn is_closed(&self) -> bool {
+        matches!(self.load, Some(Load::Concurrency(_)))
+    }
+
+    /// Returns whether fewer requests were served than were sent while `curve` has a rate that is higher than
+    /// that: on its way to the number in flight, the load would have stayed where that rate is.
+    fn refutes(&self, curve: &ServiceCurve) -> bool {
+        let Some(Load::RequestRate(sent)) = self.load else { return false };
+        // The mean of so many random gaps is known to its standard error.
+        let share = 1.0 - CERTAIN / (self.requests as f64).sqrt();
+        self.rate < share.min(SATURATED) * sent && curve.peak(self.in_flight()).1 > sent
     }
 
     /// Returns a statistic.
@@ -178,7 +195,10 @@ impl Model {
         levels.sort_by(|a, b| a.in_flight().total_cmp(&b.in_flight()));
         let points: Vec<(f64, f64)> =
             levels.iter().map(|level| (level.in_flight(), level.seconds)).collect();
-        let mut fits = ServiceCurve::fit(&points).into_iter();
+        let fits = ServiceCurve::fit(&points).into_iter();
+        let (refuted, possible): (Vec<_>, Vec<_>) =
+            fits.partition(|(curve, _)| levels.iter().any(|level| level.refutes(curve)));
+        let mut fits = possible.into_iter().chain(refuted);
         let (curve, error) = fits.next().ok_or_else(|| {
             let count = levels.len();
             format!("{count} loads with results; at least 4 different ones are needed")
@@ -277,18 +297,23 @@ impl Model {
             .iter()
             .map(|(curve, residual)| (State::of(curve, demand, most), *residual))
             .collect();
-        let rates = again.iter().map(|(state, residual)| {
-            let seconds = state.as_ref().map(|state| state.seconds * residual.exp());
-            match (demand, seconds) {
-                (Demand::Rate(rate), _) => rate,
-                // By the interactive response time law, users = rate * (latency + think time).
-                (Demand::Users { count, think_seconds }, Some(seconds)) => {
-                    count / (seconds + think_seconds)
-                }
-                (_, None) => 0.0,
+        let rate = match demand {
+            Demand::Rate(rate) => Bounded { value: rate, low: rate, high: rate },
+            // By the interactive response time law, users = rate * (latency + think time).
+            Demand::Users { count, think_seconds } => {
+                let rate = |(state, residual): &(Option<State>, f64)| {
+                    let state = state.as_ref()?;
+                    Some(count / (state.seconds * residual.exp() + think_seconds))
+                };
+                let rates = again.iter().map(|again| rate(again).unwrap_or(0.0));
+                self.interval(n / state.seconds, rates.collect())
             }
-        });
-        let rate = self.interval(n / state.seconds, rates.collect());
+        };
+        // A run of some requests has other arrivals, and begins at an idle server.
+        let runs = match (demand, requests) {
+            (Demand::Rate(rate), Some(requests)) => self.runs(rate, requests),
+            _ => None,
+        };
         let known = self.levels.first().map_or(&[][..], |level| &level.values);
         let values = known.iter().filter_map(|(metric, statistic, _)| {
             let value = |state: &State| {
@@ -298,9 +323,13 @@ impl Model {
             let spread = state.spread(statistic, plain / 1e3) / (plain / 1e3);
             let errors = self.ratio_errors(*metric, statistic);
             let errors = errors.iter().chain(errors.is_empty().then_some(&0.0)).cycle();
-            let again = again.iter().zip(errors).map(|((state, residual), error)| {
+            let ratios = runs.as_ref().map_or_else(Vec::new, |it| it.ratios(*metric, statistic));
+            let ratios = ratios.iter().chain(ratios.is_empty().then_some(&1.0)).cycle();
+            let again = again.iter().zip(errors).zip(ratios);
+            let again = again.map(|(((state, residual), error), ratio)| {
                 let found = state.as_ref().and_then(value);
-                found.map_or(f64::INFINITY, |found| spread * found * (residual + error).exp())
+                let spread = spread * ratio * (residual + error).exp();
+                found.map_or(f64::INFINITY, |found| spread * found)
             });
             let predicted = self.interval(spread * plain, again.collect());
             Some((*metric, statistic.clone(), predicted))

@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, StandardNormal};
 
 use super::{Demand, Level, Model, Prediction, State};
-use crate::metrics::{LongRun, Registry, tag};
+use crate::metrics::{LongRun, MetricTag, Registry, tag};
 use crate::multi_run::evidence::tail;
 use crate::statistics::Bounded;
 use crate::statistics::percentile::percentile;
@@ -67,6 +67,16 @@ struct Served {
 }
 
 impl Slots {
+    /// Returns a whole number of slots that serve as many requests as those of a curve, which take `seconds`.
+    fn whole([seconds, slots]: [f64; 2], variation: f64) -> Self {
+        let count = slots.round().max(1.0);
+        Self { count: count as u64, seconds: seconds * count / slots, variation }
+    }
+
+    fn slower(self, factor: f64) -> Self {
+        Self { seconds: self.seconds * factor, ..self }
+    }
+
     /// Simulates what happens to `requests` after so many `before` them, which are not counted; of a run, which
     /// begins with the first request, without any before.
     fn simulate(self, source: Source, before: usize, requests: usize, seed: u64) -> Served {
@@ -223,13 +233,53 @@ impl State {
     }
 }
 
+impl Level {
+    /// Returns a statistic, in display units, of requests that wait as the first of two runs at slots that are slower
+    /// by `factor`, where none waits at this load. The second run has the services to compare with.
+    fn after(
+        &self,
+        [waits, other]: [&Served; 2],
+        metric: MetricTag,
+        statistic: &str,
+        factor: f64,
+    ) -> Option<f64> {
+        if metric != tag::TIME_TO_FIRST_TOKEN && metric != tag::REQUEST_LATENCY {
+            return None;
+        }
+        let base = self.value(metric, statistic)?;
+        let mean = self.value(metric, "avg").unwrap_or(base);
+        let base = base * factor * waits.beside(other, statistic) / 1e3;
+        let mean = mean * factor * waits.beside(other, "avg") / 1e3;
+        Some(1e3 * waits.after(statistic, base, mean)?)
+    }
+}
+
+/// Simulated runs at a rate.
+#[derive(Debug)]
+pub(super) struct Runs {
+    /// The load at which none waits.
+    lowest: Level,
+    long: Served,
+    runs: Vec<Served>,
+}
+
+impl Runs {
+    /// Returns what a statistic of each run is relative to that in the long run.
+    pub(super) fn ratios(&self, metric: MetricTag, statistic: &str) -> Vec<f64> {
+        let value = |run| self.lowest.after([run, &self.long], metric, statistic, 1.0);
+        let long = value(&self.long);
+        let ratio = |run| Some(value(run)? / long?);
+        self.runs.iter().filter_map(ratio).collect()
+    }
+}
+
 impl Model {
     /// Returns where the requests of `demand` come from if they come at random, as far as the loads that were tried
     /// do not tell what random arrivals wait for.
     ///
     /// Of a run, that of users who do not think is simulated too, since it begins with all of them at once.
     pub(super) fn source(&self, demand: Demand, is_run: bool) -> Option<Source> {
-        let are_closed = self.levels.iter().all(|level| level.is_closed);
+        let are_closed = self.levels.iter().all(Level::is_closed);
         match demand {
             Demand::Users { think_seconds: 0.0, .. } if are_closed && !is_run => None,
             Demand::Users { count, think_seconds } => {
@@ -250,13 +300,8 @@ impl Model {
         requests: Option<usize>,
     ) -> Option<Prediction> {
         let lowest = self.levels.first()?;
-        let count = slots.round().max(1.0);
-        let busy = seconds * count / slots;
-        let by = |factor: f64| Slots {
-            count: count as u64,
-            seconds: busy * factor,
-            variation: lowest.variation,
-        };
+        let slots_of_curve = Slots::whole([seconds, slots], lowest.variation);
+        let by = |factor: f64| slots_of_curve.slower(factor);
         let before = match source {
             Source::People { users, .. } => {
                 BEFORE.max(5 * usize::try_from(users).unwrap_or(usize::MAX / 10))
@@ -296,16 +341,9 @@ impl Model {
             let end = |of: fn(f64, f64) -> f64| ends.iter().copied().reduce(of);
             Some(Bounded { value: middle, low: end(f64::min)?, high: end(f64::max)? })
         };
-        let values = lowest.values.iter().filter_map(|(metric, statistic, base)| {
-            let is_first = *metric == tag::TIME_TO_FIRST_TOKEN;
-            if !is_first && *metric != tag::REQUEST_LATENCY {
-                return None;
-            }
-            let mean = lowest.value(*metric, "avg").unwrap_or(*base);
+        let values = lowest.values.iter().filter_map(|(metric, statistic, _)| {
             let value = |factor: f64, waits: &Served, other: &Served| {
-                let base = base * factor * waits.beside(other, statistic) / 1e3;
-                let mean = mean * factor * waits.beside(other, "avg") / 1e3;
-                Some(1e3 * waits.after(statistic, base, mean)?)
+                lowest.after([waits, other], *metric, statistic, factor)
             };
             Some((*metric, statistic.clone(), bounded(&value)?))
         });
@@ -320,6 +358,24 @@ impl Model {
             rate,
             values: values.collect(),
         })
+    }
+
+    /// Simulates runs of so many `requests` at `rate`, and the long run.
+    ///
+    /// `None` if no curve of slots was fitted, or they cannot serve the rate.
+    pub(super) fn runs(&self, rate: f64, requests: usize) -> Option<Runs> {
+        let curves = std::iter::once(self.curve).chain(self.other.map(|(curve, _)| curve));
+        let found = curves.into_iter().find_map(|curve| match curve {
+            ServiceCurve::Slots { seconds, slots, .. } => Some([seconds, slots]),
+            ServiceCurve::Scalability(_) => None,
+        })?;
+        let lowest = self.levels.first()?.clone();
+        let slots = Slots::whole(found, lowest.variation);
+        let source = Source::Poisson(rate);
+        let long = slots.simulate(source, BEFORE, REQUESTS, 0);
+        let run = |at: usize| slots.simulate(source, 0, requests, at as u64 + 1);
+        let runs = (0..RUNS).map(run).collect();
+        long.mean().is_finite().then_some(Runs { lowest, long, runs })
     }
 
     /// Returns by how much slots may be slower than those that were found, in ascending order.
