@@ -388,17 +388,30 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
     }
 }
 
-/// What a fit says of the time to first token over the input length.
+/// Share of a time by which it changes over all lengths without depending on them for any purpose.
+const NEGLIGIBLE: f64 = 0.01;
+
+/// Describes a fit of the time to first token over the input length.
 fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
     let widths = fit.half_widths.as_deref().unwrap_or_default();
+    let average = || {
+        let mean = points.iter().map(|(_, time)| time).sum::<f64>() / points.len() as f64;
+        format!("it is {} ms on average", number(Some(mean)))
+    };
     if let (true, Some(slope), Some(width)) =
         (fit.is_flat(), fit.coefficients.first(), widths.first())
     {
-        let mean = points.iter().map(|(_, time)| time).sum::<f64>() / points.len() as f64;
         return format!(
             "Time to First Token does not depend on the input length (slope {slope:.2} ± {width:.2} ms a \
-             token, 95% interval): it is {} ms on average.",
-            number(Some(mean)),
+             token, 95% interval): {}.",
+            average(),
+        );
+    }
+    // With little noise, a millionth is more than chance.
+    if fit.r_squared().is_some() && fit.change(points) < NEGLIGIBLE {
+        return format!(
+            "Time to First Token does not depend on the input length to within 1%: {}.",
+            average(),
         );
     }
     let width = |at: usize| widths.get(at).map(|width| format!(" (±{width:.4})"));

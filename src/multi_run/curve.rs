@@ -117,6 +117,14 @@ impl Fit {
         rest
     }
 
+    /// Returns by what share of their mean the fitted values of `points` differ.
+    #[must_use]
+    pub(crate) fn change(&self, points: &[(f64, f64)]) -> f64 {
+        let fitted = || points.iter().map(|(x, _)| self.at(*x));
+        let mean = fitted().sum::<f64>() / points.len() as f64;
+        (fitted().fold(f64::MIN, f64::max) - fitted().fold(f64::MAX, f64::min)) / mean
+    }
+
     fn at(&self, x: f64) -> f64 {
         self.coefficients.iter().fold(0.0, |sum, coefficient| sum * x + coefficient)
     }
@@ -253,6 +261,10 @@ mod tests {
         let flat =
             Fit::of(&[(256.0, 50.1), (512.0, 49.9), (1024.0, 50.0), (2048.0, 50.1)]).unwrap();
         assert!(flat.is_flat() && flat.coefficients.len() == 2, "{flat:?}");
+        // A slope of 78 ns a token that is more than chance: 0.14 of 50.155 ms over all lengths.
+        let points = [(256.0, 50.1), (512.0, 50.12), (1024.0, 50.16), (2048.0, 50.24)];
+        let fit = Fit::of(&points).unwrap();
+        assert!(!fit.is_flat() && (fit.change(&points) - 0.14 / 50.155).abs() < 1e-9, "{fit:?}");
         // Nor is the lowest of a parabola: x² - 4x + 3 is -1 at 2.
         let points = [(0.0, 3.0), (1.0, 0.0), (3.0, 0.0), (4.0, 3.0), (5.0, 8.0)];
         let fit = Fit::of(&points).unwrap();
