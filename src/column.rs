@@ -49,7 +49,7 @@ macro_rules! fixed {
 
 fixed! { u8 u16 u32 u64 f32 f64 }
 
-/// A byte that says whether there is a value, then the value or its default.
+/// A byte that states whether there is a value, then the value or its default.
 impl<T: Fixed> Fixed for Option<T> {
     const SIZE: usize = 1 + T::SIZE;
 

@@ -309,7 +309,7 @@ pub struct RunReport {
     pub response_notes: NameCounts,
     /// Times in which nothing arrived on any of several streams, the longest first.
     pub silences: Vec<Silence>,
-    /// What the profiling phase, or another one, says of each gate.
+    /// The finding of the profiling phase, or another one, for each gate.
     pub bases: Vec<Basis>,
     /// What the rates of the profiling phase are in the long run.
     pub long_run: LongRun,

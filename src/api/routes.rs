@@ -404,7 +404,7 @@ fn load(run: &CurrentRun) -> [(&'static str, Option<Value>); 2] {
     [("concurrency", concurrency), ("request_rate", rate)]
 }
 
-/// Returns the labels that tell runs apart.
+/// Returns the labels in which runs differ.
 fn labels(run: Option<&CurrentRun>) -> Vec<(&'static str, String)> {
     let Some(run) = run else { return Vec::new() };
     let of = &run.description;

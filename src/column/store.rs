@@ -140,7 +140,7 @@ impl Spilling {
         Some(at)
     }
 
-    /// Notes that nothing more can be written, and says so once.
+    /// Notes that nothing more can be written, and logs it once.
     fn fail(&self, error: &io::Error) {
         if !self.has_failed.swap(true, Relaxed) {
             tracing::warn!(

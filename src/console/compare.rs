@@ -305,7 +305,7 @@ fn of_single_runs(comparison: &Comparison) -> Option<String> {
         })
 }
 
-/// States how much data would tell what is not told yet; `None` if everything that decides is told.
+/// States how much data would decide what is undecided; `None` if everything that decides is known.
 fn needed(comparison: &Comparison) -> Option<String> {
     let rows = comparison.compared.rows.iter().filter(|row| row.decides);
     let rows: Vec<&Row> = rows.filter(|row| row.needed.is_some()).collect();

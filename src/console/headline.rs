@@ -285,7 +285,7 @@ fn beside_total(report: &RunReport, tag: MetricTag, rates: Option<RateBounds>) -
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Returns whether the run has enough requests to say anything of its rates over time, and results.
+/// Returns whether the run has enough requests to report its rates over time, and results.
 fn has_rates(report: &RunReport) -> bool {
     report.ended() >= FEWEST_OF_RATE && !report.has_mostly_failed()
 }

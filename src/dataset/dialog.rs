@@ -172,7 +172,7 @@ impl Prompt {
         self.dialog.tokens(self.at)
     }
 
-    /// Adds a marker, as the mode says.
+    /// Adds a marker, as the mode requires.
     pub(super) fn mark(&mut self, mode: CacheBust, marker: &str) {
         self.marker = Some((mode, marker.into()));
     }

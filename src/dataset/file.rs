@@ -330,7 +330,7 @@ pub(super) fn read_sharegpt(file: File, counter: &TokenCounter) -> Result<Loaded
 }
 
 /// Reads the rows of a dataset of the hub that pass the `filters` as traces of agents, up to
-/// `traces.entries` conversations. The first row tells their format: `exgentic`, or else `weka_trace`.
+/// `traces.entries` conversations. The first row determines their format: `exgentic`, or else `weka_trace`.
 /// `unusable` makes the error of the dataset.
 pub(super) fn read_agents(
     rows: impl Iterator<Item = Result<Map<String, Value>, String>>,
@@ -420,7 +420,7 @@ fn read_rows(
     }
 }
 
-/// Reads a Parquet file, whose end says where its parts are.
+/// Reads a Parquet file, whose end has the places of its parts.
 fn read_parquet(
     format: Option<FileFormat>,
     content: Bytes,

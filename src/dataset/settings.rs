@@ -84,7 +84,7 @@ pub struct TraceSettings {
     /// Whether requests ask for as many output tokens at least as at most (`min_tokens`); `None` is
     /// only those of a `baseten_trace`.
     pub force_min_tokens: Option<bool>,
-    /// Whether the hashes of a `baseten_trace` are not sent, which tell a router what is in the caches of
+    /// Whether the hashes of a `baseten_trace` are not sent, from which a router knows what is in the caches of
     /// servers.
     pub omits_kv_hints: bool,
     /// The column with the sessions of a `baseten_trace`.
@@ -102,7 +102,7 @@ pub struct TraceSettings {
     /// Which responses later requests of a conversation repeat, if the trace has them; `None` is
     /// those of the run.
     pub replay_outputs: Option<ReplayOutputs>,
-    /// Whether recorded responses are repeated unless `replay_outputs` says otherwise, in a trace of any
+    /// Whether recorded responses are repeated unless `replay_outputs` is set otherwise, in a trace of any
     /// format.
     #[serde(skip)]
     pub prefers_recorded: bool,

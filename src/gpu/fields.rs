@@ -66,7 +66,7 @@ pub(crate) struct Field {
     pub(crate) is_shown: bool,
 }
 
-/// What a sample says about a field.
+/// The value of a field in a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Reading {
     /// That there is no value.

@@ -101,7 +101,7 @@ impl<'a> GpuSeries<'a> {
         values.iter().any(|value| !value.is_nan()).then_some(values)
     }
 
-    /// Iterates over the scrapes that have the field with this index, and what they say about it;
+    /// Iterates over the scrapes that have the field with this index, and their values of it;
     /// a scrape may have several.
     pub(super) fn readings(
         &self,

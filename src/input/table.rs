@@ -1,4 +1,4 @@
-//! Limits of Parquet files. Their reader allocates whatever a file says, so that this is looked at before.
+//! Limits of Parquet files. Their reader allocates whatever a file declares, so that this is checked before.
 
 use std::io::{self, Cursor};
 

@@ -340,7 +340,7 @@ fields! { 'r, row;
     finish_reason: Option<Text<'r>>,
         LINE.column(240).read(),
         name_counts::joined(&row.measured.response.finish_reasons).map(Text::from);
-    /// What is unusual about how the response says its content and its counts, such as `usage_decreased`
+    /// What is unusual about how the response has its content and its counts, such as `usage_decreased`
     /// or `text_in:delta.thinking[].text`; several are separated by commas.
     response_notes: Option<Text<'r>>,
         LINE.column(250).read(),

@@ -184,7 +184,7 @@ impl Measurer {
         if readable { self.endpoint.parse(&record.body) } else { ParsedResponse::default() }
     }
 
-    /// Adds what headers and spans say of the server's times, or removes what the body says of them.
+    /// Adds the server's times from headers and spans, or removes those from the body.
     fn add_reports(&self, record: &RequestRecord, response: &mut ParsedResponse) {
         if !self.registry.settings().server_timing {
             response.server = None;

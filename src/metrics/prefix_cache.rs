@@ -124,7 +124,7 @@ impl CacheLedger {
         }
     }
 
-    /// Adds a request, in any order. Those of the warmup and those that failed only tell what the server
+    /// Adds a request, in any order. Those of the warmup and those that failed only show what the server
     /// may know.
     pub(crate) fn observe(&mut self, measured: &MeasuredRecord, prompt: &PromptBlocks) {
         let observation = &measured.observation;

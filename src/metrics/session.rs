@@ -153,13 +153,13 @@ pub(crate) struct SessionLedger {
     turns: Column<Turn>,
     names: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
-    /// Whether the dataset says when each turn is sent.
+    /// Whether the dataset has the time at which each turn is sent.
     is_scheduled: bool,
     has_several_turns: bool,
 }
 
 impl SessionLedger {
-    /// Creates a ledger whose requests are kept in `store`. `is_scheduled` says whether they are sent
+    /// Creates a ledger whose requests are kept in `store`. `is_scheduled` is whether they are sent
     /// at the timestamps of the dataset.
     pub(crate) fn new(store: Store, is_scheduled: bool) -> Self {
         let (names, numbers) = (Vec::new(), HashMap::new());
@@ -217,7 +217,7 @@ impl SessionLedger {
         number
     }
 
-    /// Returns the sessions; `None` if each is a single turn, as its request says all about it.
+    /// Returns the sessions; `None` if each is a single turn, as its request has all its facts.
     pub(crate) fn sessions(&self) -> Option<Sessions> {
         let store = self.turns.scratch();
         self.has_several_turns.then(|| Sessions {
@@ -311,7 +311,7 @@ impl Work {
         })
     }
 
-    /// Adds up `turns`, at least one, in the order of their starts. `is_whole` says whether no turn
+    /// Adds up `turns`, at least one, in the order of their starts. `is_whole` is whether no turn
     /// and no conversation is missing.
     fn of(turns: &[Turn], is_whole: bool) -> Self {
         let sum = |value: fn(&Turn) -> Option<f64>| {

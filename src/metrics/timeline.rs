@@ -192,11 +192,11 @@ impl Timeline {
                 Begin::Content => &at_content,
             };
             let mut stats = Vec::new();
-            let mut say = |durations: Durations| {
+            let mut report = |durations: Durations| {
                 let over = |span| durations.stats(span);
                 stats.push((curve, over(Span::Whole), over(Span::Active)));
             };
-            follow(curve, requests, gaps, windows, store, &mut say).then_some(stats)
+            follow(curve, requests, gaps, windows, store, &mut report).then_some(stats)
         };
         let all = parallel::in_order(threads, curves.len(), |at| in_windows(curves[at]));
         for stats in all.into_iter().flatten() {
@@ -233,7 +233,7 @@ enum Begin {
 /// those in flight.
 type InFlight = Reverse<(u64, u64, usize)>;
 
-/// Calls `say` with the values of `curve` and their durations in each of the consecutive `windows`.
+/// Calls `report` with the values of `curve` and their durations in each of the consecutive `windows`.
 /// Returns whether any of the `requests` contributes to it.
 fn follow(
     curve: Curve,
@@ -241,14 +241,14 @@ fn follow(
     gaps: Gaps<'_>,
     windows: &[Range<u64>],
     store: &Store,
-    say: &mut dyn FnMut(Durations),
+    report: &mut dyn FnMut(Durations),
 ) -> bool {
     let mut waiting = requests
         .iter()
         .filter_map(|request| Levels::of(curve, &request, gaps))
         .zip(0_u64..)
         .peekable();
-    let mut durations = InEach::new(windows, store.scratch(), say);
+    let mut durations = InEach::new(windows, store.scratch(), report);
     let mut sum = Sum::default();
     let mut users = 0;
     let mut contributes = false;
@@ -353,12 +353,12 @@ struct InEach<'a> {
     windows: std::slice::Iter<'a, Range<u64>>,
     present: Option<Durations>,
     store: Store,
-    say: &'a mut dyn FnMut(Durations),
+    report: &'a mut dyn FnMut(Durations),
 }
 
 impl<'a> InEach<'a> {
-    fn new(windows: &'a [Range<u64>], store: Store, say: &'a mut dyn FnMut(Durations)) -> Self {
-        let mut each = Self { windows: windows.iter(), present: None, store, say };
+    fn new(windows: &'a [Range<u64>], store: Store, report: &'a mut dyn FnMut(Durations)) -> Self {
+        let mut each = Self { windows: windows.iter(), present: None, store, report };
         each.next();
         each
     }
@@ -380,7 +380,7 @@ impl<'a> InEach<'a> {
         let next = next.map(|window| Durations::new(window.clone(), self.store.clone()));
         if let Some(mut over) = std::mem::replace(&mut self.present, next) {
             over.finish();
-            (self.say)(over);
+            (self.report)(over);
         }
     }
 

@@ -137,7 +137,7 @@ pub(super) fn metrics(results: &[MetricResult]) -> BTreeMap<String, f64> {
     results.iter().flat_map(of).collect()
 }
 
-/// Returns the settings that tell runs apart.
+/// Returns the settings in which runs differ.
 fn params(run: &RunDescription) -> BTreeMap<String, String> {
     let setup = &run.setup;
     let of_run = [

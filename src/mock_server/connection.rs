@@ -1,4 +1,4 @@
-//! The socket below hyper: it timestamps writes, and cuts or drips them if the script says so.
+//! The socket below hyper: it timestamps writes, and cuts or drips them as the script asks.
 //!
 //! Hyper merges the head and the events of a response in any way; the time at which each event left
 //! is determined by counting bytes from the end of the head.

@@ -60,7 +60,7 @@ pub(super) struct Cell {
     distributions: Vec<Vec<Point>>,
 }
 
-/// The cells of a page, and what it says of all.
+/// The cells of a page, and its findings about all of them.
 pub(crate) struct Comparison {
     title: String,
     facts: Vec<(&'static str, String)>,

@@ -33,7 +33,7 @@ pub(crate) struct Axis {
     pub(crate) start: Start,
 }
 
-/// Where an axis starts. One that does not start at zero says so in its title.
+/// Where an axis starts. One that does not start at zero has a note in its title.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Start {
@@ -278,7 +278,7 @@ impl Series {
         (!heat.cells.is_empty()).then_some(Self { heat: Some(heat), ..series })
     }
 
-    /// Adds the intervals of y, one for each point, drawn as `spread` says.
+    /// Adds the intervals of y, one for each point, drawn by `spread`.
     pub(crate) fn within(mut self, intervals: Vec<Option<Interval>>, spread: Spread) -> Self {
         self.intervals = intervals;
         self.spread = spread;

@@ -200,7 +200,7 @@ impl Host {
     }
 }
 
-/// Web servers that frameworks of LLM servers use, whose name says nothing of the server.
+/// Web servers that frameworks of LLM servers use, whose name does not identify the server.
 const LIBRARIES: [&str; 4] = ["uvicorn", "gunicorn", "hypercorn", "granian"];
 
 impl Server {

@@ -85,7 +85,7 @@ pub struct Adaptive {
     pub conditions: Vec<Arc<str>>,
 }
 
-/// What a window says about its level.
+/// The evidence of a window about its level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Finding {
     /// All conditions are met. The smallest distance of a statistic from its threshold, relative to it.
@@ -95,7 +95,7 @@ pub(crate) enum Finding {
     },
     /// A condition is missed.
     Failed,
-    /// Too few requests ended to tell.
+    /// Too few requests ended for a verdict.
     TooFew,
 }
 

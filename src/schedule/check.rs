@@ -16,7 +16,7 @@ const MIN_REQUEST_RATE: f64 = 1e-9;
 /// Maximum concurrency; no machine holds more.
 pub(crate) const MAX_CONCURRENCY: u64 = 1 << 24;
 
-/// Checks a rate, in requests per second; the error says what it must be.
+/// Checks a rate, in requests per second; the error states what it must be.
 pub(crate) fn check_rate(rate: f64) -> Result<(), String> {
     if !(rate.is_finite() && rate > 0.0) {
         return Err("must be a number of requests per second above 0".to_owned());

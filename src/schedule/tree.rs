@@ -1,7 +1,7 @@
 //! Which turn of a tree of conversations may be sent when.
 //!
 //! A tree begins with one conversation, whose turns start others. It is a state machine without a clock: it is told
-//! what was sent and what has returned, and says from when on each conversation may send its next turn. Every
+//! what was sent and what has returned, and reports from when on each conversation may send its next turn. Every
 //! load sends its sessions by it; most consist of a single conversation.
 
 mod entry;

@@ -46,7 +46,7 @@ impl Launched {
         shell.spawn().map(Self)
     }
 
-    /// Returns an error that says how the server ended, if it has; waits up to `patience` for that.
+    /// Returns an error that describes how the server ended, if it has; waits up to `patience` for that.
     pub(crate) fn check(&mut self, patience: Duration) -> io::Result<()> {
         let _ = child::watch(&self.0)?.recv_timeout(patience);
         match self.0.try_wait()? {

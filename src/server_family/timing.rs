@@ -1,7 +1,7 @@
 //! What a server reports about the time of a single request.
 //!
 //! All times are durations by one clock of the server, in nanoseconds. Servers use the same words
-//! for different intervals, so that each family's file says what its words cover; a sum of stages
+//! for different intervals, so that each family's file documents what its words cover; a sum of stages
 //! stays a sum, and what a server does not report stays unknown.
 
 mod header;
@@ -217,7 +217,7 @@ impl Member {
 pub(crate) const TENSORRT_LLM_EVENT: &[u8] = b"trtllm.perf_metrics";
 
 impl ServerTiming {
-    /// Adds what a member of a response says.
+    /// Adds the times in a member of a response.
     pub(crate) fn member(&mut self, member: &Member, value: &Object<'_>) {
         (member.read)(value, self);
     }
@@ -230,7 +230,7 @@ impl ServerTiming {
         }
     }
 
-    /// Adds what the `usage` of a response says.
+    /// Adds the times in the `usage` of a response.
     pub(crate) fn usage(&mut self, usage: &Object<'_>) {
         hosted::groq_usage(usage, self);
     }
@@ -240,7 +240,7 @@ impl ServerTiming {
         hosted::ollama(response, self);
     }
 
-    /// Adds what the headers of a response say, unless its body said more. The headers of a stream
+    /// Adds the times in the headers of a response, unless its body has more. The headers of a stream
     /// are sent before its end, so that no duration in them is that of the whole request.
     pub(crate) fn headers(&mut self, headers: &[(String, String)], is_stream: bool) {
         let value = |name: &str| {
@@ -274,7 +274,7 @@ impl ServerTiming {
         self.worker = Some(name.into());
     }
 
-    /// Returns whether it says nothing at all.
+    /// Returns whether it has no times at all.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { worker, speculation, cached, other, .. } = self;
         !self.has_times()

@@ -1,4 +1,4 @@
-//! What the server's own counters say of its prefix cache.
+//! The hit rate of the prefix cache by the server's own counters.
 
 use super::report::{ServerMetricsReport, Stats};
 use crate::metrics::prefix_cache::ServerCache;

@@ -30,7 +30,7 @@ const ALTERNATIVES: u32 = 64;
 /// interval of this kind can be.
 const TUNED_FOR: f64 = 200.0;
 
-/// What the values so far say of the true value and a bound.
+/// Where the true value is relative to a bound, by the values so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// It is below.

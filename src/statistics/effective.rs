@@ -1,5 +1,5 @@
 //! How much requests that depend on each other vary in common: of so many requests, how many that do
-//! not depend on each other would tell as much.
+//! not depend on each other would be as informative.
 
 use super::percentile::exact_sum;
 

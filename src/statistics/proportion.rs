@@ -3,7 +3,7 @@
 //! The interval is that of Clopper and Pearson, "The use of confidence or fiducial limits illustrated
 //! in the case of the binomial", Biometrika 26 (1934). Its ends are quantiles of beta distributions,
 //! so that the counts need not be whole: requests that depend on each other count for fewer.
-//! That a percentile is below a limit says the same as that few enough values are beyond it.
+//! A percentile is below a limit exactly if few enough values are beyond it.
 
 /// `hits` of `trials` requests.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -29,7 +29,7 @@ use super::sums::Sums;
 /// held: that of requests that arrive independently of each other is 1.
 const HELD: f64 = 0.1;
 
-/// The share of a run's time until its last start from which starts say something about the time.
+/// The share of a run's time until its last start from which starts are informative about the time.
 const MOSTLY: f64 = 0.5;
 
 /// How much smaller a variance must be for its sum to be preferred.

@@ -83,7 +83,7 @@ impl ServiceCurve {
     }
 
     /// Fits both curves to `points` of the number in flight and the seconds, each with its error when it
-    /// is left out; the better one first. Empty if there are fewer than four points, which say nothing
+    /// is left out; the better one first. Empty if there are fewer than four points, which do not determine
     /// about the error.
     #[must_use]
     pub(crate) fn fit(points: &[(f64, f64)]) -> Vec<(Self, f64)> {

@@ -1,6 +1,6 @@
 //! `tiktoken.model`: the tokens of a model, in the format of OpenAI's tiktoken.
 //!
-//! A line has the bytes of a token in base64, and its rank. The file does not say how text is split
+//! A line has the bytes of a token in base64, and its rank. The file does not define how text is split
 //! before tokens are merged: that is in the Python code of the model, which `tokenizer_config.json`
 //! names. Such a file can therefore only be read if the expressions of that code are known here.
 

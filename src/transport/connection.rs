@@ -189,7 +189,7 @@ impl Unsent<'_> {
     }
 }
 
-/// Returns whether the server has closed the connection, which reads tell too.
+/// Returns whether the server has closed the connection, which reads detect too.
 fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }

@@ -9,7 +9,7 @@ use crate::tables::format::count;
 
 /// The least share of content events that arrive together with the one before, in percent.
 const NOTABLE_PERCENT: f64 = 25.0;
-/// Fewest content events that are enough to say that they come in groups.
+/// Fewest content events that are enough to find that they come in groups.
 const FEWEST_CHUNKS: f64 = 100.0;
 /// The least time between groups in milliseconds: a server that is faster does not have any.
 const NOTABLE_GAP_MS: f64 = 1.0;
@@ -187,7 +187,7 @@ fn unusual(notes: &[(String, u64)], of: u64) -> Found {
     )
 }
 
-/// Returns what a note says of a response, as a clause.
+/// Returns a note about a response, as a clause.
 fn about_note(note: &str) -> String {
     let text = match note {
         note::USAGE_DECREASED => "a count of `usage` decreased, and the largest value counts",

@@ -163,7 +163,7 @@ fn configured_rate(report: &RunReport) -> Option<String> {
     })
 }
 
-/// A closed loop whose server does not say whether requests wait, or few requests.
+/// A closed loop whose server does not report whether requests wait, or few requests.
 fn concurrency(report: &RunReport) -> Option<String> {
     let latency = report.average(tag::REQUEST_LATENCY)?;
     let concurrency = report.outcome.load.requested_concurrency?;

@@ -155,7 +155,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// No eight letters of any text are in the result; and what is read from it has the same tree, times
-    /// and lengths, and prompts have as many blocks in common as their tokens say.
+    /// and lengths, and prompts have as many blocks in common as their tokens have.
     #[test]
     fn nothing_is_told_but_lengths_times_and_what_prompts_share(
         all in proptest::collection::vec(

@@ -52,7 +52,7 @@ named! {
     }
 }
 
-/// The member that tells another kind of line.
+/// The member by which another kind of line is recognized.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(default)]

@@ -50,7 +50,7 @@ pub(super) fn batches(
     requests(&pools, count, entries, seed)
 }
 
-/// Draws `entries` requests, each of as many turns of every pool as it says, one after the other. The
+/// Draws `entries` requests, each of as many turns of every pool as it has, one after the other. The
 /// pools are of this number of lines.
 fn requests(pools: &[Parts], lines: usize, entries: usize, seed: Seed) -> Conversations {
     let seed = seed.derive("dataset.random_pool");

@@ -159,7 +159,7 @@ impl<'a> Trace<'a> {
         self.remarks.further.push((count, words.into()));
     }
 
-    /// Changes the prompts as the settings say; they must be all prompts of the trace.
+    /// Changes the prompts according to the settings; they must be all prompts of the trace.
     pub(super) fn reshape<'s>(&mut self, shapes: impl IntoIterator<Item = &'s mut Shape>) {
         if !self.changes_prompts() {
             return;
@@ -174,7 +174,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Converts a time in `unit`s to an instant of the run, sped up as the settings say.
+    /// Converts a time in `unit`s to an instant of the run, sped up according to the settings.
     pub(super) fn instant(&self, value: f64, unit: TimeUnit) -> Result<Nanos, String> {
         instant(value, unit)?;
         instant(value / self.synthesis.speedup_ratio, unit)

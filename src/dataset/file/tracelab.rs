@@ -1,6 +1,6 @@
 //! Traces of `TraceLab` (`tracelab`): JSONL with one request of a coding agent per line.
 //!
-//! Lines with the same `session_id` are one agent. `timing_events` say when its user or a tool had
+//! Lines with the same `session_id` are one agent. `timing_events` record when its user or a tool had
 //! spoken, which is when the request was sent, and when the model did. `input_tokens_total` and
 //! `prefix_tokens` are the length of the prompt and what the server had of it already: a prompt has the
 //! first whole blocks of that length of the prompt before it, and new ones.
@@ -24,7 +24,7 @@ use crate::dataset::account::LeftOut;
 use crate::dataset::{Seed, TraceSettings};
 use crate::tokenizer::TokenCounter;
 
-/// Tokens of a block unless `--isl-block-size` says otherwise.
+/// Tokens of a block unless `--isl-block-size` is given.
 const BLOCK_TOKENS: u32 = 64;
 /// Shorter calls of tools that start agents mostly are errors.
 const MIN_SPAWN_MILLIS: u64 = 10_000;
@@ -114,7 +114,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Returns the request of a line; `None` if nothing says when it was sent.
+    /// Returns the request of a line; `None` if its time is not recorded.
     fn new(round: Round) -> Option<Self> {
         let times = |kinds: &'static [&str]| {
             let events = round.timing_events.iter().flatten();

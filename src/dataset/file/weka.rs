@@ -68,7 +68,7 @@ struct Started {
 struct Beginning {
     draft: Draft,
     after: Option<usize>,
-    /// When the entry of a sub-agent says that it began, in seconds; `None` if there is no such entry.
+    /// When the sub-agent began according to its entry, in seconds; `None` if there is no such entry.
     entry: Option<f64>,
     span: Span,
 }
@@ -159,7 +159,7 @@ pub(super) fn has(members: &Map<String, Value>) -> bool {
 }
 
 impl<'a> Documents<'a> {
-    /// Creates a reader. Prompts are made of code unless the settings say otherwise.
+    /// Creates a reader. Prompts are made of code unless the settings choose otherwise.
     pub(super) fn new(
         settings: &TraceSettings,
         counter: &'a TokenCounter,
@@ -539,7 +539,7 @@ impl<'a> Documents<'a> {
         Ok(loaded)
     }
 
-    /// Changes the prompts as the settings say, and gives them to the turns. An error has the number of
+    /// Changes the prompts according to the settings, and gives them to the turns. An error has the number of
     /// the conversation.
     fn change(&mut self) -> Result<(), (usize, String)> {
         let all = self.roots.iter_mut().chain(&mut self.agents);

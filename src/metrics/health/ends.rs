@@ -47,7 +47,7 @@ impl Ends {
     }
 
     /// Returns how long after the last content a response likely ends at most, in nanoseconds; `None`
-    /// if there are too few responses to say.
+    /// if there are too few responses.
     pub(super) fn likely_gap(&self) -> Option<f64> {
         let sorted = Sorted::new(
             self.all.iter(),

@@ -41,14 +41,14 @@ const FEWEST_OF_BEGINNING: u64 = 8;
 /// Fewest requests from which it can be estimated how many are needed.
 const FEWEST_FOR_NEED: u64 = 16;
 
-/// Requests of which a batch has so few that their distances say more than their numbers.
+/// Requests of which a batch has so few that their distances are more informative than their numbers.
 const FEW: u64 = 4 * BATCHES as u64;
 
 /// Requests from which equally distant ones show that the queue does not grow, however they fall in the
 /// batches: these add a variance of up to 1/4 each to arrivals and ends, four requests in all.
 const ENOUGH: f64 = 96.0;
 
-/// How many times as many requests are needed as an estimate says, whose variance may be too low: that of a
+/// How many times as many requests are needed as by an estimate, whose variance may be too low: that of a
 /// queue, and that of the drift of latencies, which is from few parts.
 const MARGINS: (f64, f64) = (1.5, 3.0);
 
@@ -59,7 +59,7 @@ const MARGINS: (f64, f64) = (1.5, 3.0);
 pub(crate) enum LoadVerdict {
     /// The server kept up.
     Sustained,
-    /// The run is too short to tell.
+    /// The run is too short for a verdict.
     #[serde(rename = "too_short_to_tell")]
     TooShort,
     /// The latencies changed in the course of the run.
@@ -174,7 +174,7 @@ pub struct LoadHealth {
     /// verdict is `saturated`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since_seconds: Option<f64>,
-    /// Seconds for which requests must be sent to tell, which nine of ten runs of that length do; absent
+    /// Seconds for which requests must be sent for a verdict, which nine of ten runs of that length reach; absent
     /// unless the verdict is `too_short_to_tell`, and if that is not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) needed_seconds: Option<f64>,
@@ -270,7 +270,7 @@ impl LoadHealth {
         self.queue_slope.is_some()
     }
 
-    /// Returns what a run needs at least to tell, as far as that is known: `23 s or 460 requests`.
+    /// Returns what a run needs at least for a verdict, as far as that is known: `23 s or 460 requests`.
     fn need(&self) -> Option<String> {
         let seconds = self.needed_seconds.filter(|seconds| *seconds > 0.0)?;
         let decimals = (1.0 - seconds.log10().floor()).clamp(0.0, 9.0) as usize;
@@ -369,7 +369,7 @@ impl Window<'_> {
         rate_of(self.bins, self.seconds, |bin| bin.arrived)
     }
 
-    /// Returns the verdict of the tests that can tell; those of the queue and of the latencies are absent with
+    /// Returns the verdict of the tests that have enough data; those of the queue and of the latencies are absent with
     /// too few requests.
     fn verdict(
         &self,
@@ -395,7 +395,7 @@ impl Window<'_> {
         }
     }
 
-    /// Returns the seconds for which requests must be sent, after which nine of ten runs tell; `None` if that
+    /// Returns the seconds for which requests must be sent, after which nine of ten runs have a verdict; `None` if that
     /// is not known yet.
     fn needed(&self, settled: &[Bin], latency: Option<Estimate>) -> Option<f64> {
         let enough = ENOUGH / self.rate()?;

@@ -78,7 +78,7 @@ pub struct Settings {
     pub fixed_schedule: bool,
     /// Whether the times that servers report of requests are read (`--server-timing`).
     pub server_timing: bool,
-    /// How errors say that a request exceeds the context of the model
+    /// Texts of errors by which a request exceeds the context of the model
     /// (`AIPERF_AGENTX_CONTEXT_OVERFLOW_SUBSTRINGS`).
     pub context_overflow: ContextOverflow,
     /// Whether such requests are only counted, and left out of all other metrics.

@@ -25,7 +25,7 @@ pub struct PrefixCache {
     pub(crate) block_bytes: u64,
     /// All successful requests.
     pub(crate) total: CacheUse,
-    /// What the server's own counters say, if it has any.
+    /// The server's own counters, if it has any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) server: Option<ServerCache>,
     /// What computing prompt tokens costs; absent unless the time to first token grows with them.
@@ -177,7 +177,7 @@ impl PrefillCost {
 
 impl PrefixCache {
     /// Returns the share of the prompt tokens that the server read from its cache: as it reports for each
-    /// request, or else as its counters say.
+    /// request, or else by its counters.
     #[must_use]
     pub(crate) fn cached_ratio(&self) -> Option<f64> {
         self.total.cached_ratio.or_else(|| self.server.as_ref()?.ratio())

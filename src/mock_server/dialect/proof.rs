@@ -1,4 +1,4 @@
-//! A dialect for tests only: a job that is done when its script says so, and whose result is not
+//! A dialect for tests only: a job that ends when its script has it end, and whose result is not
 //! text.
 
 use std::io::{Read, Write};

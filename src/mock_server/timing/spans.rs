@@ -113,7 +113,7 @@ pub(in crate::mock_server) struct PendingSpans {
 
 impl PendingSpans {
     /// Returns the spans of a request with `headers` that arrived at `start_ns`; `None` if its
-    /// `traceparent` says that it is not sampled. A server that `ignores` that header begins a trace
+    /// `traceparent` has the flag for not sampled. A server that `ignores` that header begins a trace
     /// of its own.
     pub(in crate::mock_server) fn of(
         sender: &Arc<SpanSender>,

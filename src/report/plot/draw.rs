@@ -413,7 +413,7 @@ pub(super) fn colour(theme: &Theme, at: usize, series: &Series) -> Colour {
     }
 }
 
-/// Returns the title of an axis, which says if it does not start at zero.
+/// Returns the title of an axis, which notes if it does not start at zero.
 fn title(axis: &Axis, scale: &Scale) -> String {
     let unit = if axis.unit.is_empty() { String::new() } else { format!(" ({})", axis.unit) };
     let start = match axis.start {

@@ -1,4 +1,4 @@
-//! What the spans of servers say about one request.
+//! Times of one request from the spans of servers.
 //!
 //! Durations are subtracted only within a process: clocks of different machines differ. Times of
 //! attributes are those of the server's own monotonic clock.
@@ -20,7 +20,7 @@ const ENGINES: &[Reader] = &[of_engine, of_sglang, of_text_generation_inference,
 /// The readers of front ends, at which requests arrive before they reach an engine.
 const FRONT_ENDS: &[Reader] = &[of_dynamo, of_llm_d];
 
-/// What a family's spans say.
+/// How to read a family's spans.
 #[derive(Clone, Copy)]
 struct Found {
     family: &'static str,
@@ -30,7 +30,7 @@ struct Found {
 }
 
 impl ServerTiming {
-    /// Adds what the spans of the servers say, which is at least what a response says, and usually
+    /// Adds the times in the spans of the servers, which are at least those in a response, and usually
     /// more.
     pub(crate) fn spans(&mut self, spans: &[ServerSpan]) {
         let find = |readers: &[Reader]| readers.iter().find_map(|read| read(spans, self));
@@ -52,7 +52,7 @@ impl ServerTiming {
 }
 
 impl Found {
-    /// Returns what this engine and the front end before it say together: the stages are the
+    /// Combines the times of this engine and of the front end before it: the stages are the
     /// engine's, and what counts from the arrival at the server is the front end's.
     fn behind(self, front: Self) -> Self {
         let stages = if self.stages == Stages::default() {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns what headers say.
+/// Returns the times in headers.
 fn said(headers: &[(&str, &str)], is_stream: bool) -> ServerTiming {
     let mut timing = ServerTiming::default();
     let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));

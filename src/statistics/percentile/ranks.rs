@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// The ranks of sorted copies, each of which is repeated as often as its weight says.
+    /// The ranks of sorted copies, each of which is repeated as often as its weight.
     fn by_sorting(values: &[(f64, u64)]) -> Vec<f64> {
         let repeated = values.iter().flat_map(|(value, weight)| (0..*weight).map(|_| *value));
         let mut all: Vec<f64> = repeated.collect();

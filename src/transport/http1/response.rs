@@ -107,7 +107,7 @@ pub struct ResponseDecoder {
     state: State,
     /// The beginning of a head that is not complete.
     partial: Vec<u8>,
-    /// Whether the response ends with its head, whatever its headers say.
+    /// Whether the response ends with its head, whatever its headers announce.
     answers_head: bool,
     keeps_alive: bool,
 }

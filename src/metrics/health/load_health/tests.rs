@@ -45,7 +45,7 @@ fn of_run(server: &Server, arrivals: Arrivals, count: usize, seed: u64) -> LoadH
 struct Verdicts {
     /// By level.
     counts: [usize; LoadVerdict::ALL.len()],
-    /// Runs that are as long as they say is needed, and those of them that are saturated.
+    /// Runs that are as long as they report to need, and those of them that are saturated.
     long_enough: [usize; 2],
 }
 
@@ -186,7 +186,7 @@ fn responses_that_have_not_come_yet_are_not_a_queue() {
 }
 
 /// Latencies of a server without a limit double in 20 s at 30 requests per second with random arrivals: the
-/// queue grows with them as long as the run, which is too short to tell anything else of it.
+/// queue grows with them as long as the run, which is too short for any other verdict.
 #[test]
 fn latencies_that_double_are_told_whatever_the_queue_is() {
     let mut doubling = Server::new(1000, 0.1, Service::Constant);

@@ -84,7 +84,7 @@ fn the_first_span_of_vllm_is_read_as_by_hand() {
 }
 
 /// One request of a real Dynamo with separate workers, at whose client the first token came after
-/// 126 ms or more, where the response says 20.
+/// 126 ms or more, where the response reports 20.
 #[test]
 fn spans_of_dynamo_have_the_true_time_to_first_token() {
     let spans: Vec<_> = recorded("dynamo_disagg.jsonl").into_iter().map(|it| it.1).collect();
@@ -100,7 +100,7 @@ fn spans_of_dynamo_have_the_true_time_to_first_token() {
     assert!((0.0..10e6).contains(&front_end), "{front_end}");
 }
 
-/// The same request with what its response says: 24.662172 ms until prefill has ended, and no estimate
+/// The same request with the times in its response: 24.662172 ms until prefill has ended, and no estimate
 /// of the transfer.
 #[test]
 fn spans_of_dynamo_divide_the_transfer_from_decode() {
