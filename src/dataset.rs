@@ -1,7 +1,7 @@
 //! The dataset: conversations, generated or read from files.
 //!
 //! Every text, model, requested output length and token count follows from the configuration and the seed.
-//! What is read is complete before the first request. Generated conversations follow from their numbers, so
+//! Datasets that are read are complete before the first request. Generated conversations follow from their numbers, so
 //! that more of them are made while a run goes on that needs more.
 
 mod account;
@@ -84,7 +84,7 @@ pub struct Dataset {
     pub conversations: Conversations,
     /// The places of the conversations of each part.
     parts: Vec<Range<usize>>,
-    /// What makes more conversations while the run goes on, if anything does.
+    /// The maker of more conversations while the run goes on, if there is one.
     pub(crate) growth: Option<Arc<growth::Growth>>,
 }
 
@@ -128,7 +128,7 @@ pub struct Branch {
     pub conversation: usize,
     /// The turn of the other conversation after which it starts; `None` before the first turn.
     pub after: Option<usize>,
-    /// What of that turn starts it.
+    /// The event of that turn that starts it.
     pub from: BranchStart,
     /// The turn of the other conversation that waits for its end.
     pub join: Option<usize>,
@@ -136,7 +136,7 @@ pub struct Branch {
     pub is_fork: bool,
 }
 
-/// What of a turn starts a branch.
+/// The event of a turn that starts a branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BranchStart {
     /// The end of its response.
@@ -211,7 +211,7 @@ pub struct Turn {
     pub known_blocks: Option<KnownBlocks>,
 }
 
-/// What a prefix cache that keeps everything would find of a prompt, if the requests of each trace came
+/// The part of a prompt that a prefix cache that keeps everything would find, if the requests of each trace came
 /// in the recorded order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownBlocks {

@@ -99,7 +99,7 @@ pub struct RequestRecord {
     pub ancestry: Option<Ancestry>,
     /// Number of the lane that sent it, from 0, if lanes replay traces.
     pub lane: Option<u32>,
-    /// What it waited for after its delay, if a lane sent it.
+    /// The reason for its wait after its delay, if a lane sent it.
     pub held_by: Option<Hold>,
     /// Tenant that sent it, if tenants share the load.
     #[serde(with = "wire::text_if_any")]

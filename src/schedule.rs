@@ -110,7 +110,7 @@ pub struct PhaseStats {
     pub sessions_cancelled: u64,
     /// Turns sent.
     pub session_turns_total: u64,
-    /// What lanes do, if the load is lanes.
+    /// The state of the lanes, if the load is lanes.
     pub lanes: Option<LaneLoad>,
     /// Whether the phase ended because its duration ran out.
     pub timeout_triggered: bool,
@@ -122,7 +122,7 @@ pub struct PhaseStats {
     pub was_cancelled: bool,
 }
 
-/// What became of the conversations that others started, in a phase with trees of conversations; the
+/// The fate of the conversations that others started, in a phase with trees of conversations; the
 /// names are those of AIPerf's files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -83,7 +83,7 @@ impl LeftOut {
     }
 }
 
-/// What became of the requests of a dataset that was read. What was read is what was sent, or what
+/// The fate of the requests of a dataset that was read. What was read is what was sent, or what
 /// is to be sent before the run, plus what was left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -102,7 +102,7 @@ pub struct Account {
     /// more.
     #[serde(skip_serializing_if = "is_false", default)]
     stopped_at_limit: bool,
-    /// What requests were drawn from, if they are not those of the source.
+    /// The pool of which requests were drawn, if it is not the source.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pool: Option<Pool>,
 }

@@ -25,7 +25,7 @@ impl fmt::Debug for Dialog {
     }
 }
 
-/// What a prompt adds to the one before it.
+/// The addition of a prompt to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     /// Number of first blocks of the prompt before that this one has too.
@@ -132,7 +132,7 @@ fn joined(mut pieces: Vec<&'static str>) -> Text {
 pub struct Prompt {
     dialog: Arc<Dialog>,
     at: usize,
-    /// What one of the messages has in addition, which is said by the mode.
+    /// The text that one of the messages has in addition, which depends on the mode.
     marker: Option<(CacheBust, Arc<str>)>,
 }
 

@@ -19,9 +19,9 @@ use crate::tokenizer::TokenCounter;
 /// The seeds of a part.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seeds {
-    /// That of its conversations.
+    /// The seed of its conversations.
     pub(super) own: Seed,
-    /// That of what the runs of a command have in common: system prompts and prefixes.
+    /// The seed of what the runs of a command share: system prompts and prefixes.
     pub(super) shared: Seed,
 }
 

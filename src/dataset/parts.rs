@@ -229,7 +229,7 @@ impl Conversation {
     }
 }
 
-/// What is needed to load a part.
+/// The settings that are needed to load a part.
 pub(super) struct Loading<'a> {
     config: &'a Config,
     counter: &'a TokenCounter,

@@ -1,4 +1,4 @@
-//! What a run would send: lengths, and what prompts share, without sending it.
+//! The requests that a run would send: lengths, and the shared parts of prompts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub(crate) struct Preview {
     pub(crate) output: Vec<f64>,
     /// Turns of each session.
     pub(crate) turns: Vec<f64>,
-    /// What the prompts share; `None` if they differ by markers, or do not have text.
+    /// The shared parts of the prompts; `None` if they differ by markers, or do not have text.
     pub(crate) prefixes: Option<Prefixes>,
     /// The requests of the dataset that are sent; `None` if that is not known.
     pub(crate) sent: Option<Sent>,
 }
 
-/// What prompts share with earlier ones.
+/// The parts that prompts share with earlier ones.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prefixes {
     /// Number of prompts that were compared.
@@ -54,7 +54,7 @@ pub(crate) struct Prefixes {
 pub(crate) struct Walk {
     /// Index of the part.
     pub(crate) part: usize,
-    /// What draws its conversations.
+    /// The source of its conversations.
     pub(crate) sampler: Sampler,
     /// Number of sessions that phases drew which are not followed.
     pub(crate) skipped: u64,

@@ -8,7 +8,7 @@ pub(super) const CHATS: [&str; 3] = ["messages", "conversations", "conversation"
 const ROLES: [&str; 2] = ["role", "from"];
 const TEXTS: [&str; 3] = ["content", "value", "text"];
 
-/// Who has written a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     User,

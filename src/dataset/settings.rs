@@ -97,7 +97,7 @@ pub struct TraceSettings {
     /// Maximum number of conversations of a trace of agents; the others are not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries: Option<usize>,
-    /// What the prompts are made from; `None` is code for traces of agents, and otherwise prose.
+    /// The corpus of the prompts; `None` is code for traces of agents, and otherwise prose.
     pub corpus: Option<Corpus>,
     /// Which responses later requests of a conversation repeat, if the trace has them; `None` is
     /// those of the run.
@@ -196,7 +196,7 @@ pub struct Synthetic {
     pub sequence_distribution: Option<SequenceDistribution>,
     /// Ranges of the input and output length. They override the distributions.
     pub range: Option<RandomRange>,
-    /// What the prompts are made from.
+    /// The corpus of the prompts.
     pub corpus: Corpus,
     /// Number of texts in a request (`--batch-size`).
     pub batch_size: usize,
@@ -235,7 +235,7 @@ pub struct Rankings {
     pub(crate) passages: NormalDistribution,
     pub(crate) passage_tokens: NormalDistribution,
     pub(crate) query_tokens: NormalDistribution,
-    /// What the texts are made from.
+    /// The corpus of the texts.
     pub(crate) corpus: Corpus,
 }
 

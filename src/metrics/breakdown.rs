@@ -43,7 +43,7 @@ pub(crate) struct Breakdown {
 /// The results of one group.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupResult {
-    /// What its requests have in common, such as their model.
+    /// The property that its requests share, such as their model.
     pub(crate) name: Arc<str>,
     /// The results of its requests, in catalogue order.
     pub(crate) results: Vec<MetricResult>,
@@ -145,7 +145,7 @@ impl TenantBreakdown {
     }
 }
 
-/// What the results of a tenant depend on.
+/// The settings on which the results of a tenant depend.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TenantSetup {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! What serves the model and what that costs, and the metrics that are computed from it.
+//! The GPUs that serve the model, their cost, and the metrics that are computed from these.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::metric::{Kind, MetricResult, Stats};
 use super::registry::Registry;
 use super::tag::{self, MetricTag};
 
-/// What serves the model and what that costs.
+/// The GPUs that serve the model, and their cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Deployment {
     /// Number of GPUs that serve the model (`--gpus`); without it, those that exporters report
@@ -22,7 +22,7 @@ pub struct Deployment {
     pub power_price: Option<f64>,
 }
 
-/// What a metric of the deployment is computed from.
+/// The inputs of a metric of the deployment.
 #[derive(Debug, Clone, Copy)]
 pub struct DeploymentFacts<'a> {
     deployment: &'a Deployment,

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::limit::LimitError;
 use super::tag::MetricTag;
 
-/// What can be wrong with objectives.
+/// An error in objectives.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MetricsError {
     /// An objective is not of the form `tag:value`.

@@ -104,7 +104,7 @@ impl Fleet {
     }
 }
 
-/// What a metric of GPUs is computed from.
+/// The inputs of a metric of GPUs.
 #[derive(Debug, Clone, Copy)]
 pub struct GpuFacts<'a> {
     pub(crate) fleet: &'a Fleet,

@@ -58,7 +58,7 @@ pub(crate) struct Live {
 #[derive(Debug)]
 struct Rated {
     metric: &'static Metric,
-    /// What it is the rate of.
+    /// The quantity of which it is the rate.
     added: &'static Metric,
 }
 

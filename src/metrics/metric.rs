@@ -37,7 +37,7 @@ pub struct Metric {
     pub header: &'static str,
     /// Short title, for narrow columns.
     pub short_header: &'static str,
-    /// What it measures, in one sentence.
+    /// A description in one sentence.
     pub brief: &'static str,
     /// Its formula, and when it is absent.
     pub formula: &'static str,

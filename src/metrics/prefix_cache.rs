@@ -68,7 +68,7 @@ impl PromptBlocks {
     }
 }
 
-/// What is added up over requests.
+/// Sums over requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Sums {
     requests: u64,

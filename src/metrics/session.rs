@@ -94,7 +94,7 @@ impl<'a> SessionTurn<'a> {
 }
 
 bitflags! {
-    /// What a turn is.
+    /// The kind of a turn.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Marks: u8 {
         const FINAL = 1;
@@ -105,7 +105,7 @@ bitflags! {
 }
 
 fixed_struct! {
-    /// What is kept of a request. Times are wall time in nanoseconds since the epoch, values are in
+    /// The part of a request that is kept. Times are wall time in nanoseconds since the epoch, values are in
     /// the units of their metrics.
     #[derive(Debug, Clone, Copy, Default)]
     struct Turn {
@@ -242,7 +242,7 @@ pub struct Sessions {
 pub(crate) struct Session {
     /// Its number.
     pub(crate) number: u64,
-    /// What all its conversations did.
+    /// The work of all its conversations.
     pub(crate) work: Work,
     /// In the order in which they began, so that the first one is the root of the others.
     pub(crate) conversations: Vec<SessionConversation>,
@@ -255,12 +255,12 @@ pub(crate) struct SessionConversation {
     pub(crate) name: Arc<str>,
     /// Its `X-Correlation-ID`.
     pub(crate) id: Uuid,
-    /// That of the conversation that started it.
+    /// The ID of the conversation that started it.
     pub(crate) parent: Option<Uuid>,
     pub(crate) work: Work,
 }
 
-/// What the turns of a session, or of one of its conversations, did. Sums are over those of its turns
+/// The work of the turns of a session, or of one of its conversations. Sums are over those of its turns
 /// that have the value; `None` if none has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {

@@ -1,8 +1,8 @@
-//! What happened over time, in bins of equal length: a limited number, however long that takes.
+//! Events over time in bins of equal length, whose number is limited however long the time is.
 
 use std::collections::VecDeque;
 
-/// What a bin contains.
+/// The content of a bin.
 pub(crate) trait Join: Clone + Default {
     /// Adds what is in the next bin.
     fn join(&mut self, next: &Self);

@@ -60,7 +60,7 @@ pub(crate) struct Part {
     pub(crate) bound_ms: f64,
 }
 
-/// What happens to a request.
+/// A stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -1,4 +1,4 @@
-//! What an operating system counts about the machine, as far as it disturbs a measurement.
+//! Counters of the operating system that show disturbances of a measurement.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ pub(crate) struct Scaling {
 pub(crate) struct Counters {
     /// Time of the cores that the program may use.
     pub(crate) cores: Option<CoreTime>,
-    /// What the program's CPU limit did.
+    /// The throttling by the program's CPU limit.
     pub(crate) throttling: Option<Throttling>,
     /// Microseconds in which some thread of the machine waited for a core.
     pub(crate) pressure_us: Option<u64>,

@@ -43,7 +43,7 @@ pub(super) enum Cause {
     Cut,
 }
 
-/// What determines when requests are due.
+/// The source of the times at which requests are due.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
     /// Free slots.
@@ -61,7 +61,7 @@ pub(super) enum Pace {
 /// The conversations that the sessions of a phase send.
 #[derive(Debug)]
 pub(super) struct Draws {
-    /// What draws them.
+    /// The source of their conversations.
     pub(super) sampler: Sampler,
     /// Number of the phase's first session.
     pub(super) first_session: u64,
@@ -99,7 +99,7 @@ pub(super) struct PhaseRun {
     /// Which tenant gets the next slot of a closed loop.
     apportionment: Lock<Apportionment>,
     prefill_slots: Option<Arc<Slots>>,
-    /// What the dial controls, if there is one.
+    /// The quantity that the dial controls, if there is one.
     dial: Option<(Dial, Control)>,
     stop: watch::Sender<Stop>,
     /// Whether the conversation with which a lane begins failed before the measurement.

@@ -108,7 +108,7 @@ pub struct Counters {
     branches: Lock<BranchStats>,
     /// Only requests of lanes are counted here.
     replay: Lock<ReplayStats>,
-    /// What lanes do now.
+    /// The present state of the lanes.
     lanes: Lock<LaneCounts>,
     sessions_sent: AtomicU64,
     sessions_completed: AtomicU64,

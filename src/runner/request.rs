@@ -52,7 +52,7 @@ pub struct RequestBuilder {
     traced: Option<Traced>,
 }
 
-/// What requests state about their traces.
+/// The trace headers of requests.
 #[derive(Debug, Clone)]
 struct Traced {
     /// Traces that are marked as sampled.

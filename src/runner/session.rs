@@ -517,7 +517,7 @@ impl PhaseWorker {
     }
 }
 
-/// What a request differs in from its turn in the dataset.
+/// The differences of a request from its turn in the dataset.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Marks<'a> {
     /// Marker of its prompt, if it has one.

@@ -28,7 +28,7 @@ pub(super) struct TreeRun {
     changed: Notify,
 }
 
-/// What a tree has of the lane that replays it.
+/// The settings that a tree has from the lane that replays it.
 #[derive(Debug)]
 pub(super) struct OfLane {
     /// The number of the lane among those of the process.
@@ -67,7 +67,7 @@ impl Span {
     }
 }
 
-/// What is known of a conversation once it has begun.
+/// The state of a conversation that has begun.
 #[derive(Debug, Clone)]
 pub(super) struct Begun {
     pub(super) correlation_id: Uuid,
@@ -79,7 +79,7 @@ pub(super) struct Begun {
     pub(super) answers: Vec<Option<Arc<str>>>,
 }
 
-/// What a lane waits for.
+/// The event for which a lane waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
     pub(super) in_flight: usize,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::setting::named;
 use crate::units::Nanos;
 
-/// What is raised and lowered. The names are those of AIPerf's files.
+/// The quantity that is raised and lowered. The names are those of AIPerf's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
     /// The number of sessions in flight.
@@ -69,7 +69,7 @@ impl StepPolicy {
 /// A load that rises from `least` to that of its phase, as long as conditions are met.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Adaptive {
-    /// What is raised.
+    /// The quantity that is raised.
     pub control: Control,
     /// The first level.
     pub least: f64,
@@ -81,7 +81,7 @@ pub struct Adaptive {
     pub least_completed: u64,
     /// By how much the level rises.
     pub step: StepPolicy,
-    /// What the requests of a window must meet: `metric:statistic:operator:threshold`, in display units.
+    /// The conditions for the requests of a window: `metric:statistic:operator:threshold`, in display units.
     pub conditions: Vec<Arc<str>>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum Finding {
     TooFew,
 }
 
-/// What a window is for.
+/// The purpose of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// To find the highest level that passes.

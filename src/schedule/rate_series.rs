@@ -40,7 +40,7 @@ pub enum RateSeriesError {
         index: usize,
         /// The rate of the point, in requests per second.
         rate: f64,
-        /// What it must be.
+        /// The values that are valid.
         why: String,
     },
 }

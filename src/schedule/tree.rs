@@ -64,9 +64,9 @@ struct Stream {
     last_end: Nanos,
     /// When the delay of the next turn is over, plus all by which timers had been moved when that became known.
     timer: Nanos,
-    /// What the next turn waits for besides.
+    /// The event for which the next turn waits besides.
     hold: Option<Hold>,
-    /// What its next turn has waited for, and when that had ended.
+    /// The event for which its next turn has waited, and when that wait ended.
     released: Nanos,
     held: Option<Hold>,
 }
@@ -91,7 +91,7 @@ enum State {
     Ended,
 }
 
-/// What a turn waits for besides its delay.
+/// The event for which a turn waits besides its delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
     /// Conversations that were started before it.

@@ -36,7 +36,7 @@ use phases::Shared;
 use scraper::{Alternative, Demand, Live, Scraper};
 use serde::{Serialize, Serializer};
 
-/// What the endpoints describe.
+/// The subject of the endpoints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Source {
     /// The servers that receive the requests.
@@ -67,7 +67,7 @@ impl Source {
 /// The endpoints and timing of scrapes.
 #[derive(Debug, Clone, Serialize)]
 pub struct Config {
-    /// What the endpoints describe.
+    /// The subject of the endpoints.
     #[serde(skip)]
     pub exporters_of: Source,
     /// The endpoints; empty if nothing is to be scraped.

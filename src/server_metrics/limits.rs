@@ -1,4 +1,4 @@
-//! What the client knows about histograms of the server: the server's part of a request does not take
+//! Limits by the client's times for histograms of the server: the server's part of a request does not take
 //! longer than the request.
 
 use super::report::{HistogramStats, ServerMetricsReport, Stats};

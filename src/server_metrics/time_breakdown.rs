@@ -242,7 +242,7 @@ pub(crate) fn hidden(server_metrics: &ServerMetrics) -> Vec<(&'static Hidden, f6
     counted.filter(|(_, count)| *count > 0.0).collect()
 }
 
-/// What client and server measured.
+/// The measurements of client and server.
 struct Sides<'a> {
     results: &'a [MetricResult],
     server_metrics: &'a ServerMetrics,

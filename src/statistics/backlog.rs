@@ -29,7 +29,7 @@ const ROUNDING: f64 = 0.25;
 /// Number of batches of equal length.
 pub(crate) const BATCHES: usize = 32;
 
-/// What happened to the requests of a queue over a time.
+/// The arrivals and departures of a queue over a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Backlog {
     /// The time in seconds.

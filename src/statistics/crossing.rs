@@ -10,7 +10,7 @@ const STEPS: u32 = 200;
 /// Ratio of the ends of the places to the centre.
 const RANGE: f64 = 4.0;
 
-/// What is known of the share at an amount: of so many trials, how many are hits.
+/// The evidence on the share at an amount: of so many trials, how many are hits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trial {
     pub(crate) amount: f64,

@@ -33,7 +33,7 @@ pub(crate) struct Exactness {
 }
 
 impl Exactness {
-    /// That of something of which nothing is known.
+    /// The dependence of values of which nothing is known.
     pub(crate) const NONE: Self = Self { variance: f64::INFINITY, degrees: 1.0 };
 
     /// Returns that of the sum of two independent values, by Welch's formula ("The generalization of
@@ -51,7 +51,7 @@ impl Exactness {
     }
 }
 
-/// What the dependence of values does to their sum.
+/// The effect of the dependence of values on their sum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Dependence {
     /// How exact the sum of all values is.

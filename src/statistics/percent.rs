@@ -62,7 +62,7 @@ impl Percent {
     }
 }
 
-/// That there are too few values for a percentile.
+/// The error of a percentile of too few values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooFew {
     percent: Percent,

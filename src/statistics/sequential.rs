@@ -1,6 +1,6 @@
 //! Tests that are repeated while data arrive.
 //!
-//! Who looks at growing data again and again finds a difference at last, even if there is none. With
+//! A test that is repeated on growing data finds a difference at last, even if there is none. With
 //! alpha spending, each look may use a part of the probability of a false finding: hardly any early,
 //! and nearly all of it at the end, as O'Brien and Fleming's bounds do (Lan and DeMets, "Discrete
 //! sequential boundaries for clinical trials", Biometrika 70, 1983). It need not be known beforehand

@@ -1,6 +1,6 @@
 //! One HTTP/1.1 connection, driven by the request that uses it.
 //!
-//! What a read returns is passed on before the socket is read again, so that the timestamp of the
+//! The bytes of a read are passed on before the socket is read again, so that the timestamp of the
 //! last read is that of the bytes. It is also known when the rest of a response is awaited.
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What coding agents read, made from templates: functions in several languages, JSON, logs,
+//! Texts that coding agents read, made from templates: functions in several languages, JSON, logs,
 //! diffs and stack traces.
 //!
 //! The text is always the same. Lines are indented with tabs, so that words are separated by one

@@ -1,4 +1,4 @@
-//! What the prompts of a trace share, their lengths, and its conversations.
+//! The shared parts of the prompts of a trace, their lengths, and its conversations.
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ pub(crate) struct TraceAnalysis {
 /// The conversations of a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Sessions {
-    /// What each starts.
+    /// The conversations that each starts.
     pub(crate) trees: Vec<Tree>,
     /// When each starts, in seconds after the earliest one, in order; empty without times.
     pub(crate) starts: Vec<f64>,

@@ -7,7 +7,7 @@ use super::mapping::{Columns, Rows};
 use super::*;
 use crate::dataset::TraceSettings;
 
-/// What a file of a format has before a value.
+/// The bytes that a file of a format has before a value.
 fn before_a_value(format: Option<FileFormat>) -> Cow<'static, str> {
     if let Some(columns) = columns(format) {
         return format!("{}\n", columns.names().join(",")).into();

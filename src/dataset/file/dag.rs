@@ -33,7 +33,7 @@ struct Line {
     turns: Vec<TurnMembers>,
 }
 
-/// What the messages of a turn are.
+/// The form of the messages of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ContextMode {
     /// Those after the response to the turn before, which is that of the run.

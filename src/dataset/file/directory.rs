@@ -31,7 +31,7 @@ use crate::tokenizer::TokenCounter;
 /// How deep subdirectories are searched, which ends a circle of links.
 const MAX_DEPTH: usize = 16;
 
-/// What a directory is read with.
+/// The settings with which a directory is read.
 pub(super) struct Reading<'a> {
     pub(super) format: Option<FileFormat>,
     pub(super) traces: &'a TraceSettings,

@@ -45,7 +45,7 @@ pub(super) fn read(input: Input<'_>) -> Result<Loaded, Fault> {
 struct Sessions<'a> {
     conversations: Vec<Conversation>,
     meter: &'a Meter,
-    /// What is wrong with a session.
+    /// An error in a session.
     fault: Option<Fault>,
 }
 

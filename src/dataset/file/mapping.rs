@@ -19,13 +19,13 @@ pub(super) struct Mapping {
     pub(super) members: &'static [&'static str],
     /// Tokens of the block that a hash ID stands for, unless the settings have another number.
     pub(super) block_tokens: u32,
-    /// What its prompts are, which decides which flags affect it.
+    /// The form of its prompts, which decides which flags affect it.
     pub(super) prompts: Prompts,
     /// How its rows are read.
     pub(super) rows: Rows,
 }
 
-/// What the prompts of a trace are.
+/// The form of the prompts of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prompts {
     /// Lengths and hash IDs of blocks.

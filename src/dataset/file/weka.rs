@@ -44,7 +44,7 @@ const MAX_DEPTH: usize = 32;
 #[derive(Default)]
 struct Draft {
     id: String,
-    /// What predecessors call it until it has an index.
+    /// Its name for predecessors until it has an index.
     key: usize,
     turns: Vec<Turn>,
     /// The prompts, if they are changed once all of the trace are known.
@@ -73,7 +73,7 @@ struct Beginning {
     span: Span,
 }
 
-/// What the conversations of an agent have in common.
+/// The properties that the conversations of an agent share.
 #[derive(Clone, Copy)]
 struct Said {
     /// Number of blocks of the system message.

@@ -22,7 +22,7 @@ pub(crate) enum AnonymousFormat {
 
 named! { AnonymousFormat { "weka_trace" => WekaTrace, "mooncake_trace" => MooncakeTrace } }
 
-/// What a format cannot express.
+/// The parts of a dataset that a format cannot express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lost {
     /// A request has images, audio or video.
@@ -57,7 +57,7 @@ impl Lost {
     }
 }
 
-/// What was written.
+/// The numbers of what was written.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
     /// Conversations that sessions draw.

@@ -5,7 +5,7 @@ use crate::setting::InvalidSetting;
 /// The splits to look for if none is given.
 const SPLITS: &[&str] = &["train", "validation", "test", "dev"];
 
-/// What data files end in; the first that a repository has is used.
+/// The endings of data files; the first that a repository has is used.
 const ENDINGS: [&[&str]; 3] = [&[".parquet"], &[".jsonl", ".ndjson"], &[".json"]];
 
 /// Selects among the files that the hub made: `subset/split/0000.parquet`, or

@@ -18,7 +18,7 @@ const PROMPTS: [&str; 9] =
 const INPUTS: [&str; 2] = ["input", "context"];
 /// Text in place of an image in messages.
 const IMAGE_MARK: &str = "<image>";
-/// What SPEED-Bench contains instead of texts that may not be copied.
+/// The placeholder that SPEED-Bench contains instead of texts that may not be copied.
 pub(in crate::dataset) const PLACEHOLDER: &str =
     "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE";
 /// Maximum duration of audio; longer clips are left out.

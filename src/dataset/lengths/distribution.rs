@@ -15,7 +15,7 @@ use crate::dataset::NormalDistribution;
 use crate::setting::InvalidSetting;
 use crate::statistics::normal;
 
-/// What [`Length::parse`] accepts, for errors.
+/// The forms that [`Length::parse`] accepts, for errors.
 const FORMS: &str = "a number, normal:mean=M,stddev=S, lognormal:mean=M,sigma=S (or median=), \
                      uniform:min=A,max=B, exponential:mean=M, or several of them with percentages, \
                      such as \"lognormal:mean=200,sigma=1:70;4000:30\"";

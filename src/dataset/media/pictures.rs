@@ -21,7 +21,7 @@ pub struct Pictures {
     pub(crate) sampling: PictureSampling,
     /// Number of pictures per turn.
     pub(crate) batch_size: usize,
-    /// What pictures are converted to; `None` sends them as they are.
+    /// The format to which pictures are converted; `None` sends them as they are.
     pub(crate) scaled: Option<ImageShape>,
 }
 

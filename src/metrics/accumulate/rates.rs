@@ -14,7 +14,7 @@ use crate::units::Nanos;
 /// at random may all come at once, but no server does more in the long run than what it is asked for.
 const MANY: usize = 50;
 
-/// What the rates of a phase are in the long run, as a share of AIPerf's.
+/// The rates of a phase in the long run, as a share of AIPerf's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LongRun(f64);
 
@@ -25,7 +25,7 @@ impl Default for LongRun {
 }
 
 impl LongRun {
-    /// That of a phase whose rates are those of the long run, or of which nothing is known.
+    /// The factors of a phase whose rates are those of the long run, or of which nothing is known.
     pub(crate) const WHOLE: Self = Self(1.0);
 
     /// Returns what `value` of a metric is in the long run: it changes if the metric is a rate, or a cost,

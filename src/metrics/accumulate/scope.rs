@@ -23,7 +23,7 @@ use crate::units::Nanos;
 pub(super) struct Shapes {
     numbers: HashMap<Shape, u32>,
     known: Vec<Shape>,
-    /// That of the last request, which most have too.
+    /// The scope of the last request, which most have too.
     last: u32,
     of: Column<u32>,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::GroupResult;
 use crate::metrics::tag::{self, MetricTag};
 
-/// What is known of a tenant before the run.
+/// The settings of a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entitled {
     pub(crate) name: String,
@@ -25,13 +25,13 @@ pub struct Tenants {
     /// one of n tenants had everything, to 1, if each had its share. Absent if none had any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) jain_index: Option<f64>,
-    /// What the throughput counts.
+    /// The unit of the throughput.
     pub(crate) counted: Counted,
     /// In the order of the file.
     pub(crate) tenants: Vec<Tenant>,
 }
 
-/// What the throughput of tenants counts.
+/// The unit of the throughput of tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

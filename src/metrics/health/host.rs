@@ -1,4 +1,4 @@
-//! What the machine did to the client while it measured.
+//! Disturbances of the client by the machine while it measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ pub(crate) struct Steal {
     pub(crate) at_least_percent: f64,
 }
 
-/// What a CPU limit did: a quota of CPU time in each period.
+/// The throttling by a CPU limit: a quota of CPU time in each period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CpuLimit {

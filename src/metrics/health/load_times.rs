@@ -25,7 +25,7 @@ pub(crate) struct LoadTimes {
     failures: BTreeMap<Cause, u64>,
 }
 
-/// What happened in a bin.
+/// The requests of a bin.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Bin {
     /// Requests that were due, or sent if they did not have a due time.

@@ -35,7 +35,7 @@ pub(super) struct Facts {
     pub(super) requests: u64,
     /// The part of the slip that only the client caused.
     pub(super) late: Option<TimeStatistics>,
-    /// That of requests that were due while the worker slept.
+    /// The lateness of requests that were due while the worker slept.
     pub(super) idle_late: Option<TimeStatistics>,
 }
 

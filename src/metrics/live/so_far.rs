@@ -16,7 +16,7 @@ use crate::units::Nanos;
 /// Resolution of percentiles, in parts of a display unit.
 const RESOLUTION: f64 = 1e6;
 
-/// What was observed in one phase.
+/// The observations of one phase.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SoFar {
     phase: u32,

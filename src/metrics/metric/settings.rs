@@ -1,4 +1,4 @@
-//! What the values and results of metrics depend on besides the requests.
+//! The settings on which values and results of metrics depend besides the requests.
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -35,7 +35,7 @@ pub struct Facts<'a> {
     pub(crate) requested_output_tokens: Option<u64>,
     /// Tokens of the first content event, if the server was asked to report them.
     pub(crate) first_content_tokens: Option<u64>,
-    /// What a prefix cache that keeps everything would find of the prompt, if the dataset has blocks.
+    /// The part of the prompt that a prefix cache that keeps everything would find, if the dataset has blocks.
     pub(crate) known_blocks: Option<KnownBlocks>,
     /// Number of images in the request.
     pub(crate) images: u64,

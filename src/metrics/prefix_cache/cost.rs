@@ -1,4 +1,4 @@
-//! What a computed token of a prompt costs: the slope of the time to first token over the computed tokens.
+//! The cost of a computed token of a prompt: the slope of the time to first token over the computed tokens.
 
 use crate::statistics::student_t;
 

@@ -28,7 +28,7 @@ pub struct PrefixCache {
     /// The server's own counters, if it has any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) server: Option<ServerCache>,
-    /// What computing prompt tokens costs; absent unless the time to first token grows with them.
+    /// The cost of computing prompt tokens; absent unless the time to first token grows with them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) prefill: Option<PrefillCost>,
     /// The requests by their position in the conversation, if they have several.
@@ -75,7 +75,7 @@ pub(crate) struct ServerCache {
     pub(crate) cached_tokens: f64,
 }
 
-/// What computing prompt tokens costs, by a straight line through the times to first token over the
+/// The cost of computing prompt tokens, by a straight line through the times to first token over the
 /// computed tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -113,7 +113,7 @@ pub(crate) struct PrefixUse {
 /// A cache that found more than the prompts of the run explain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Excess {
-    /// What was found, as a share of the prompt tokens.
+    /// The tokens that were found, as a share of the prompt tokens.
     pub(crate) cached: f64,
     /// What the prompts of the run explain, and at most.
     pub(crate) expected: f64,

@@ -1,4 +1,4 @@
-//! What AIPerf draws for a lane: the time at which it enters a trace, and the marker of its prompts.
+//! The random choices of AIPerf for a lane: the time at which it enters a trace, and the marker of its prompts.
 
 use std::fmt::Write as _;
 

@@ -13,7 +13,7 @@ pub(crate) struct SystemIdle {
     moved: Nanos,
 }
 
-/// What is known of a lane.
+/// The state of a lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     in_flight: usize,

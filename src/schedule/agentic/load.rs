@@ -1,10 +1,10 @@
-//! What lanes do at one moment.
+//! The state of the lanes at one moment.
 
 use serde::Serialize;
 
 use crate::dataset::KnownBlocks;
 
-/// What lanes do at one moment of a phase.
+/// The state of the lanes at one moment of a phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct LaneLoad {
     /// Lanes that replay a tree.

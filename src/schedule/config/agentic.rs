@@ -11,7 +11,7 @@ use crate::units::Nanos;
 /// warmup of the cache, and the replay.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Agentic {
-    /// What the phase sends.
+    /// The requests of the phase.
     pub part: AgenticPart,
     /// Where lanes enter their first trees.
     pub entry: EntryRange,
@@ -26,7 +26,7 @@ pub struct Agentic {
     pub tree_idle_cap: Option<Nanos>,
 }
 
-/// What a phase of lanes sends.
+/// The requests of a phase of lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgenticPart {

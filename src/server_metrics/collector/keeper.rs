@@ -22,7 +22,7 @@ const MAX_COMPLAINTS: usize = 100;
 /// Time without a response after which the sink is notified.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// What the keeper is told.
+/// A message to the keeper.
 #[derive(Debug)]
 pub(super) enum Notice {
     /// A response is to be stored.

@@ -15,7 +15,7 @@ const TRAILER_COUNT: usize = 100;
 #[derive(Debug)]
 pub(super) struct Chunked {
     next: Next,
-    /// What remains of the current chunk, in bytes.
+    /// Remaining bytes of the current chunk.
     size: u64,
     /// Size of all extensions so far.
     extensions: usize,
@@ -24,7 +24,7 @@ pub(super) struct Chunked {
     trailer_count: usize,
 }
 
-/// What comes next.
+/// The next part of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// The first digit of a size.

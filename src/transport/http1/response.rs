@@ -72,7 +72,7 @@ impl<'a> ResponseHead<'a> {
     }
 }
 
-/// What the bytes of a response contain that HTTP does not allow.
+/// A violation of HTTP in the bytes of a response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Malformed(&'static str);
 

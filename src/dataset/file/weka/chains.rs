@@ -44,7 +44,7 @@ pub(super) struct Chain {
     pub(super) role: Role,
 }
 
-/// What a chain is for the agent that it belongs to; numbers count from 0 and are part of its name.
+/// The role of a chain in its agent; numbers count from 0 and are part of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// The agent itself.
