@@ -2,8 +2,8 @@
 //! configuration files, and which of its flags and commands there are.
 //!
 //! Each setting is a row of [`schema`]. A row is walked in two directions: a file's value becomes
-//! flags, and the configuration of a run becomes the value in `input_config` of the JSON export. So
-//! a file whose `benchmark` is the `input_config` of a run has the settings of that run.
+//! flags, and a member of a run's configuration becomes the value in `input_config` of the JSON export.
+//! So a file whose `benchmark` is the `input_config` of a run has the settings of that run.
 
 mod adaptive;
 pub mod commands;
@@ -17,6 +17,6 @@ mod schema;
 pub(crate) use datasets::quoted;
 pub(crate) use file::{Mapped, is_off, mapped, scalar};
 pub(super) use input_config::input_config;
-#[cfg(test)]
-pub(crate) use schema::flags as known_flags;
 pub(crate) use schema::{Number, Varied, varied};
+#[cfg(test)]
+pub(crate) use schema::{flags as known_flags, shown as shown_settings};

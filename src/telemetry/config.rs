@@ -74,14 +74,6 @@ pub struct Config {
     pub timeout_seconds: f64,
 }
 
-impl Config {
-    /// Returns the URL as it may be shown.
-    #[must_use]
-    pub(crate) fn shown_url(&self) -> Option<ShownUrl> {
-        self.url.as_ref().map(|url| ShownUrl::new(url.expose()))
-    }
-}
-
 impl fmt::Debug for Config {
     /// Omits credentials in the URL and attributes that may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

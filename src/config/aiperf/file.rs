@@ -10,7 +10,7 @@ mod sweep;
 mod values;
 
 use self::phases::{Phase, is_list, phases_in_order, share, typed};
-use self::values::{has_template, members, name_of, pairs, records, seconds, snake};
+use self::values::{has_template, json, members, name_of, pairs, records, seconds, snake};
 pub(crate) use self::values::{is_off, scalar};
 
 use serde_norway::{Mapping, Value};
@@ -19,7 +19,7 @@ use super::datasets::{self, Dataset};
 use super::mixture::{self, Lengths};
 use super::schema::{
     self,
-    Rule::{self, Either, Flag, Implied, Json, Normal, Off, Only, Pairs, Records, Refused, Time},
+    Rule::{self, Flag, Implied, Json, Normal, Only, Pairs, Ramp, Records, Refused, Switch, Time},
 };
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
 
@@ -299,79 +299,57 @@ impl File {
     }
 
     fn apply(&mut self, path: &str, rule: Rule, value: Value) -> Result<(), String> {
-        let wrong = |expected: &str| Err(format!("{path}: expected {expected}"));
         // AIPerf leaves the template of a request's body to the run, as aiperf does.
         if path != "endpoint.extra" && has_template(&value) {
             return Err(format!("{path}: templates are not supported; write the values"));
         }
-        match rule {
-            Flag(flag) => self.put(flag, path, value)?,
-            Implied => {}
-            Json(flag) => match value {
-                Value::Mapping(_) => match serde_json::to_string(&value) {
-                    Ok(text) => self.put(flag, path, Value::String(text))?,
-                    Err(_) => return wrong("a number, or numbers by name"),
-                },
-                value => self.put(flag, path, value)?,
-            },
-            Time(flag) => match seconds(value) {
-                Some(value) => self.put(flag, path, value)?,
-                None => return wrong("seconds, or a time such as 30s, 5m or 2h"),
-            },
-            Normal(mean, stddev) => match value {
-                Value::Mapping(parts) => {
-                    for (key, value) in parts {
-                        let key = name_of(&key)?;
-                        match (key.as_str(), stddev) {
-                            ("mean" | "value", _) => self.put(mean, path, value)?,
-                            ("stddev", Some(stddev)) => self.put(stddev, path, value)?,
-                            ("type", _)
-                                if ["normal", "fixed"].contains(&value.as_str().unwrap_or("")) => {}
-                            _ => {
-                                return Err(format!(
-                                    "aiperf does not support {path}.{key} of AIPerf's files; use a \
-                                     fixed value, or mean and stddev"
-                                ));
-                            }
-                        }
-                    }
-                }
-                value => self.put(mean, path, value)?,
-            },
-            Records(flag) => match records(&value) {
-                Some(url) => self.put(flag, path, Value::String(url))?,
-                None => return wrong("a list of requests"),
-            },
-            Pairs(flag) => match pairs(&value) {
-                Some(text) => self.put(flag, path, Value::String(text))?,
-                None => return wrong("a list of isl, osl and probability"),
-            },
-            Off(flag) => match scalar(&value).as_deref() {
-                Some("true") => {}
-                Some("false") => self.put(flag, path, Value::Bool(true))?,
-                _ => return wrong("true or false"),
-            },
-            Either(on, off) => match scalar(&value).as_deref() {
-                Some("true") => self.put(on, path, Value::Bool(true))?,
-                Some("false") => self.put(off, path, Value::Bool(true))?,
-                _ => return wrong("true or false"),
-            },
-            Only(accepted) => {
-                let texts = match &value {
-                    Value::Sequence(items) => items.iter().map(scalar).collect(),
-                    value => scalar(value).map(|text| vec![text]),
-                };
-                let text = texts.unwrap_or_default().join(",");
-                if !accepted.contains(&text.as_str()) {
-                    return Err(format!(
-                        "aiperf does not support this value of {path} of AIPerf's files; it must be {}",
-                        accepted[0]
-                    ));
-                }
+        let (flag, read) = match rule {
+            Flag(flag) => (flag, Ok(value)),
+            Json(flag) => (flag, json(value).ok_or("a number, or numbers by name")),
+            Time(flag) | Ramp(flag) => {
+                (flag, seconds(value).ok_or("seconds, or a time such as 30s, 5m or 2h"))
             }
-            Refused(_) if is_off(&value) => {}
+            Records(flag) => (flag, records(&value).ok_or("a list of requests")),
+            Pairs(flag) => (flag, pairs(&value).ok_or("a list of isl, osl and probability")),
+            Switch(on, off) => match (scalar(&value).as_deref(), on) {
+                (Some("true"), None) => return Ok(()),
+                (Some("true"), Some(on)) => (on, Ok(true.into())),
+                (Some("false"), _) => (off, Ok(true.into())),
+                _ => (off, Err("true or false")),
+            },
+            Normal(mean, stddev) => return self.distribution(path, mean, stddev, value),
+            Implied => return Ok(()),
+            Only(accepted) => return only(path, accepted, &value),
+            Refused(_) if is_off(&value) => return Ok(()),
             Refused(why) => {
                 return Err(format!("aiperf does not support {path} of AIPerf's files: {why}"));
+            }
+        };
+        let value = read.map_err(|expected| format!("{path}: expected {expected}"))?;
+        self.put(flag, path, value)
+    }
+
+    /// Adds the flags of a fixed value, or of a mean and a standard deviation.
+    fn distribution(
+        &mut self,
+        path: &str,
+        mean: &'static str,
+        stddev: Option<&'static str>,
+        value: Value,
+    ) -> Result<(), String> {
+        let Value::Mapping(parts) = value else { return self.put(mean, path, value) };
+        for (key, value) in parts {
+            let key = name_of(&key)?;
+            match (key.as_str(), stddev) {
+                ("mean" | "value", _) => self.put(mean, path, value)?,
+                ("stddev", Some(stddev)) => self.put(stddev, path, value)?,
+                ("type", _) if ["normal", "fixed"].contains(&value.as_str().unwrap_or("")) => {}
+                _ => {
+                    return Err(format!(
+                        "aiperf does not support {path}.{key} of AIPerf's files; use a fixed value, \
+                         or mean and stddev"
+                    ));
+                }
             }
         }
         Ok(())
@@ -389,6 +367,21 @@ impl File {
         }
         Ok(())
     }
+}
+
+/// Checks that the value at `path` is one of those that are `accepted`.
+fn only(path: &str, accepted: &[&str], value: &Value) -> Result<(), String> {
+    let texts = match value {
+        Value::Sequence(items) => items.iter().map(scalar).collect(),
+        value => scalar(value).map(|text| vec![text]),
+    };
+    if accepted.contains(&texts.unwrap_or_default().join(",").as_str()) {
+        return Ok(());
+    }
+    Err(format!(
+        "aiperf does not support this value of {path} of AIPerf's files; it must be {}",
+        accepted[0]
+    ))
 }
 
 /// Returns the flags of one of several datasets.

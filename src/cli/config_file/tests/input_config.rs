@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::in_file;
 use crate::cli::{CliError, Command, parse_with};
-use crate::config::{Environment, RunConfig};
+use crate::config::{Environment, RunConfig, aiperf};
 
 /// Dataset that is not read, since only its settings matter.
 const FILE: &str = "--input-file data:,{}";
@@ -242,5 +242,68 @@ proptest! {
         };
         prop_assert_eq!(again.input_config(), input_config, "{}", flags.join(" "));
         prop_assert_eq!(json!(again), json!(config), "{}", flags.join(" "));
+    }
+}
+
+/// Command lines that have all settings of `input_config` between them.
+const ALL: &[&str] = &[
+    "--model a --streaming --use-server-token-count --per-chunk-usage --api-key k --endpoint /v2 \
+     --session-header X --reset-kv-cache --server-profiler --isl 10 --osl 5 --system-prompt x \
+     --num-dataset-entries 3 --num-prefix-prompts 2 --prefix-prompt-length 3 \
+     --user-context-prompt-length 2 --prompt-corpus sonnet --cache-bust first_turn_prefix \
+     --concurrency 2 --concurrency-ramp-duration 1 --prefill-concurrency 2 --num-sessions 4 \
+     --prefill-concurrency-ramp-duration 1 --request-cancellation-rate 5 --end-failed-sessions \
+     --failed-request-threshold 0.5 --benchmark-duration 5 --profile-export-prefix p \
+     --export-outputs-json --slice-duration 1 --goodput request_latency:5 --otel-url h:1 \
+     --gen-ai-provider p --network-latency-automatic --workers-max 2 --record-processors 1",
+    "--model m --seq-dist 8,4:100 --shared-system-prompt-length 4 --tokenizer org/name \
+     --network-latency-mean 5 --request-rate 5 --request-rate-ramp-duration 1 \
+     --arrival-smoothness 2 --request-count 9",
+    "--model m --isl 9 --osl 8 --random-range-ratio 0.5 --num-users 2 --user-centric-rate 1 \
+     --session-turns-mean 2",
+    "--model m --image-source src --image-width-mean 8 --image-height-mean 8 \
+     --audio-length-mean 1 --video-width 64 --video-height 64 --video-audio-num-channels 1",
+    "--model m --endpoint-type template --extra-inputs \
+     {\"payload_template\":\"{}\",\"response_field\":\"a\"}",
+    "--model m --endpoint-type nim_rankings",
+    "--model m --input-file data:,{} --custom-dataset-type mooncake-trace --osl 5 \
+     --isl-block-size 4 --synthesis-speedup-ratio 2 \
+     --synthesis-prefix-len-multiplier 2 --synthesis-prefix-root-multiplier 2 \
+     --synthesis-prompt-len-multiplier 2 --synthesis-output-len-multiplier 2 \
+     --synthesis-max-isl 9 --synthesis-max-osl 9 --replay-speedup 2 \
+     --inter-turn-delay-cap-seconds 1 --max-idle-gap-cap-seconds 1 \
+     --trace-idle-gap-cap-seconds 1 --cache-bust first_turn_prefix \
+     --fixed-schedule-start-offset 1 --fixed-schedule-end-offset 9",
+    "--model m --input-file data:,{} --custom-dataset-type single-turn --uuid-and-strip",
+    "--model m --public-dataset spec_al_gsm8k --hf-subset s --dataset-filter split_name=a",
+    "--model m --hf-weka-dataset o/n",
+    "--model m --input-file data:,{} --agentic --concurrency 1 --num-sessions 2 \
+     --burst-phase-starts --system-idle-gap-cap-seconds 1 --warmup-requests-per-lane 2 \
+     --agentic-warmup-grace-period 3",
+    "--model m --input-file data:,{} --agentic --benchmark-duration 9 \
+     --agentic-cache-warmup-duration 2",
+    "--model m --adaptive-scale --concurrency 9 --adaptive-scale-sla request_latency:p95:le:9 \
+     --adaptive-step-policy sla_margin",
+    "--model m --adaptive-scale --concurrency 9 --adaptive-scale-sla request_latency:p95:le:9 \
+     --adaptive-step-policy fixed-percent-step",
+    "--model m --phase a:concurrency=2,benchmark-duration=5,seamless=true --phase b:concurrency=3",
+];
+
+#[test]
+fn each_setting_has_a_value_in_some_run() {
+    let series = in_file(r#"{"points": [{"time_s": 0, "qps": 5}, {"time_s": 60, "qps": 20}]}"#);
+    let series = format!("--model m --request-rate-series {}", series.path().display());
+    let lines = ALL.iter().copied().chain([series.as_str()]);
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let runs: Vec<_> = lines.map(|line| parsed(&words(line)).unwrap().input_config()).collect();
+    for (group, path) in aiperf::shown_settings() {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let is_shown = |run: &serde_json::Value| match group {
+            None => run.pointer(&pointer).is_some(),
+            Some(group) => {
+                run[group].as_array().unwrap().iter().any(|it| it.pointer(&pointer).is_some())
+            }
+        };
+        assert!(runs.iter().any(is_shown), "{group:?} {path}");
     }
 }

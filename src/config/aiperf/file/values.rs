@@ -108,16 +108,24 @@ pub(super) fn seconds(value: Value) -> Option<Value> {
     }
 }
 
+/// Returns a value of which objects are JSON.
+pub(super) fn json(value: Value) -> Option<Value> {
+    match value {
+        Value::Mapping(_) => serde_json::to_string(&value).ok().map(Value::String),
+        value => Some(value),
+    }
+}
+
 /// Returns a list of requests as a data URL with a line for each.
-pub(super) fn records(list: &Value) -> Option<String> {
+pub(super) fn records(list: &Value) -> Option<Value> {
     let line = |record: &Value| serde_json::to_string(record).ok();
     let lines: Option<Vec<String>> = list.as_sequence()?.iter().map(line).collect();
     let text = lines?.join("\n");
-    Some(format!("data:,{}", utf8_percent_encode(&text, NON_ALPHANUMERIC)))
+    Some(format!("data:,{}", utf8_percent_encode(&text, NON_ALPHANUMERIC)).into())
 }
 
 /// Returns a list of lengths with probabilities as in `--seq-dist`: `128|10,64|5:60;512,128:40`.
-pub(super) fn pairs(list: &Value) -> Option<String> {
+pub(super) fn pairs(list: &Value) -> Option<Value> {
     let pair = |item: &Value| {
         let of = |key: &str| item.get(key).and_then(scalar);
         let length = |key: &str, stddev: &str| {
@@ -131,7 +139,7 @@ pub(super) fn pairs(list: &Value) -> Option<String> {
         Some(format!("{isl},{osl}:{}", of("probability")?))
     };
     let pairs: Option<Vec<String>> = list.as_sequence()?.iter().map(pair).collect();
-    pairs.map(|pairs| pairs.join(";"))
+    pairs.map(|pairs| pairs.join(";").into())
 }
 
 #[cfg(test)]
