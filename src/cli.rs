@@ -18,6 +18,7 @@ mod control_args;
 mod dataset;
 mod deployment;
 mod distributed;
+mod error;
 mod explain;
 mod gates;
 mod generated;
@@ -37,7 +38,9 @@ mod phases;
 mod plot;
 mod plugins;
 mod profile;
+mod prompt_args;
 mod rankings;
+mod report;
 mod resolve;
 mod scenario;
 mod search;
@@ -58,18 +61,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::{Benchmark, Cell, ConfigError, Environment, RunConfig, Space, aiperf};
-use crate::multi_run::Variation;
+use crate::config::{Benchmark, Cell, ConfigError, Environment, RunConfig, Space};
+use crate::mock_server;
 use crate::multi_run::space::Range;
 use crate::multi_run::sweep::{Choice, Parameter};
-use crate::report::PageFile;
-use crate::report::plot::AutoPlot;
-use crate::run::ClientTables;
-use crate::statistics::Percent;
-use crate::{judge, mock_server, redact};
 
 use given::Given;
 use sweep::{CellOf, Sweep};
@@ -82,12 +79,15 @@ pub use capacity::Capacity;
 pub use chat::Chat;
 pub(crate) use compare::Comparing;
 pub use compare::{Compare, CompareFormat};
+pub use error::CliError;
+use error::explain;
 pub use explain::Explain;
 pub(crate) use explain::flags;
 pub use generated::ManPage;
 pub use list::{List, Show};
 pub use mock::Demo;
 pub use plot::Plot;
+pub use report::Report;
 pub use selfcheck::SelfCheck;
 pub use synthesize::Synthesize;
 pub use validate::Validate;
@@ -155,81 +155,6 @@ pub enum Command {
     },
 }
 
-/// What to recompute, and where to write it.
-#[derive(Debug)]
-pub struct Report {
-    /// Directory of one run, of several runs, or of each shard of a run.
-    pub directories: Vec<PathBuf>,
-    /// Output directory for the combined run.
-    pub artifact_dir: Option<PathBuf>,
-    /// Whether to move another run's files in that directory aside.
-    pub overwrite: bool,
-    /// The limits that the results must keep; if none are given, those of the run.
-    pub judge: judge::Config,
-    /// Percentiles to compute besides those of the run.
-    pub percentiles: Vec<Percent>,
-    /// The page to write, if any.
-    pub page: Option<PageFile>,
-    /// Whether charts are drawn.
-    pub auto_plot: AutoPlot,
-    /// The tables to print; those of the run if not given.
-    pub tables: Option<ClientTables>,
-    /// Whether each file is listed.
-    pub files: bool,
-    /// The MLflow server to send the run to, if any.
-    pub mlflow: Option<Box<crate::mlflow::Config>>,
-}
-
-/// Why parsing the command line produced no command.
-#[derive(Debug, thiserror::Error)]
-pub enum CliError {
-    /// Help or version text, for stdout.
-    #[error("{0}")]
-    Shown(String),
-    /// The arguments are invalid; the text is for stderr.
-    #[error("{0}")]
-    Usage(String),
-    /// The settings are invalid.
-    #[error("error: {0}")]
-    Config(#[from] ConfigError),
-}
-
-impl CliError {
-    /// Exit code for invalid usage.
-    pub const WRONG_USAGE: u8 = 2;
-
-    /// The same error without the secrets of a configuration file, which it may quote.
-    fn without_secrets_of(self, arguments: &[OsString]) -> Self {
-        let Self::Usage(text) = self else { return self };
-        let arguments: Vec<_> = arguments.iter().map(|text| text.to_string_lossy()).collect();
-        Self::Usage(redact::message(&text, &arguments))
-    }
-
-    /// The same error in a cell of a sweep.
-    fn in_cell(self, cell: &Variation) -> Self {
-        let named = |text: &str| {
-            let text = text.strip_prefix("error: ").unwrap_or(text);
-            Self::Usage(format!("error: cell {}: {text}", cell.directory()))
-        };
-        match self {
-            Self::Shown(_) => self,
-            Self::Usage(text) => named(&text),
-            Self::Config(error) => named(&error.to_string()),
-        }
-    }
-
-    /// The program's exit code: 0 for help, 2 for invalid usage, and 1 as in AIPerf for an option of
-    /// endpoints that does not fit the endpoint type.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Self::Shown(_) => 0,
-            Self::Config(ConfigError::Endpoint(_)) => 1,
-            Self::Usage(_) | Self::Config(_) => Self::WRONG_USAGE,
-        }
-    }
-}
-
 /// Benchmarks LLM servers: latency, throughput and token counts of every request.
 #[derive(Parser)]
 #[command(name = "aiperf", version, max_term_width = 100)]
@@ -256,41 +181,7 @@ enum Action {
     #[command(subcommand)]
     Config(ConfigAction),
     /// Recompute a run's summaries from its records, or combine the shards of a run
-    Report {
-        /// Artifact directory of a run, or of several runs of one command; several directories are
-        /// taken as the shards of one run (--shard) and combined
-        #[arg(value_name = "DIR", required = true)]
-        directories: Vec<PathBuf>,
-        /// Directory for the combined files [default: "combined", next to the shards]
-        #[arg(long, visible_alias = "output-artifact-dir", value_name = "DIR")]
-        artifact_dir: Option<PathBuf>,
-        /// Replace summaries that cover more requests than there are records of, and move another
-        /// run's files in the directory of combined shards aside, instead of failing
-        #[arg(long)]
-        overwrite: bool,
-        /// Tables of the client's metrics to print: a summary, or also one for each group of
-        /// metrics [default: those that the run printed]
-        #[arg(long, value_name = "TABLES", value_parser = value::choice::<ClientTables>())]
-        tables: Option<ClientTables>,
-        /// Percentiles to add to the files and the tables, such as 99.9
-        #[arg(long, value_name = "PERCENT", value_parser = value::percentile, num_args = 1..)]
-        percentiles: Vec<Percent>,
-        /// List every file that was written, with its size, instead of only the directory
-        #[arg(long)]
-        files: bool,
-        #[command(flatten)]
-        page: page::PageArgs,
-        /// Draw charts of the results, as `aiperf plot` does, in the subdirectory plots
-        #[arg(long)]
-        auto_plot: bool,
-        /// Fail if the charts cannot be drawn, instead of printing a warning
-        #[arg(long, requires = "auto_plot")]
-        plot_required: bool,
-        #[command(flatten)]
-        mlflow: Box<mlflow::MlflowArgs>,
-        #[command(flatten)]
-        gates: gates::GateArgs,
-    },
+    Report(report::ReportArgs),
     /// Compare runs with another one, to find regressions
     Compare(Compare),
     /// Measure two servers side by side, in short blocks in random order, and compare them
@@ -568,30 +459,7 @@ fn parse_one(
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
         Action::Config(action) => configure(action, environment)?,
-        Action::Report {
-            directories,
-            artifact_dir,
-            overwrite,
-            tables,
-            percentiles,
-            files,
-            page,
-            auto_plot,
-            plot_required,
-            mlflow,
-            gates,
-        } => Command::Report(Report {
-            directories,
-            artifact_dir,
-            overwrite,
-            judge: gates.config(),
-            percentiles: resolve::percentiles(&percentiles)?,
-            page: page.html,
-            auto_plot: AutoPlot::of(auto_plot, plot_required),
-            tables,
-            files,
-            mlflow: mlflow.config(environment)?.map(Box::new),
-        }),
+        Action::Report(flags) => Command::Report(flags.resolve(environment)?),
         Action::Compare(compare) => Command::Compare(compare),
         Action::Ab(flags) => {
             let [a, b] = flags.profile_arguments()?;
@@ -669,42 +537,4 @@ fn configure(action: ConfigAction, environment: Environment<'_>) -> Result<Comma
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommand("profile", |profile| short_help::limit(accepted::accept(profile)))
-}
-
-/// Converts an error of clap's; an unknown flag or command that AIPerf has gets advice.
-fn explain(error: &clap::Error) -> CliError {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    ) {
-        return match error.exit_code() {
-            0 => CliError::Shown(error.to_string()),
-            _ => CliError::Usage(error.to_string()),
-        };
-    }
-    let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
-            aiperf::flags::refusal(flag).or_else(|| aiperf::commands::refusal(flag))
-        }
-        (ErrorKind::InvalidSubcommand, _) => match error.get(ContextKind::InvalidSubcommand) {
-            Some(ContextValue::String(name)) => aiperf::commands::refusal(name),
-            _ => None,
-        },
-        _ => None,
-    };
-    if let Some(refusal) = refused {
-        return CliError::Usage(format!("error: {refusal}"));
-    }
-    let text = error.to_string();
-    CliError::Usage(match error.kind() {
-        // No flag of a run is required always, only by other flags.
-        ErrorKind::MissingRequiredArgument => text.replacen(
-            "the following required arguments were not provided",
-            "the given flags also require",
-            1,
-        ),
-        _ => text,
-    })
 }

@@ -2,7 +2,8 @@
 
 use super::given::Given;
 use super::phases::Listed;
-use super::profile::{ConversationArgs, InputArgs, ProfileArgs, PromptArgs};
+use super::profile::{InputArgs, ProfileArgs};
+use super::prompt_args::{ConversationArgs, PromptArgs};
 use super::{hub_args, rankings};
 use crate::config::{ConfigError, Environment};
 use crate::dataset::{

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::given::Given;
-use super::profile::ConversationArgs;
+use super::prompt_args::ConversationArgs;
 use super::value::{number, positive_number};
 use crate::config::ConfigError;
 use crate::dataset::{Corpus, NormalDistribution, Rankings};
