@@ -24,14 +24,8 @@ fuzz_target!(|input: &[u8]| {
         (EndpointType::VIDEO_GENERATION, false),
     ] {
         let endpoint = build(&Config {
-            endpoint_type,
-            streaming: is_event_stream,
-            path: None,
             extra_inputs: vec![("response_field".to_owned(), path.clone().into())],
-            use_legacy_max_tokens: false,
-            use_server_token_count: false,
-            per_chunk_usage: false,
-            video: aiperf::endpoint::VideoJobs::default(),
+            ..Config::new(endpoint_type, is_event_stream)
         });
         let body = ResponseBody { bytes: bytes.clone(), is_event_stream, events: vec![event] };
         if let Ok(Some(step)) = endpoint.next_step(None, &body) {

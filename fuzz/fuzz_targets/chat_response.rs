@@ -16,16 +16,7 @@ fuzz_target!(|input: (bool, u8, Vec<u8>)| {
         .to_vec();
     let body = ResponseBody { bytes, is_event_stream, events };
     for endpoint_type in EndpointType::ALL.iter().copied() {
-        let endpoint = build(&Config {
-            endpoint_type,
-            streaming: true,
-            path: None,
-            extra_inputs: Vec::new(),
-            use_legacy_max_tokens: false,
-            use_server_token_count: false,
-            per_chunk_usage: false,
-            video: aiperf::endpoint::VideoJobs::default(),
-        });
+        let endpoint = build(&Config::new(endpoint_type, true));
         let parsed = endpoint.parse(&body);
         assert!(parsed.error.is_some() || !parsed.content.is_empty());
         if is_event_stream && endpoint_type.traits().supports_streaming {

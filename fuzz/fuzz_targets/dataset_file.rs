@@ -48,16 +48,7 @@ fn synthesis(number: u8) -> Synthesis {
 }
 
 fn check(dataset: &Dataset) {
-    let chat = endpoint::build(&endpoint::Config {
-        endpoint_type: EndpointType::CHAT,
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-        per_chunk_usage: false,
-        video: aiperf::endpoint::VideoJobs::default(),
-    });
+    let chat = endpoint::build(&endpoint::Config::new(EndpointType::CHAT, true));
     assert!(!dataset.conversations.is_empty());
     for conversation in &dataset.conversations {
         assert!(!conversation.turns.is_empty());

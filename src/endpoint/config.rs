@@ -69,6 +69,21 @@ fn shown_fields<S: Serializer>(
 const MODEL: &str = "{model}";
 
 impl Config {
+    /// Creates the configuration of a dialect without any options.
+    #[must_use]
+    pub fn new(endpoint_type: EndpointType, streaming: bool) -> Self {
+        Self {
+            endpoint_type,
+            streaming,
+            path: None,
+            extra_inputs: Vec::new(),
+            use_legacy_max_tokens: false,
+            use_server_token_count: false,
+            per_chunk_usage: false,
+            video: VideoJobs::default(),
+        }
+    }
+
     /// Checks what the endpoint type does not support.
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         let traits = self.endpoint_type.traits();
@@ -141,14 +156,8 @@ mod tests {
 
     fn config(path: Option<&str>) -> Config {
         Config {
-            endpoint_type: EndpointType::CHAT,
-            streaming: true,
             path: path.map(|path| Secret::new(path.to_owned())),
-            extra_inputs: Vec::new(),
-            use_legacy_max_tokens: false,
-            use_server_token_count: false,
-            per_chunk_usage: false,
-            video: VideoJobs::default(),
+            ..Config::new(EndpointType::CHAT, true)
         }
     }
 

@@ -27,26 +27,31 @@ use std::sync::Arc;
 use super::body::{self, Content};
 use super::history::{SYSTEM, Said, history};
 use super::reader::{self, Reader};
-use super::{Config, Endpoint, EndpointTraits, ParsedResponse};
+use super::{Config, Endpoint, EndpointTraits, NextStep, ParsedResponse};
 use crate::dataset::{Conversation, Message, Prompt, Turn};
-use crate::record::ResponseBody;
+use crate::record::{RequestError, ResponseBody};
 
 /// A dialect: builds requests and parses responses.
 pub(super) trait Dialect: Send + Sync + 'static {
-    /// Its properties and capabilities.
-    const TRAITS: &'static EndpointTraits;
-
     /// The parser of its responses.
     type Reader: Reader + Default;
 
-    /// Checks requirements on `turn` beyond its traits, like [`Endpoint::check`]. Not called for
-    /// a turn that has its own body.
-    fn check(_turn: &Turn) -> Result<(), String> {
+    /// Checks requirements on `conversation` beyond its traits, like [`Endpoint::check`].
+    fn check(_conversation: &Conversation) -> Result<(), String> {
         Ok(())
     }
 
     /// Builds a request body. Not called for a turn that has its own body.
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8>;
+
+    /// Returns the next step of a request, like [`Endpoint::next_step`].
+    fn next_step(
+        _config: &Config,
+        _asked: Option<&NextStep>,
+        _last: &ResponseBody,
+    ) -> Result<Option<NextStep>, RequestError> {
+        Ok(None)
+    }
 
     /// Parses a response, like [`Endpoint::parse`].
     fn parse(_config: &Config, body: &ResponseBody) -> ParsedResponse {
@@ -90,8 +95,8 @@ pub(super) fn build<D: Dialect>(config: &Config) -> Arc<dyn Endpoint> {
 }
 
 /// Returns a turn as the API takes it, which may not have messages.
-fn sendable<D: Dialect>(turn: &Turn) -> Cow<'_, Turn> {
-    if D::TRAITS.repeats_history { Cow::Borrowed(turn) } else { turn.as_text() }
+fn sendable<'a>(turn: &'a Turn, traits: &EndpointTraits) -> Cow<'a, Turn> {
+    if traits.repeats_history { Cow::Borrowed(turn) } else { turn.as_text() }
 }
 
 struct Spoken<D> {
@@ -101,18 +106,17 @@ struct Spoken<D> {
 
 impl<D: Dialect> fmt::Debug for Spoken<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(D::TRAITS.name).field("config", &self.config).finish()
+        f.debug_struct(self.traits().name).field("config", &self.config).finish()
     }
 }
 
 impl<D: Dialect> Endpoint for Spoken<D> {
     fn traits(&self) -> &'static EndpointTraits {
-        D::TRAITS
+        self.config.endpoint_type.traits()
     }
 
     fn check(&self, conversation: &Conversation) -> Result<(), String> {
-        let mut made = conversation.turns.iter().filter(|turn| turn.raw_payload.is_none());
-        made.try_for_each(|turn| D::check(&sendable::<D>(turn)))
+        D::check(conversation)
     }
 
     fn request_body(
@@ -122,10 +126,18 @@ impl<D: Dialect> Endpoint for Spoken<D> {
         answers: &[Option<Arc<str>>],
     ) -> Vec<u8> {
         let Some(turn) = conversation.turn(at) else { return Vec::new() };
-        let turn = &*sendable::<D>(turn);
+        let turn = &*sendable(turn, self.traits());
         let made = turn.prompt.as_ref().map(Prompt::messages).unwrap_or_default();
         let asked = Asked { conversation, turn, at, answers, made: &made };
         body::raw(turn).unwrap_or_else(|| D::body(&self.config, &asked))
+    }
+
+    fn next_step(
+        &self,
+        asked: Option<&NextStep>,
+        last: &ResponseBody,
+    ) -> Result<Option<NextStep>, RequestError> {
+        D::next_step(&self.config, asked, last)
     }
 
     fn has_content(&self, event: &[u8]) -> bool {

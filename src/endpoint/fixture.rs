@@ -10,16 +10,7 @@ use crate::record::{ResponseBody, SseEvent};
 use crate::units::Nanos;
 
 pub(super) fn config(endpoint_type: EndpointType, streaming: bool) -> Config {
-    Config {
-        endpoint_type,
-        streaming,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-        per_chunk_usage: false,
-        video: super::VideoJobs::default(),
-    }
+    Config::new(endpoint_type, streaming)
 }
 
 pub(super) fn endpoint(endpoint_type: EndpointType) -> Arc<dyn Endpoint> {

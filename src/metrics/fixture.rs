@@ -47,16 +47,7 @@ pub(super) fn measurer(
     registry: Arc<Registry>,
     dataset: Arc<Dataset>,
 ) -> Measurer {
-    let config = endpoint::Config {
-        endpoint_type,
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-        per_chunk_usage: false,
-        video: endpoint::VideoJobs::default(),
-    };
+    let config = endpoint::Config::new(endpoint_type, true);
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
     Measurer::new(endpoint::build(&config), Some(words), dataset, registry, Clock::start())
 }

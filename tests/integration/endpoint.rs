@@ -61,16 +61,7 @@ pub(crate) fn dialect(name: &str) -> Arc<dyn Endpoint> {
         Some("messages") => EndpointType::MESSAGES,
         _ => EndpointType::COMPLETIONS,
     };
-    build(&Config {
-        endpoint_type,
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-        per_chunk_usage: false,
-        video: aiperf::endpoint::VideoJobs::default(),
-    })
+    build(&Config::new(endpoint_type, true))
 }
 
 fn read(server: &str, name: &str) -> ParsedResponse {

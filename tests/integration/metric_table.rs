@@ -248,16 +248,7 @@ fn after(start: Nanos, millis: f64) -> Nanos {
 }
 
 fn measurer(endpoint_type: EndpointType, registry: &Arc<Registry>, clock: Clock) -> Measurer {
-    let config = endpoint::Config {
-        endpoint_type,
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-        per_chunk_usage: false,
-        video: endpoint::VideoJobs::default(),
-    };
+    let config = endpoint::Config::new(endpoint_type, true);
     let media = |kind, seconds| {
         let content = MediaContent::Url("http://127.0.0.1/a".into());
         Media { kind, content, seconds, uuid: None }

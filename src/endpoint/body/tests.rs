@@ -6,16 +6,7 @@ use super::super::{EndpointType, build};
 use super::*;
 
 fn config(endpoint_type: EndpointType) -> Config {
-    Config {
-        endpoint_type,
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-        per_chunk_usage: false,
-        video: super::super::VideoJobs::default(),
-    }
+    Config::new(endpoint_type, true)
 }
 
 fn turn(texts: &[&str], max_tokens: Option<u32>) -> Turn {

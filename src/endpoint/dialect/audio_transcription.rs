@@ -34,8 +34,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct AudioTranscription;
 
 impl Dialect for AudioTranscription {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Transcript;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

@@ -30,8 +30,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct Chat;
 
 impl Dialect for Chat {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Choices;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

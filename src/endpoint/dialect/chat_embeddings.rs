@@ -27,8 +27,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct ChatEmbeddings;
 
 impl Dialect for ChatEmbeddings {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Listed;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

@@ -19,8 +19,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct Completions;
 
 impl Dialect for Completions {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Choices;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

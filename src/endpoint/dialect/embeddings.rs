@@ -25,8 +25,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct Embeddings;
 
 impl Dialect for Embeddings {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Listed;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

@@ -29,8 +29,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct Gemini;
 
 impl Dialect for Gemini {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Chunks;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

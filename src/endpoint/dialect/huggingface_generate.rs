@@ -24,8 +24,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct HuggingFaceGenerate;
 
 impl Dialect for HuggingFaceGenerate {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Tokens;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

@@ -27,8 +27,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct ImageEdit;
 
 impl Dialect for ImageEdit {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Images;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

@@ -25,8 +25,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct ImageGeneration;
 
 impl Dialect for ImageGeneration {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Images;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

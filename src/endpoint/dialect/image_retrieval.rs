@@ -34,8 +34,6 @@ struct Image {
 }
 
 impl Dialect for ImageRetrieval {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Listed;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

@@ -30,8 +30,6 @@ const DEFAULT_MAX_TOKENS: u32 = 1024;
 struct Messages;
 
 impl Dialect for Messages {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Events;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

@@ -25,19 +25,11 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct NimEmbeddings;
 
 impl Dialect for NimEmbeddings {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Listed;
 
-    fn check(turn: &Turn) -> Result<(), String> {
-        match (turn.texts.len(), turn.media.len()) {
-            (0, 0) => Err("nim_embeddings requires a text or an image".to_owned()),
-            (texts, images) if texts > 0 && images > 0 && texts != images => Err(format!(
-                "nim_embeddings sends each text with its own image, but there are {texts} texts \
-                 and {images} images; use as many images as texts, or only one kind"
-            )),
-            _ => Ok(()),
-        }
+    fn check(conversation: &Conversation) -> Result<(), String> {
+        let mut made = conversation.turns.iter().filter(|turn| turn.raw_payload.is_none());
+        made.try_for_each(|turn| check(&turn.as_text()))
     }
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
@@ -45,6 +37,17 @@ impl Dialect for NimEmbeddings {
         Body::new(config, "input", inputs)
             .with("model", Member::Text(&asked.turn.model))
             .into_json(asked.turn)
+    }
+}
+
+fn check(turn: &Turn) -> Result<(), String> {
+    match (turn.texts.len(), turn.media.len()) {
+        (0, 0) => Err("nim_embeddings requires a text or an image".to_owned()),
+        (texts, images) if texts > 0 && images > 0 && texts != images => Err(format!(
+            "nim_embeddings sends each text with its own image, but there are {texts} texts \
+             and {images} images; use as many images as texts, or only one kind"
+        )),
+        _ => Ok(()),
     }
 }
 

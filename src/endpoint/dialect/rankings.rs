@@ -1,81 +1,49 @@
 //! Rankings of passages by a query: Cohere's, Text Embeddings Inference's and NIM's, which
 //! differ only in names.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::{Asked, Dialect, build};
 use crate::dataset::{self, Conversation, Turn};
 use crate::endpoint::body::{self, Body, Member};
 use crate::endpoint::envelope::enveloped;
-use crate::endpoint::reader::{self, Answer, Reader};
+use crate::endpoint::reader::{Answer, Reader};
 use crate::endpoint::text::Text;
-use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse};
-use crate::record::ResponseBody;
+use crate::endpoint::{Config, EndpointTraits, EndpointType};
 
 /// Cohere's API, which vLLM and others also implement.
-pub(crate) static COHERE: EndpointTraits =
-    traits("cohere_rankings", "/v2/rerank", |config| build(Form::Cohere, config));
+pub(crate) static COHERE: EndpointTraits = traits("cohere_rankings", "/v2/rerank");
 
 /// The API of Hugging Face's Text Embeddings Inference.
-pub(crate) static HF_TEI: EndpointTraits =
-    traits("hf_tei_rankings", "/rerank", |config| build(Form::HfTei, config));
+pub(crate) static HF_TEI: EndpointTraits = traits("hf_tei_rankings", "/rerank");
 
 /// The API of NVIDIA's NIM.
-pub(crate) static NIM: EndpointTraits = EndpointTraits {
-    metrics_title: "Rankings Metrics",
-    ..traits("nim_rankings", "/v1/ranking", |config| build(Form::Nim, config))
-};
+pub(crate) static NIM: EndpointTraits =
+    EndpointTraits { metrics_title: "Rankings Metrics", ..traits("nim_rankings", "/v1/ranking") };
 
-const fn traits(
-    name: &'static str,
-    path: &'static str,
-    build: fn(&Config) -> Arc<dyn Endpoint>,
-) -> EndpointTraits {
+const fn traits(name: &'static str, path: &'static str) -> EndpointTraits {
     EndpointTraits {
         supports_streaming: false,
         produces_tokens: false,
         ranks: true,
         metrics_title: "Ranking Metrics",
-        ..EndpointTraits::text(name, path, build)
+        ..EndpointTraits::text(name, path, build::<Rankings>)
     }
-}
-
-fn build(form: Form, config: &Config) -> Arc<dyn Endpoint> {
-    Arc::new(Rankings { config: config.clone(), form })
-}
-
-/// The format of a request.
-#[derive(Debug, Clone, Copy)]
-enum Form {
-    Cohere,
-    HfTei,
-    Nim,
 }
 
 /// A dialect for rankings.
 ///
 /// A request contains its turn's text named `query` (or `queries`), and those named
 /// `passages`. The response is a single content event without text; its scores are not parsed.
-#[derive(Debug)]
-struct Rankings {
-    config: Config,
-    form: Form,
-}
+struct Rankings;
 
-impl Endpoint for Rankings {
-    fn traits(&self) -> &'static EndpointTraits {
-        match self.form {
-            Form::Cohere => &COHERE,
-            Form::HfTei => &HF_TEI,
-            Form::Nim => &NIM,
-        }
-    }
+impl Dialect for Rankings {
+    type Reader = Scores;
 
-    fn check(&self, conversation: &Conversation) -> Result<(), String> {
+    fn check(conversation: &Conversation) -> Result<(), String> {
         let [turn] = &conversation.turns[..] else {
             return Err("a ranking request has only one turn".to_owned());
         };
@@ -100,36 +68,21 @@ impl Endpoint for Rankings {
         }
     }
 
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        _answers: &[Option<Arc<str>>],
-    ) -> Vec<u8> {
-        let Some(turn) = conversation.turn(turn) else { return Vec::new() };
-        body::raw(turn).unwrap_or_else(|| self.body(turn))
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        reader::parse::<Scores>(body)
-    }
-}
-
-impl Rankings {
-    fn body(&self, turn: &Turn) -> Vec<u8> {
-        let query = queries(turn).next().map_or(Member::Text(""), Member::Prompt);
+    fn body(config: &Config, Asked { turn, .. }: &Asked<'_>) -> Vec<u8> {
+        let query = || queries(turn).next().map_or(Member::Text(""), Member::Prompt);
         let texts = || Member::Texts(passages(turn).map(Member::Prompt).collect());
         let wrapped = |text: &dataset::Text| json!({"text": text});
-        match self.form {
-            Form::Cohere => Body::new(&self.config, "model", Member::Text(&turn.model))
-                .with("query", query)
-                .with("documents", texts()),
-            Form::HfTei => Body::new(&self.config, "query", query).with("texts", texts()),
-            Form::Nim => Body::new(&self.config, "model", Member::Text(&turn.model))
+        let with_model = || Body::new(config, "model", Member::Text(&turn.model));
+        let body = if config.endpoint_type == EndpointType::HF_TEI_RANKINGS {
+            Body::new(config, "query", query()).with("texts", texts())
+        } else if config.endpoint_type == EndpointType::NIM_RANKINGS {
+            with_model()
                 .with("query", body::made(&queries(turn).next().map(wrapped)))
-                .with("passages", body::made(&passages(turn).map(wrapped).collect::<Vec<_>>())),
-        }
-        .into_json(turn)
+                .with("passages", body::made(&passages(turn).map(wrapped).collect::<Vec<_>>()))
+        } else {
+            with_model().with("query", query()).with("documents", texts())
+        };
+        body.into_json(turn)
     }
 }
 

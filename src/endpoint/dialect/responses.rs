@@ -26,8 +26,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct Responses;
 
 impl Dialect for Responses {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Events;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

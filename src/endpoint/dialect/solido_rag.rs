@@ -23,8 +23,6 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 struct SolidoRag;
 
 impl Dialect for SolidoRag {
-    const TRAITS: &'static EndpointTraits = &TRAITS;
-
     type Reader = Contents;
 
     fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {

@@ -1,20 +1,18 @@
 //! OpenAI video generation, which `SGLang` also implements.
 
-use std::sync::Arc;
-
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::dataset::{Conversation, MediaKinds};
+use super::{Asked, Dialect, build};
+use crate::dataset::MediaKinds;
 use crate::endpoint::body::joined_text;
 use crate::endpoint::envelope::enveloped;
 use crate::endpoint::multipart::{self, Form};
+use crate::endpoint::reader::{Answer, Reader};
 use crate::endpoint::text::Text;
-use crate::endpoint::{
-    Config, ContentPiece, Endpoint, EndpointTraits, NextStep, ParsedResponse, Usage, error,
-};
-use crate::record::{Arrival, ErrorKind, RequestError, ResponseBody};
+use crate::endpoint::{Config, EndpointTraits, NextStep, error};
+use crate::record::{ErrorKind, RequestError, ResponseBody};
 use crate::units::Nanos;
 
 /// The dialect's properties and capabilities.
@@ -25,10 +23,11 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     needs_text: true,
     produces: MediaKinds::VIDEO,
     metrics_title: "Video Generation Metrics",
-    ..EndpointTraits::text("video_generation", "/v1/videos", |config| {
-        Arc::new(VideoGeneration::new(config))
-    })
+    ..EndpointTraits::text("video_generation", "/v1/videos", build::<VideoGeneration>)
 };
+
+/// Maximum length of the identifier of a job that is polled.
+const MAX_ID: usize = 1024;
 
 /// `/v1/videos`.
 ///
@@ -36,42 +35,20 @@ pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
 /// job, which is polled until it is complete; then the video is downloaded if configured. The
 /// request lasts until then. The response is the last state of the job, which is one content event
 /// if the job is complete.
-#[derive(Debug)]
-pub(crate) struct VideoGeneration {
-    config: Config,
-}
+struct VideoGeneration;
 
-impl VideoGeneration {
-    /// Creates the dialect with these settings.
-    #[must_use]
-    pub(crate) fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
-    }
-}
+impl Dialect for VideoGeneration {
+    type Reader = Jobs;
 
-/// Maximum length of the identifier of a job that is polled.
-const MAX_ID: usize = 1024;
-
-impl Endpoint for VideoGeneration {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
-
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        _answers: &[Option<Arc<str>>],
-    ) -> Vec<u8> {
-        let Some(turn) = conversation.turn(turn) else { return Vec::new() };
-        Form::new(&self.config)
-            .field("prompt", &joined_text(conversation, turn))
-            .field("model", &turn.model)
+    fn body(config: &Config, asked: &Asked<'_>) -> Vec<u8> {
+        Form::new(config)
+            .field("prompt", &joined_text(asked.conversation, asked.turn))
+            .field("model", &asked.turn.model)
             .into_bytes()
     }
 
     fn next_step(
-        &self,
+        config: &Config,
         asked: Option<&NextStep>,
         last: &ResponseBody,
     ) -> Result<Option<NextStep>, RequestError> {
@@ -86,37 +63,21 @@ impl Endpoint for VideoGeneration {
             return Err(RequestError::new(ErrorKind::Parse, "OtherVideoJob", message));
         }
         let status = job.status.0.as_ref();
-        Ok(match State::of(status) {
+        Ok(match State::named(status) {
             State::Going => Some(NextStep {
-                after: self.config.video.poll_interval,
+                after: config.video.poll_interval,
                 suffix: path,
                 is_download: false,
                 waits_for: format!("job {id}, which was {status}"),
             }),
-            State::Complete if self.config.video.download && job.error.is_none() => {
-                Some(NextStep {
-                    after: Nanos::ZERO,
-                    suffix: path + "/content",
-                    is_download: true,
-                    waits_for: format!("the video of job {id}"),
-                })
-            }
+            State::Complete if config.video.download && job.error.is_none() => Some(NextStep {
+                after: Nanos::ZERO,
+                suffix: path + "/content",
+                is_download: true,
+                waits_for: format!("the video of job {id}"),
+            }),
             _ => None,
         })
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        let mut response = ParsedResponse::default();
-        let Some(event) = body.events.first() else {
-            response.error = Some(error::empty_response(None, &[]));
-            return response;
-        };
-        let raw = body.raw(event);
-        match serde_json::from_slice::<Job<'_>>(raw) {
-            Ok(job) => job.read(raw, event.arrival, &mut response),
-            Err(why) => response.error = Some(error::invalid_json(1, 1, raw, &why)),
-        }
-        response
     }
 }
 
@@ -130,7 +91,7 @@ enum State {
 }
 
 impl State {
-    fn of(status: &str) -> Self {
+    fn named(status: &str) -> Self {
         match status {
             "queued" | "in_progress" | "pending" | "processing" | "running" => Self::Going,
             "completed" | "succeeded" => Self::Complete,
@@ -153,48 +114,57 @@ enveloped! {
     }
 }
 
+/// Parses the last state of a job.
+#[derive(Default)]
+struct Jobs;
+
+impl Reader for Jobs {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let job: Job<'_> = serde_json::from_slice(json)?;
+        answer.model(&job.model);
+        answer.usage(job.usage);
+        answer.response.inference_seconds = job.inference_time_s.and_then(number);
+        answer.response.peak_memory_megabytes = job.peak_memory_mb.and_then(number);
+        match State::named(&job.status.0) {
+            State::Complete if job.envelope().error.is_none() => answer.find_if(true),
+            state => answer.report(|| job.failure(state, json)),
+        }
+        Ok(())
+    }
+}
+
 impl Job<'_> {
-    fn read(&self, raw: &[u8], arrival: Arrival, response: &mut ParsedResponse) {
-        let envelope = self.envelope();
-        response.model = envelope.model.non_empty().map(str::to_owned);
-        response.inference_seconds = self.inference_time_s.and_then(number);
-        response.peak_memory_megabytes = self.peak_memory_mb.and_then(number);
-        if let Some(reported) = envelope.usage {
-            let mut usage = Usage::default();
-            usage.merge(reported);
-            response.usage = (!usage.is_empty()).then_some(usage);
+    /// Returns why the job does not have a video, or not yet; `json` is the whole job.
+    fn failure(&self, state: State, json: &[u8]) -> RequestError {
+        let reported =
+            |json: &[u8]| error::reported(&serde_json::from_slice(json).unwrap_or(Value::Null));
+        if let Some(error) = self.envelope().error {
+            return self.failed(reported(error.get().as_bytes()));
         }
         let status = &*self.status.0;
-        response.error = match (envelope.error, State::of(status)) {
-            (Some(error), _) => {
-                let value = serde_json::from_str(error.get()).unwrap_or(Value::Null);
-                Some(self.failed(error::reported(&value)))
-            }
-            (None, State::Complete) => {
-                response.content.push(ContentPiece { arrival, is_output: true, choice: 0 });
-                None
-            }
-            (None, State::Failed) => {
+        let (kind, name, message) = match state {
+            State::Failed => {
                 let message = format!("{} is {status}, without a reason", self.named());
-                Some(RequestError::new(ErrorKind::Other, "VideoJobFailed", message))
+                (ErrorKind::Other, "VideoJobFailed", message)
             }
-            (None, State::Going) if self.id.0.is_empty() || self.id.0.len() > MAX_ID => {
+            State::Going if self.id.0.is_empty() || self.id.0.len() > MAX_ID => {
                 let message = format!("a job that is {status} does not have an ID to poll");
-                Some(RequestError::new(ErrorKind::Parse, "NoVideoJob", message))
+                (ErrorKind::Parse, "NoVideoJob", message)
             }
-            (None, State::Going) => {
+            State::Going => {
                 let message = format!("{} was still {status}", self.named());
-                Some(RequestError::new(ErrorKind::Other, "VideoJobNotDone", message))
+                (ErrorKind::Other, "VideoJobNotDone", message)
             }
-            (None, State::Unknown) if envelope.message.non_empty().is_some() => {
-                Some(error::reported(&serde_json::from_slice(raw).unwrap_or(Value::Null)))
+            State::Complete | State::Unknown if self.message.non_empty().is_some() => {
+                return reported(json);
             }
-            (None, State::Unknown) => {
+            State::Complete | State::Unknown => {
                 let status: String = status.chars().take(100).collect();
                 let message = format!("{} has the unknown status {status:?}", self.named());
-                Some(RequestError::new(ErrorKind::Parse, "UnknownVideoJobStatus", message))
+                (ErrorKind::Parse, "UnknownVideoJobStatus", message)
             }
         };
+        RequestError::new(kind, name, message)
     }
 
     fn named(&self) -> String {

@@ -190,16 +190,7 @@ fn a_whole_chat() {
 /// detects the dialect.
 fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpoint>)> {
     let streams = |kind: &&EndpointType| kind.traits().supports_streaming;
-    let config = |endpoint_type| endpoint::Config {
-        endpoint_type,
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-        per_chunk_usage: false,
-        video: crate::endpoint::VideoJobs::default(),
-    };
+    let config = |endpoint_type| endpoint::Config::new(endpoint_type, true);
     let pairs = |kind: &EndpointType| {
         let config = [*kind, EndpointType::RAW].map(config);
         let path = config[0].path("m");

@@ -239,16 +239,7 @@ fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
     let turn = Turn { max_tokens: Some(10), input_tokens: Some(50), ..Turn::default() };
     let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
     let dataset = Dataset::of(vec![conversation.clone(), conversation]);
-    let config = endpoint::Config {
-        endpoint_type: EndpointType::CHAT,
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-        per_chunk_usage: false,
-        video: aiperf::endpoint::VideoJobs::default(),
-    };
+    let config = endpoint::Config::new(EndpointType::CHAT, true);
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
     let measurer = Measurer::new(
         endpoint::build(&config),

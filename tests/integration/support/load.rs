@@ -75,16 +75,7 @@ impl Load {
 
     /// Runs the load to its end, or until it fails.
     pub(crate) fn drive(self) -> (Result<(), RunnerError>, Arc<RecordQueue>, Arc<Progress>, usize) {
-        let endpoint = endpoint::build(&endpoint::Config {
-            endpoint_type: EndpointType::CHAT,
-            streaming: self.streaming,
-            path: None,
-            extra_inputs: Vec::new(),
-            use_legacy_max_tokens: false,
-            use_server_token_count: false,
-            per_chunk_usage: false,
-            video: aiperf::endpoint::VideoJobs::default(),
-        });
+        let endpoint = endpoint::build(&endpoint::Config::new(EndpointType::CHAT, self.streaming));
         let endpoint = (self.dialect)(endpoint);
         let turn = |number: usize| Turn {
             delay: if number == 0 { Nanos::ZERO } else { self.turn_delay },
