@@ -24,6 +24,7 @@ pub(crate) mod network_latency;
 mod object;
 pub(crate) mod open;
 mod outputs;
+mod pairs;
 mod parquet;
 mod payload;
 mod raw;

@@ -12,6 +12,7 @@ pub mod curve;
 pub(crate) mod evidence;
 pub(crate) mod filter;
 mod group;
+pub(crate) mod history;
 pub(crate) mod knee;
 pub(crate) mod limit;
 mod load;

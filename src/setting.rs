@@ -64,6 +64,10 @@ macro_rules! named {
                 stringify!($type).into()
             }
 
+            fn schema_id() -> ::std::borrow::Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($type)).into()
+            }
+
             fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
                 use $crate::setting::Named as _;
                 let mut names: Vec<_> = Self::NAMES.iter().map(|(_, value)| value.name()).collect();

@@ -22,9 +22,10 @@ use crate::follow::{Delivered, Ended, Follower as _, Followers};
 use crate::interrupt::Interrupt;
 use crate::judge::{JudgedRun, Undecided};
 use crate::metrics::Accumulator;
+use crate::multi_run::history::{End, History};
 use crate::multi_run::knee::Saturation;
 use crate::multi_run::limit::standing_of;
-use crate::multi_run::search::{End, History};
+use crate::multi_run::search;
 use crate::multi_run::sweep::{Choice, Results};
 use crate::multi_run::{
     self, Failure, GroupResults, Member, RunResult, Trials, Variation, aggregate,
@@ -278,7 +279,7 @@ fn write_history(directory: &Path, results: &Results) -> anyhow::Result<Vec<Path
     let file = || SearchFile::create(directory);
     let written = match (&results.search, &results.space) {
         (Some(found), _) => Some(file()?.write(found, true)?),
-        (None, Some(found)) => Some(file()?.write_space(found, true)?),
+        (None, Some(found)) => Some(file()?.write(found, true)?),
         (None, None) => None,
     };
     Ok(written.into_iter().collect())
@@ -291,7 +292,7 @@ fn write_sweep(directory: &Path, results: &Results) -> anyhow::Result<Vec<PathBu
 }
 
 /// Returns how a search ended that was not interrupted.
-fn searched(found: &History) -> anyhow::Result<Outcome> {
+fn searched(found: &search::History) -> anyhow::Result<Outcome> {
     match found.end() {
         End::Failed => {
             bail!(
@@ -333,7 +334,7 @@ pub(super) fn line_of_cell<'a>(
     let cells: Vec<_> = cells.collect();
     let at = at.or_else(|| cells.len().checked_sub(1));
     let run = at.and_then(|at| cells.get(at)).map(|(variation, _)| *variation);
-    let history = History::of(search, &sweep.filters, cells.into_iter());
+    let history = History::of(search, sweep, cells.into_iter());
     let point = history.points.iter().rfind(|point| Some(&point.variation) == run);
     let line = point.map(|point| console::runs::render_point(&history, point));
     line.map(wrapped).unwrap_or_default()

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::WriteFailure;
 use super::layout::Layout;
-use super::whole::write_whole;
+use super::whole::{pretty, write_whole};
 use crate::judge::AdaptivePath;
 use crate::judge::adaptive::{Compared, Outcomes, Window, WindowVerdict};
 use crate::metrics::metric::{MetricResult, Statistic};
@@ -61,11 +61,6 @@ pub(super) fn write(layout: &Layout, report: &RunReport) -> Vec<Result<PathBuf, 
     let manifest = json!({ "schema_version": SCHEMA_VERSION, "adaptive_phases": phases });
     outcomes.push(write_whole(&layout.adaptive_manifest, |out| pretty(out, &manifest)));
     outcomes
-}
-
-fn pretty(out: &mut dyn io::Write, value: &Value) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    out.write_all(b"\n")
 }
 
 fn lines(out: &mut dyn io::Write, values: &[Value]) -> io::Result<()> {

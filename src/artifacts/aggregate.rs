@@ -4,15 +4,17 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::error::{ArtifactError, WriteFailure};
+use super::pairs::Pairs;
 use super::replace;
 use super::sections::Sections;
-use super::whole::write_whole;
-use crate::metrics::Verdict;
+use super::whole::{pretty, write_whole};
 use crate::metrics::health::LoadVerdict;
+use crate::metrics::{MetricTag, Verdict};
 use crate::multi_run::aggregate::{Across, Row};
+use crate::multi_run::convergence::Mode;
 use crate::multi_run::pooled::{Pooled, pooled};
 use crate::multi_run::{RunResult, Trials};
 
@@ -60,9 +62,9 @@ impl AggregateFiles {
             return Ok(Vec::new());
         }
         Ok(vec![
-            write_whole(&self.json, |out| pretty(out, &aggregate(trials, rows)))?,
+            write_whole(&self.json, |out| pretty(out, &Aggregate::of(trials, rows)))?,
             write_whole(&self.csv, |out| write_csv(out, trials, rows))?,
-            write_whole(&self.collated, |out| pretty(out, &collated(trials)))?,
+            write_whole(&self.collated, |out| pretty(out, &Collated::of(trials)))?,
         ])
     }
 }
@@ -72,43 +74,176 @@ pub(super) fn make(directory: &Path) -> Result<(), ArtifactError> {
         .map_err(|why| ArtifactError::Directory { path: directory.to_owned(), why })
 }
 
-pub(super) fn pretty(out: &mut dyn Write, value: &Value) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    out.write_all(b"\n")
-}
-
 /// `profile_export_aiperf_aggregate.json`.
-fn aggregate(trials: &Trials, rows: &[Row]) -> Value {
-    let mut metadata = metadata(trials, "confidence");
-    metadata.insert("confidence_level".to_owned(), json!(trials.config.confidence_level));
-    if trials.successful().count() == 1 {
-        metadata.insert("single_run".to_owned(), json!(true));
-    }
-    let metrics: Map<String, Value> = rows.iter().map(|row| (row.key(), statistics(row))).collect();
-    json!({
-        "schema_version": AGGREGATE_VERSION,
-        "aiperf_version": env!("CARGO_PKG_VERSION"),
-        "metadata": metadata,
-        "metrics": metrics,
-    })
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Aggregate<'a> {
+    /// Version of the layout.
+    schema_version: &'static str,
+    /// Version of the program that wrote the file.
+    aiperf_version: &'static str,
+    metadata: Metadata<'a>,
+    /// The statistics over the runs of each statistic of each metric, by names such as
+    /// `time_to_first_token_p99`.
+    metrics: Pairs<Statistics>,
 }
 
-/// Returns the statistics; values that a single run does not have are null.
-fn statistics(row: &Row) -> Value {
-    let Across { runs, mean, min, max, spread } = row.across;
-    json!({
-        "mean": mean,
-        "std": spread.map(|spread| spread.std),
-        "min": min,
-        "max": max,
-        "cv": spread.and_then(|spread| spread.cv),
-        "se": spread.map(|spread| spread.se),
-        "ci_low": spread.map(|spread| spread.ci_low),
-        "ci_high": spread.map(|spread| spread.ci_high),
-        "t_critical": spread.map(|spread| spread.t_critical),
-        "unit": row.metric.display_unit.label(),
-        "num_runs": runs,
-    })
+/// `profile_export_aiperf_collated.json`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Collated<'a> {
+    /// Version of the layout.
+    schema_version: &'static str,
+    /// Version of the program that wrote the file.
+    aiperf_version: &'static str,
+    /// What the file contains.
+    description: &'static str,
+    metadata: Metadata<'a>,
+    /// The values of each metric.
+    metrics: Pairs<Pooled>,
+}
+
+/// The runs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Metadata<'a> {
+    /// `confidence` or `detailed`.
+    aggregation_type: &'static str,
+    /// Number of runs that were asked for.
+    num_profile_runs: u64,
+    num_successful_runs: usize,
+    failed_runs: Vec<FailedRun<'a>>,
+    /// Pause between runs.
+    cooldown_seconds: f64,
+    /// The labels of all runs that were started.
+    run_labels: Vec<&'a str>,
+    #[cfg_attr(test, schemars(with = "String"))]
+    sweep_id: Uuid,
+    /// All runs that were started.
+    runs: Vec<StartedRun<'a>>,
+    was_cancelled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    convergence: Option<Convergence<'a>>,
+    /// Confidence level of the intervals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence_level: Option<f64>,
+}
+
+/// A run without results.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FailedRun<'a> {
+    pub(super) label: String,
+    /// Why it is excluded from the statistics.
+    pub(super) error: &'a str,
+}
+
+/// Why no further run was made.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Convergence<'a> {
+    /// The metric that decides.
+    #[cfg_attr(test, schemars(with = "String"))]
+    metric: MetricTag,
+    stat: &'a str,
+    mode: Mode,
+    threshold: f64,
+    /// What is compared with the threshold; null if it does not have a value.
+    observed: Option<f64>,
+    converged: bool,
+    /// `converged`, `interrupted` or `max_runs`.
+    reason: &'static str,
+    /// Number of runs that were made.
+    num_runs: usize,
+}
+
+/// A run's location and whether its results are valid.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct StartedRun<'a> {
+    label: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    benchmark_id: Option<Uuid>,
+    /// Its directory, relative to that of all runs.
+    directory: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    random_seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_verdict: Option<Verdict>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load_verdict: Option<LoadVerdict>,
+}
+
+/// The statistics of a value over the runs; those that a single run does not have are null.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Statistics {
+    mean: f64,
+    /// Sample standard deviation.
+    std: Option<f64>,
+    min: f64,
+    max: f64,
+    /// Coefficient of variation, std / |mean|.
+    cv: Option<f64>,
+    /// Standard error of the mean.
+    se: Option<f64>,
+    /// Lower end of the confidence interval of the mean.
+    ci_low: Option<f64>,
+    /// Its upper end.
+    ci_high: Option<f64>,
+    /// The critical value of Student's t.
+    t_critical: Option<f64>,
+    unit: &'static str,
+    /// Number of runs that have the value.
+    num_runs: usize,
+}
+
+impl<'a> Aggregate<'a> {
+    fn of(trials: &'a Trials, rows: &[Row]) -> Self {
+        let confidence_level = Some(trials.config.confidence_level);
+        Self {
+            schema_version: AGGREGATE_VERSION,
+            aiperf_version: env!("CARGO_PKG_VERSION"),
+            metadata: Metadata { confidence_level, ..Metadata::of(trials, "confidence") },
+            metrics: rows.iter().map(|row| (row.key().into(), Statistics::of(row))).collect(),
+        }
+    }
+}
+
+impl<'a> Collated<'a> {
+    fn of(trials: &'a Trials) -> Self {
+        Self {
+            schema_version: COLLATED_VERSION,
+            aiperf_version: env!("CARGO_PKG_VERSION"),
+            description: "The requests of all successful runs as one population. The confidence \
+                          aggregate next to it has statistics over the results of each run.",
+            metadata: Metadata::of(trials, "detailed"),
+            metrics: pooled(trials).into_iter().map(|it| (it.tag.name().into(), it)).collect(),
+        }
+    }
+}
+
+impl<'a> Metadata<'a> {
+    fn of(trials: &'a Trials, aggregation_type: &'static str) -> Self {
+        let failed = trials.failed().map(|(run, failure)| FailedRun {
+            label: run.member.run_label.clone(),
+            error: failure.message(),
+        });
+        Self {
+            aggregation_type,
+            num_profile_runs: trials.config.runs,
+            num_successful_runs: trials.successful().count(),
+            failed_runs: failed.collect(),
+            cooldown_seconds: trials.config.cooldown.as_seconds(),
+            run_labels: labels(trials),
+            sweep_id: trials.sweep_id,
+            runs: trials.runs.iter().map(StartedRun::of).collect(),
+            was_cancelled: trials.was_cancelled(),
+            convergence: Convergence::of(trials),
+            confidence_level: None,
+        }
+    }
 }
 
 /// Returns the label of each run, including failed ones.
@@ -116,75 +251,60 @@ fn labels(trials: &Trials) -> Vec<&str> {
     trials.runs.iter().map(|run| run.member.run_label.as_str()).collect()
 }
 
-/// Returns the metadata that both files contain.
-fn metadata(trials: &Trials, kind: &str) -> Map<String, Value> {
-    let failed: Vec<Value> = trials
-        .failed()
-        .map(|(run, failure)| json!({"label": run.member.run_label, "error": failure.message()}))
-        .collect();
-    let labels = labels(trials);
-    let runs: Vec<Value> = trials.runs.iter().map(described).collect();
-    let members = [
-        ("aggregation_type", json!(kind)),
-        ("num_profile_runs", json!(trials.config.runs)),
-        ("num_successful_runs", json!(trials.successful().count())),
-        ("failed_runs", json!(failed)),
-        ("cooldown_seconds", json!(trials.config.cooldown.as_seconds())),
-        ("run_labels", json!(labels)),
-        ("sweep_id", json!(trials.sweep_id.to_string())),
-        ("runs", json!(runs)),
-        ("was_cancelled", json!(trials.was_cancelled())),
-    ];
-    let convergence = convergence(trials).map(|value| ("convergence", value));
-    let members = members.into_iter().chain(convergence);
-    members.map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-/// Returns why no further run was made, if there is a condition for it.
-pub(super) fn convergence(trials: &Trials) -> Option<Value> {
-    let condition = trials.config.convergence.as_ref()?;
-    let reason = if trials.is_converged() {
-        "converged"
-    } else if trials.is_short() {
-        "interrupted"
-    } else {
-        "max_runs"
-    };
-    Some(json!({
-        "metric": condition.metric,
-        "stat": condition.statistic,
-        "mode": condition.mode,
-        "threshold": condition.threshold,
-        "observed": trials.convergence.and_then(|convergence| convergence.observed),
-        "converged": trials.is_converged(),
-        "reason": reason,
-        "num_runs": trials.runs.len(),
-    }))
-}
-
-/// Returns a run's location and whether its results are valid.
-pub(super) fn described(run: &RunResult) -> Value {
-    #[derive(Serialize)]
-    struct Described<'a> {
-        label: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        benchmark_id: Option<String>,
-        directory: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        random_seed: Option<u64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        client_verdict: Option<&'static str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        load_verdict: Option<&'static str>,
+impl<'a> Convergence<'a> {
+    /// Returns why no further run was made, if there is a condition for it.
+    pub(super) fn of(trials: &'a Trials) -> Option<Self> {
+        let condition = trials.config.convergence.as_ref()?;
+        let reason = if trials.is_converged() {
+            "converged"
+        } else if trials.is_short() {
+            "interrupted"
+        } else {
+            "max_runs"
+        };
+        Some(Self {
+            metric: condition.metric,
+            stat: &condition.statistic,
+            mode: condition.mode,
+            threshold: condition.threshold,
+            observed: trials.convergence.and_then(|convergence| convergence.observed),
+            converged: trials.is_converged(),
+            reason,
+            num_runs: trials.runs.len(),
+        })
     }
-    json!(Described {
-        label: &run.member.run_label,
-        benchmark_id: run.benchmark_id.map(|id| id.to_string()),
-        directory: run.directory.display().to_string(),
-        random_seed: run.random_seed,
-        client_verdict: run.verdict.map(Verdict::as_str),
-        load_verdict: run.load_verdict.map(LoadVerdict::as_str),
-    })
+}
+
+impl<'a> StartedRun<'a> {
+    pub(super) fn of(run: &'a RunResult) -> Self {
+        Self {
+            label: &run.member.run_label,
+            benchmark_id: run.benchmark_id,
+            directory: run.directory.display().to_string(),
+            random_seed: run.random_seed,
+            client_verdict: run.verdict,
+            load_verdict: run.load_verdict,
+        }
+    }
+}
+
+impl Statistics {
+    fn of(row: &Row) -> Self {
+        let Across { runs, mean, min, max, spread } = row.across;
+        Self {
+            mean,
+            std: spread.map(|spread| spread.std),
+            min,
+            max,
+            cv: spread.and_then(|spread| spread.cv),
+            se: spread.map(|spread| spread.se),
+            ci_low: spread.map(|spread| spread.ci_low),
+            ci_high: spread.map(|spread| spread.ci_high),
+            t_critical: spread.map(|spread| spread.t_critical),
+            unit: row.metric.display_unit.label(),
+            num_runs: runs,
+        }
+    }
 }
 
 /// `profile_export_aiperf_aggregate.csv`: a row per statistic, then the metadata.
@@ -217,50 +337,21 @@ fn write_csv(out: &mut dyn Write, trials: &Trials, rows: &[Row]) -> io::Result<(
 }
 
 fn csv_row(row: &Row) -> Vec<String> {
-    let Across { mean, min, max, spread, .. } = row.across;
+    let Statistics { mean, std, min, max, cv, se, ci_low, ci_high, t_critical, unit, .. } =
+        Statistics::of(row);
     let two = |value: Option<f64>| value.map(|value| format!("{value:.2}")).unwrap_or_default();
     let four = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
     vec![
         row.key(),
         two(Some(mean)),
-        two(spread.map(|spread| spread.std)),
+        two(std),
         two(Some(min)),
         two(Some(max)),
-        four(spread.and_then(|spread| spread.cv)),
-        four(spread.map(|spread| spread.se)),
-        two(spread.map(|spread| spread.ci_low)),
-        two(spread.map(|spread| spread.ci_high)),
-        four(spread.map(|spread| spread.t_critical)),
-        row.metric.display_unit.label().to_owned(),
+        four(cv),
+        four(se),
+        two(ci_low),
+        two(ci_high),
+        four(t_critical),
+        unit.to_owned(),
     ]
-}
-
-/// `profile_export_aiperf_collated.json`.
-fn collated(trials: &Trials) -> Value {
-    let of = |pooled: &Pooled| {
-        let [p50, p90, p95, p99] = pooled.percentiles;
-        let per_run: Vec<Value> = pooled
-            .per_run
-            .iter()
-            .map(|run| json!({"label": run.label, "mean": run.mean, "count": run.count}))
-            .collect();
-        json!({
-            "combined": {
-                "mean": pooled.mean, "std": pooled.std, "p50": p50, "p90": p90, "p95": p95,
-                "p99": p99, "count": pooled.count,
-            },
-            "per_run": per_run,
-            "unit": pooled.unit,
-        })
-    };
-    let metrics: Map<String, Value> =
-        pooled(trials).iter().map(|pooled| (pooled.tag.name().to_owned(), of(pooled))).collect();
-    json!({
-        "schema_version": COLLATED_VERSION,
-        "aiperf_version": env!("CARGO_PKG_VERSION"),
-        "description": "The requests of all successful runs as one population. The confidence \
-                        aggregate next to it has statistics over the results of each run.",
-        "metadata": metadata(trials, "detailed"),
-        "metrics": metrics,
-    })
 }

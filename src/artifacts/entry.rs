@@ -96,7 +96,7 @@ pub(crate) fn with_header(result: &MetricResult) -> Value {
 }
 
 /// A mean, or a single value.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(super) enum Average {

@@ -14,6 +14,7 @@ use self::phase::Phase;
 use super::entry::Entry;
 use super::gpu;
 use super::local_time::{local_time, zoned_time};
+use super::whole::pretty;
 use crate::dataset::Account;
 use crate::judge::{EarlyEnd, Judged};
 use crate::metrics::breakdown::{GroupResult, Tenants, Workers};
@@ -41,8 +42,7 @@ const SCHEMA_VERSION: &str = "1.4";
 
 /// Writes the summary, indented by two spaces.
 pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Summary::of(report))?;
-    out.write_all(b"\n")
+    pretty(out, &Summary::of(report))
 }
 
 /// The file.

@@ -1,12 +1,13 @@
 //! `run_manifest.json`: the data that statistics need in addition to the records, so that reports
 //! can be rebuilt, even of a run that was killed.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::server_metrics::{ServerMetricsFiles, ServerMetricsOutcome, ServerMetricsSection};
+use super::whole::pretty;
 use super::{open, replace};
 use crate::input;
 use crate::run::{RunDescription, RunOutcome, RunReport};
@@ -83,12 +84,6 @@ impl Manifest {
 
     /// Replaces the file at `path`.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        replace::replace(path, |out| self.write_to(out))
-    }
-
-    /// Writes the manifest, indented by two spaces.
-    pub(super) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, self)?;
-        out.write_all(b"\n")
+        replace::replace(path, |out| pretty(out, self))
     }
 }

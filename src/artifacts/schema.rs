@@ -8,11 +8,14 @@ use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
+use super::aggregate::{Aggregate, Collated};
 use super::json::Summary;
 use super::jsonl::Record;
 use super::raw::RawRecord;
+use super::search::SearchHistory;
 use super::server_metrics::{Flat, Nested};
 use super::sessions::SessionLine;
+use super::sweep;
 use crate::metrics::fields::FIELDS;
 use crate::metrics::{Metric, Registry};
 
@@ -111,6 +114,19 @@ fn the_published_schemas_are_those_of_the_types() {
             "server_metrics_export_flat",
             schema::<Flat<'_>>("server_metrics_export.json with --server-metrics-json-layout flat"),
         ),
+        (
+            "profile_export_aiperf_aggregate",
+            schema::<Aggregate<'_>>("profile_export_aiperf_aggregate.json"),
+        ),
+        (
+            "profile_export_aiperf_collated",
+            schema::<Collated<'_>>("profile_export_aiperf_collated.json"),
+        ),
+        (
+            "profile_export_aiperf_sweep",
+            schema::<sweep::Summary<'_>>("profile_export_aiperf_sweep.json"),
+        ),
+        ("search_history", schema::<SearchHistory<'_>>("search_history.json")),
     ];
     for (name, schema) in files {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/schema/{name}.json"));

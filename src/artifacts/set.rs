@@ -23,7 +23,7 @@ use super::replace;
 use super::server_metrics::{ScrapeLines, ServerMetricsFiles};
 use super::sessions;
 use super::summaries::write_summaries;
-use super::whole::{remove, write_whole};
+use super::whole::{pretty, remove, write_whole};
 use crate::dataset;
 use crate::metrics::Registry;
 use crate::metrics::fields::Row;
@@ -231,7 +231,7 @@ impl ArtifactSet {
         self.written.sort_by_key(|path| early.contains(&path));
         let manifest = Manifest::finished(report, self.prefix.clone(), &self.server_metrics);
         let path = self.layout.manifest.clone();
-        self.note(write_whole(&path, |out| manifest.write_to(out)));
+        self.note(write_whole(&path, |out| pretty(out, &manifest)));
         if self.failures.is_empty() {
             Ok(self.written)
         } else {

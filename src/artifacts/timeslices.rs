@@ -12,7 +12,7 @@ use super::entry::Entry;
 use super::error::WriteFailure;
 use super::layout::Layout;
 use super::sections::{Sections, number};
-use super::whole::write_whole;
+use super::whole::{pretty, write_whole};
 use crate::metrics::Slices;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::slices::Slice;
@@ -34,8 +34,7 @@ pub(super) fn write(
 
 /// Writes an object for each slice, indented by two spaces.
 fn json(out: &mut dyn Write, slices: &Slices, input_config: &serde_json::Value) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Summary { timeslices: Each(slices), input_config })?;
-    out.write_all(b"\n")
+    pretty(out, &Summary { timeslices: Each(slices), input_config })
 }
 
 #[derive(Serialize)]

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::error::WriteFailure;
 use super::replace;
 
@@ -15,6 +17,12 @@ pub(super) fn write_whole(
         Ok(()) => Ok(path.to_owned()),
         Err(error) => Err(WriteFailure { path: path.to_owned(), error: error.to_string() }),
     }
+}
+
+/// Writes `value` as JSON, indented by two spaces.
+pub(super) fn pretty(mut out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut out, value)?;
+    out.write_all(b"\n")
 }
 
 /// Removes the file at `path`.

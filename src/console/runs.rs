@@ -324,7 +324,7 @@ fn best_combinations(found: &space::History) -> String {
             let value = point.variation.values.get(&parameter.path)?;
             Some(format!("{} {}", parameter.name.replace('_', " "), plain(value)))
         });
-        let objectives = found.config.objectives.iter().zip(&point.objectives);
+        let objectives = found.config.objectives.iter().zip(&point.tried.objectives);
         let objectives = objectives.filter_map(|(objective, value)| {
             let row = Registry::row(objective.metric)?;
             Some(format!("{} {} {}", row.header, objective.statistic, measured(row, *value)))

@@ -5,6 +5,8 @@
 //! disturbed; and what is shown at a load holds for those below it if the condition is met, and
 //! for those above if it is missed.
 
+use serde::Serialize;
+
 use super::evidence::{Basis, Condition, Evidence, NOTHING, tail};
 use super::filter::Filter;
 use super::{Load, Range, RunResult, Trials, Variation};
@@ -67,15 +69,20 @@ impl Level {
 }
 
 /// What is known of the limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Limit {
     /// The highest load that is shown to meet all conditions.
+    #[serde(rename = "shown_met_until")]
     pub(crate) low: Option<Load>,
     /// The lowest load that is shown to miss one.
+    #[serde(rename = "shown_missed_from")]
     pub(crate) high: Option<Load>,
     /// The highest load that seems to meet all.
+    #[serde(rename = "best_tested")]
     pub(crate) best: Option<Load>,
     /// The lowest load tried above it, which seems to miss one.
+    #[serde(skip)]
     pub(crate) above: Option<Load>,
 }
 

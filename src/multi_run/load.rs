@@ -5,15 +5,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An amount of load. Serialized as in AIPerf's files: the path of the setting that is varied,
-/// and its value.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// An amount of load. Serialized as its value, without decimals if it is a number of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
 pub enum Load {
     /// Concurrent sessions of a closed loop.
-    #[serde(rename = "phases.profiling.concurrency")]
     Concurrency(u64),
     /// Requests sent per second in an open loop.
-    #[serde(rename = "phases.profiling.rate")]
     RequestRate(f64),
 }
 
@@ -21,7 +20,13 @@ impl Load {
     /// Returns the load of a cell with the settings `values`, if it is all that they set.
     #[must_use]
     pub(crate) fn of(values: &Map<String, Value>) -> Option<Self> {
-        serde_json::from_value(Value::Object(values.clone())).ok()
+        let (path, value) = values.iter().next().filter(|_| values.len() == 1)?;
+        if path == Dimension::Concurrency.path() {
+            value.as_u64().map(Self::Concurrency)
+        } else {
+            let is_rate = path == Dimension::RequestRate.path();
+            value.as_f64().filter(|_| is_rate).map(Self::RequestRate)
+        }
     }
 
     #[must_use]
@@ -171,17 +176,15 @@ mod tests {
 
     #[test]
     fn loads_are_told_by_their_path() {
-        for (load, value, text) in [
-            (Load::Concurrency(3), json!({"phases.profiling.concurrency": 3}), "concurrency 3"),
-            (Load::RequestRate(1.5), json!({"phases.profiling.rate": 1.5}), "request rate 1.5"),
+        for (load, path, value, text) in [
+            (Load::Concurrency(3), "phases.profiling.concurrency", json!(3), "concurrency 3"),
+            (Load::RequestRate(1.5), "phases.profiling.rate", json!(1.5), "request rate 1.5"),
         ] {
-            assert_eq!(json!(load), value);
-            assert_eq!(value.get(load.dimension().path()), Some(&load.value()));
-            assert_eq!(serde_json::from_value::<Load>(value).unwrap(), load);
-            assert_eq!(
-                Load::of(&Map::from_iter([(load.dimension().path().to_owned(), load.value())])),
-                Some(load)
-            );
+            assert_eq!((json!(load), load.value()), (value.clone(), value.clone()));
+            let mut values = Map::from_iter([(path.to_owned(), value)]);
+            assert_eq!(Load::of(&values), Some(load));
+            values.insert("datasets.main.prompts.osl.mean".to_owned(), json!(4));
+            assert_eq!(Load::of(&values), None);
             assert_eq!(load.to_string(), text);
             assert_eq!(load.dimension().load(load.amount()), load);
         }

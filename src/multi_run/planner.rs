@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use super::history::History;
 use super::limit;
-use super::search::{self, History};
 use super::sweep::{self, Choice, Mode, Step};
-use super::{Config, Filter, Load, Range, Trials, Variation, knee, space};
+use super::{Config, Load, Range, Trials, Variation, knee, search, space};
 
 /// The next run once those that the cells have by themselves are complete.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,7 @@ pub(crate) enum Planner<'a> {
     /// The trials of cells that are known before the first run.
     Known(Mode),
     /// Loads that approach the best one that meets all conditions.
-    Search(&'a search::Config, &'a [Filter]),
+    Search(&'a search::Config, &'a sweep::Config),
     /// Combinations that approach the best ones.
     Space(&'a space::Config, &'a sweep::Config),
     /// Loads that approach the one at which throughput stops growing.
@@ -36,7 +36,7 @@ impl<'a> Planner<'a> {
         let Some(sweep) = &config.sweep else { return Self::Known(Mode::Independent) };
         match &sweep.choice {
             Choice::Known => Self::Known(sweep.mode),
-            Choice::Search(search) => Self::Search(search, &sweep.filters),
+            Choice::Search(search) => Self::Search(search, sweep),
             Choice::Space(space) => Self::Space(space, sweep),
             Choice::Knee(range) => Self::Knee(range),
         }
@@ -71,15 +71,13 @@ impl<'a> Planner<'a> {
         let load = match self {
             Self::Known(_) => return None,
             Self::Space(config, sweep) => {
-                let history = space::History::of(config, &sweep.parameters, &sweep.filters, cells);
-                let values = history.next().ok()?;
+                let values = History::of(*config, sweep, cells).next().ok()?;
                 let pairs = config.ranges.iter().zip(values);
                 return Some(Next::Cell(pairs.map(|(range, value)| range.json(value)).collect()));
             }
-            Self::Search(config, filters) => {
+            Self::Search(config, sweep) => {
                 let cells: Vec<_> = cells.collect();
-                let history = History::of(config, filters, cells.iter().copied());
-                match history.next().ok()? {
+                match History::of(*config, sweep, cells.iter().copied()).next().ok()? {
                     limit::Next::Load(load) => load,
                     limit::Next::Again(load) => {
                         let is_it =

@@ -1,28 +1,42 @@
 //! Statistics over the requests of all runs as one population.
 
+use serde::Serialize;
+
 use super::Trials;
 use crate::column::Column;
 use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
 use crate::statistics::percentile::{distribution, exact_sum};
 
 /// The values of a metric in all successful runs combined, in its display unit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Pooled {
+    #[serde(skip)]
     pub(crate) tag: MetricTag,
+    pub(crate) combined: Combined,
+    /// The runs that have values, in order.
+    pub(crate) per_run: Vec<Share>,
     pub(crate) unit: &'static str,
-    pub(crate) count: usize,
-    /// Their mean.
+}
+
+/// The statistics of the values of all runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Combined {
     pub(crate) mean: f64,
     /// Sample standard deviation: squared differences over n - 1; 0 for a single value.
     pub(crate) std: f64,
-    /// Median, 90th, 95th and 99th percentile, as in numpy's default method.
-    pub(crate) percentiles: [f64; 4],
-    /// The runs that have values, in order.
-    pub(crate) per_run: Vec<Share>,
+    /// Median, as in numpy's default method, like the other percentiles.
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) count: u64,
 }
 
 /// A run's contribution to the population.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Share {
     /// The run.
     pub(crate) label: String,
@@ -56,8 +70,8 @@ pub(crate) fn pooled(trials: &Trials) -> Vec<Pooled> {
 fn pool(metric: &'static Metric, columns: &[(&str, &Column<f64>)]) -> Option<Pooled> {
     let all = || columns.iter().flat_map(|(_, column)| column.iter());
     let pooled = distribution(all)?;
-    let count = pooled.count as usize;
-    let mean = pooled.sum / pooled.count as f64;
+    let count = pooled.count;
+    let mean = pooled.sum / count as f64;
     let squares = exact_sum(all().map(|value| (value - mean).powi(2)));
     let std = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
     let share = |(label, column): &(&str, &Column<f64>)| Share {
@@ -67,12 +81,17 @@ fn pool(metric: &'static Metric, columns: &[(&str, &Column<f64>)]) -> Option<Poo
     };
     Some(Pooled {
         tag: metric.tag,
-        unit: metric.display_unit.label(),
-        count,
-        mean,
-        std,
-        percentiles: [pooled.p50, pooled.p90, pooled.p95, pooled.p99],
+        combined: Combined {
+            mean,
+            std,
+            p50: pooled.p50,
+            p90: pooled.p90,
+            p95: pooled.p95,
+            p99: pooled.p99,
+            count,
+        },
         per_run: columns.iter().map(share).collect(),
+        unit: metric.display_unit.label(),
     })
 }
 
@@ -86,11 +105,12 @@ mod tests {
         let column = |values: &[f64]| Column::of(Store::default(), values.iter().copied());
         let metric = Registry::find("request_latency").unwrap();
         let pooled = pool(metric, &[("a", &column(&[1.0, 2.0])), ("b", &column(&[6.0]))]).unwrap();
-        assert_eq!((pooled.count, pooled.mean, pooled.unit), (3, 3.0, "ms"));
+        let Combined { mean, std, p50, p90, p95, p99, count } = pooled.combined;
+        assert_eq!((count, mean, pooled.unit), (3, 3.0, "ms"));
         // Squares 4 + 1 + 9 over 2.
-        assert!((pooled.std - 7.0_f64.sqrt()).abs() < 1e-12);
+        assert!((std - 7.0_f64.sqrt()).abs() < 1e-12);
         // numpy.percentile([1, 2, 6], [50, 90, 95, 99])
-        for (found, expected) in pooled.percentiles.iter().zip([2.0, 5.2, 5.6, 5.92]) {
+        for (found, expected) in [p50, p90, p95, p99].into_iter().zip([2.0, 5.2, 5.6, 5.92]) {
             assert!((found - expected).abs() < 1e-12, "{found} {expected}");
         }
         let share = |label: &str, mean, count| Share { label: label.to_owned(), mean, count };

@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tpe::{TpeOptimizer, parzen_estimator};
 
-use super::filter::is_feasible;
-use super::sweep::Parameter;
+use super::history::{self, End, Search};
 use super::{Filter, Trials, Variation};
-use crate::metrics::{MetricTag, Verdict};
+use crate::metrics::MetricTag;
 use crate::setting::named;
 
 /// Maximum number of draws of a combination that was not tried yet.
@@ -93,135 +92,69 @@ pub enum Direction {
 
 named! { Direction { "maximize" => Maximize, "minimize" => Minimize } }
 
-/// Why a search ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The number of combinations was tried.
-    Iterations,
-    /// There are no other combinations.
-    Exhausted,
-    /// It was interrupted.
-    Cancelled,
-    /// A run could not be performed, or the server responded to none of its requests.
-    Failed,
-}
-
-impl End {
-    /// Returns its name in the files.
-    #[must_use]
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Iterations => "max_iterations",
-            Self::Exhausted => "search_space_exhausted",
-            Self::Cancelled => "cancelled",
-            Self::Failed => "aborted",
-        }
-    }
-}
-
-/// A combination that was tried, with its results.
+/// What is known of a combination that was tried.
 #[derive(Debug, Clone)]
-pub(crate) struct Point {
-    pub(crate) variation: Variation,
+pub(crate) struct Tried {
     /// The value of each parameter.
     values: Vec<f64>,
     /// The value of each objective, mean over the runs.
     pub(crate) objectives: Vec<Option<f64>>,
-    /// What each condition limits.
-    pub(crate) observed: Vec<Option<f64>>,
-    /// Whether all conditions are met, no run failed, and all objectives have a value.
-    pub(crate) is_feasible: bool,
     /// By how much the conditions are not met, relative to their limits.
     violation: f64,
-    /// The worst verdict on client health.
-    pub(crate) verdict: Option<Verdict>,
-    /// Why a run failed, if one did.
-    pub(crate) error: Option<String>,
 }
 
+/// A combination that was tried, with its results.
+pub(crate) type Point = history::Point<Tried>;
+
 /// The combinations tried so far.
-#[derive(Debug, Clone)]
-pub(crate) struct History {
-    pub(crate) config: Config,
-    pub(crate) parameters: Vec<Parameter>,
-    pub(crate) filters: Vec<Filter>,
-    pub(crate) points: Vec<Point>,
-    /// The error that ended it, if any.
-    pub(crate) failure: Option<String>,
+pub(crate) type History = history::History<Config>;
+
+impl Search for Config {
+    type Tried = Tried;
+    type Limit = ();
+    /// The values of the parameters.
+    type Next = Vec<f64>;
+
+    fn tried(&self, filters: &[Filter], variation: &Variation, trials: &Trials) -> Option<Tried> {
+        let excess = |filter: &Filter| match filter.of(trials) {
+            (_, true) => 0.0,
+            (Some(value), _) => {
+                (value - filter.threshold).abs() / filter.threshold.abs().max(f64::MIN_POSITIVE)
+            }
+            (None, _) => f64::MAX,
+        };
+        let objectives = self.objectives.iter().map(|it| trials.mean(it.metric, &it.statistic));
+        (!trials.was_cancelled()).then(|| Tried {
+            values: variation.values.values().map(|it| it.as_f64().unwrap_or(f64::NAN)).collect(),
+            objectives: objectives.collect(),
+            violation: filters.iter().map(excess).sum::<f64>().min(f64::MAX),
+        })
+    }
+
+    /// A combination without a value of an objective is not feasible.
+    fn judge(history: &mut History) {
+        for point in &mut history.points {
+            point.is_feasible &= point.tried.objectives.iter().all(Option::is_some);
+        }
+    }
+
+    fn next(history: &History) -> Result<Vec<f64>, End> {
+        if history.points.len() >= history.config.iterations {
+            return Err(End::MostPoints);
+        }
+        let score = |point: &Point| history.score(point);
+        let points = history.points.iter();
+        let tried: Vec<(&[f64], f64)> =
+            points.map(|point| (point.tried.values.as_slice(), score(point))).collect();
+        next(&history.config, &tried).ok_or(End::Exhausted)
+    }
+
+    fn name(variation: &Variation) -> String {
+        variation.directory.clone()
+    }
 }
 
 impl History {
-    /// Summarizes `cells` up to the first one that says nothing about its settings.
-    pub(crate) fn of<'a>(
-        config: &Config,
-        parameters: &[Parameter],
-        filters: &[Filter],
-        cells: impl Iterator<Item = (&'a Variation, &'a Trials)>,
-    ) -> Self {
-        let mut history = Self {
-            config: config.clone(),
-            parameters: parameters.to_vec(),
-            filters: filters.to_vec(),
-            points: Vec::new(),
-            failure: None,
-        };
-        for (variation, trials) in cells {
-            if let Some(why) = trials.obstacle() {
-                history.failure = Some(format!("{}: {why}", variation.directory));
-                break;
-            }
-            if !trials.was_cancelled() {
-                history.points.push(history.point(variation, trials));
-            }
-        }
-        history
-    }
-
-    fn point(&self, variation: &Variation, trials: &Trials) -> Point {
-        let value = |parameter: &Parameter| variation.values.get(&parameter.path)?.as_f64();
-        let objectives: Vec<Option<f64>> =
-            self.config.objectives.iter().map(|it| trials.mean(it.metric, &it.statistic)).collect();
-        let observed: Vec<(Option<f64>, bool)> =
-            self.filters.iter().map(|filter| filter.of(trials)).collect();
-        let excess = |(filter, (value, is_met)): (&Filter, &(Option<f64>, bool))| match value {
-            _ if *is_met => 0.0,
-            Some(value) => {
-                (value - filter.threshold).abs() / filter.threshold.abs().max(f64::MIN_POSITIVE)
-            }
-            None => f64::MAX,
-        };
-        let is_known = objectives.iter().all(Option::is_some);
-        Point {
-            variation: variation.clone(),
-            values: self.parameters.iter().map(|it| value(it).unwrap_or(f64::NAN)).collect(),
-            is_feasible: is_known && is_feasible(&self.filters, trials),
-            violation: self.filters.iter().zip(&observed).map(excess).sum::<f64>().min(f64::MAX),
-            objectives,
-            observed: observed.into_iter().map(|(value, _)| value).collect(),
-            verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
-            error: trials.failed().map(|(_, failure)| failure.message().to_owned()).next(),
-        }
-    }
-
-    /// Returns the values of the parameters to try next, or why the search ended.
-    pub(crate) fn next(&self) -> Result<Vec<f64>, End> {
-        if self.failure.is_some() {
-            return Err(End::Failed);
-        }
-        if self.points.len() >= self.config.iterations {
-            return Err(End::Iterations);
-        }
-        let scores: Vec<f64> = self.points.iter().map(|point| self.score(point)).collect();
-        let tried: Vec<(&[f64], f64)> =
-            self.points.iter().map(|point| point.values.as_slice()).zip(scores).collect();
-        next(&self.config, &tried).ok_or(End::Exhausted)
-    }
-
-    /// Returns why the search ended, which is not to be continued.
-    pub(crate) fn end(&self) -> End {
-        self.next().err().unwrap_or(End::Cancelled)
-    }
-
     /// Returns the number of other points that are better: with one objective, the rank.
     fn score(&self, point: &Point) -> f64 {
         self.points.iter().filter(|other| self.is_better(other, point)).count() as f64
@@ -231,11 +164,11 @@ impl History {
     /// these, the one nearer to the conditions dominates the other.
     fn is_better(&self, a: &Point, b: &Point) -> bool {
         if !a.is_feasible || !b.is_feasible {
-            let is_nearer = !b.is_feasible && a.violation < b.violation;
+            let is_nearer = !b.is_feasible && a.tried.violation < b.tried.violation;
             return if a.is_feasible { !b.is_feasible } else { is_nearer };
         }
         let losses = |point: &Point| -> Vec<f64> {
-            let objectives = self.config.objectives.iter().zip(&point.objectives);
+            let objectives = self.config.objectives.iter().zip(&point.tried.objectives);
             objectives
                 .map(|(objective, value)| match (objective.direction, value) {
                     (_, None) => f64::INFINITY,
@@ -316,6 +249,7 @@ fn radical_inverse(mut index: u64, base: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::metrics::tag;
+    use crate::multi_run::sweep;
     use serde_json::Map;
 
     fn range(lo: f64, hi: f64, is_whole: bool) -> Range {
@@ -382,20 +316,21 @@ mod tests {
     fn point(index: u64, objectives: &[f64], is_feasible: bool, violation: f64) -> Point {
         Point {
             variation: Variation::of_search(index, Map::new()),
-            values: Vec::new(),
-            objectives: objectives.iter().copied().map(Some).collect(),
             observed: Vec::new(),
             is_feasible,
-            violation,
             verdict: None,
             error: None,
+            tried: Tried {
+                values: Vec::new(),
+                objectives: objectives.iter().copied().map(Some).collect(),
+                violation,
+            },
         }
     }
 
     #[test]
     fn the_best_points_are_those_that_none_dominates() {
         let mut config = config(Vec::new(), 10, 0);
-        let (parameters, filters) = (Vec::new(), Vec::new());
         let points = vec![
             point(0, &[5.0, 9.0], true, 0.0),
             point(1, &[7.0, 12.0], true, 0.0),
@@ -410,11 +345,8 @@ mod tests {
         };
         let best = |config: &Config, points: &[Point]| -> Vec<u64> {
             let history = History {
-                config: config.clone(),
-                parameters: Vec::clone(&parameters),
-                filters: Vec::clone(&filters),
                 points: points.to_vec(),
-                failure: None,
+                ..History::new(config, &sweep::Config::default())
             };
             history.best().iter().map(|point| point.variation.index).collect()
         };

@@ -10,10 +10,12 @@ use uuid::Uuid;
 use super::aggregate::{self, DividedRow, Row};
 use super::curve::Evaluation;
 use super::evidence::Condition;
+use super::history::History;
 use super::knee::{Level, Saturation};
 use super::limit::{self, Limit};
-use super::search::{self, History};
-use super::{Dimension, Failure, Filter, Load, Range, RunResult, Trials, Variation, filter, space};
+use super::{
+    Dimension, Failure, Filter, Load, Range, RunResult, Trials, Variation, filter, search, space,
+};
 use crate::metrics::tag;
 use crate::metrics::time_breakdown::{DIVIDED, Growth};
 use crate::metrics::{MetricTag, Verdict};
@@ -338,7 +340,7 @@ pub(crate) struct Results {
     /// Where throughput stops growing, if the sweep looks for it.
     pub(crate) saturation: Option<Saturation>,
     /// What a search has found.
-    pub(crate) search: Option<History>,
+    pub(crate) search: Option<search::History>,
     /// What a search over several settings has found.
     pub(crate) space: Option<space::History>,
     /// The highest load that meets the conditions, if the sweep varies the load only and has some.
@@ -407,13 +409,12 @@ impl Results {
             }
             Choice::Search(search) => {
                 let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
-                results.search = Some(History::of(search, &sweep.filters, cells));
+                results.search = Some(History::of(search, sweep, cells));
                 results.cells.sort_by(by_values);
             }
             Choice::Space(space) => {
                 let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
-                let found = space::History::of(space, &sweep.parameters, &sweep.filters, cells);
-                results.space = Some(found);
+                results.space = Some(History::of(space, sweep, cells));
             }
         }
         let latency = results.latency();
@@ -439,6 +440,11 @@ impl Results {
         let mut cells: Vec<&Cell> = self.cells.iter().collect();
         cells.sort_by(|a, b| by_values(a, b));
         cells
+    }
+
+    /// Returns the cells on the Pareto front by the values of their settings.
+    pub(crate) fn front(&self) -> Vec<&Cell> {
+        self.in_order().into_iter().filter(|cell| cell.is_pareto).collect()
     }
 
     /// Returns the highest load that meets the conditions, of a sweep or a search.

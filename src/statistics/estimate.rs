@@ -1,11 +1,23 @@
 //! A value that is known within an interval.
 
+use serde::Serialize;
+
 /// A value with the ends of its interval, which need not be equally far from it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Bounded {
     pub(crate) value: f64,
+    #[serde(rename = "ci_low")]
     pub(crate) low: f64,
+    #[serde(rename = "ci_high")]
     pub(crate) high: f64,
+}
+
+impl From<&Estimate> for Bounded {
+    fn from(estimate: &Estimate) -> Self {
+        let [low, high] = estimate.interval();
+        Self { value: estimate.value, low, high }
+    }
 }
 
 /// A value with the half-width of its confidence interval.

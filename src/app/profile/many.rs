@@ -29,11 +29,11 @@ use crate::config::{self, Benchmark, RunConfig, Space};
 use crate::console;
 use crate::dataset::Seed;
 use crate::interrupt::Interrupt;
-use crate::multi_run::search::History;
+use crate::multi_run::history::History;
 use crate::multi_run::sweep::{self, Choice, Step};
 use crate::multi_run::{
     self, Dimension, Failure, GroupResults, Member, Next, Planner, RunResult, Trials, Variation,
-    evidence, space,
+    evidence,
 };
 use crate::schedule::PhaseKind;
 use crate::terminal::Stderr;
@@ -159,12 +159,10 @@ impl Progress<'_, '_> {
         let Some((sweep, file)) = &self.search else { return Ok(()) };
         match &sweep.choice {
             Choice::Search(search) if !line.is_empty() => {
-                file.write(&History::of(search, &sweep.filters, varied(cells)), false)?;
+                file.write(&History::of(search, sweep, varied(cells)), false)?;
             }
             Choice::Space(space) => {
-                let (parameters, filters) = (&sweep.parameters, &sweep.filters);
-                let history = space::History::of(space, parameters, filters, varied(cells));
-                file.write_space(&history, false)?;
+                file.write(&History::of(space, sweep, varied(cells)), false)?;
             }
             Choice::Known | Choice::Knee(_) | Choice::Search(_) => {}
         }

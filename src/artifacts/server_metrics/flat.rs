@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::endpoint_ids::EndpointIds;
 use super::json::{Times, buckets};
-use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
+use super::members::{Each, Metric, exported_kind, finite, members, whole};
+use crate::artifacts::pairs::Pairs;
+use crate::artifacts::whole::pretty;
 use crate::redact::ShownUrl;
 use crate::server_family::Kind;
 use crate::server_metrics::report::{
@@ -25,8 +27,7 @@ pub(super) fn write(out: &mut dyn Write, report: &ServerMetricsReport) -> io::Re
         summary: Summary::of(&report.summary, &ids),
         metrics: Metrics { metrics: &report.metrics, ids: &ids },
     };
-    serde_json::to_writer_pretty(&mut *out, &export)?;
-    out.write_all(b"\n")
+    pretty(out, &export)
 }
 
 /// The file; `M` is its metrics by name.

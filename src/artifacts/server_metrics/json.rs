@@ -10,8 +10,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
+use super::members::{Each, Metric, exported_kind, finite, members, whole};
 use crate::artifacts::local_time::local_time;
+use crate::artifacts::pairs::Pairs;
+use crate::artifacts::whole::pretty;
 use crate::redact::ShownUrl;
 use crate::run::RunDescription;
 use crate::server_family::Kind;
@@ -45,8 +47,7 @@ pub(super) fn write(
         }),
         input_config: run.input_config.clone(),
     };
-    serde_json::to_writer_pretty(&mut *out, &export)?;
-    out.write_all(b"\n")
+    pretty(out, &export)
 }
 
 /// The file; `M` is its metrics by name.

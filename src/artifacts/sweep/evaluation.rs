@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::search::breaches;
+use super::super::search::{Breach, breaches};
 use crate::metrics::{MetricTag, tag};
 use crate::multi_run::curve::{Evaluation, Fit, GOOD_FIT, degraded, points};
 use crate::multi_run::sweep::{Cell, Results};
@@ -163,7 +163,7 @@ fn breach(results: &Results) -> Value {
         .filter_map(|cell| Some((cell.variation.values.get(path)?.as_f64()?, cell)))
         .collect();
     cells.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    let broken = |cell: &Cell| -> Vec<Value> {
+    let broken = |cell: &Cell| -> Vec<Breach<'_>> {
         let observed: Vec<_> = filters.iter().map(|filter| filter.of(&cell.trials)).collect();
         breaches(filters, &observed).collect()
     };

@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::aggregate::pretty;
 use super::super::error::WriteFailure;
 use super::super::rebuild::{self, Rebuilt, ReportError};
-use super::super::whole::write_whole;
+use super::super::whole::{pretty, write_whole};
 use super::super::{layout, open};
 use crate::multi_run::{Config, Member, Variation};
 
@@ -108,8 +107,7 @@ impl Plan {
     /// Writes the plan to `directory`.
     pub(crate) fn write(&self, directory: &Path) -> Result<PathBuf, WriteFailure> {
         let path = directory.join(layout::SWEEP_PLAN);
-        let plan = json!(self);
-        write_whole(&path, |out| pretty(out, &plan))
+        write_whole(&path, |out| pretty(out, self))
     }
 
     /// Returns in which settings `other` is another sweep than this one; empty if it can be

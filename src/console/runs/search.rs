@@ -6,7 +6,8 @@ use crate::console::panel;
 use crate::console::style::Style;
 use crate::metrics::Verdict;
 use crate::multi_run::evidence::{Basis, Condition, tail};
-use crate::multi_run::search::{End, History, More, Point};
+use crate::multi_run::history::End;
+use crate::multi_run::search::{History, More, Point};
 use crate::multi_run::{Dimension, Filter};
 use crate::redact::printable;
 use crate::tables::format::number;
@@ -20,16 +21,16 @@ pub(crate) fn render_point(history: &History, point: &Point) -> String {
     let observed = history.filters.iter().zip(&point.observed);
     let observed = observed.map(|(filter, (value, _))| limited(filter, *value));
     let parts: Vec<String> = std::iter::once(objective).chain(observed).collect();
-    let runs = match point.level.runs {
+    let runs = match point.tried.level.runs {
         0 | 1 => String::new(),
         runs => format!(" after {runs} runs"),
     };
     let left = history.runs_left().map(|more| format!("; {}", left(&more)));
     format!(
         "At {}: {} ({}{runs}){}{}{}\n",
-        point.load,
+        point.tried.load,
         parts.join(", "),
-        point.standing.as_str(),
+        point.tried.standing.as_str(),
         verdict.unwrap_or_default(),
         error.unwrap_or_default(),
         left.unwrap_or_default(),
@@ -59,7 +60,7 @@ fn time(seconds: f64) -> String {
 
 /// The value that is maximized with its name, as in `Goodput 19.50 requests/sec`.
 fn objective(history: &History, point: &Point) -> String {
-    let value = point.objective;
+    let value = point.tried.objective;
     history
         .config
         .row()
@@ -93,15 +94,15 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
     ]);
     let rows = history.by_load().into_iter().map(|point| {
         let is_best = Some(point.variation.index) == best;
-        let mut row = vec![point.load.amount().to_string()];
-        row.extend(goal.map(|_| number(point.objective)));
+        let mut row = vec![point.tried.load.amount().to_string()];
+        row.extend(goal.map(|_| number(point.tried.objective)));
         let observed = history.filters.iter().zip(&point.observed);
-        row.extend(observed.zip(&point.few).map(|((filter, (value, _)), is_few)| {
+        row.extend(observed.zip(&point.tried.few).map(|((filter, (value, _)), is_few)| {
             let shown = filter.row().map(|row| measured(row, *value)).unwrap_or_default();
             bracketed(shown, *is_few)
         }));
         row.extend([
-            point.standing.as_str().to_owned(),
+            point.tried.standing.as_str().to_owned(),
             point.verdict.map_or("N/A", Verdict::as_str).to_owned(),
             if is_best { "best" } else { "" }.to_owned(),
             point.variation.directory.clone(),
@@ -119,7 +120,7 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
             Table::new(&format!("aiperf | Search for {searched}"), columns).rows(rows).render(style)
         }
     };
-    let few = history.points.iter().flat_map(|point| history.filters.iter().zip(&point.few));
+    let few = history.points.iter().flat_map(|point| history.filters.iter().zip(&point.tried.few));
     let few = few.filter(|(_, is_few)| **is_few).map(|(filter, _)| &*filter.statistic);
     let table = table + &of_few(few);
     let conclusion = panel::wrapped(&conclusion(history), style.width.into()).join("\n");
@@ -133,7 +134,8 @@ pub(crate) fn conclusion(history: &History) -> String {
     let conditions = conditions.join(", ");
     let found = match best {
         Some(best) => {
-            let observed = history.filters.iter().zip(&best.observed).zip(&best.level.evidence);
+            let observed =
+                history.filters.iter().zip(&best.observed).zip(&best.tried.level.evidence);
             let observed: Vec<String> = observed
                 .map(|((filter, (value, _)), evidence)| {
                     let interval = evidence.interval(filter, tail(history.confidence));
@@ -142,12 +144,12 @@ pub(crate) fn conclusion(history: &History) -> String {
                 })
                 .collect();
             let what = if history.config.wants_highest() {
-                format!("Highest {} with {}", best.load, objective(history, best))
+                format!("Highest {} with {}", best.tried.load, objective(history, best))
             } else {
                 let value = history.config.row().map(|row| {
-                    format!("Maximum {}: {}", row.header, measured(row, best.objective))
+                    format!("Maximum {}: {}", row.header, measured(row, best.tried.objective))
                 });
-                format!("{} at {}", value.unwrap_or_default(), best.load)
+                format!("{} at {}", value.unwrap_or_default(), best.tried.load)
             };
             format!("{what}; {} (required: {conditions}).", observed.join(", "))
         }
@@ -158,11 +160,11 @@ pub(crate) fn conclusion(history: &History) -> String {
         (End::AllFeasible, Some(most), _) => format!(
             " {}, the highest load to try, is feasible; a higher {upper} may give \
              more.",
-            most.load
+            most.tried.load
         ),
         (End::NoneFeasible, _, Some(least)) => format!(
             " {}, the lowest load to try, is not feasible; lower {lower} or relax the conditions.",
-            least.load,
+            least.tried.load,
         ),
         (End::Failed, most, _) => {
             let beyond = if most.is_some() { " The limit was not found." } else { "" };
@@ -216,6 +218,6 @@ fn doubted(point: &Point) -> String {
     };
     format!(
         " At {} the client was {verdict} in all runs ({}), {doubt}; its console output has the reasons.",
-        point.load, point.level.runs
+        point.tried.load, point.tried.level.runs
     )
 }

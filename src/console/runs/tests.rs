@@ -10,7 +10,7 @@ use crate::multi_run::evidence::Evidence;
 use crate::multi_run::filter::Comparison;
 use crate::multi_run::limit::{Level, Next, Standing};
 use crate::multi_run::recipe::Recipe;
-use crate::multi_run::search::{Config, History, Point};
+use crate::multi_run::search::{Config, History, Point, Tried};
 use crate::multi_run::{self, Dimension, Failure, Load, Member, Variation, aggregate, sweep};
 
 /// A load with 1,000 requests that are all good, or half of them.
@@ -25,31 +25,28 @@ fn level(load: Load, is_feasible: bool) -> Level {
 fn history(points: &[(u64, f64, bool)]) -> History {
     let point = |(index, (concurrency, goodput, is_feasible)): (u64, &(u64, f64, bool))| Point {
         variation: Variation::of_search(index, Load::Concurrency(*concurrency).values()),
-        load: Load::Concurrency(*concurrency),
-        objective: Some(*goodput),
         observed: vec![(Some(if *is_feasible { 1.0 } else { 0.5 }), *is_feasible)],
-        few: vec![false],
-        level: level(Load::Concurrency(*concurrency), *is_feasible),
-        standing: Standing::CannotTell,
         is_feasible: *is_feasible,
         verdict: None,
         error: None,
-        pace: Some((2.0, 100.0)),
+        tried: Tried {
+            load: Load::Concurrency(*concurrency),
+            objective: Some(*goodput),
+            few: vec![false],
+            level: level(Load::Concurrency(*concurrency), *is_feasible),
+            standing: Standing::CannotTell,
+            pace: Some((2.0, 100.0)),
+        },
     };
     let range =
         Range { dimension: Dimension::Concurrency, min: 1.0, max: 8.0, warmup_follows: true };
+    let config =
+        Config { recipe: Recipe::MaxGoodput, range, objective: tag::GOODPUT, slos: Vec::new() };
+    let filters = vec![Filter::new(tag::GOOD_REQUEST_FRACTION, "avg", Comparison::AtLeast, 0.95)];
     let mut found = History {
-        confidence: 0.95,
-        limit: Limit::default(),
-        config: Config {
-            recipe: Recipe::MaxGoodput,
-            range,
-            objective: tag::GOODPUT,
-            slos: Vec::new(),
-        },
-        filters: vec![Filter::new(tag::GOOD_REQUEST_FRACTION, "avg", Comparison::AtLeast, 0.95)],
+        filters,
         points: (0..).zip(points).map(point).collect(),
-        failure: None,
+        ..History::new(&config, &sweep::Config::default())
     };
     found.judge();
     found
@@ -91,8 +88,8 @@ fn a_search_says_what_it_found() {
 #[test]
 fn a_limit_that_cannot_be_told_says_what_would_tell_it() {
     let mut found = history(&[(1, 10.0, true), (2, 12.0, false)]);
-    found.points[1].level.evidence[0] = Evidence { mean: 0.07, weight: 200.0, requests: 200 };
-    found.points[1].level.can_repeat = false;
+    found.points[1].tried.level.evidence[0] = Evidence { mean: 0.07, weight: 200.0, requests: 200 };
+    found.points[1].tried.level.can_repeat = false;
     found.judge();
     // The lower end was tested and is met, so this is an answer.
     assert!(found.is_told());
@@ -111,10 +108,11 @@ fn a_limit_that_cannot_be_told_says_what_would_tell_it() {
 fn what_an_invalid_client_misses_does_not_count() {
     let mut found = history(&[(1, 10.0, true), (2, 12.0, false)]);
     found.points[1].verdict = Some(Verdict::Invalid);
-    found.points[1].level = Level { is_believed: false, ..found.points[1].level.clone() };
+    found.points[1].tried.level =
+        Level { is_believed: false, ..found.points[1].tried.level.clone() };
     found.judge();
     assert_eq!(found.next(), Ok(Next::Again(Load::Concurrency(2))));
-    found.points[1].level.can_repeat = false;
+    found.points[1].tried.level.can_repeat = false;
     found.judge();
     let text = conclusion(&found);
     assert!(text.contains("The limit is at least 1; between 1 and 2, but"), "{text}");

@@ -14,6 +14,7 @@ const MAX_DECIMALS: i32 = 3;
 /// The difference of two mean latencies as the sum of those of their parts. Only means add up, not
 /// percentiles.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Growth {
     /// The latency.
     pub(crate) metric: MetricTag,
@@ -25,6 +26,7 @@ pub(crate) struct Growth {
 
 /// The difference of a part of a mean latency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct PartGrowth {
     pub(crate) stage: Stage,
     pub(crate) difference_ms: f64,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::metrics::tag;
-use crate::multi_run::Dimension;
 use crate::multi_run::evidence::Evidence;
+use crate::multi_run::{Dimension, sweep};
 use proptest::prelude::*;
 
 fn config(dimension: Dimension, min: f64, max: f64) -> Config {
@@ -15,7 +15,7 @@ fn config(dimension: Dimension, min: f64, max: f64) -> Config {
 
 /// Tries a server that holds up to `capacity`, which each run tells.
 fn search(config: &Config, capacity: f64) -> (Vec<f64>, End) {
-    let mut history = searched(config.clone(), Vec::new());
+    let mut history = searched(config, Vec::new());
     loop {
         match history.next() {
             Ok(Next::Load(load)) => {
@@ -26,23 +26,20 @@ fn search(config: &Config, capacity: f64) -> (Vec<f64>, End) {
             }
             Ok(Next::Again(load)) => panic!("{load} was told"),
             Err(end) => {
-                return (history.points.iter().map(|point| point.load.amount()).collect(), end);
+                return (
+                    history.points.iter().map(|point| point.tried.load.amount()).collect(),
+                    end,
+                );
             }
         }
     }
 }
 
 /// A search with a condition that was made so far.
-fn searched(config: Config, points: Vec<Point>) -> History {
+fn searched(config: &Config, points: Vec<Point>) -> History {
     let good = Filter::parse("good_request_fraction:avg:ge:0.95").unwrap();
-    let mut history = History {
-        config,
-        filters: vec![good],
-        confidence: 0.95,
-        points,
-        limit: Limit::default(),
-        failure: None,
-    };
+    let known = History::new(config, &sweep::Config::default());
+    let mut history = History { filters: vec![good], points, ..known };
     history.judge();
     history
 }
@@ -81,21 +78,23 @@ fn point(index: u64, load: Load, goodput: Option<f64>, is_met: bool) -> Point {
     let evidence = vec![good, success];
     Point {
         variation: Variation::of_search(index, load.values()),
-        load,
-        objective: goodput,
         observed: Vec::new(),
-        few: Vec::new(),
-        level: Level { load, runs: 1, is_believed: true, can_repeat: true, evidence },
-        standing: Standing::CannotTell,
         is_feasible: false,
         verdict: None,
         error: None,
-        pace: None,
+        tried: Tried {
+            load,
+            objective: goodput,
+            few: Vec::new(),
+            level: Level { load, runs: 1, is_believed: true, can_repeat: true, evidence },
+            standing: Standing::CannotTell,
+            pace: None,
+        },
     }
 }
 
 fn amount(point: Option<&Point>) -> f64 {
-    point.unwrap().load.amount()
+    point.unwrap().tried.load.amount()
 }
 
 #[test]
@@ -107,18 +106,18 @@ fn the_best_is_feasible_if_any_is() {
         point(3, Load::Concurrency(6), None, false),
     ];
     let config = config(Dimension::Concurrency, 1.0, 8.0);
-    let history = searched(config, points);
+    let history = searched(&config, points);
     assert_eq!(amount(history.best()), 4.0);
     assert_eq!(history.neighbours().map(amount), [1.0, 6.0]);
     assert_eq!(amount(history.feasible_max()), 4.0);
     assert_eq!(amount(history.infeasible_min()), 6.0);
     let mut highest = history.clone();
     highest.config.recipe = Recipe::MaxConcurrency;
-    highest.points[2].objective = None;
+    highest.points[2].tried.objective = None;
     assert_eq!(amount(highest.best()), 4.0);
     let bad =
         |index, sessions, goodput| point(index, Load::Concurrency(sessions), Some(goodput), false);
-    let none = searched(history.config, vec![bad(0, 1, 1.0), bad(1, 2, 3.0)]);
+    let none = searched(&history.config, vec![bad(0, 1, 1.0), bad(1, 2, 3.0)]);
     assert!(!none.has_feasible());
     assert_eq!(amount(none.best()), 2.0);
     assert!(none.neighbours()[1].is_none());
@@ -171,6 +170,6 @@ fn no_goodput_is_above_the_rate_of_its_load() {
     let mut trials = Trials::new(multi_run::Config::default(), uuid::Uuid::nil());
     trials.runs.push(run);
     let config = config(Dimension::RequestRate, 0.4, 0.9);
-    let found = Point::of(&config, &[], &variation, &trials).unwrap();
+    let found = config.tried(&[], &variation, &trials).unwrap();
     assert_eq!(found.objective, Some(0.9));
 }

@@ -28,6 +28,10 @@ schemas! {
     SESSION = "profile_export_sessions" of "profile_export_sessions.jsonl";
     RAW_RECORD = "profile_export_raw" of "profile_export_raw.jsonl";
     SERVER_METRICS = "server_metrics_export" of "server_metrics_export.json";
+    AGGREGATE = "profile_export_aiperf_aggregate" of "profile_export_aiperf_aggregate.json";
+    COLLATED = "profile_export_aiperf_collated" of "profile_export_aiperf_collated.json";
+    SWEEP = "profile_export_aiperf_sweep" of "profile_export_aiperf_sweep.json";
+    SEARCH = "search_history" of "search_history.json";
     FLAT_SERVER_METRICS = "server_metrics_export_flat" of "server_metrics_export.json";
 }
 
