@@ -28,11 +28,11 @@ use parquet::errors::ParquetError;
 
 use crate::artifacts::WriteFailure;
 use crate::artifacts::layout::Layout;
-use crate::artifacts::rebuild::Listed;
 use crate::dataset::TraceAnalysis;
 use crate::multi_run::GroupResults;
 use crate::platform::replace::replace;
 use crate::run::RunReport;
+use crate::run::listed::Listed;
 
 pub(crate) use cells::Comparison;
 use document::Document;

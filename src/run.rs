@@ -5,6 +5,7 @@ mod agreement;
 mod endpoint_type;
 pub(crate) mod ledger;
 mod limits;
+pub(crate) mod listed;
 pub(crate) mod provenance;
 pub mod scenario;
 pub mod setup;

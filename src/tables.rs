@@ -4,9 +4,11 @@
 //! percentile of too few values is a [`Cell::Few`], which is shown in brackets everywhere.
 
 mod adaptive;
+pub(crate) mod cells;
 pub(crate) mod format;
 mod phases;
 mod prefix_cache;
+pub(crate) mod runs;
 mod speculation;
 mod statistics;
 mod steady;
@@ -18,11 +20,15 @@ mod workers;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::tag::MetricTag;
 use crate::metrics::{Metric, ValueType};
+use crate::multi_run::sweep::plain;
 use crate::run::RunReport;
 use crate::statistics::Percent;
+use format::{count, four_digits, number};
 
 pub(crate) use statistics::{label, of_metrics, statistics};
 
@@ -52,6 +58,8 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Cell>>,
     /// What the numbers show, one sentence each.
     pub(crate) findings: Vec<String>,
+    /// Where a percentile needs its number of values, if not in the whole table: ` in each run`.
+    pub(crate) scope: &'static str,
 }
 
 impl Table {
@@ -64,7 +72,22 @@ impl Table {
         let percents: BTreeSet<Percent> = percents.collect();
         let needed = percents.iter().map(|it| format!("p{it} needs {}", it.values_needed()));
         let needed = needed.collect::<Vec<_>>().join(", ");
-        (!percents.is_empty()).then(|| format!("In parentheses: of too few requests; {needed}."))
+        let scope = self.scope;
+        (!percents.is_empty())
+            .then(|| format!("In parentheses: of too few requests; {needed}{scope}."))
+    }
+
+    /// Returns the table without the columns that no row has a value for.
+    fn without_empty_columns(mut self) -> Self {
+        let is_known = |at: usize| self.rows.iter().any(|row| row.get(at) != Some(&Cell::Absent));
+        let known: Vec<bool> = (0..self.columns.len()).map(is_known).collect();
+        let mut is_kept = known.iter().copied().cycle();
+        self.columns.retain(|_| is_kept.next() == Some(true));
+        for row in &mut self.rows {
+            let mut is_kept = known.iter();
+            row.retain(|_| is_kept.next() == Some(&true));
+        }
+        self
     }
 }
 
@@ -78,6 +101,8 @@ pub(crate) enum Content {
     Name,
     /// Numbers, at the right side.
     Number,
+    /// The same with two decimals, and `N/A` if absent.
+    Fixed,
     /// Text at the left side, broken between words.
     Text,
     /// A few words at the left side, which are never broken.
@@ -93,14 +118,26 @@ pub(crate) struct Column {
     pub(crate) content: Content,
     /// The order in which columns are left out for lack of width, from 1; 0 is never left out.
     pub(crate) spare: u8,
-    /// Whether it is left out before anything is made shorter.
+    /// Whether it is left out, without a note, before anything is made shorter or borders go.
     pub(crate) is_extra: bool,
+    /// Whether only pages show it.
+    pub(crate) is_detail: bool,
+    /// The unit, if the title says it and the name does not.
+    unit: &'static str,
 }
 
 impl Column {
     /// Creates a column of the names of rows, which end at its right side.
     pub(crate) fn label(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), short: None, content: Content::Label, spare: 0, is_extra: false }
+        Self {
+            name: name.into(),
+            short: None,
+            content: Content::Label,
+            spare: 0,
+            is_extra: false,
+            is_detail: false,
+            unit: "",
+        }
     }
 
     /// Creates a column of the names of rows, which begin at its left side.
@@ -129,6 +166,33 @@ impl Column {
         self
     }
 
+    /// Sets that its numbers have two decimals, and that absent ones are `N/A`.
+    pub(crate) const fn fixed(mut self) -> Self {
+        self.content = Content::Fixed;
+        self
+    }
+
+    /// Sets that only pages show the column.
+    pub(crate) const fn detail(mut self) -> Self {
+        self.is_detail = true;
+        self
+    }
+
+    /// Sets the unit, which the name does not have.
+    pub(crate) const fn unit(mut self, unit: &'static str) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// Returns the name with its unit.
+    pub(crate) fn label_with_unit(&self) -> String {
+        if self.unit.is_empty() {
+            self.name.to_string()
+        } else {
+            format!("{} ({})", self.name, self.unit)
+        }
+    }
+
     /// Sets that the column is left out before names are shortened.
     pub(crate) const fn extra(mut self) -> Self {
         self.is_extra = true;
@@ -154,6 +218,10 @@ pub(crate) enum Cell {
     Count(u64),
     /// A percentile of too few values for its confidence interval.
     Few(f64, Percent),
+    /// The ends of an interval.
+    Between(f64, f64),
+    /// The value of a setting.
+    Setting(Value),
 }
 
 impl Cell {
@@ -165,6 +233,22 @@ impl Cell {
     /// Returns a text that may be absent.
     fn text(text: Option<impl Into<String>>) -> Self {
         text.map_or(Self::Absent, |text| Self::Text(text.into()))
+    }
+
+    /// Formats the cell of a column with this `content`; it may still contain control characters.
+    pub(crate) fn shown(&self, content: Content) -> String {
+        let is_fixed = content == Content::Fixed;
+        let number = |value| if is_fixed { number(Some(value)) } else { four_digits(value) };
+        match self {
+            Self::Absent if is_fixed => "N/A".to_owned(),
+            Self::Absent => String::new(),
+            Self::Text(text) | Self::Name(text, _) => text.clone(),
+            Self::Number(value) => number(*value),
+            Self::Count(value) => count(*value),
+            Self::Few(value, _) => format!("({})", number(*value)),
+            Self::Between(low, high) => format!("{} to {}", number(*low), number(*high)),
+            Self::Setting(value) => plain(value),
+        }
     }
 
     /// Returns a statistic of `result`, in the metric's display unit.

@@ -9,12 +9,13 @@ use super::ending::RunEnding;
 use super::outcome::Outcome;
 use super::output::Output;
 use super::report::{self, warn};
-use crate::artifacts::rebuild::{self, Group, Listed};
+use crate::artifacts::rebuild::{self, Group};
 use crate::cli::{List, Show};
 use crate::console;
 use crate::multi_run::Failure;
 use crate::redact::printable;
 use crate::report as pages;
+use crate::run::listed::Listed;
 use crate::terminal::terminal_style;
 
 /// The page in the directory of the runs.

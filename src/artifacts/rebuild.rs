@@ -44,9 +44,7 @@ use crate::server_metrics::limits::ClientLimits;
 pub use combine::{combine, shards_of};
 pub(crate) use group::{Group, GroupRun};
 use lines::{RecordReader, Seen};
-#[cfg(test)]
-pub(crate) use listing::State;
-pub(crate) use listing::{Headline, Level, Listed, list};
+pub(crate) use listing::list;
 use origin::Origin;
 pub(crate) use origin::read_json;
 use server_metrics::Known;

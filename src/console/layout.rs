@@ -9,7 +9,7 @@ use super::panel;
 use super::style::Style;
 use crate::redact::printable;
 pub(crate) use crate::tables::Column;
-use crate::tables::format::{bounded, count, four_digits};
+use crate::tables::format::bounded;
 use crate::tables::{self, Content};
 
 /// Words longer than this may be broken after punctuation if nothing else helps: they are paths, URLs
@@ -52,18 +52,19 @@ impl Cell {
     pub(crate) fn or(text: impl Into<String>, short: impl Into<String>) -> Self {
         Self { text: text.into(), short: Some(short.into()) }
     }
+
+    /// Formats a cell of a column with this `content`.
+    fn of(cell: &tables::Cell, content: Content) -> Self {
+        match cell {
+            tables::Cell::Name(name, short) => Self::or(name, short),
+            cell => printable(&cell.shown(content)).into(),
+        }
+    }
 }
 
 impl From<&tables::Cell> for Cell {
     fn from(cell: &tables::Cell) -> Self {
-        match cell {
-            tables::Cell::Absent => Self::default(),
-            tables::Cell::Text(text) => printable(text).into(),
-            tables::Cell::Name(name, short) => Self::or(name, short),
-            tables::Cell::Number(value) => four_digits(*value).into(),
-            tables::Cell::Count(number) => count(*number).into(),
-            tables::Cell::Few(value, _) => format!("({})", four_digits(*value)).into(),
-        }
+        Self::of(cell, Content::Number)
     }
 }
 
@@ -117,8 +118,13 @@ impl Table {
     /// Renders a table of results with the sentences that belong to it, and an empty line.
     pub(crate) fn of(table: &tables::Table, style: Style) -> String {
         let title = format!("aiperf | {}", table.title);
-        let rows = table.rows.iter().map(|row| row.iter().map(Cell::from));
-        let mut text = Self::new(&title, table.columns.clone()).rows(rows).render(style);
+        let is_shown = |column: &&Column| !column.is_detail;
+        let columns = table.columns.iter().filter(is_shown).cloned();
+        let rows = table.rows.iter().map(|row| {
+            let cells = table.columns.iter().zip(row).filter(|(column, _)| is_shown(column));
+            cells.map(|(column, cell)| Cell::of(cell, column.content))
+        });
+        let mut text = Self::new(&title, columns).rows(rows).render(style);
         for line in table.few().iter().chain(&table.findings) {
             text.push_str(&panel::wrapped(line, style.width.into()).join("\n"));
             text.push('\n');
@@ -169,7 +175,8 @@ impl Table {
                 SAVINGS.map(|saving| Layout::of(self, Some(level), saving, breaks_words))
             })
         };
-        let with_extra = std::iter::once_with(|| Layout::of(self, None, SAVINGS[0], false));
+        let with_extra = std::iter::once_with(|| Layout::of(self, None, SAVINGS[0], false))
+            .filter(|layout| !self.has_borders || layout.bordered(width).is_some());
         let mut layouts = with_extra.chain(of_words(false)).chain(of_words(true));
         let narrowest = || Layout::of(self, Some(most), SAVINGS[SAVINGS.len() - 1], true);
         let layout = layouts.find(|it| it.narrowest(1) <= width).unwrap_or_else(narrowest);
@@ -229,7 +236,7 @@ impl<'a> Layout<'a> {
             left_out: table
                 .columns
                 .iter()
-                .filter(|column| !is_shown(column))
+                .filter(|column| !column.is_extra && !is_shown(column))
                 .map(|column| &*column.name)
                 .collect(),
             wraps_labels,
@@ -243,9 +250,11 @@ impl<'a> Layout<'a> {
             let cells = self.rows.iter().filter_map(|(cells, _)| cells.get(at));
             let cells = cells.map(|text| match kind {
                 Content::Label | Content::Name if self.wraps_labels => self.longest_word(text),
-                Content::Number | Content::Label | Content::Name | Content::Word => {
-                    text.lines().map(length).max().unwrap_or(0)
-                }
+                Content::Number
+                | Content::Fixed
+                | Content::Label
+                | Content::Name
+                | Content::Word => text.lines().map(length).max().unwrap_or(0),
                 Content::Text => self.longest_word(text),
             });
             cells.chain([self.longest_word(head)]).max().unwrap_or(0)
@@ -410,7 +419,7 @@ fn padded(
             let text = text.map_or("", String::as_str);
             match content {
                 Content::Text | Content::Name | Content::Word => format!("{text:width$}"),
-                Content::Label | Content::Number => format!("{text:>width$}"),
+                Content::Label | Content::Number | Content::Fixed => format!("{text:>width$}"),
             }
         };
         columns.map(cell).collect()

@@ -10,19 +10,19 @@ use super::panel;
 use super::style::Style;
 use crate::metrics::metric::{Metric, Percent};
 use crate::metrics::tag;
-use crate::metrics::time_breakdown::Stage;
-use crate::metrics::{ConsoleGroup, MetricTag, Registry, Verdict};
+use crate::metrics::{ConsoleGroup, Registry, Verdict};
 use crate::multi_run::aggregate::{Dispersion, Row};
 use crate::multi_run::convergence::Mode;
 use crate::multi_run::curve::{self, Evaluation, Fit, GOOD_FIT};
 use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::limit::{Limit, Standing};
-use crate::multi_run::sweep::{Cell, Choice, Parameter, Results, plain};
+use crate::multi_run::sweep::{Cell, Choice, Results, plain};
 use crate::multi_run::{Filter, Load, Range, RunResult, Trials, space};
 use crate::redact::printable;
 use crate::setting::Named as _;
 use crate::statistics::Estimate;
-use crate::tables::format::number;
+use crate::tables::cells;
+use crate::tables::format::{number, percent};
 use crate::units::Unit;
 
 pub(crate) use search::{conclusion, render_point, render_search};
@@ -150,7 +150,7 @@ fn converged(trials: &Trials) -> Option<String> {
 }
 
 fn table(trials: &Trials, rows: &[Row], successful: usize, style: Style) -> String {
-    let percent = number_of_percent(trials.config.confidence_level);
+    let percent = percent(trials.config.confidence_level);
     let runs = if successful == 1 { "1 run".to_owned() } else { format!("{successful} runs") };
     let title = format!("aiperf | Over {runs}, with {percent}% confidence intervals");
     let columns = [Column::label("Metric")].into_iter().chain(numbers(&[
@@ -167,7 +167,7 @@ fn table(trials: &Trials, rows: &[Row], successful: usize, style: Style) -> Stri
     shown.sort_by_key(|row| row.metric.order.unwrap_or(u32::MAX));
     let few = shown.iter().filter(|row| trials.are_few(row.metric.tag, &row.statistic.to_string()));
     let note = of_few(few.map(|row| row.statistic.to_string()));
-    let rows = shown.iter().map(|row| cells(trials, row));
+    let rows = shown.iter().map(|row| statistics(trials, row));
     Table::new(&title, columns).rows(rows).render(style) + &note
 }
 
@@ -179,7 +179,7 @@ fn is_shown(row: &Row) -> bool {
         && (row.statistic == "avg" || is_tail)
 }
 
-fn cells(trials: &Trials, row: &Row) -> [Text; 8] {
+fn statistics(trials: &Trials, row: &Row) -> [Text; 8] {
     let across = row.across;
     let is_few = trials.are_few(row.metric.tag, &row.statistic.to_string());
     let spread = |field: fn(&Dispersion) -> f64| number(across.spread.as_ref().map(field)).into();
@@ -198,32 +198,15 @@ fn cells(trials: &Trials, row: &Row) -> [Text; 8] {
     ]
 }
 
-/// Formats a fraction as a percentage without trailing zeros: `95`, `99.5`.
-pub(crate) fn number_of_percent(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 /// Renders the cells of a sweep, and why runs are missing from it.
 #[must_use]
 pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     let has_results = results.cells.iter().any(|cell| !cell.rows.is_empty());
     let mut text = String::from("\n");
     if has_results {
-        let trials = match results.config.runs {
-            1 => String::new(),
-            runs => format!(", means over up to {runs} runs"),
-        };
-        let title = format!("aiperf | Sweep (latencies in ms{trials})");
-        text.push_str(&sweep_table(&title, results).render(style));
-        let shown = SWEEP_COLUMNS.iter().filter(|column| !column.is_steady);
-        let few = shown.filter(|column| {
-            results.cells.iter().any(|cell| cell.trials.are_few(column.tag, column.statistic))
-        });
-        text.push_str(&of_few(few.map(|column| column.statistic)));
-        text.push('\n');
+        text.push_str(&Table::of(&cells::of_sweep(results), style));
     }
-    text.push_str(&times(results, style));
+    text.extend(cells::times(results).map(|table| Table::of(&table, style)));
     let said = |paragraph: &str| {
         let lines = paragraph.lines().flat_map(|line| panel::wrapped(line, style.width.into()));
         lines.map(|line| line + "\n").collect::<String>() + "\n"
@@ -266,7 +249,7 @@ pub(crate) fn conditions(results: &Results) -> String {
 pub(crate) fn conclusions(results: &Results) -> Vec<String> {
     let mut found = Vec::new();
     if let (Some(saturation), Choice::Knee(range)) = (&results.saturation, &results.sweep.choice) {
-        let level = number_of_percent(results.config.confidence_level);
+        let level = percent(results.config.confidence_level);
         let mut text = saturated(saturation, range, &level);
         if let Some((watts, from)) = results.saturated_watts().zip(saturation.saturated_from) {
             let name = range.dimension.name();
@@ -279,41 +262,6 @@ pub(crate) fn conclusions(results: &Results) -> Vec<String> {
     found.extend(results.space.as_ref().map(best_combinations));
     found.extend(results.sweep.evaluation.as_ref().and_then(|it| evaluated(results, it)));
     found
-}
-
-/// The table of cells.
-fn sweep_table(title: &str, results: &Results) -> Table {
-    let has = |column: &&SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
-    let columns: Vec<&SweepColumn> = SWEEP_COLUMNS.iter().filter(has).collect();
-    let mut header = settings(results);
-    header.extend(columns.iter().map(|it| Column::number(it.header).or(it.short).spare(it.spare)));
-    header.push(Column::number("Errors"));
-    header.extend([("Client", 6), ("Pareto", 5)].map(|(name, at)| Column::number(name).spare(at)));
-    let has_conditions = !results.sweep.filters.is_empty();
-    header.extend(has_conditions.then(|| Column::number("Feasible")));
-    let converges = results.config.convergence.is_some();
-    header.extend(converges.then(|| Column::number("Converged").spare(7)));
-    let row = |cell: &Cell| {
-        let mut row = settings_of(results, cell);
-        row.extend(columns.iter().map(|column| {
-            let is_few = !column.is_steady && cell.trials.are_few(column.tag, column.statistic);
-            bracketed(number(column.of(cell)), is_few)
-        }));
-        let errors = cell.value(tag::ERROR_REQUEST_COUNT, "avg").filter(|_| !cell.rows.is_empty());
-        row.push(match (cell.rows.is_empty(), errors) {
-            (true, _) => "N/A".to_owned(),
-            (false, errors) => trimmed(errors.unwrap_or(0.0)),
-        });
-        row.push(cell.verdict().map_or("N/A", Verdict::as_str).to_owned());
-        row.push(if cell.is_pareto { "*" } else { "" }.to_owned());
-        let is_feasible = if cell.is_feasible { "yes" } else { "no" };
-        row.extend(has_conditions.then(|| is_feasible.to_owned()));
-        let (count, is_converged) = (cell.trials.runs.len(), cell.trials.is_converged());
-        let ended = if is_converged { format!("after {count}") } else { "no".to_owned() };
-        row.extend(converges.then_some(ended));
-        row
-    };
-    Table::new(title, header).rows(results.in_order().into_iter().map(row))
 }
 
 /// The best combinations of a search over several settings.
@@ -355,7 +303,7 @@ fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
             let beyond = format!(
                 "exceeds that of concurrency {lowest}, {}, by more than {}%",
                 measured(row, Some(baseline)),
-                number_of_percent(*threshold),
+                percent(*threshold),
             );
             Some(match curve::degraded(&points, *threshold) {
                 Some((load, value)) => format!(
@@ -434,47 +382,6 @@ fn prefill(fit: &Fit, points: &[(f64, f64)]) -> String {
     format!("Time to First Token in ms = {}{quality}.", terms.join(" + "))
 }
 
-/// Renders the parts of the mean request latency of each cell, if any is divided.
-fn times(results: &Results, style: Style) -> String {
-    let divided = |cell: &'_ Cell| cell.divided(tag::REQUEST_LATENCY).cloned();
-    let all = || results.cells.iter().filter_map(divided);
-    let stages: BTreeSet<Stage> =
-        all().flat_map(|row| row.parts.into_iter().map(|part| part.stage)).collect();
-    if stages.is_empty() {
-        return String::new();
-    }
-    let mut header = settings(results);
-    header.push(Column::number("all"));
-    header.extend(stages.iter().map(|stage| Column::number(stage.title())));
-    let rows = results.in_order().into_iter().map(|cell| {
-        let found = divided(cell);
-        let mut row = settings_of(results, cell);
-        row.push(number(found.as_ref().map(|found| found.mean_ms.mean)));
-        row.extend(stages.iter().map(|stage| {
-            let parts = found.iter().flat_map(|found| &found.parts);
-            number(
-                parts.into_iter().find(|part| part.stage == *stage).map(|part| part.mean_ms.mean),
-            )
-        }));
-        row
-    });
-    let title = "aiperf | Time Breakdown (mean request latency in ms)";
-    Table::new(title, header).rows(rows).render(style) + "\n"
-}
-
-/// Returns the columns of the settings that are varied.
-fn settings(results: &Results) -> Vec<Column> {
-    let name = |parameter: &Parameter| parameter.name.replace('_', " ");
-    results.sweep.parameters.iter().map(|parameter| Column::label(name(parameter))).collect()
-}
-
-/// Returns their values in a cell.
-fn settings_of(results: &Results, cell: &Cell) -> Vec<String> {
-    let value = |path| cell.variation.values.get(path).map(plain).unwrap_or_default();
-    let parameters = results.sweep.parameters.iter();
-    parameters.map(|parameter| printable(&value(&parameter.path))).collect()
-}
-
 /// Where throughput stops growing, with intervals at the `level` in percent.
 fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
     let name = range.dimension.name();
@@ -537,58 +444,6 @@ fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
     [found, end].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// A column of the table of a sweep.
-struct SweepColumn {
-    header: &'static str,
-    /// The header on a narrow terminal.
-    short: &'static str,
-    tag: MetricTag,
-    statistic: &'static str,
-    /// Whether it is of the steady state, not of the whole phase.
-    is_steady: bool,
-    /// The order in which a narrow terminal does without it; 0 if it does not.
-    spare: u8,
-}
-
-const SWEEP_COLUMNS: &[SweepColumn] = &[
-    column("Requests/s", "Req/s", tag::REQUEST_THROUGHPUT, "avg", 0),
-    SweepColumn {
-        is_steady: true,
-        ..column("Steady requests/s", "Steady req/s", tag::REQUEST_THROUGHPUT, "avg", 1)
-    },
-    column("Output tokens/s", "Tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg", 4),
-    column("TTFT p50", "TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50", 3),
-    column("TTFT p99", "TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99", 0),
-    column("ITL p50", "ITL p50", tag::INTER_TOKEN_LATENCY, "p50", 2),
-    column("ITL p99", "ITL p99", tag::INTER_TOKEN_LATENCY, "p99", 8),
-    column("Good requests/s", "Good req/s", tag::GOODPUT, "avg", 0),
-    column("Output tokens/s/GPU", "Tokens/s/GPU", tag::OUTPUT_TOKEN_THROUGHPUT_PER_GPU, "avg", 9),
-    column("Cost/Mtoken out", "Cost/Mtoken", tag::COST_PER_MILLION_OUTPUT_TOKENS, "avg", 10),
-];
-
-const fn column(
-    header: &'static str,
-    short: &'static str,
-    tag: MetricTag,
-    statistic: &'static str,
-    spare: u8,
-) -> SweepColumn {
-    SweepColumn { header, short, tag, statistic, is_steady: false, spare }
-}
-
-impl SweepColumn {
-    /// Returns its value in `cell`.
-    fn of(&self, cell: &Cell) -> Option<f64> {
-        let of = if self.is_steady { Cell::steady_value } else { Cell::value };
-        of(cell, self.tag, self.statistic)
-    }
-}
-
-/// Formats a count, or a mean of counts.
-fn trimmed(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
-}
-
 /// Puts a percentile of too few requests in parentheses.
 fn bracketed(text: String, is_few: bool) -> String {
     if is_few { format!("({text})") } else { text }
@@ -636,7 +491,7 @@ pub(crate) fn render_longer(longer: Option<(u64, u64, f64)>) -> String {
         format!(
             "Each load sends at least {least} requests instead of {asked}, which the conditions need \
              to be told with {}% confidence\n",
-            number_of_percent(level)
+            percent(level)
         )
     })
 }
@@ -679,7 +534,7 @@ pub(super) fn required(filter: &Filter) -> String {
 
 /// The highest load that meets the conditions, as an interval with this confidence.
 fn limit(limit: &Limit, confidence: f64) -> String {
-    let percent = number_of_percent(confidence);
+    let percent = percent(confidence);
     let best = limit.best.filter(|best| Some(*best) != limit.low);
     let best = best.map(|best| format!(", best tested {}", best.amount())).unwrap_or_default();
     match (limit.low, limit.high) {

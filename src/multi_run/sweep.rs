@@ -25,20 +25,6 @@ use crate::units::Nanos;
 /// Characters that are not part of a directory's name, as in AIPerf.
 const DROPPED: &[char] = &['/', '\\', '<', '>', ':', '"', '|', '?', '*'];
 
-/// The statistics by which cells are compared in tables and charts.
-pub(crate) const COMPARED: &[(MetricTag, &[&str])] = &[
-    (tag::REQUEST_THROUGHPUT, &["avg"]),
-    (tag::OUTPUT_TOKEN_THROUGHPUT, &["avg"]),
-    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, &["avg"]),
-    (tag::TIME_TO_FIRST_TOKEN, &["p50", "p99"]),
-    (tag::INTER_TOKEN_LATENCY, &["p50", "p99"]),
-    (tag::REQUEST_LATENCY, &["p50", "p99"]),
-    (tag::REQUEST_ERROR_RATE, &["avg"]),
-    (tag::GOODPUT, &["avg"]),
-    (tag::OUTPUT_TOKEN_THROUGHPUT_PER_GPU, &["avg"]),
-    (tag::COST_PER_MILLION_OUTPUT_TOKENS, &["avg"]),
-];
-
 /// The settings of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
@@ -299,12 +285,6 @@ impl Cell {
     /// Returns the mean over the runs of a statistic of a metric.
     pub(crate) fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
         self.row(tag, statistic).map(|row| row.across.mean)
-    }
-
-    /// Returns the same of the steady state.
-    pub(crate) fn steady_value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
-        let is_it = |row: &&Row| row.metric.tag == tag && row.statistic == statistic;
-        self.steady_rows.iter().find(is_it).map(|row| row.across.mean)
     }
 
     /// Returns the latency `tag` with its parts, if it is divided.

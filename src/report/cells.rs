@@ -2,14 +2,13 @@
 
 mod answer;
 mod charts;
-mod table;
 mod within;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::answer::Answer;
 use self::within::{Within, within};
@@ -20,12 +19,14 @@ use super::plot::Charts;
 use super::requests::Requests;
 use super::run::LATENCIES;
 use crate::artifacts::rebuild;
-use crate::console::runs::number_of_percent as percent;
 use crate::metrics::Verdict;
 use crate::metrics::tag::{self, MetricTag};
 use crate::multi_run::aggregate::{self, DividedRow, Row};
-use crate::multi_run::sweep::{self, Beyond, COMPARED, Results, plain};
+use crate::multi_run::sweep::{self, Beyond, Results, plain};
 use crate::multi_run::{Filter, GroupResults, RunResult, Trials};
+use crate::tables;
+use crate::tables::cells::{COMPARED, CellRow};
+use crate::tables::format::percent;
 
 /// Maximum number of distributions in a chart.
 const MAX_DISTRIBUTIONS: usize = 12;
@@ -36,8 +37,8 @@ pub(super) struct Cell {
     name: String,
     /// Its name in charts: `16`.
     label: String,
-    /// Its settings, for the table.
-    values: Vec<Value>,
+    /// Its row of the table.
+    row: CellRow,
     /// The line that it is on; empty if there is only one.
     line: String,
     /// Its place on the line, if it is a number.
@@ -49,9 +50,6 @@ pub(super) struct Cell {
     runs: Vec<PathBuf>,
     /// Number of GPUs that were measured; 0 if none was.
     gpus: u64,
-    is_pareto: bool,
-    /// Whether it meets the conditions, if there are some.
-    is_feasible: Option<bool>,
     verdict: Option<Verdict>,
     error: Option<String>,
     /// The intervals of its only run.
@@ -88,20 +86,19 @@ impl Cell {
             let mut rows = found.ok()?.into_iter();
             rows.find(|row| row.metric == tag::REQUEST_LATENCY)
         });
+        let (rows, steady) = (aggregate::rows(trials), aggregate::steady_rows(trials));
         let error =
             trials.runs.iter().find_map(|run| Some(run.failure.as_ref()?.message().to_owned()));
         Self {
             label: name.clone(),
-            values: vec![json!(name)],
+            row: CellRow::of(vec![tables::Cell::Text(name.clone())], trials, [&rows, &steady]),
             name,
             line: String::new(),
             place: None,
-            rows: aggregate::rows(trials),
+            rows,
             divided,
             runs: directories(directory, trials.successful()),
             gpus: trials.successful().map(|run| run.gpus).max().unwrap_or(0),
-            is_pareto: false,
-            is_feasible: None,
             verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
             error,
             within: Vec::new(),
@@ -161,9 +158,7 @@ impl Comparison {
                 label: label.unwrap_or_else(|| sweep.values_of(variation)),
                 place: along.and_then(|at| values.get(at)).and_then(Value::as_f64),
                 line: line.join(", "),
-                values,
-                is_pareto: cell.is_pareto,
-                is_feasible: has_conditions.then_some(cell.is_feasible),
+                row: CellRow::of_sweep(results, cell),
                 error: cell.error().map(str::to_owned),
                 ..Cell::of(sweep.described(variation), directory, &cell.trials)
             }
@@ -255,14 +250,17 @@ impl Comparison {
         let is_same = self.axis.title == other.axis.title;
         let cells = other.cells.into_iter().map(|cell| Cell {
             name: format!("{name}, {}", cell.name),
-            values: vec![json!(format!("{name}, {}", cell.name))],
+            row: CellRow {
+                settings: vec![tables::Cell::Text(format!("{name}, {}", cell.name))],
+                is_pareto: false,
+                ..cell.row
+            },
             line: if cell.line.is_empty() {
                 name.to_owned()
             } else {
                 format!("{name}, {}", cell.line)
             },
             place: cell.place.filter(|_| is_same),
-            is_pareto: false,
             ..cell
         });
         self.cells.extend(cells);
@@ -336,9 +334,7 @@ impl Comparison {
             if let [only] = runs.as_slice() {
                 let compared = |row: &&Row| {
                     let (tag, statistic) = (row.metric.tag, row.statistic);
-                    COMPARED.iter().any(|(of, names)| {
-                        *of == tag && names.iter().any(|name| statistic == *name)
-                    })
+                    COMPARED.iter().any(|it| it.tag == tag && statistic == it.statistic)
                 };
                 let rows: Vec<Row> = cell.rows.iter().filter(compared).cloned().collect();
                 cell.within = within(only, &rows, level);
@@ -396,6 +392,23 @@ impl Comparison {
         let (title, version) = (self.title.replace(" | aiperf", ""), env!("CARGO_PKG_VERSION"));
         let subject = format!("{title} | {} cells | aiperf {version}", self.cells.len());
         Ok(Charts { subject, charts: charts.collect() })
+    }
+
+    /// Returns the table of the cells.
+    fn table(&self) -> tables::Table {
+        let row = |cell: &Cell| {
+            let mut row = cell.row.clone();
+            let figures = row.figures.iter_mut().zip(&COMPARED).filter(|(_, it)| !it.is_steady);
+            for (figure, it) in figures {
+                let interval = cell.interval(it.tag, it.statistic);
+                figure.interval = interval.map(|it| [it.low, it.high]);
+            }
+            row
+        };
+        let settings = self.settings.iter().cloned().map(tables::Column::label).collect();
+        let rows: Vec<CellRow> = self.cells.iter().map(row).collect();
+        let table = tables::cells::cells(settings, self.level, &rows);
+        tables::Table { title: "Comparison".to_owned(), ..table }
     }
 
     fn notices(&self) -> Vec<Notice> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::chart::Chart;
+use super::chart::{Chart, rounded};
 use crate::tables;
 use crate::tables::format::four_digits;
 
@@ -83,12 +83,16 @@ impl From<tables::Table> for Table {
             tables::Cell::Number(value) => json!(value),
             tables::Cell::Count(number) => json!(number),
             tables::Cell::Few(value, _) => json!(format!("({})", four_digits(*value))),
+            tables::Cell::Between(low, high) => {
+                json!(format!("{} to {}", rounded(*low), rounded(*high)))
+            }
+            tables::Cell::Setting(value) => value.clone(),
         };
         let note = table.note + &sentences.collect::<String>();
         Self {
             title: table.title,
             note: note.trim_start().to_owned(),
-            columns: table.columns.into_iter().map(|column| column.name.into_owned()).collect(),
+            columns: table.columns.iter().map(tables::Column::label_with_unit).collect(),
             rows: table.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
             requests: Vec::new(),
         }

@@ -4,18 +4,16 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::chart::rounded;
 use super::page;
 use super::theme;
 use crate::artifacts::local_minute;
-use crate::artifacts::rebuild::{Level, Listed};
-use crate::console::list::RESULTS;
 use crate::redact::printable;
+use crate::run::listed::{Level, Listed};
+use crate::tables::{self, Cell, Column, Content};
 
 /// What the style of the pages does not have.
 const STYLE: &str = "td.good { color: var(--good); } td.doubtful { color: var(--doubtful); } \
-    td.bad { color: var(--bad); } caption { text-align: left; } tr.member td:first-child { padding-left: 28px; } \
-    tr.member { font-size: 12px; }";
+    td.bad { color: var(--bad); } caption { text-align: left; }";
 
 /// Writes the page of `runs`, whose directories are relative to that of the page.
 pub(super) fn write(out: &mut dyn Write, title: &str, runs: &[Listed]) -> io::Result<()> {
@@ -32,50 +30,50 @@ pub(super) fn write(out: &mut dyn Write, title: &str, runs: &[Listed]) -> io::Re
          <table>\n<caption class=\"note\">The newest first</caption>\n<thead><tr>",
         page::hash(&style)
     )?;
-    for name in ["Run", "State", "Started", "Model", "Load"] {
-        write!(out, "<th scope=\"col\">{name}</th>")?;
-    }
-    for (name, ..) in RESULTS {
-        write!(out, "<th scope=\"col\" class=\"number\">{name}</th>")?;
+    let table = tables::runs::runs(runs, local_minute);
+    for column in &table.columns {
+        let class = class(column);
+        write!(out, "<th scope=\"col\"{class}>{}</th>", column.name)?;
     }
     out.write_all(b"</tr></thead>\n<tbody>\n")?;
-    for run in runs {
-        row(out, run, Path::new(""))?;
-        for member in &run.members {
-            row(out, member, &run.directory)?;
-        }
+    for (cells, (run, group)) in table.rows.iter().zip(tables::runs::each(runs)) {
+        let group = group.map_or(Path::new(""), |group| &group.directory);
+        row(out, table.columns.iter().zip(cells), run, &group.join(&run.directory))?;
     }
     out.write_all(b"</tbody>\n</table>\n</div></div>\n</main>\n</body>\n</html>\n")
 }
 
-/// Writes a run that is below `group`, the directory of its group if it is a member of one.
-fn row(out: &mut dyn Write, run: &Listed, group: &Path) -> io::Result<()> {
-    let is_member = !group.as_os_str().is_empty();
-    let place = group.join(&run.directory);
-    let shown = run.directory.display().to_string();
-    let name = run.name.as_deref().filter(|_| !is_member).map(|name| format!(" ({name})"));
-    let shown = escaped(&printable(&(shown + &name.unwrap_or_default())));
-    let class = if is_member { " class=\"member\"" } else { "" };
-    write!(out, "<tr{class}><td>")?;
-    match &run.page {
-        Some(page) => write!(out, "<a href=\"{}\">{shown}</a>", link(&place.join(page)))?,
-        None => out.write_all(shown.as_bytes())?,
-    }
+/// Returns the attribute of the cells of a column.
+fn class(column: &Column) -> &'static str {
+    if column.content == Content::Number { " class=\"number\"" } else { "" }
+}
+
+/// Writes the `cells` of a run in `directory`: the first is a link to its page, the last is its state.
+fn row<'a>(
+    out: &mut dyn Write,
+    cells: impl Iterator<Item = (&'a Column, &'a Cell)>,
+    run: &Listed,
+    directory: &Path,
+) -> io::Result<()> {
     let level = match run.state.level {
         Level::Good => "good",
         Level::Doubtful => "doubtful",
         Level::Bad => "bad",
     };
-    write!(out, "</td><td class=\"{level}\">{}", escaped(&run.state.text))?;
-    let started = run.start_wall_ns.map(local_minute).unwrap_or_default();
-    for text in [&started, &run.models, &run.load] {
-        write!(out, "</td><td>{}", escaped(text))?;
+    out.write_all(b"<tr>")?;
+    let mut cells = cells.enumerate().peekable();
+    while let Some((at, (column, cell))) = cells.next() {
+        let text = escaped(&printable(&cell.shown(column.content)));
+        match &run.page {
+            _ if cells.peek().is_none() => write!(out, "<td class=\"{level}\">{text}</td>")?,
+            Some(page) if at == 0 => {
+                let link = link(&directory.join(page));
+                write!(out, "<td><a href=\"{link}\">{text}</a></td>")?;
+            }
+            _ => write!(out, "<td{}>{text}</td>", class(column))?,
+        }
     }
-    for (.., of) in RESULTS {
-        let value = of(&run.headline).map(rounded).unwrap_or_default();
-        write!(out, "</td><td class=\"number\">{value}")?;
-    }
-    out.write_all(b"</td></tr>\n")
+    out.write_all(b"</tr>\n")
 }
 
 /// Returns a relative URL of a path. A name with a colon could be taken for a scheme, so the URL begins
@@ -113,7 +111,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::artifacts::rebuild::{Headline, State};
+    use crate::run::listed::{Headline, State};
 
     fn run(directory: &str) -> Listed {
         Listed {
@@ -145,6 +143,6 @@ mod tests {
         assert!(page.contains("<td>a &amp; b</td>"));
         assert!(page.contains("<td class=\"number\">212.3</td>"));
         assert!(page.contains("<td class=\"bad\">2 of 3 gates held</td>"));
-        assert!(page.contains("<tr class=\"member\"><td>concurrency_8</td>"));
+        assert!(page.contains("<tr><td>└ concurrency_8</td>"));
     }
 }

@@ -57,5 +57,6 @@ fn table(path: &AdaptivePath, origin: u64) -> Table {
         columns,
         rows,
         findings: vec![format!("Adaptive load of {}: {}", path.phase, path.finding())],
+        ..Table::default()
     }
 }

@@ -61,6 +61,12 @@ pub(crate) fn percentile(value: f64, percent: Percent, count: u64) -> String {
     if value.is_finite() && count < percent.values_needed() { format!("({text})") } else { text }
 }
 
+/// Formats a fraction as a percentage without trailing zeros: `95`, `99.5`.
+pub(crate) fn percent(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// Formats a whole number with thousands separators.
 pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())

@@ -46,6 +46,7 @@ pub(super) fn phases(report: &RunReport) -> Option<Table> {
         columns,
         rows: phases.iter().enumerate().map(row).collect(),
         findings: recoveries.collect(),
+        ..Table::default()
     })
 }
 

@@ -41,6 +41,7 @@ pub(super) fn prefix_cache(report: &RunReport) -> Option<Table> {
         columns: std::iter::once(Column::name("Prompts")).chain(numbers).collect(),
         rows: rows.map(|(name, cache)| row(name, &cache)).collect(),
         findings: findings(cache),
+        ..Table::default()
     })
 }
 

@@ -42,6 +42,7 @@ pub(super) fn speculation(report: &RunReport) -> Option<Table> {
         columns,
         rows: found.iter().map(row).collect(),
         findings,
+        ..Table::default()
     })
 }
 

@@ -37,7 +37,7 @@ pub(super) fn steady(report: &RunReport) -> Option<Table> {
         note: "While the load was held and the server had it, beside the whole phase.".to_owned(),
         columns: std::iter::once(Column::label("Metric")).chain(statistics).collect(),
         rows: rows.collect(),
-        findings: Vec::new(),
+        ..Table::default()
     })
 }
 

@@ -46,5 +46,6 @@ pub(super) fn tenants(report: &RunReport) -> Option<Table> {
         columns,
         rows: found.tenants.iter().map(row).collect(),
         findings: index.into_iter().collect(),
+        ..Table::default()
     })
 }

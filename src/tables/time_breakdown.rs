@@ -35,5 +35,6 @@ pub(super) fn time_breakdown(report: &RunReport) -> Option<Table> {
         ],
         rows: rows.collect(),
         findings: hidden.collect(),
+        ..Table::default()
     })
 }

@@ -29,6 +29,6 @@ pub(super) fn turns(report: &RunReport) -> Option<Table> {
             .to_owned(),
         columns: std::iter::once(Column::name("Turn")).chain(shown.columns()).collect(),
         rows: rows.map(Iterator::collect).collect(),
-        findings: Vec::new(),
+        ..Table::default()
     })
 }

@@ -68,6 +68,7 @@ pub(super) fn workers(report: &RunReport) -> Option<Table> {
         findings: vec![format!(
             "Imbalance (largest load / mean): of requests {requests:.2}{tokens}"
         )],
+        ..Table::default()
     })
 }
 

@@ -169,9 +169,9 @@ fn a_sweep_fits_into_80_columns_without_its_spare_columns() {
     let narrow = rendered(80);
     assert!(narrow.contains("Left out for lack of width: Steady requests/s"), "{narrow}");
     let wide = rendered(140);
-    let known = |column: &&SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
-    let mut known = SWEEP_COLUMNS.iter().filter(known);
-    assert!(known.all(|column| wide.contains(column.header)), "{wide}");
+    let known = cells::of_sweep(&results).columns;
+    let mut known = known.iter().filter(|column| !column.is_detail);
+    assert!(known.all(|column| wide.contains(&*column.name)), "{wide}");
     assert!(!wide.contains("Left out"), "{wide}");
 }
 
@@ -195,5 +195,5 @@ fn the_tables_of_runs_at_four_widths() {
 
 #[test]
 fn levels_have_no_digits_too_many() {
-    assert_eq!([0.95, 0.995, 0.5, 0.9].map(number_of_percent), ["95", "99.5", "50", "90"]);
+    assert_eq!([0.95, 0.995, 0.5, 0.9].map(percent), ["95", "99.5", "50", "90"]);
 }

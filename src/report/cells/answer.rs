@@ -143,8 +143,8 @@ impl Comparison {
     fn best(&self, tag: MetricTag, statistic: &'static str, which: &str) -> Option<Figure> {
         let metric = Registry::row(tag)?;
         let sign = if which == "Highest" { 1.0 } else { -1.0 };
-        let has_feasible = self.cells.iter().any(|cell| cell.is_feasible == Some(true));
-        let counts = |cell: &&Cell| !has_feasible || cell.is_feasible == Some(true);
+        let has_feasible = self.cells.iter().any(|cell| cell.row.is_feasible == Some(true));
+        let counts = |cell: &&Cell| !has_feasible || cell.row.is_feasible == Some(true);
         let found: Vec<(&Cell, f64)> = (self.cells.iter().filter(counts))
             .filter_map(|cell| Some((cell, cell.value(tag, statistic)?)))
             .collect();

@@ -6,11 +6,11 @@ use super::{Cell, Comparison, MAX_DISTRIBUTIONS};
 use crate::console::Term;
 use crate::metrics::time_breakdown::Stage;
 use crate::metrics::{Metric, MetricTag, Registry, tag};
-use crate::multi_run::sweep::COMPARED;
 use crate::report::chart::{
     Axis, Chart, Interval, Mark, MarkedAxis, Point, Series, Shape, Spread, Start, axis, rounded,
 };
 use crate::report::run::LATENCIES;
+use crate::tables::cells::{COMPARED, Compared};
 
 /// Objectives above this multiple of the largest value are only in the note.
 const FAR: f64 = 3.0;
@@ -87,7 +87,7 @@ impl Comparison {
             let mut chart = self.trade_off(&format!("{tag}_by_throughput"), throughput, latency)?;
             // The front is that of the latency by which the sweep compares its cells.
             if *tag == self.latency() {
-                let on_front = self.cells.iter().filter(|cell| cell.is_pareto);
+                let on_front = self.cells.iter().filter(|cell| cell.row.is_pareto);
                 chart.series.extend(self.front(throughput, latency, on_front));
             }
             Some(chart)
@@ -121,7 +121,7 @@ impl Comparison {
                 one.intervals.push(y.interval(cell));
                 let is_end = at == 0 || at + 1 == known.len();
                 let is_answer = self.answers.iter().any(|it| Some(it.mark.at) == cell.place);
-                if is_end || is_answer || cell.is_pareto || !self.is_joined() {
+                if is_end || is_answer || cell.row.is_pareto || !self.is_joined() {
                     one.named.push(at);
                 }
             }
@@ -226,14 +226,15 @@ impl Comparison {
 
     /// Returns a chart of each metric by cell.
     pub(super) fn curves(&self) -> Vec<Chart> {
-        let of_metric = |(tag, names): &(MetricTag, &[&'static str])| {
-            let metric = Registry::row(*tag)?;
+        let of_metric = |compared: &[&Compared]| {
+            let tag = compared.first()?.tag;
+            let metric = Registry::row(tag)?;
             let statistics: Vec<Statistic> =
-                names.iter().map(|name| Statistic::of(*tag, name)).collect();
+                compared.iter().map(|it| Statistic::of(tag, it.statistic)).collect();
             let mut series = Vec::new();
             for statistic in &statistics {
                 for (line, cells) in self.lines() {
-                    let name = match (self.has_lines(), names.len()) {
+                    let name = match (self.has_lines(), statistics.len()) {
                         (false, _) => statistic.name.to_owned(),
                         (true, 1) => line,
                         (true, _) => format!("{line}, {}", statistic.name),
@@ -248,7 +249,9 @@ impl Comparison {
             self.mark_objectives(&mut chart, MarkedAxis::Y, &statistics);
             Some(chart)
         };
-        let mut charts: Vec<Chart> = COMPARED.iter().filter_map(of_metric).collect();
+        let compared: Vec<&Compared> = COMPARED.iter().filter(|it| !it.is_steady).collect();
+        let metrics = compared.chunk_by(|a, b| a.tag == b.tag);
+        let mut charts: Vec<Chart> = metrics.filter_map(of_metric).collect();
         let title = "Parts of the mean request latency";
         let y = Axis::new("Mean time", "ms");
         let parts = self.by_cell("time_breakdown_by_cell".to_owned(), title, y, self.parts());
