@@ -11,6 +11,7 @@ mod evaluate;
 pub mod gate;
 pub(crate) mod paired;
 pub(crate) mod reports;
+mod series;
 mod throughput;
 
 use std::fmt;

@@ -22,15 +22,14 @@ mod steps;
 mod targets;
 mod tree;
 mod worker;
+mod workload;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{oneshot, watch};
@@ -44,10 +43,10 @@ pub(crate) use queue::has_shared_payload;
 pub use queue::{QueueStats, RecordQueue};
 pub use request::RequestBuilder;
 pub use targets::Targets;
+pub use workload::Workload;
+pub(crate) use workload::{OwnConversations, TenantRequests};
 
 use crate::dataset::seed::Seed;
-use crate::dataset::{CacheBust, Dataset, Sampler};
-use crate::endpoint::{ContextOverflow, Endpoint};
 use crate::interrupt::Interrupt;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::schedule::{PhaseKind, Shard, Tenant};
@@ -57,7 +56,6 @@ use ahead::{Ahead, Threads};
 use lanes::Lanes;
 use phase::{Cause, Draws, GivenUp, PhaseRun, Stop};
 use reach::{Reach, Rejection};
-use session::{Found, Marks};
 use worker::{Part, PartEnd, Worker, WorkerParts};
 
 /// Interval between checks whether the run is to be aborted.
@@ -154,133 +152,6 @@ pub enum RunnerError {
         /// Number of returned requests.
         returned: u64,
     },
-}
-
-/// Maximum number of bytes of request bodies that are built before the run. The prompts of a long
-/// trace take several gigabytes. Building a body of 20,000 tokens when it is sent takes about 35
-/// µs.
-const BODIES_BUDGET: usize = 256 << 20;
-
-/// The input of a run: dataset, endpoint, servers and headers.
-#[derive(Debug, Clone)]
-pub struct Workload {
-    dataset: Arc<Dataset>,
-    /// What draws conversations, for each part of the dataset.
-    samplers: Arc<[Sampler]>,
-    endpoint: Arc<dyn Endpoint>,
-    targets: Targets,
-    builder: Arc<RequestBuilder>,
-    /// Bodies of first turns: of all conversations, or of as many as [`BODIES_BUDGET`] holds.
-    first_bodies: Arc<[Bytes]>,
-    /// What has the conversations that are made while the run goes on.
-    ahead: Option<Arc<Ahead>>,
-    cache_bust: CacheBust,
-    /// By what an error says that a prompt is too long.
-    context_overflow: ContextOverflow,
-    /// What the requests of each tenant have of their own.
-    tenants: Arc<[TenantRequests]>,
-}
-
-impl Workload {
-    /// Creates a workload that draws conversations of each part of `dataset` with one of `samplers` and sends them to
-    /// `endpoint` on `targets`, with the headers of `builder`. Sessions take the targets in turn.
-    /// Bodies that never change are built here, up to a memory limit; the others are built when
-    /// they are sent.
-    #[must_use]
-    pub fn new(
-        dataset: Arc<Dataset>,
-        samplers: Vec<Sampler>,
-        endpoint: Arc<dyn Endpoint>,
-        targets: Targets,
-        builder: Arc<RequestBuilder>,
-    ) -> Self {
-        let first_bodies = dataset
-            .conversations
-            .iter()
-            .map(|conversation| Bytes::from(endpoint.request_body(conversation, 0, &[])))
-            .scan(0, |bytes, body: Bytes| {
-                *bytes += body.len();
-                (*bytes <= BODIES_BUDGET).then_some(body)
-            })
-            .collect();
-        Self {
-            dataset,
-            samplers: samplers.into(),
-            endpoint,
-            targets,
-            builder,
-            first_bodies,
-            ahead: None,
-            cache_bust: CacheBust::None,
-            context_overflow: ContextOverflow::default(),
-            tenants: Arc::default(),
-        }
-    }
-
-    /// Adds markers to prompts.
-    #[must_use]
-    pub(crate) fn with_cache_bust(self, cache_bust: CacheBust) -> Self {
-        Self { cache_bust, ..self }
-    }
-
-    /// Has lanes end conversations whose prompts are too long, which these errors say.
-    #[must_use]
-    pub(crate) fn with_context_overflow(self, context_overflow: ContextOverflow) -> Self {
-        Self { context_overflow, ..self }
-    }
-
-    /// Lets tenants share the load.
-    #[must_use]
-    pub(crate) fn with_tenants(self, tenants: Vec<TenantRequests>) -> Self {
-        Self { tenants: tenants.into(), ..self }
-    }
-
-    /// Returns what the requests of a tenant have of their own.
-    fn tenant(&self, tenant: Option<usize>) -> Option<&TenantRequests> {
-        self.tenants.get(tenant?)
-    }
-
-    /// Returns the body of the first turn of the first conversation.
-    #[must_use]
-    pub(crate) fn first_body(&self) -> Bytes {
-        self.body(Found::At(0), 0, &[], Marks::default())
-    }
-
-    /// Returns the bodies of first turns that were built before the run, by conversation.
-    #[must_use]
-    pub const fn first_bodies(&self) -> &Arc<[Bytes]> {
-        &self.first_bodies
-    }
-}
-
-/// What the requests of a tenant have of their own.
-#[derive(Debug)]
-pub(crate) struct TenantRequests {
-    pub(crate) name: Arc<str>,
-    /// Its headers, with those of all requests.
-    pub(crate) builder: RequestBuilder,
-    /// Its conversations of each part of the dataset; empty if it shares those of the others.
-    pub(crate) conversations: Vec<OwnConversations>,
-}
-
-/// The conversations of one tenant in a part of the dataset.
-#[derive(Debug)]
-pub(crate) struct OwnConversations {
-    sampler: Sampler,
-    /// Number of sessions that have drawn one.
-    drawn: AtomicU64,
-}
-
-impl OwnConversations {
-    /// Creates the conversations of which `sampler` draws.
-    pub(crate) const fn new(sampler: Sampler) -> Self {
-        Self { sampler, drawn: AtomicU64::new(0) }
-    }
-
-    /// Draws the conversation of the next session of a process.
-    fn draw(&self, shard: Shard) -> usize {
-        self.sampler.conversation(shard.nth(self.drawn.fetch_add(1, Relaxed)))
-    }
 }
 
 /// Drives the phases of one run.

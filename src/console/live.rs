@@ -5,6 +5,7 @@ mod block;
 mod download;
 pub(crate) mod draw;
 mod line;
+mod sheet;
 
 pub(crate) use block::block;
 pub(crate) use download::DownloadLine;

@@ -8,43 +8,38 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use url::Url;
 
 use super::Run;
 use super::adaptive::AdaptiveLoads;
 use super::collections::Collections;
 use super::early::EarlyStop;
+use super::exports::finish_export;
 use super::open_files::too_few_connections;
 use crate::app::logging;
 use crate::app::outcome::explained;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::column::Store;
 use crate::config::Ui;
-use crate::dataset::{CacheBust, Conversation, Length, Source};
+use crate::dataset::{CacheBust, Conversation};
 use crate::follow::{self, Began, Follower, Followers};
 use crate::interrupt::Interrupt;
-use crate::judge::{Gate, Judged, Reading};
 use crate::metrics::breakdown::PhaseTimes;
 use crate::metrics::prefix_cache::CacheLedger;
 use crate::metrics::{Accumulator, CountChat, CountTokens, LoadReport, Measurer, Registry};
 use crate::otlp_receiver::Receiver;
 use crate::parallel;
 use crate::processing::{Processed, Processing, ProcessingParts};
-use crate::redact::Secret;
 use crate::run::ledger::Ledger;
 use crate::run::{EndedBy, RunOutcome, RunReport};
 use crate::runner::{
-    self, Counters, CpuShares, PhaseListener, Progress, QueueStats, RecordQueue, Runner,
-    RunnerError,
+    self, Counters, CpuShares, PhaseListener, Progress, RecordQueue, Runner, RunnerError,
 };
 use crate::schedule::config::{PhaseConfig, has_several, only_measured};
 use crate::schedule::{PhaseKind, PhaseStats, ReplayStats, Shard};
 use crate::server_control::Rejection;
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::limits::ClientLimits;
-use crate::telemetry::{
-    self, GateResult, Identity, RunSettings, RunTotals, Telemetry, TelemetryReport,
-};
+use crate::telemetry::{self, Telemetry};
 use crate::terminal::Stderr;
 use crate::units::Clock;
 
@@ -60,9 +55,6 @@ const AT_ONCE: usize = 64;
 
 /// Interval between updates of the counters.
 const REFRESH: Duration = Duration::from_millis(100);
-
-/// Timeout of the final export.
-const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The outcome of the measurement.
 pub(super) struct Measured {
@@ -437,57 +429,6 @@ impl Run {
         });
         measurer.counting_chats(chat)
     }
-
-    fn identity(&self) -> Identity {
-        let models = self.config.dataset.requested_models();
-        Identity {
-            benchmark_id: self.description.benchmark_id,
-            sweep_id: self.description.member.as_ref().map(|member| member.sweep_id.clone()),
-            shard: self.config.schedule.shard,
-            endpoint_type: self.config.endpoint.endpoint_type,
-            models: models.iter().map(|model| model.as_str().into()).collect(),
-            urls: self.config.server.urls.iter().map(Secret::<Url>::shown).collect(),
-            phases: if has_several(&self.config.schedule.phases) {
-                self.config.schedule.phases.iter().map(|phase| phase.name().into()).collect()
-            } else {
-                Vec::new()
-            },
-            tenants: self
-                .config
-                .tenants
-                .iter()
-                .map(|tenant| tenant.traffic.name.as_str().into())
-                .collect(),
-            info: self.info(),
-            clock: self.clock,
-        }
-    }
-
-    fn info(&self) -> RunSettings {
-        let config = &self.config;
-        let named = |phase: &PhaseConfig| format!("{}: {}", phase.name(), phase.load_label());
-        let load = only_measured(&config.schedule.phases).map_or_else(
-            || config.schedule.measured().map(named).collect::<Vec<_>>().join("; "),
-            PhaseConfig::load_label,
-        );
-        let part = config.dataset.only_part();
-        let mean = |lengths: &Length| lengths.spread().mean.to_string();
-        let input_tokens = match part.map(|part| &part.source) {
-            Some(Source::Synthetic(synthetic)) if synthetic.has_independent_lengths() => {
-                Some(mean(&synthetic.input_tokens))
-            }
-            _ => None,
-        };
-        let objectives = config.metrics.objectives.iter();
-        let objectives: Vec<String> =
-            objectives.map(|one| format!("{}:{}", one.tag, one.threshold)).collect();
-        RunSettings {
-            load,
-            input_tokens,
-            output_tokens: part.and_then(|part| part.output_tokens.as_ref()).map(mean),
-            objectives: (!objectives.is_empty()).then(|| objectives.join(" ")),
-        }
-    }
 }
 
 /// Runs the load on its own thread and tells the followers about its progress. The counters of the current phase are
@@ -571,63 +512,6 @@ fn process_rest(
     };
     let processed = processing.finish(gives_up, waits)?;
     Ok((processed, since_load.is_aborted()))
-}
-
-/// Returns the result of a gate as it is exported.
-fn gate_result<'a>(gate: &'a Gate, judged: &'a Judged) -> GateResult<'a> {
-    let number = |reading| match reading {
-        Reading::Number(value) => Some(value),
-        Reading::Word(_) => None,
-    };
-    GateResult {
-        expression: &judged.gate,
-        metric: gate.metric(),
-        statistic: gate.statistic(),
-        held: judged.value.filter(|_| !judged.undecided).map(|_| judged.held),
-        value: judged.value.and_then(number),
-        limit: number(judged.limit),
-        unit: &judged.unit,
-    }
-}
-
-/// Exports the final values, and compares the last export with them.
-fn finish_export(
-    telemetry: &Telemetry,
-    report: &RunReport,
-    ledger: &Ledger,
-    queue: QueueStats,
-    interrupt: &Interrupt,
-) -> TelemetryReport {
-    let RunReport { outcome, .. } = report;
-    let totals = RunTotals {
-        warmup: ledger.warmup.phase_totals(),
-        profiling: ledger.profiling.phase_totals(),
-        agents: ledger.agents,
-        phases: report.phases.clone(),
-        queue,
-        health: outcome.client_health.clone().unwrap_or_default(),
-    };
-    telemetry.time_breakdown(outcome.time_breakdown.as_ref());
-    telemetry.load_health(outcome.load_health.as_ref());
-    for stats in &totals.phases {
-        telemetry.phase(stats);
-        match stats.phase {
-            PhaseKind::Warmup => telemetry.results(stats.phase, None, &ledger.warmup.results()),
-            PhaseKind::Profiling => telemetry.results(stats.phase, None, &report.results),
-        }
-    }
-    for (index, phase) in (0..).zip(&report.by_phase) {
-        telemetry.results(phase.kind, Some(index), &phase.results);
-    }
-    if let Ok(steady) = &report.steady_state {
-        telemetry.steady_state(steady);
-    }
-    telemetry.queue(PhaseKind::Profiling, &totals.queue);
-    telemetry.health(PhaseKind::Profiling, &totals.health);
-    for (gate, judged) in report.run.gates.iter().zip(&report.gates()) {
-        telemetry.gate(&gate_result(gate, judged));
-    }
-    telemetry.finish_unless(&totals, EXPORT_DEADLINE, &interrupt.since_now())
 }
 
 /// Returns what ended a load that failed with this error.

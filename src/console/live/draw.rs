@@ -3,11 +3,10 @@
 use std::iter;
 
 use ratatui_core::buffer::Buffer;
-use ratatui_core::layout::Rect;
-use ratatui_core::style::{Color, Modifier, Style};
-use ratatui_core::text::{Line, Span};
+use ratatui_core::text::Span;
 
 use super::duration;
+use super::sheet::{Chart, Sheet, bold, dim, plain, shortened};
 use crate::console::panel::wrapped;
 use crate::console::vocabulary::Term;
 use crate::judge::Judged;
@@ -31,8 +30,6 @@ const NUMBER: usize = 8;
 const MOST_ROWS: usize = 8;
 /// Maximum width of the name of a phase.
 const MAX_NAME: usize = 24;
-/// Heights of a chart's bars.
-const BARS: &[char] = &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// What the user chose to see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,11 +75,7 @@ impl Page {
 /// Draws `snapshot` on a terminal of `width` columns and `height` rows.
 #[must_use]
 pub(crate) fn draw(snapshot: &Snapshot, choice: Choice, (width, height): (u16, u16)) -> Buffer {
-    let mut sheet = Sheet {
-        buffer: Buffer::empty(Rect::new(0, 0, width, height)),
-        row: 0,
-        has_colour: choice.has_colour,
-    };
+    let mut sheet = Sheet::new((width, height), choice.has_colour);
     head(&mut sheet, snapshot, choice);
     if choice.shows_help {
         help(&mut sheet);
@@ -97,67 +90,7 @@ pub(crate) fn draw(snapshot: &Snapshot, choice: Choice, (width, height): (u16, u
     sheet.buffer
 }
 
-/// A screen that is filled from the top. What does not fit is left out.
-struct Sheet {
-    buffer: Buffer,
-    row: u16,
-    has_colour: bool,
-}
-
 impl Sheet {
-    fn width(&self) -> usize {
-        self.buffer.area.width.into()
-    }
-
-    /// Rows that are still free; the last row of the screen is not among them.
-    fn left(&self) -> usize {
-        self.buffer.area.height.saturating_sub(1).saturating_sub(self.row).into()
-    }
-
-    fn line<'a>(&mut self, spans: impl IntoIterator<Item = Span<'a>>) {
-        if self.left() > 0 {
-            let line = Line::from_iter(spans);
-            let width = self.buffer.area.width;
-            self.buffer.set_line(0, self.row, &line, width);
-            if line.width() > width.into() && width > 0 {
-                self.buffer.set_string(width - 1, self.row, "…", Style::new());
-            }
-            self.row += 1;
-        }
-    }
-
-    fn skip(&mut self) {
-        self.line([]);
-    }
-
-    fn foot(&mut self, text: &str) {
-        if let Some(row) = self.buffer.area.height.checked_sub(1) {
-            self.buffer.set_line(0, row, &Line::from(dim(text)), self.buffer.area.width);
-        }
-    }
-
-    fn coloured<'a>(&self, text: impl Into<String>, colour: Color) -> Span<'a> {
-        let style = Style::new().add_modifier(Modifier::BOLD);
-        Span::styled(text.into(), if self.has_colour { style.fg(colour) } else { style })
-    }
-
-    fn good<'a>(&self, text: impl Into<String>) -> Span<'a> {
-        self.coloured(text, Color::Green)
-    }
-
-    fn warning<'a>(&self, text: impl Into<String>) -> Span<'a> {
-        self.coloured(text, Color::Yellow)
-    }
-
-    fn bad<'a>(&self, text: impl Into<String>) -> Span<'a> {
-        self.coloured(text, Color::Red)
-    }
-
-    fn bar<'a>(&self, text: String) -> Span<'a> {
-        let style = Style::new();
-        Span::styled(text, if self.has_colour { style.fg(Color::Cyan) } else { style })
-    }
-
     /// Draws the row of a `metric`: its name, `columns` of numbers, and a chart, which may have more
     /// rows. Then its scale is below the name.
     fn chart(&mut self, metric: &Metric, columns: Vec<Span<'_>>, chart: &Chart) {
@@ -174,18 +107,6 @@ impl Sheet {
             self.line(left.into_iter().chain([bars]));
         }
     }
-}
-
-fn plain<'a>(text: impl Into<String>) -> Span<'a> {
-    Span::raw(text.into())
-}
-
-fn bold<'a>(text: impl Into<String>) -> Span<'a> {
-    Span::styled(text.into(), Style::new().add_modifier(Modifier::BOLD))
-}
-
-fn dim<'a>(text: impl Into<String>) -> Span<'a> {
-    Span::styled(text.into(), Style::new().add_modifier(Modifier::DIM))
 }
 
 /// The title, the position among several runs, and the progress.
@@ -387,40 +308,6 @@ fn percentiles(values: Option<Percentiles>) -> String {
 
 fn value(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), four_digits)
-}
-
-/// The last values as bars up to the largest of them; blank without a value.
-pub(super) struct Chart {
-    /// From the top.
-    pub(super) rows: Vec<String>,
-    /// The largest value.
-    pub(super) most: Option<f64>,
-}
-
-impl Chart {
-    /// Draws the last `width` of the `values` in some `rows`.
-    pub(super) fn of(values: &[Option<f64>], width: usize, rows: usize) -> Self {
-        let shown = &values[values.len().saturating_sub(width)..];
-        let most = shown.iter().flatten().copied().reduce(f64::max);
-        let steps = rows * BARS.len();
-        let height = |value: &Option<f64>| match (value, most) {
-            (Some(value), Some(most)) if most > 0.0 => {
-                ((value / most * steps as f64).ceil() as usize).clamp(1, steps)
-            }
-            (Some(_), _) => 1,
-            (None, _) => 0,
-        };
-        let heights: Vec<usize> = shown.iter().map(height).collect();
-        let row = |below: usize| -> String {
-            let left = heights.iter().map(|height| height.saturating_sub(below * BARS.len()));
-            left.map(|left| match left.min(BARS.len()) {
-                0 => ' ',
-                steps => BARS[steps - 1],
-            })
-            .collect()
-        };
-        Self { rows: (0..rows).rev().map(row).collect(), most }
-    }
 }
 
 /// ` Lanes   4   agents 9   depth 2   context 123,456   theoretical hits 62.5%`
@@ -657,13 +544,4 @@ fn help(sheet: &mut Sheet) {
 fn foot(choice: Choice) -> String {
     let pause = if choice.is_paused { "continue" } else { "pause" };
     format!(" q quit   Q quit at once   p {pause}   tab, 1-3 pages   ? help")
-}
-
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
-    short.push('…');
-    short
 }

@@ -1,4 +1,5 @@
-use super::draw::{Chart, Choice, Page, draw};
+use super::draw::{Choice, Page, draw};
+use super::sheet::Chart;
 use super::*;
 use crate::judge::{Basis, Facts, Gate, Judged};
 use crate::metrics::health::ClientBounds;

@@ -5,7 +5,8 @@ use crate::metrics::health::{Bound, ErrorBounds, LoadVerdict, MetricBounds, Rate
 use crate::metrics::metric::{Distribution, Stats};
 use crate::metrics::{Extent, Registry};
 use crate::redact::ShownUrl;
-use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets};
+use crate::server_family::Kind;
+use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets, SeriesReport};
 
 #[expect(clippy::large_types_passed_by_value, reason = "it is kept")]
 fn result(tag: &str, stats: Stats) -> MetricResult {
