@@ -93,7 +93,8 @@ fn shown_attributes<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let shown = attributes.iter().map(|(name, value)| {
-        (name, if redact::is_secret_name(name) { redact::REDACTED } else { value })
+        let is_secret = redact::is_secret_name(name) || redact::is_secret_value(value);
+        (name, if is_secret { redact::REDACTED } else { value })
     });
     serializer.collect_map(shown)
 }

@@ -1016,7 +1016,7 @@ fn the_recorded_configuration_has_every_module_and_no_secret() {
         "--url http://user:hunter2@host/v1 --api-key hunter2 --header Authorization:hunter2 \
          --extra-inputs api_key:hunter2,top_p:0.5 --endpoint /v1/chat?key=hunter2 \
          --server-metrics http://user:hunter2@node:9090 \
-         --otel-resource-attributes api-key=hunter2,team=a \
+         --otel-resource-attributes api-key=hunter2,note=sk-hunter2-0123456789,team=a \
          --otel-url collector:4317 --trace-sample 5%,errors",
     );
     let recorded = serde_json::to_value(&config).unwrap();
