@@ -260,7 +260,7 @@ pub(super) struct Runs {
     /// The load at which none waits.
     lowest: Level,
     long: Served,
-    runs: Vec<Served>,
+    simulated: Vec<Served>,
 }
 
 impl Runs {
@@ -269,7 +269,7 @@ impl Runs {
         let value = |run| self.lowest.after([run, &self.long], metric, statistic, 1.0);
         let long = value(&self.long);
         let ratio = |run| Some(value(run)? / long?);
-        self.runs.iter().filter_map(ratio).collect()
+        self.simulated.iter().filter_map(ratio).collect()
     }
 }
 
@@ -374,8 +374,8 @@ impl Model {
         let source = Source::Poisson(rate);
         let long = slots.simulate(source, BEFORE, REQUESTS, 0);
         let run = |at: usize| slots.simulate(source, 0, requests, at as u64 + 1);
-        let runs = (0..RUNS).map(run).collect();
-        long.mean().is_finite().then_some(Runs { lowest, long, runs })
+        let simulated = (0..RUNS).map(run).collect();
+        long.mean().is_finite().then_some(Runs { lowest, long, simulated })
     }
 
     /// Returns by how much slots may be slower than those that were found, in ascending order.
