@@ -33,6 +33,8 @@ pub mod redact;
 
 pub mod semconv;
 
+mod otlp;
+
 pub mod hub;
 
 pub mod tokenizer;

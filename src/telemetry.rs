@@ -19,7 +19,6 @@ mod finish;
 mod gates;
 mod gen_ai;
 mod instruments;
-mod json;
 mod logs;
 mod metric_set;
 mod outbox;

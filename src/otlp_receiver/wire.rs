@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value;
 
 use crate::input::protobuf::{Content, Malformed, each_field, each_nested};
+use crate::otlp::append;
 use crate::record::{OriginalSpan, ServerSpan};
 
 /// Maximum length of an attribute that is a text, in bytes.
@@ -18,9 +18,9 @@ const MAX_TEXT: usize = 256;
 const MAX_ENTRIES: usize = 64;
 
 /// The list of a request, of a resource and of a scope: their numbers in protobuf.
-const RESOURCE_SPANS: u32 = 1;
-const SCOPE_SPANS: u32 = 2;
-const SPANS: u32 = 2;
+pub(super) const RESOURCE_SPANS: u32 = 1;
+pub(super) const SCOPE_SPANS: u32 = 2;
+pub(super) const SPANS: u32 = 2;
 /// The list of a span.
 const ATTRIBUTES: u32 = 9;
 
@@ -269,19 +269,12 @@ pub(crate) fn request(spans: &[ServerSpan]) -> Vec<u8> {
     for span in spans {
         let OriginalSpan { resource, scope, span } = &span.original;
         let mut scope_spans = scope.to_vec();
-        append(SPANS, span, &mut scope_spans);
+        append(SPANS, &[span], &mut scope_spans);
         let mut resource_spans = resource.to_vec();
-        append(SCOPE_SPANS, &scope_spans, &mut resource_spans);
-        append(RESOURCE_SPANS, &resource_spans, &mut request);
+        append(SCOPE_SPANS, &[&scope_spans], &mut resource_spans);
+        append(RESOURCE_SPANS, &[&resource_spans], &mut request);
     }
     request
-}
-
-/// Appends a field that contains a message.
-pub(super) fn append(field: u32, message: &[u8], to: &mut Vec<u8>) {
-    encode_key(field, WireType::LengthDelimited, to);
-    encode_varint(message.len() as u64, to);
-    to.extend_from_slice(message);
 }
 
 #[cfg(test)]

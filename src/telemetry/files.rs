@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use url::Url;
 
 use super::TelemetryError;
-use super::json;
 use super::send::Answer;
 use crate::lock::Lock;
+use crate::otlp;
 use crate::platform;
 
 /// Where the lines of a signal are written.
@@ -185,7 +185,7 @@ impl Files {
     pub(super) fn append<A: Answer>(&self, body: &[u8]) -> Result<(), String> {
         let Some(output) = self.output(A::FILE) else { return Ok(()) };
         let written = || -> io::Result<()> {
-            let line = json::of(body, A::REQUEST);
+            let line = otlp::to_json(body, A::REQUEST);
             let mut line = line.ok_or_else(|| io::Error::other("the request is not valid"))?;
             line.push('\n');
             let mut open = self.open.lock();

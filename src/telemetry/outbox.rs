@@ -11,11 +11,12 @@ use prost::Message;
 use prost::encoding::message;
 
 use super::connection::Connection;
-use super::protobuf::{self, FRAME, MAX_REQUEST_BYTES, append};
+use super::protobuf::{self, FRAME, MAX_REQUEST_BYTES};
 use super::queue::{Bounds, Parcel, Queue};
 use super::send::{Answer, Courier, SendTask};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
+use crate::otlp::append;
 use crate::semconv::Conventions;
 use crate::units::Nanos;
 

@@ -25,10 +25,10 @@ use tonic::{Code, Status};
 
 use super::connection::{Client, Connection};
 use super::finish::{FINAL_RETRIES, RETRY_PAUSE};
-use super::json;
 use crate::causes::{described, find};
 use crate::interrupt::Interrupt;
 use crate::lock::Lock;
+use crate::otlp;
 use crate::otlp_receiver::status::retry_delay;
 use crate::units::{Nanos, retry_after};
 
@@ -50,7 +50,7 @@ pub(super) trait Answer: prost::Message + Default + 'static {
     const ITEMS: &'static str;
 
     /// The format of the requests, for JSON.
-    const REQUEST: &'static json::Message;
+    const REQUEST: &'static otlp::Message;
 
     /// The member of `partialSuccess` with the number of rejected items, in JSON.
     const REJECTED: &'static str;
@@ -68,7 +68,7 @@ pub(super) trait Answer: prost::Message + Default + 'static {
 impl Answer for ExportMetricsServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
     const ITEMS: &'static str = "data points";
-    const REQUEST: &'static json::Message = &json::METRICS;
+    const REQUEST: &'static otlp::Message = &otlp::METRICS;
     const REJECTED: &'static str = "rejectedDataPoints";
     const FILE: &'static str = "metrics.jsonl";
 
@@ -80,7 +80,7 @@ impl Answer for ExportMetricsServiceResponse {
 impl Answer for ExportTraceServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
     const ITEMS: &'static str = "spans";
-    const REQUEST: &'static json::Message = &json::TRACES;
+    const REQUEST: &'static otlp::Message = &otlp::TRACES;
     const REJECTED: &'static str = "rejectedSpans";
     const FILE: &'static str = "traces.jsonl";
 
@@ -92,7 +92,7 @@ impl Answer for ExportTraceServiceResponse {
 impl Answer for ExportLogsServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
     const ITEMS: &'static str = "log records";
-    const REQUEST: &'static json::Message = &json::LOGS;
+    const REQUEST: &'static otlp::Message = &otlp::LOGS;
     const REJECTED: &'static str = "rejectedLogRecords";
     const FILE: &'static str = "logs.jsonl";
     const IS_OPTIONAL: bool = true;
@@ -318,7 +318,7 @@ impl Connection {
                 A::decode(&answer[..]).unwrap_or_default().rejected()
             }
             Client::HttpJson(client) => {
-                let json = json::of(&body, A::REQUEST).ok_or_else(Failure::not_convertible)?;
+                let json = otlp::to_json(&body, A::REQUEST).ok_or_else(Failure::not_convertible)?;
                 let answer = self.post(client, "application/json", json.into()).await?;
                 let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
                 rejected_in(&answer, A::REJECTED)

@@ -157,7 +157,7 @@ fn a_hundred_thousand_hostile_spans_change_only_counts() {
     add(&mut table, "stranger", vec![huge], 1.0);
     let deep: Vec<u8> = (0..1_000).fold(Vec::new(), |within, _| {
         let mut around = Vec::new();
-        wire::append(5, &within, &mut around);
+        crate::otlp::append(5, &[&within], &mut around);
         around
     });
     let source = Source { resource: Arc::default(), scope: Arc::default() };

@@ -8,8 +8,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 
 use super::super::trace::utc;
-use crate::input::json::{self, Skipped};
+use crate::input::json::{self, Each, Skipped};
 use crate::input::{Input, Meter};
+use crate::otlp;
 
 use super::span::{self, Attributes, Event, Item, Span, adjusted_count, id_bytes, span_key};
 
@@ -115,10 +116,8 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
         }
         while let Some(name) = members.next_key::<String>()? {
             match &*name {
-                "spans" => members.next_value_seed(Each::<RawSpan>::new(reader))?,
-                "logRecords" | "log_records" => {
-                    members.next_value_seed(Each::<RawLog>::new(reader))?;
-                }
+                "spans" => members.next_value_seed(each::<RawSpan>(reader))?,
+                "logRecords" | "log_records" => members.next_value_seed(each::<RawLog>(reader))?,
                 "resource" => {
                     let resource: Option<Resource> = members.next_value()?;
                     reader.meter.part().map_err(Error::custom)?;
@@ -150,53 +149,21 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
     }
 }
 
-/// A list whose elements are converted one by one.
-struct Each<'a, 'b, T> {
-    reader: &'a mut Reader<'b>,
-    element: std::marker::PhantomData<T>,
-}
-
-impl<'a, 'b, T> Each<'a, 'b, T> {
-    const fn new(reader: &'a mut Reader<'b>) -> Self {
-        Self { reader, element: std::marker::PhantomData }
-    }
-}
-
 /// What can be converted to an item.
 trait Element {
     /// Returns the item; `None` if it belongs to no span.
     fn item(self, instance: Option<&str>) -> Result<Option<Item>, &'static str>;
 }
 
-impl<'de, T: Element + Deserialize<'de>> DeserializeSeed<'de> for Each<'_, '_, T> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de, T: Element + Deserialize<'de>> Visitor<'de> for Each<'_, '_, T> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of objects")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
+/// Returns a list whose elements are converted one by one.
+fn each<'a, 'b: 'a, T: Element>(
+    reader: &'a mut Reader<'b>,
+) -> Each<'a, T, impl FnMut(T) -> Result<(), String>> {
+    let Reader { sink, meter, instance, .. } = reader;
+    Each::new(meter, "a list of objects", |element: T| {
+        element.item(instance.as_deref())?.into_iter().for_each(&mut **sink);
         Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(element) = list.next_element::<T>()? {
-            self.reader.meter.part().map_err(Error::custom)?;
-            let item = element.item(self.reader.instance.as_deref()).map_err(Error::custom)?;
-            if let Some(item) = item {
-                (self.reader.sink)(item);
-            }
-        }
-        Ok(())
-    }
+    })
 }
 
 #[derive(Default, Deserialize)]
@@ -360,45 +327,28 @@ struct AttributeList(Attributes);
 
 impl<'de> Deserialize<'de> for AttributeList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AttributeVisitor).map(Self)
+        attributes(Value::deserialize(deserializer)?).map(Self).map_err(Error::custom)
     }
 }
 
-struct AttributeVisitor;
-
-impl<'de> Visitor<'de> for AttributeVisitor {
-    type Value = Attributes;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of attributes, or an object")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Attributes, E> {
-        Ok(Attributes::new())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Attributes, A::Error> {
-        let mut attributes = Attributes::new();
-        while let Some(KeyValue { key, value }) = list.next_element()? {
-            attributes.insert(key, value.0);
-        }
-        Ok(attributes)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Attributes, A::Error> {
-        let mut attributes = Attributes::new();
-        while let Some((key, value)) = members.next_entry::<String, AnyValue>()? {
-            attributes.insert(key, value.0);
-        }
-        Ok(attributes)
+fn attributes(value: Value) -> Result<Attributes, serde_json::Error> {
+    let named = |(name, value)| Ok((name, plain(value)?));
+    match value {
+        Value::Null => Ok(Attributes::new()),
+        Value::Array(list) => list.into_iter().map(|value| pair(value).and_then(named)).collect(),
+        Value::Object(members) => members.into_iter().map(named).collect(),
+        _ => Err(Error::custom("expected a list of attributes, or an object")),
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct KeyValue {
-    key: String,
-    value: AnyValue,
+/// Returns the key and the value of an attribute in a list.
+fn pair(mut pair: Value) -> Result<(String, Value), serde_json::Error> {
+    let mut member = |name| pair.get_mut(name).map(Value::take);
+    match (member("key"), member("value").unwrap_or_default()) {
+        (Some(Value::String(key)), value) => Ok((key, value)),
+        (None, value) if pair.is_object() => Ok((String::new(), value)),
+        _ => Err(Error::custom("expected an attribute with a `key` and a `value`")),
+    }
 }
 
 /// A value as in OTLP, such as `{"intValue": "1"}`, or as in JSON.
@@ -407,90 +357,34 @@ struct AnyValue(Value);
 
 impl<'de> Deserialize<'de> for AnyValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyVisitor).map(Self)
+        plain(Value::deserialize(deserializer)?).map(Self).map_err(Error::custom)
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct List<T> {
-    values: Option<Vec<T>>,
-}
-
-struct AnyVisitor;
-
-impl<'de> Visitor<'de> for AnyVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut values = Vec::new();
-        while let Some(AnyValue(value)) = list.next_element()? {
-            values.push(value);
-        }
-        Ok(values.into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut plain = Map::new();
-        let mut found = None;
-        while let Some(name) = members.next_key::<String>()? {
-            match &*name {
-                "stringValue" | "string_value" | "bytesValue" | "boolValue" | "bool_value"
-                | "doubleValue" | "double_value" => found = Some(members.next_value()?),
-                "intValue" | "int_value" => {
-                    let value: Value = members.next_value()?;
-                    let parsed = value.as_str().and_then(|text| text.parse::<i64>().ok());
-                    found = Some(parsed.map_or(value, Value::from));
-                }
-                "arrayValue" | "array_value" => {
-                    let list: List<AnyValue> = members.next_value()?;
-                    let values = list.values.into_iter().flatten().map(|value| value.0);
-                    found = Some(values.collect());
-                }
-                "kvlistValue" | "kvlist_value" => {
-                    let list: List<KeyValue> = members.next_value()?;
-                    let pairs = list.values.into_iter().flatten();
-                    found = Some(Value::Object(pairs.map(|it| (it.key, it.value.0)).collect()));
-                }
-                _ => drop(plain.insert(name, members.next_value::<AnyValue>()?.0)),
+/// Returns the value that a value of OTLP stands for; in any other, those that are in it.
+fn plain(value: Value) -> Result<Value, serde_json::Error> {
+    let members = match value {
+        Value::Object(members) => members,
+        Value::Array(list) => return list.into_iter().map(plain).collect(),
+        value => return Ok(value),
+    };
+    let (mut found, mut others) = (None, Map::new());
+    for (name, mut value) in members {
+        let mut values = || match value.get_mut("values").map(Value::take) {
+            None | Some(Value::Null) => Value::Array(Vec::new()),
+            Some(values) => values,
+        };
+        match otlp::ANY_VALUE.name(&name) {
+            Some("arrayValue") => found = Some(plain(values())?),
+            Some("kvlistValue") => found = Some(attributes(values())?.into()),
+            Some("intValue") => {
+                let number = value.as_str().and_then(|text| text.parse::<i64>().ok());
+                found = Some(number.map_or(value, Value::from));
             }
+            Some(_) => found = Some(value),
+            None => drop(others.insert(name, plain(value)?)),
         }
-        Ok(found.unwrap_or_else(
-            || {
-                if plain.is_empty() { Value::Null } else { Value::Object(plain) }
-            },
-        ))
     }
+    let others = || if others.is_empty() { Value::Null } else { others.into() };
+    Ok(found.unwrap_or_else(others))
 }
